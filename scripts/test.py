@@ -1,0 +1,109 @@
+"""Runs the tests: makes .venv-test, installs chainrule and the test tools there, runs pytest.
+
+Needs Python 3.11 or newer and, the first time, a connection to the Python Package Index.
+Arguments that are not listed go to pytest, for example: tests/data -k split
+"""
+
+import argparse
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import environment
+
+FOLDER = ".venv-test"
+NO_TESTS_COLLECTED = 5  # pytest's exit status
+LIST_MISSING_PEERS = """
+import importlib.metadata, importlib.util, re
+for line in importlib.metadata.requires("chainrule"):
+    requirement, _, condition = line.partition(";")
+    module = re.match(r"\\w+", requirement).group()
+    if "peers" in condition and importlib.util.find_spec(module) is None:
+        print(requirement.strip())
+"""
+
+
+def main(arguments):
+    """0 where every test that was run passed, and at least one was run."""
+    environment.require_python()
+    options, passed_on = _options(arguments)
+    seconds = {}
+
+    begin = time.perf_counter()
+    python = environment.prepare(FOLDER, "[test]", options.python)
+    seconds["environment"] = time.perf_counter() - begin
+
+    tiers = {"quick": "not slow", "slow": "slow"}
+    chosen = tiers if options.all else ["slow"] if options.slow else ["quick"]
+    statuses = []
+    for tier in chosen:
+        command = [str(python), "-m", "pytest", "-n", "auto", "-rs", "-m", tiers[tier], *passed_on]
+        print(f"\nthe {tier} tier: {shlex.join(command[2:])}", flush=True)
+        begin = time.perf_counter()
+        statuses.append(subprocess.run(command, cwd=environment.ROOT, check=False).returncode)
+        seconds[f"{tier} tier"] = time.perf_counter() - begin
+
+    print()
+    if "slow" not in chosen:
+        print("not run: the tests marked slow (--slow runs these, --all runs both tiers)")
+    _tell_missing_peers(python)
+    print("took: " + ", ".join(f"{part} {duration:.1f} s" for part, duration in seconds.items()))
+    return _verdict(statuses)
+
+
+def _options(arguments):
+    parser = argparse.ArgumentParser(
+        usage="%(prog)s [--slow | --all] [--python PATH] [pytest's arguments]",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    tier = parser.add_mutually_exclusive_group()
+    tier.add_argument("--slow", action="store_true", help="only the tests marked slow")
+    tier.add_argument("--all", action="store_true", help="the quick tier, then the slow one")
+    parser.add_argument(
+        "--python",
+        type=_command,
+        default=sys.executable,
+        metavar="PATH",
+        help=f"the Python to make {FOLDER} with",
+    )
+    return parser.parse_known_args(arguments)
+
+
+def _command(name):
+    found = shutil.which(name)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"there is no program {name}")
+    return str(Path(found).absolute())
+
+
+def _tell_missing_peers(python):
+    """Names the libraries of the extra `peers` that are absent, and how to get them."""
+    answer = subprocess.run(
+        [str(python), "-c", LIST_MISSING_PEERS], check=True, stdout=subprocess.PIPE
+    )
+    missing = answer.stdout.decode().split()
+    if not missing:
+        return
+    print(f"skipped: comparisons with {', '.join(missing)}, absent from {FOLDER}. To run them too:")
+    install = f"    {python.relative_to(environment.ROOT)} -m pip install"
+    for requirement in missing:
+        if not requirement.startswith("torch"):
+            print(install, requirement)
+            continue
+        print(install, requirement, "--index-url https://download.pytorch.org/whl/cpu")
+        print("    (a build for the CPU; without --index-url comes the usual one, far larger)")
+
+
+def _verdict(statuses):
+    """The first failure; a tier without tests is none, unless there were no tests at all."""
+    ran = [status for status in statuses if status != NO_TESTS_COLLECTED]
+    return next((status for status in ran if status != 0), 0) if ran else NO_TESTS_COLLECTED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

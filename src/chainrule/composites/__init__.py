@@ -1,0 +1,1 @@
+"""NumPy-named composites: functions made of primitives, shown as one thing."""

@@ -1,0 +1,87 @@
+"""Activation functions and the softmax family, stable for large arguments."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from chainrule.composites.composite import composite, unary
+from chainrule.primitives import arithmetic
+
+erf = unary(
+    arithmetic.erf,
+    np.exp,
+    "erf",
+    """The error function, elementwise: 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x.""",
+)
+
+sigmoid = unary(
+    arithmetic.logistic,
+    np.exp,
+    "sigmoid",
+    """The logistic sigmoid 1 / (1 + exp(-x)), elementwise; exact in both tails.""",
+)
+
+stop_gradient = unary(
+    arithmetic.stop_gradient,
+    np.positive,
+    "stop_gradient",
+    """x itself, as a constant for differentiation: no derivative flows through it.""",
+)
+
+
+@composite(symbol="relu", latex=r"\operatorname{relu}")
+def relu(x: Any) -> Any:
+    """max(x, 0), elementwise; the derivative at 0 is 0, and NaN stays NaN."""
+    return np.where(x <= 0, 0, x)
+
+
+@composite(symbol="softplus", latex=r"\operatorname{softplus}")
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), elementwise; no overflow, right derivatives of every order at 0."""
+    positive = x > 0
+    return np.where(positive, x, 0) + np.log1p(np.exp(np.where(positive, -x, x)))
+
+
+@composite(symbol="gelu", latex=r"\operatorname{gelu}")
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """x Φ(x) with the normal distribution function Φ (Hendrycks and Gimpel, 2016), elementwise.
+
+    `approximate="tanh"` is the paper's approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
+    """
+    if approximate == "none":
+        return x * (0.5 * (1 + erf(x * math.sqrt(0.5))))
+    if approximate == "tanh":
+        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+        return 0.5 * x * (1 + np.tanh(inner))
+    raise ValueError(f'approximate must be "none" or "tanh", got {approximate!r}')
+
+
+def _shift(x: Any, axis: Any) -> Any:
+    """The largest element along the axis, as a constant; 0 where it is infinite (or NaN)."""
+    largest = stop_gradient(np.max(x, axis=axis, keepdims=True))
+    return np.where(np.abs(largest) < np.inf, largest, 0)
+
+
+@composite(symbol="softmax", latex=r"\operatorname{softmax}")
+def softmax(x: Any, axis: int = -1) -> Any:
+    """exp(x) over its sum along the axis; finite for any finite x."""
+    e = np.exp(x - _shift(x, axis))
+    return e / np.sum(e, axis=axis, keepdims=True)
+
+
+@composite(symbol="log softmax", latex=r"\log\operatorname{softmax}")
+def log_softmax(x: Any, axis: int = -1) -> Any:
+    """The logarithm of softmax along the axis, without ever forming the softmax."""
+    shifted = x - _shift(x, axis)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+@composite(symbol="logsumexp", latex=r"\operatorname{logsumexp}")
+def logsumexp(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
+    """log of the sum of exp(x) along the axis (or axes); finite for any finite x."""
+    shift = _shift(x, axis)
+    total = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift
+    return total if keepdims else np.squeeze(total, axis=axis)

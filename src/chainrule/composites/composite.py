@@ -1,0 +1,96 @@
+"""`@composite`: a function made of primitives that drawings and equations can show as one thing."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from chainrule.frontend.elementwise import apply, kind_of, lift, resolve
+from chainrule.frontend.trace import Trace
+from chainrule.frontend.traced import Traced
+from chainrule.graph.node import Node
+from chainrule.graph.origin import Origin, Scope
+from chainrule.primitives.primitive import Primitive
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def trace_of(values: Any) -> Trace | None:
+    """The trace of the first traced array among the values; None where all are numbers."""
+    for value in values:
+        if isinstance(value, Traced):
+            return value.trace
+        if isinstance(value, (list, tuple)):
+            found = trace_of(value)
+            if found is not None:
+                return found
+    return None
+
+
+def composite(*, symbol: str = "", latex: str = "") -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Record calls as a scope with this symbol; the result takes the caller's name, inner values none.
+
+    The function is written with NumPy, so on plain arrays it simply computes.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        names = function.__code__.co_varnames  # type: ignore[attr-defined]
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            trace = trace_of(args) or trace_of(kwargs.values())
+            if trace is None:
+                return function(*args, **kwargs)
+            outer = trace.site
+            frame = trace.enter(sys._getframe(1)) if outer is None else None
+            site = trace.site
+            assert site is not None
+            scope = Scope(function.__name__, site.scope, symbol=symbol, latex=latex)
+            given = (*zip(names, args, strict=False), *kwargs.items())
+            scope.arguments = tuple((k, v.node if isinstance(v, Traced) else v) for k, v in given)
+            trace.site = Origin(site.code, site.lasti, scope)
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                trace.site = outer
+            if isinstance(result, Traced):
+                scope.result = (result.node,)
+                if outer is None and all(result.node is not v for _, v in scope.arguments):
+                    trace.name_result(result.node, frame)
+            return result
+
+        return call
+
+    return decorate
+
+
+def unary(primitive: Primitive, ufunc: np.ufunc, name: str, doc: str) -> Callable[[Any], Any]:
+    """A function of one array for a primitive that NumPy lacks; dtypes follow `ufunc`."""
+
+    def function(x: Any) -> Any:
+        trace = trace_of((x,))
+        if trace is None:
+            array = np.asarray(x)
+            found = resolve(ufunc, (array.dtype,))
+            return primitive.evaluate(np, array.astype(found[0]) if found else array)
+        outer = trace.site
+        frame = trace.enter(sys._getframe(1)) if outer is None else None
+        try:
+            operand = lift(trace, x)
+            found = resolve(ufunc, (kind_of(operand),))
+            assert found is not None
+            node: Node = apply(trace, primitive, name, [operand], *found)
+        finally:
+            trace.site = outer
+        if outer is None:
+            trace.name_result(node, frame)
+        return Traced(node, trace)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function

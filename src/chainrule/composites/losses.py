@@ -1,0 +1,98 @@
+"""Objectives: cross-entropy and squared error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.composites.activations import log_softmax
+from chainrule.composites.composite import composite, trace_of
+from chainrule.composites.statistics import mean
+from chainrule.errors import DTypeError, IndexOutOfRangeError, InputError, ShapeError
+from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.traced import Traced
+from chainrule.graph import sizes
+from chainrule.primitives.indexing import gather
+from chainrule.primitives.movement import reshape
+from chainrule.primitives.sources import positions
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def reduced(values: Any, reduction: str) -> Any:
+    """The values' mean or sum, or the values themselves."""
+    if reduction == "mean":
+        return mean(values)
+    if reduction == "sum":
+        return np.sum(values)
+    if reduction == "none":
+        return values
+    raise InputError(
+        f"reduction={reduction!r} is not one of {', '.join(map(repr, REDUCTIONS))}",
+        hint='use "mean" (the default), "sum" or "none"',
+    )
+
+
+@composite(symbol="ℓ", latex=r"\ell")
+def cross_entropy(logits: Any, labels: Any, reduction: str = "mean") -> Any:
+    """Minus the log-probability of the labels under softmax(logits).
+
+    `logits` has shape (..., classes), `labels` are integers of shape (...), each from 0 to
+    classes - 1 (an IndexError while running otherwise).  Finite for any finite logits.
+    """
+    _check(logits, labels)
+    return reduced(-_at_labels(log_softmax(logits, -1), labels), reduction)
+
+
+def _check(logits: Any, labels: Any) -> None:
+    trace = trace_of((logits, labels))
+    where = trace.where() if trace is not None else ""
+    shape, label_shape = np.shape(logits), np.shape(labels)
+    dtype = getattr(labels, "dtype", None) or np.asarray(labels).dtype
+    if dtype.kind not in "iu":
+        raise DTypeError(
+            f"cross_entropy needs integer labels (class numbers), got {dtype}",
+            where=where,
+            hint="for one-hot labels use np.argmax(labels, -1); "
+            "for probabilities -np.sum(p * cr.log_softmax(logits), -1)",
+        )
+    if not shape or tuple(shape[:-1]) != tuple(label_shape):
+        raise ShapeError(
+            f"cross_entropy: logits of shape {list(shape)} need labels of shape "
+            f"{list(shape[:-1])}, got {list(label_shape)}".replace("'", ""),
+            where=where,
+            hint="logits are (..., classes), labels (...): one class number for each row",
+        )
+
+
+def _at_labels(values: Any, labels: Any) -> Any:
+    """values[..., labels]: one of the last axis for each row."""
+    trace = trace_of((values, labels))
+    if trace is None:
+        values, labels = np.asarray(values), np.asarray(labels)
+        if labels.size and not (0 <= labels.min() and labels.max() < values.shape[-1]):
+            raise IndexOutOfRangeError(
+                f"labels from {labels.min()} to {labels.max()} for {values.shape[-1]} classes",
+                hint=f"class numbers start at 0 and end at {values.shape[-1] - 1}",
+            )
+        return np.take_along_axis(values, labels[..., None], -1)[..., 0]
+    table, index = as_node(trace, values), as_node(trace, labels)
+    shape, classes = index.type.shape, table.type.shape[-1]
+    rows = sizes.product(shape)
+    if len(shape) != 1:
+        table = trace.build(reshape, table, shape=(rows, classes))
+        index = trace.build(reshape, index, shape=(rows,))
+    line = positions(rows, index.type.dtype)
+    line = trace.build(line.primitive, **dict(line.params))
+    picked = trace.build(gather, table, line, index, wrap=False)
+    if len(shape) != 1:
+        picked = trace.build(reshape, picked, shape=shape)
+    return Traced(picked, trace)
+
+
+@composite(symbol="ℓ", latex=r"\ell")
+def squared_error(prediction: Any, target: Any, reduction: str = "mean") -> Any:
+    """(prediction - target)² with its mean taken by default, as PyTorch's mse_loss."""
+    difference = prediction - target
+    return reduced(difference * difference, reduction)

@@ -1,0 +1,65 @@
+"""Means, variances and norms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.composites.composite import composite
+from chainrule.errors import UnsupportedError
+from chainrule.graph.sizes import product
+
+
+def count_along(x: Any, axis: Any) -> Any:
+    """How many elements a reduction over `axis` takes together: an integer or a size."""
+    shape = np.shape(x)
+    if axis is None:
+        return product(shape)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    return product(tuple(shape[one] for one in axes))
+
+
+@composite(symbol="mean", latex=r"\operatorname{mean}")
+def mean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """The arithmetic mean over axes (all by default)."""
+    return np.sum(x, axis=axis, keepdims=keepdims) / count_along(x, axis)
+
+
+@composite(symbol="var", latex=r"\operatorname{var}")
+def var(x: Any, axis: Any = None, ddof: int = 0, *, keepdims: bool = False) -> Any:
+    """The mean squared distance from the mean; `ddof` is taken off the number of elements."""
+    centred = x - mean(x, axis=axis, keepdims=True)
+    total = np.sum(centred * centred, axis=axis, keepdims=keepdims)
+    count = count_along(x, axis)
+    return total / (count - ddof if ddof else count)
+
+
+@composite(symbol="std", latex=r"\operatorname{std}")
+def std(x: Any, axis: Any = None, ddof: int = 0, *, keepdims: bool = False) -> Any:
+    """The square root of the variance; its derivative where the variance is 0 is 0."""
+    return _safe_sqrt(var(x, axis=axis, ddof=ddof, keepdims=keepdims))
+
+
+def _safe_sqrt(squares: Any) -> Any:
+    zero = squares == 0
+    return np.where(zero, 0, np.sqrt(np.where(zero, 1, squares)))
+
+
+@composite(symbol="norm", latex=r"\operatorname{norm}")
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """The Euclidean norm of all elements, or over axes; its derivative at 0 is 0.
+
+    `ord` may be None, 2 (vectors), "fro" (matrices), 1 or inf (vectors).
+    """
+    vector = np.ndim(x) == 1 or (axis is not None and not isinstance(axis, (tuple, list)))
+    if ord is None or (ord == 2 and vector) or (ord == "fro" and not vector):
+        return _safe_sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
+    if vector and ord == 1:
+        return np.sum(np.abs(x), axis=axis, keepdims=keepdims)
+    if vector and ord == np.inf:
+        return np.max(np.abs(x), axis=axis, keepdims=keepdims)
+    raise UnsupportedError(
+        f"norm(ord={ord!r}) of an array of {np.ndim(x)} axes with axis={axis!r} is not traced",
+        hint='use ord=None or "fro"; for vectors also 1, 2 and np.inf',
+    )

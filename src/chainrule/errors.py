@@ -1,0 +1,94 @@
+"""Every exception a user can meet: what happened with the values, where in *their* file, what to try."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ChainruleError(Exception):
+    """The base of all errors of this library.
+
+    `what` says what happened, with the user's names and values; `where` is the place in the
+    user's source (empty where there is none); `hint` is what to try.  `str(error)` shows all three.
+    """
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what, where, hint)
+        self.what, self.where, self.hint = what, where, hint
+
+    def __str__(self) -> str:
+        parts = [self.what]
+        if self.where:
+            parts.append("  where: " + self.where.replace("\n", "\n    "))
+        if self.hint:
+            parts.append("  try: " + self.hint.replace("\n", "\n       "))
+        return "\n".join(parts)
+
+
+class ShapeError(ChainruleError, ValueError):
+    """Arrays whose shapes do not go together."""
+
+
+class DTypeError(ChainruleError, TypeError):
+    """An operation on element types for which it is not defined."""
+
+
+class TypeSpecError(ChainruleError, TypeError):
+    """An array type (`float32["n 784"]`) that is missing or cannot be read."""
+
+
+class InputError(ChainruleError, ValueError):
+    """Arguments of a call or a run that do not fit what was traced."""
+
+
+class SizeError(ChainruleError, ValueError):
+    """Sizes given to `bind` or read off the inputs that contradict the graph."""
+
+
+class NameLookupError(ChainruleError, KeyError):
+    """A name that the graph or the run does not have."""
+
+
+class DataDependentError(ChainruleError, TypeError):
+    """Python asked a traced array for its number (`if`, `float`, `range`) while tracing."""
+
+
+class MutationError(ChainruleError, TypeError):
+    """An in-place change of a traced array, which is a value and not storage."""
+
+
+class UnsupportedError(ChainruleError, TypeError):
+    """A NumPy function, option or type that this library does not trace."""
+
+
+class ForeignValueError(ChainruleError, ValueError):
+    """A traced array used outside the call of `trace` that made it.
+
+    `outermost` is the older of the two traces that met, where two did.
+    """
+
+    outermost: Any = None
+
+
+class NotDifferentiableError(ChainruleError, TypeError):
+    """A derivative asked of, or with respect to, something that has none."""
+
+
+class IndexOutOfRangeError(ChainruleError, IndexError):
+    """An index, met while running, outside the axis it indexes."""
+
+
+class EvaluationError(ChainruleError, ValueError):
+    """NumPy refused to evaluate a node with the values that it met."""
+
+
+class GradientCheckError(ChainruleError, AssertionError):
+    """A derivative that finite differences contradict."""
+
+
+class DataFileError(ChainruleError, ValueError):
+    """A file that is missing, damaged or not what its name promises."""
+
+
+class InvariantError(ChainruleError):
+    """A graph that breaks one of its own rules: an error of a transform, not of the user."""

@@ -1,0 +1,1 @@
+"""Python to graph: traced arrays with NumPy's protocols, names, containers."""

@@ -1,0 +1,253 @@
+"""The name under which the user's source is about to store the value that is being made.
+
+The bytecode is the ground truth: the value is followed from the running instruction to the one that
+stores it, into containers and, frame by frame, out of the functions that return it. Whatever cannot
+be known is unnamed: a wrong name is worse than none.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import itertools
+from types import BuiltinFunctionType, CodeType, FrameType
+from typing import NamedTuple
+
+from .bytecode import Analysis, analyses, analysis_of
+from .effects import called
+from .following import UNPACKINGS, Route, Settled, Unsettled, route_of
+from .frames import Unknown, position, read, written
+from .location import Location, source_location, source_segment, underlined
+from .slots import Call, Constant, Function, Index, Iterating, Name, Path, Slot, Step, pop, top
+
+__all__ = [
+    "Location",
+    "Namer",
+    "Target",
+    "operand_name",
+    "source_location",
+    "source_segment",
+    "underlined",
+    "user_frame",
+]
+
+COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not a class written in C
+ONE_OPERATION = {abs, pow, round, divmod}  # the built-in functions whose result is an operator's
+
+
+class Target(NamedTuple):
+    """Where a value goes: `name`, as the code of `frame` would write it."""
+
+    frame: FrameType
+    name: str
+
+
+_is_hidden: dict[object, bool] = {}
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The first frame, at or above this one, that runs neither chainrule's nor NumPy's code."""
+    while frame is not None:
+        module = frame.f_globals.get("__name__")
+        hidden = _is_hidden.get(module)
+        if hidden is None:
+            package = str(module).partition(".")[0]
+            hidden = _is_hidden[module] = package in ("chainrule", "numpy")
+        if not hidden:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+class Namer:
+    """Finds the names of the values made while `root_code` runs.
+
+    That is the code of the traced function, or of the function of chainrule's that calls it: what
+    it returns has no name. With None the search goes up to the module.
+    """
+
+    def __init__(self, root_code: CodeType | None):
+        self.root_code = root_code
+
+    def target(
+        self, frame: FrameType, entry: int | str | None = None, length: int | None = None
+    ) -> Target | None:
+        """Where the value that the running instruction of `frame` is about to give will be stored.
+
+        `entry`: the value is that entry of the container (of `length` entries) which the
+        instruction gives, as for the arrays of `np.split`, or which it unpacks or loops over.
+        """
+        if entry is None:
+            analysed = analyses.get(id(frame.f_code))
+            if analysed is not None:
+                route = analysed[1].routes.get(frame.f_lasti)
+                if route.__class__ is str:
+                    return Target(frame, route) if route else None  # type: ignore[arg-type]
+        try:
+            return self._target(frame, () if entry is None else ((Constant(entry), length),))
+        except Exception:  # what is Unknown, or bytecode that surprises us, must not stop a trace
+            return None
+
+    def _target(self, frame: FrameType, path: Path) -> Target | None:
+        child: FrameType | None = None
+        while True:
+            analysis = analysis_of(frame.f_code)
+            offset = analysis.starts[frame.f_lasti]
+            if not _hands_on(frame, analysis, offset, child):
+                return None
+            route = route_of(analysis, offset, path)
+            settled: Settled = ()
+            while isinstance(route, Unsettled):
+                settled = (*settled, (route.position, position(frame, route.position)))
+                route = route_of(analysis, offset, path, settled)
+            if child is None and not path and not settled:
+                _remember(frame, analysis, offset, route)
+            if isinstance(route, str):
+                return Target(_home(frame), route)
+            if isinstance(route, Name):
+                return Target(_home(frame), written(frame, route))
+            if route is None:
+                return None
+            path = tuple((_settled(frame, step), length) for step, length in route.path)
+            child, above = frame, self._caller(frame)
+            if above is None or (route.yields and not _collects(above)):
+                return None
+            frame = above
+
+    def _caller(self, frame: FrameType) -> FrameType | None:
+        """The user's frame that called this one, if it is not above the traced function."""
+        above: FrameType | None = frame
+        while above is not None and above.f_code is not self.root_code:
+            above = above.f_back
+            if above is not None and above is user_frame(above):
+                return above
+        return None
+
+
+def _remember(frame: FrameType, analysis: Analysis, offset: int, route: Route) -> None:
+    """Let `target` answer at once where the answer is always this one; "" says: unnamed."""
+    in_own_frame = frame.f_code.co_name not in COMPREHENSIONS
+    if in_own_frame and not _runs_a_builtin(analysis, offset):
+        if route is None or isinstance(route, str):
+            analysis.routes[frame.f_lasti] = route or ""
+
+
+def _settled(frame: FrameType, step: Step) -> Step:
+    """The step, free of what only `frame` knows."""
+    if isinstance(step, Index):
+        return Constant(position(frame, step))
+    if isinstance(step, Name):
+        step = Constant(read(frame, step))
+    if isinstance(step, Constant) and type(step.value) not in (int, str):
+        raise Unknown(step)
+    return step
+
+
+def _home(frame: FrameType) -> FrameType:
+    """The function around a comprehension that has a frame of its own."""
+    while frame.f_code.co_name in COMPREHENSIONS and frame.f_back is not None:
+        if frame.f_code not in frame.f_back.f_code.co_consts:
+            break
+        frame = frame.f_back
+    return frame
+
+
+def _callee(analysis: Analysis, offset: int) -> Slot:
+    """The callable of the call at `offset`; None for other instructions and compound callables."""
+    instruction, stack = analysis.instructions[offset], analysis.before[offset]
+    count = instruction.arg or 0
+    arguments = {"CALL": count, "CALL_KW": count + 1, "CALL_FUNCTION_EX": 1 + (count & 1)}
+    if instruction.opname in arguments:
+        depth = arguments[instruction.opname] + 2
+        if depth > len(stack):
+            raise Unknown(instruction)
+        return called(pop(stack, depth)[1][:2])[0]
+    iterated = _iterated(analysis, offset)
+    return iterated.callee if isinstance(iterated, Call) else None
+
+
+def _iterated(analysis: Analysis, offset: int) -> Slot:
+    """What the instruction takes the next entry, or all entries, of."""
+    slot = top(analysis.before[offset])
+    if analysis.instructions[offset].opname in UNPACKINGS:
+        return slot
+    if analysis.instructions[offset].opname == "FOR_ITER" and isinstance(slot, Iterating):
+        return slot.over
+    return None
+
+
+def _runs_a_builtin(analysis: Analysis, offset: int) -> bool:
+    """Whether the instruction calls what may be a built-in function (`sum`, `reduce`, `map`)."""
+    try:
+        callee = _callee(analysis, offset)
+    except Unknown:
+        return True
+    if not isinstance(callee, Name):
+        return isinstance(_iterated(analysis, offset), Name)  # an iterator of `itertools`
+    last = callee.steps[-1] if callee.steps else callee.root
+    return isinstance(last, str) and any(
+        hasattr(module, last) for module in (builtins, functools, itertools)
+    )
+
+
+def _hands_on(frame: FrameType, analysis: Analysis, offset: int, child: FrameType | None) -> bool:
+    """Whether the running instruction's result is the value that was made (in `child`) within it.
+
+    A built-in function that calls back, as `sum`, `map` and `functools.reduce` do, makes many
+    values and gives none or one of them.
+    """
+    if child is None and not _runs_a_builtin(analysis, offset):
+        return True
+    callee_slot, iterated = _callee(analysis, offset), _iterated(analysis, offset)
+    try:
+        if isinstance(iterated, Name):
+            return type(read(frame, iterated)).__module__ not in ("builtins", "itertools")
+        callee = read(frame, callee_slot)
+    except Unknown:  # an expression: most likely a function of the user's
+        return True
+    if isinstance(callee, functools.partial):
+        callee = callee.func
+    if isinstance(callee, BuiltinFunctionType):
+        return callee in ONE_OPERATION or callee.__module__ in ("_operator", "math")
+    made_in_c = isinstance(callee, type) and not callee.__flags__ & HEAP_TYPE
+    return not made_in_c or (child is not None and child.f_code.co_name in COMPREHENSIONS)
+
+
+def _collects(frame: FrameType) -> bool:
+    """Whether the running instruction makes a list or tuple of all that an iterator yields."""
+    analysis = analysis_of(frame.f_code)
+    offset = analysis.starts[frame.f_lasti]
+    if analysis.instructions[offset].opname != "CALL":
+        return False
+    [(_, stack), *_] = analysis.step(offset, analysis.before[offset])
+    match stack[-1]:
+        case Call(Name() as collector, (Call(Function(), _),)):
+            made = read(frame, collector)
+            return made is list or made is tuple
+    return False
+
+
+def operand_name(frame: FrameType, depth: int) -> tuple[str, str] | None:
+    """How the source calls an operand of the running instruction: its kind and its name.
+
+    `depth` counts from the top of the stack: 0 is the right operand, or the last argument. The kind
+    is "local", "closure" or "global", "attribute" (`cfg.lr`) or "item" (`cfg["lr"]`, as `cfg.lr`);
+    None for constants and compound expressions.
+    """
+    try:
+        analysis = analysis_of(frame.f_code)
+        stack = analysis.before[analysis.starts[frame.f_lasti]]
+        slot = top(stack, depth)
+        if not isinstance(slot, Name):
+            return None
+        if slot.steps:
+            plain = all(isinstance(step, str) for step in slot.steps)
+            return ("attribute" if plain else "item"), written(frame, slot)
+        if slot.kind != "name":
+            return slot.kind, slot.root
+        at_module_level = frame.f_locals is frame.f_globals
+        is_local = not at_module_level and slot.root in frame.f_locals
+        return ("local" if is_local else "global"), slot.root
+    except Exception:  # as in target()
+        return None

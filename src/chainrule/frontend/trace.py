@@ -1,0 +1,212 @@
+"""A `Trace` is what one call of `trace` collects: names, scopes, conditions; nothing is global."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Mapping
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ForeignValueError
+from chainrule.frontend.naming import Namer, user_frame
+from chainrule.graph.graph import Condition, ValueGuard
+from chainrule.graph.node import ArrayValue, Node
+from chainrule.graph.origin import Origin, Scope
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType, type_of
+from chainrule.primitives.primitive import Primitive
+from chainrule.primitives.sources import constant_of
+from chainrule.primitives.value import Value
+
+_WRAPPER = 0x04 | 0x08  # CO_VARARGS | CO_VARKEYWORDS: def wrapper(*args, **kwargs)
+_SERIALS = itertools.count()
+_NO_SCOPE = frozenset({"<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
+
+
+class Trace:
+    """The program being traced, as far as it has run.
+
+    `functions` maps NumPy functions (and ufuncs) to their traced versions.
+    """
+
+    def __init__(self, functions: Mapping[Any, Callable[..., Any]], entry: CodeType | None) -> None:
+        self.serial = next(_SERIALS)
+        self.functions = functions
+        self.entry = entry
+        self.namer = Namer(None)
+        self.names: dict[str, Node] = {}
+        self.name_of: dict[Node, str] = {}
+        self.assigned: dict[str, list[str]] = {}
+        self.conditions: dict[Condition, None] = {}
+        self.guards: dict[str, ValueGuard] = {}
+        self.scalars: dict[Node, Any] = {}
+        self.site: Origin | None = None
+        self._constants: dict[int, tuple[Any, Node]] = {}
+        self._scopes: dict[FrameType, Scope | None] = {}
+        self._roots: set[FrameType] = set()
+        self._calls: dict[tuple[Scope | None, str], int] = {}
+
+    # Building ------------------------------------------------------------------------------
+
+    def build(self, primitive: Primitive, *inputs: Node, **params: Any) -> Value:
+        """A node with the origin of the user's expression that is running."""
+        type_ = primitive.result_type(*[node.type for node in inputs], **params)
+        items = tuple(sorted(params.items())) if len(params) > 1 else tuple(params.items())
+        return Value(primitive, inputs, items, type_, self.site or Origin())
+
+    def constant(self, value: Any, name: str = "") -> Node:
+        """The constant node of a closed-over array or named scalar; one for each object."""
+        known = self._constants.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1]
+        type_ = type_of(value)
+        node = constant_of(ArrayValue(np.asarray(value, type_.dtype), name), type_)
+        object.__setattr__(node, "origin", self.site or Origin())
+        self._constants[id(value)] = (value, node)
+        if not name:
+            frame = user_frame(sys._getframe(1))
+            name = _name_of_object(value, frame) if frame is not None else ""
+        if name and name not in self.names:
+            self.names[name] = node
+            self.name_of[node] = name
+        return node
+
+    def require(self, expression: int | Size, zero: bool, text: str) -> None:
+        """Note a condition on the sizes that cannot be proved now."""
+        self.conditions.setdefault(Condition(expression, zero, text, self.site or Origin()))
+
+    def guard(self, node: Node) -> Any:
+        """The number of a scalar input that Python asks for; the graph holds only for this number."""
+        value = self.scalars[node]
+        name = self.name_of[node]
+        origin = self.site or self.origin_at(sys._getframe(2))
+        self.guards.setdefault(name, ValueGuard(name, value, origin))
+        return value
+
+    def own(self, trace: Trace) -> None:
+        """Raise ForeignValueError unless `trace` is this one."""
+        if trace is not self:
+            error = ForeignValueError(
+                "two traced arrays of different calls of trace meet in one expression",
+                where=self.where(),
+                hint="pass the array as an argument of the traced function; "
+                "do not store traced arrays outside of it",
+            )
+            error.outermost = min(trace, self, key=lambda one: one.serial)
+            raise error
+
+    # Places --------------------------------------------------------------------------------
+
+    def where(self) -> str:
+        """The user's file, line and expression that is running, for messages."""
+        return self.site.describe() if self.site is not None else ""
+
+    def enter(self, frame: FrameType) -> FrameType | None:
+        """Begin an operation of the user's: remember its place.  Returns the user's frame."""
+        found = user_frame(frame)
+        if found is None:
+            self.site = Origin()
+        else:
+            self.site = Origin(found.f_code, found.f_lasti, self.scope_of(found))
+        return found
+
+    def origin_at(self, frame: FrameType) -> Origin:
+        """The origin for an operation that runs in this frame, outside of any other."""
+        found = user_frame(frame)
+        return Origin() if found is None else Origin(found.f_code, found.f_lasti, None)
+
+    def scope_of(self, frame: FrameType) -> Scope | None:
+        """The scope that a user's frame stands for: one for each call of a helper function."""
+        if frame in self._scopes:
+            return self._scopes[frame]
+        chain: list[FrameType] = []
+        current: FrameType | None = frame
+        scope: Scope | None = None
+        at_root = True
+        while current is not None and current.f_code is not self.entry:
+            if current in self._scopes:
+                scope = self._scopes[current]
+                at_root = current in self._roots and current.f_code.co_flags & _WRAPPER == _WRAPPER
+                break
+            if user_frame(current) is current:
+                chain.append(current)
+            current = current.f_back
+        for call in reversed(chain):
+            code = call.f_code
+            wrapper = code.co_flags & _WRAPPER == _WRAPPER
+            if at_root:
+                self._roots.add(call)
+            elif not wrapper and code.co_name not in _NO_SCOPE:
+                scope = Scope(self._unique_call(scope, code.co_name), scope)
+            self._scopes[call] = scope
+            at_root = at_root and wrapper
+        return scope
+
+    def _unique_call(self, parent: Scope | None, name: str) -> str:
+        count = self._calls.get((parent, name), 0)
+        self._calls[parent, name] = count + 1
+        return f"{name}_{count}" if count else name
+
+    # Names ---------------------------------------------------------------------------------
+
+    def name_result(self, node: Node, frame: FrameType | None) -> None:
+        """Give the node the name under which the user's source will store it, if any."""
+        if frame is None or node in self.name_of:
+            return
+        target = self.namer.target(frame)
+        if target is None:
+            return
+        scope = self.scope_of(target.frame)
+        full = f"{scope.path}.{target.name}" if scope is not None else target.name
+        self.bind_name(full, node, target.frame.f_code)
+
+    def bind_name(self, full: str, node: Node, code: CodeType | None = None) -> None:
+        """Call the node `full`, or `full_1`, `full_2`, ... where that is taken."""
+        name = full
+        if full in self.names:
+            bound = () if code is None else (*code.co_varnames, *code.co_cellvars)
+            stem, bracket, rest = full.partition("[")
+            count = len(self.assigned.get(full, (full,)))
+            name = f"{stem}_{count}{bracket}{rest}"
+            while name in self.names or name.rpartition(".")[2] in bound:
+                count += 1
+                name = f"{stem}_{count}{bracket}{rest}"
+            self.assigned.setdefault(full, [full]).append(name)
+        self.names[name] = node
+        self.name_of[node] = name
+
+    def show(self, node: Node) -> str:
+        """How a message calls the node: its name and type, or its operation and type."""
+        name = self.name_of.get(node)
+        return f"{name}: {node.type}" if name else f"({node.primitive.name}): {node.type}"
+
+
+def _name_of_object(value: Any, frame: FrameType) -> str:
+    """The variable of the user's frame (closure, local, global) that holds this very object."""
+    code = frame.f_code
+    variables = frame.f_locals
+    for name in (*code.co_freevars, *code.co_cellvars, *code.co_varnames):
+        if variables.get(name) is value:
+            return name
+    for name in code.co_names:
+        if frame.f_globals.get(name) is value:
+            return name
+    return ""
+
+
+def declared_size(value: int | Size) -> int | Size:
+    """The size as it is, an int for NumPy integers."""
+    return value if isinstance(value, Size) else int(value)
+
+
+def show_shape(shape: tuple) -> str:
+    """`[n, 784]`."""
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def type_text(type_: ArrayType) -> str:
+    """A type without the word weak, for messages."""
+    return f"{type_.dtype.name}{show_shape(type_.shape)}"

@@ -1,0 +1,445 @@
+"""`Traced`: what the user's function sees instead of an array; operations on it build nodes."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import (
+    DataDependentError,
+    MutationError,
+    UnsupportedError,
+)
+from chainrule.frontend.elementwise import UFUNCS, elementwise, name_scalar, to_dtype
+from chainrule.frontend.trace import Trace, type_text
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import Shape
+
+
+class Traced:
+    """A value of the program being traced: NumPy's operators, functions and methods work on it.
+
+    It has a dtype and a shape and no numbers.  It is a value: `+=` binds the name anew, and
+    nothing changes it in place.
+    """
+
+    __slots__ = ("node", "trace")
+    __array_priority__ = 1000.0
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, node: Node, trace: Trace) -> None:
+        self.node, self.trace = node, trace
+
+    # What is known before running -------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the axes: integers, or named sizes such as n."""
+        return self.node.type.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.node.type.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The element type."""
+        return self.node.type.dtype
+
+    @property
+    def size(self) -> int | Size:
+        """The number of elements."""
+        return self.node.type.size
+
+    @property
+    def T(self) -> Any:
+        """The axes in reverse order."""
+        return self._call(np.transpose)
+
+    @property
+    def mT(self) -> Any:
+        """The last two axes exchanged."""
+        return self._call(np.swapaxes, -1, -2)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d array")
+        first = self.shape[0]
+        if isinstance(first, Size):
+            raise DataDependentError(
+                f"len() must be an integer, but the first axis of {self._shown()} is the size {first}",
+                where=self._here(),
+                hint="use x.shape[0], which may be a named size",
+            )
+        return first
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    # Operators --------------------------------------------------------------------------------
+
+    def _binary(self, ufunc: np.ufunc, left: Any, right: Any) -> Any:
+        trace = self.trace
+        if trace.site is not None:
+            return Traced(elementwise(trace, ufunc, (left, right)), trace)
+        frame = trace.enter(sys._getframe(2))
+        try:
+            if type(right) is float:
+                right = name_scalar(trace, right, 0)
+            elif type(left) is float:
+                left = name_scalar(trace, left, 1)
+            node = elementwise(trace, ufunc, (left, right))
+        finally:
+            trace.site = None
+        trace.name_result(node, frame)
+        return Traced(node, trace)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary(np.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary(np.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary(np.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary(np.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary(np.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary(np.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary(np.true_divide, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary(np.true_divide, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary(np.power, self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._binary(np.power, other, self)
+
+    def __eq__(self, other: object) -> Any:
+        return self._binary(np.equal, self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._binary(np.not_equal, self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._binary(np.less, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._binary(np.less_equal, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._binary(np.greater, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._binary(np.greater_equal, self, other)
+
+    def __and__(self, other: Any) -> Any:
+        return self._boolean(np.logical_and, self, other, "&")
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        return self._boolean(np.logical_or, self, other, "|")
+
+    __ror__ = __or__
+
+    def __invert__(self) -> Any:
+        self._only_booleans("~", self)
+        return self._call(np.logical_not)
+
+    def __neg__(self) -> Any:
+        return self._call(np.negative)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self._call(np.absolute)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._run(np.matmul, sys._getframe(1), (self, other), {})
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return self._run(np.matmul, sys._getframe(1), (other, self), {})
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._run("getitem", sys._getframe(1), (self, key), {})
+
+    def _boolean(self, ufunc: np.ufunc, left: Any, right: Any, symbol: str) -> Any:
+        self._only_booleans(symbol, left, right)
+        return self._binary(ufunc, left, right)
+
+    def _only_booleans(self, symbol: str, *values: Any) -> None:
+        for value in values:
+            if (
+                getattr(value, "dtype", np.asarray(value).dtype if np.isscalar(value) else None)
+                != bool
+            ):
+                raise UnsupportedError(
+                    f"{symbol} on integers is not traced, only on booleans",
+                    where=self._here(3),
+                    hint="compare first (x > 0), or convert with .astype(bool)",
+                )
+
+    # NumPy's protocols -------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        frame = sys._getframe(1)
+        if method != "__call__":
+            self._refuse_ufunc_method(ufunc, method, frame)
+        return self._run(ufunc, frame, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self._run(func, sys._getframe(1), args, kwargs)
+
+    def _run(self, function: Any, frame: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Call the traced version of a NumPy function, naming its result at the user's level."""
+        trace = self.trace
+        if trace.site is not None:
+            return wrap(trace, self._dispatch(function, args, kwargs))
+        found = trace.enter(frame)
+        try:
+            result = self._dispatch(function, args, kwargs)
+        finally:
+            trace.site = None
+        if isinstance(result, Node):
+            trace.name_result(result, found)
+        return wrap(trace, result)
+
+    def _dispatch(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        trace = self.trace
+        if kwargs:
+            kwargs = self._plain_options(function, kwargs)
+        if function in UFUNCS:
+            dtype = kwargs.pop("dtype", None)
+            if kwargs:
+                self._refuse_option(function, next(iter(kwargs)))
+            node = elementwise(trace, function, args)
+            return node if dtype is None else to_dtype(trace, node, np.dtype(dtype))
+        traced = trace.functions.get(function)
+        if traced is None:
+            self._refuse_function(function)
+        try:
+            return traced(trace, *args, **kwargs)
+        except TypeError as error:
+            unknown = str(error).partition("unexpected keyword argument ")[2].strip("'")
+            if unknown and unknown in kwargs:
+                self._refuse_option(function, unknown)
+            raise
+
+    def _plain_options(self, function: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The options that say something: NumPy passes defaults such as out=None along."""
+        if kwargs.get("out") not in (None, (None,)):
+            raise MutationError(
+                f"np.{name_of(function)} cannot write into out=: traced arrays are values",
+                where=self._here(),
+                hint="leave out= away and bind the result to a name",
+            )
+        default = {"out": None, "where": True, "subok": True, "order": "K", "casting": "same_kind"}
+        return {
+            key: value
+            for key, value in kwargs.items()
+            if not (value is np._NoValue or (key in default and _is(value, default[key])))
+            and key != "out"
+        }
+
+    def _refuse_function(self, function: Any) -> None:
+        known = sorted({name_of(f) for f in (*self.trace.functions, *UFUNCS)} - {"getitem"})
+        near = difflib.get_close_matches(name_of(function), known, n=3, cutoff=0.6)
+        raise UnsupportedError(
+            f"np.{name_of(function)} is not traced",
+            where=self._here(),
+            hint=(f"perhaps one of: {', '.join(near)}\n" if near else "")
+            + "write it with the functions listed in docs/numpy.md",
+        )
+
+    def _refuse_option(self, function: Any, option: str) -> None:
+        raise UnsupportedError(
+            f"np.{name_of(function)}({option}=...) is not traced",
+            where=self._here(),
+            hint=f"leave {option}= away, or write the operation with other functions",
+        )
+
+    def _refuse_ufunc_method(self, ufunc: np.ufunc, method: str, frame: Any) -> None:
+        self.trace.enter(frame)
+        where = self.trace.where()
+        self.trace.site = None
+        if method == "at":
+            raise MutationError(
+                f"np.{ufunc.__name__}.at changes an array in place; traced arrays are values",
+                where=where,
+                hint="build the result anew, for instance with np.where or a matrix product",
+            )
+        raise UnsupportedError(
+            f"np.{ufunc.__name__}.{method} is not traced",
+            where=where,
+            hint="use np.sum, np.max or np.min for reductions",
+        )
+
+    # Methods of arrays ---------------------------------------------------------------------------
+
+    def _call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._run(function, sys._getframe(2), (self, *args), kwargs)
+
+    def sum(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+        """The sum over axes, as np.sum."""
+        return self._call(np.sum, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """The mean over axes, as np.mean."""
+        return self._call(np.mean, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """The largest element over axes, as np.max."""
+        return self._call(np.max, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """The smallest element over axes, as np.min."""
+        return self._call(np.min, axis=axis, keepdims=keepdims)
+
+    def argmax(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """The position of the largest element, as np.argmax."""
+        return self._call(np.argmax, axis=axis, keepdims=keepdims)
+
+    def reshape(self, *shape: Any) -> Any:
+        """The same elements in another shape; one size may be -1."""
+        return self._call(np.reshape, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> Any:
+        """The axes in another order, reversed by default."""
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+            axes = () if axes[0] is None else tuple(axes[0])
+        return self._call(np.transpose, axes or None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """Two axes exchanged."""
+        return self._call(np.swapaxes, axis1, axis2)
+
+    def ravel(self) -> Any:
+        """The elements in one axis, in C order."""
+        return self._call(np.reshape, -1)
+
+    flatten = ravel
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """Without axes of literal length 1."""
+        return self._call(np.squeeze, axis)
+
+    def astype(self, dtype: Any) -> Any:
+        """The elements converted to another dtype."""
+        return self._call("astype", dtype)
+
+    def copy(self) -> Any:
+        """The value itself: traced arrays are never changed in place."""
+        return self
+
+    # What a traced array is not ------------------------------------------------------------------
+
+    def _shown(self) -> str:
+        name = self.trace.name_of.get(self.node)
+        return f"{name} ({type_text(self.node.type)})" if name else type_text(self.node.type)
+
+    def _here(self, depth: int = 2) -> str:
+        if self.trace.site is not None:
+            return self.trace.where()
+        return self.trace.origin_at(sys._getframe(depth)).describe()
+
+    def _number(self, asked: str, hint: str) -> DataDependentError:
+        return DataDependentError(
+            f"{asked} of {self._shown()}: its numbers do not exist while the program is traced",
+            where=self._here(3),
+            hint=hint,
+        )
+
+    def __bool__(self) -> bool:
+        raise self._number(
+            "the truth value",
+            "choose elementwise with np.where(condition, a, b);\n"
+            "a choice that holds for the whole trace takes a plain Python bool argument",
+        )
+
+    def __index__(self) -> int:
+        if self.node in self.trace.scalars and self.dtype.kind == "i":
+            return self.trace.guard(self.node)
+        raise self._number("an integer", "use a Python int, or x.shape[0] for a size")
+
+    def __int__(self) -> int:
+        if self.node in self.trace.scalars and self.dtype.kind == "i":
+            return self.trace.guard(self.node)
+        raise self._number("int()", "keep it an array, for instance with .astype(np.int64)")
+
+    def __float__(self) -> float:
+        raise self._number("float()", "keep it an array; return it, and read it after graph.run")
+
+    def __complex__(self) -> complex:
+        raise self._number("complex()", "keep it an array")
+
+    def item(self) -> Any:
+        """Refused: there is no number while tracing."""
+        raise self._number(".item()", "keep it an array; return it, and read it after graph.run")
+
+    def tolist(self) -> Any:
+        """Refused: there are no numbers while tracing."""
+        raise self._number(".tolist()", "keep it an array; return it, and read it after graph.run")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._number(
+            "a NumPy array",
+            "call NumPy functions on it directly; stack several with np.stack([...])",
+        )
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise MutationError(
+            f"item assignment to {self._shown()}: traced arrays are values, not storage",
+            where=self._here(),
+            hint="build the new array: np.where(mask, new, x), or np.concatenate([...])",
+        )
+
+    def __contains__(self, item: object) -> bool:
+        raise self._number("'in'", "use np.sum(x == item) > 0 inside np.where")
+
+    def __repr__(self) -> str:
+        return f"<traced {self._shown()}>"
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+
+def _is(value: Any, default: Any) -> bool:
+    return value is default or (
+        isinstance(default, str) and isinstance(value, str) and value == default
+    )
+
+
+def name_of(function: Any) -> str:
+    """The name of a NumPy function or ufunc."""
+    if isinstance(function, str):
+        return function
+    module = getattr(function, "__module__", "") or ""
+    prefix = module.removeprefix("numpy").lstrip(".")
+    name = function.__name__
+    return f"{prefix}.{name}" if prefix and not prefix.startswith("_") else name
+
+
+def wrap(trace: Trace, result: Any) -> Any:
+    """Nodes as traced arrays, also inside lists and tuples."""
+    if isinstance(result, Node):
+        return Traced(result, trace)
+    if isinstance(result, (list, tuple)):
+        return type(result)([wrap(trace, item) for item in result])
+    return result

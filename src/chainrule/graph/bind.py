@@ -1,0 +1,73 @@
+"""Replace named sizes by integers, after checking every condition that tracing left open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from chainrule.errors import SizeError
+from chainrule.graph import sizes
+from chainrule.graph.graph import Condition, Graph
+from chainrule.graph.node import Node
+from chainrule.graph.rebuild import rebuild
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType
+
+
+def bind_value(value: Any, values: Mapping[str, int]) -> Any:
+    """A static parameter with named sizes replaced."""
+    if isinstance(value, Size):
+        return sizes.evaluate(value, values)
+    if isinstance(value, ArrayType):
+        return value.bind(values)
+    if isinstance(value, tuple):
+        return tuple(bind_value(item, values) for item in value)
+    return value
+
+
+def check_conditions(conditions: Iterable[Condition], values: Mapping[str, int]) -> None:
+    """Raise SizeError for the first condition that is false under `values`."""
+    for condition in conditions:
+        got = sizes.evaluate(condition.expression, values)
+        if isinstance(got, Size):
+            continue
+        if got != 0 if condition.zero else got < 0:
+            given = ", ".join(f"{k}={v}" for k, v in values.items())
+            raise SizeError(
+                f"{condition.text}; not so for {given}",
+                where=condition.origin.describe(),
+                hint="choose sizes for which it holds",
+            )
+
+
+def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
+    """The graph with `values` in place of named sizes; see `Graph.bind`."""
+    known = graph.sizes
+    for name, value in values.items():
+        if name not in known:
+            raise SizeError(
+                f"the graph {graph.name} has no size called {name!r}",
+                hint=f"its sizes are: {', '.join(known) or 'none, all are integers'}",
+            )
+        if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+            raise SizeError(
+                f"the size {name} must be an integer of at least 1, got {value!r}",
+                hint="a size that may be 0 is written as the literal 0 in the array type",
+            )
+    values = {name: int(value) for name, value in values.items()}
+    if not values:
+        return graph
+    check_conditions(graph.conditions, values)
+
+    def bound(node: Node, inputs: tuple[Node, ...]) -> Node:
+        params = tuple((key, bind_value(value, values)) for key, value in node.params)
+        return type(node)(node.primitive, inputs, params, node.type.bind(values), node.origin)
+
+    conditions = []
+    for condition in graph.conditions:
+        expression = sizes.evaluate(condition.expression, values)
+        if isinstance(expression, Size):
+            conditions.append(
+                Condition(expression, condition.zero, condition.text, condition.origin)
+            )
+    return rebuild(graph, bound).replace(conditions=tuple(conditions))

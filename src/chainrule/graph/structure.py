@@ -1,0 +1,99 @@
+"""Containers (dict, list, tuple, dataclass, nested) as leaves with paths, by way of optree."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import optree
+
+from chainrule.errors import InputError
+
+NAMESPACE = "chainrule"
+_registered: set[type] = set()
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The shape of a container: a tree specification and the name of each leaf, in order."""
+
+    spec: Any
+    leaf_names: tuple[str, ...]
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the whole is one array and no container."""
+        return optree.treespec_is_leaf(self.spec)
+
+    def unflatten(self, leaves: list[Any]) -> Any:
+        """The container with these leaves."""
+        return optree.tree_unflatten(self.spec, leaves)
+
+
+def _register_dataclass(cls: type) -> None:
+    """Teach optree a dataclass, in our namespace only: its fields are its children."""
+    names = tuple(f.name for f in dataclasses.fields(cls) if f.init)
+
+    def flatten(value: Any) -> tuple[list[Any], None, tuple[str, ...]]:
+        return [getattr(value, name) for name in names], None, names
+
+    def unflatten(_: None, children: Any) -> Any:
+        return cls(**dict(zip(names, children, strict=True)))
+
+    optree.register_pytree_node(
+        cls,
+        flatten,
+        unflatten,
+        path_entry_type=optree.GetAttrEntry,
+        namespace=NAMESPACE,
+    )
+    _registered.add(cls)
+
+
+def _is_new_dataclass(value: Any) -> bool:
+    return (
+        dataclasses.is_dataclass(value)
+        and not isinstance(value, type)
+        and type(value) not in _registered
+        and not hasattr(value, "__chainrule_leaf__")
+    )
+
+
+def leaf_name(root: str, path: tuple[Any, ...]) -> str:
+    """`params.layer1.W` for attribute and identifier keys, `hs[0]` for positions."""
+    name = root
+    for key in path:
+        if isinstance(key, str) and key.isidentifier():
+            name = f"{name}.{key}" if name else key
+        else:
+            name = f"{name}[{key!r}]"
+    return name
+
+
+def flatten(value: Any, root: str = "") -> tuple[list[Any], Structure]:
+    """The leaves of `value` and how to put them together again; leaves are named from `root`.
+
+    None is a container without leaves.  Raises InputError for containers that contain themselves.
+    """
+    while True:
+        try:
+            paths, leaves, spec = optree.tree_flatten_with_path(value, namespace=NAMESPACE)
+        except RecursionError as error:
+            raise InputError(
+                f"the container {root or 'given'} contains itself or is nested too deeply",
+                hint="pass a tree of dicts, lists, tuples or dataclasses",
+            ) from error
+        new = {type(leaf) for leaf in leaves if _is_new_dataclass(leaf)}
+        if not new:
+            break
+        for cls in new:
+            _register_dataclass(cls)
+    return leaves, Structure(spec, tuple(leaf_name(root, path) for path in paths))
+
+
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """The same container with `function` applied to each leaf."""
+    leaves, structure = flatten(value)
+    return structure.unflatten([function(leaf) for leaf in leaves])

@@ -1,0 +1,110 @@
+"""An `ArrayType` is what is known of an array before it exists: its dtype and its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from chainrule.graph import sizes
+from chainrule.graph.sizes import Size
+
+Shape = tuple["int | Size", ...]
+
+
+class ArrayType:
+    """dtype and shape of an array; sizes are integers or named (`Size`).
+
+    A *weak* type is that of a Python scalar: 0-d, and (NEP 50) it never widens another dtype.
+    Make one with `array_type`, which returns the same object for the same type.
+    """
+
+    __slots__ = ("_hash", "dtype", "shape", "weak")
+
+    dtype: np.dtype
+    shape: Shape
+    weak: bool
+
+    def __init__(self, dtype: np.dtype, shape: Shape, weak: bool) -> None:
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "weak", weak)
+        object.__setattr__(self, "_hash", hash((dtype, shape, weak)))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"ArrayType is frozen; cannot set {name}")
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, ArrayType)
+            and self.dtype == other.dtype
+            and self.shape == other.shape
+            and self.weak == other.weak
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int | Size:
+        """The number of elements."""
+        return sizes.product(self.shape)
+
+    @property
+    def nbytes(self) -> int | Size:
+        """The number of bytes of the elements, without padding."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values of this type have derivatives."""
+        return self.dtype.kind == "f"
+
+    def with_shape(self, shape: Shape) -> ArrayType:
+        """The same dtype with another shape (no longer weak unless 0-d)."""
+        return array_type(self.dtype, shape, self.weak and not shape)
+
+    def with_dtype(self, dtype: np.dtype, weak: bool = False) -> ArrayType:
+        """The same shape with another dtype."""
+        return array_type(dtype, self.shape, weak)
+
+    def bind(self, values: Mapping[str, int | Size]) -> ArrayType:
+        """This type with named sizes replaced by `values`."""
+        shape = tuple(sizes.evaluate(axis, values) for axis in self.shape)
+        return array_type(self.dtype, shape, self.weak)
+
+    def __str__(self) -> str:
+        axes = ", ".join(map(str, self.shape))
+        return f"{'weak ' if self.weak else ''}{self.dtype.name}[{axes}]"
+
+    __repr__ = __str__
+
+
+@lru_cache(maxsize=65536)
+def array_type(dtype: np.dtype, shape: Shape, weak: bool = False) -> ArrayType:
+    """The type of arrays of this dtype and shape; `weak` for Python scalars."""
+    return ArrayType(np.dtype(dtype), shape, weak)
+
+
+FLOAT_SCALAR = array_type(np.dtype(np.float64), (), True)
+INT_SCALAR = array_type(np.dtype(np.int64), (), True)
+
+
+def type_of(value: object) -> ArrayType:
+    """The type of a NumPy array, a NumPy scalar or a Python scalar (weak, except bool)."""
+    if isinstance(value, (bool, np.bool_)):
+        return array_type(np.dtype(np.bool_), ())
+    if isinstance(value, int):
+        return INT_SCALAR
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        return FLOAT_SCALAR
+    array = np.asarray(value)
+    return array_type(array.dtype, array.shape)

@@ -1,0 +1,161 @@
+"""Reading and adding at places that integer arrays give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType, Shape, array_type
+from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape
+from chainrule.primitives.primitive import (
+    ATOM,
+    Gather,
+    Latex,
+    Linear,
+    Primitive,
+    Sample,
+    no_flops,
+)
+from chainrule.primitives.sources import positions
+
+ANY = (-2.0, 2.0)
+
+
+def _index_shape(indices: tuple[ArrayType, ...]) -> Shape:
+    first = indices[0]
+    for index in indices:
+        if index.dtype.kind not in "iu" or index.shape != first.shape:
+            raise TypeError(
+                f"indices must be integers of one shape: {', '.join(map(str, indices))}"
+            )
+    return first.shape
+
+
+def _gather_type(x: ArrayType, *indices: ArrayType, wrap: bool) -> ArrayType:
+    shape = (*_index_shape(indices), *x.shape[len(indices) :])
+    return array_type(x.dtype, shape)
+
+
+def _in_range(indices: tuple[Any, ...], shape: tuple[int, ...], wrap: bool) -> None:
+    """Raise IndexError with the first index that is outside its axis."""
+    for axis, index in enumerate(indices):
+        size = shape[axis]
+        bad = (index >= size) | (index < (-size if wrap else 0))
+        if bad.any():
+            place = tuple(int(i) for i in np.argwhere(bad)[0])
+            value = int(np.asarray(index)[place])
+            at = f" (at position {', '.join(map(str, place))} of the indices)" if place else ""
+            low = -size if wrap else 0
+            raise IndexError(
+                f"index {value}{at} is out of range for an axis of length {size}: "
+                f"it must be from {low} to {size - 1}"
+            )
+
+
+def _gather(xp: Any, x: Any, *indices: Any, wrap: bool) -> Any:
+    if xp is np:
+        _in_range(indices, x.shape, wrap)
+    return x[indices]
+
+
+def _scatter_add(xp: Any, updates: Any, *indices: Any, shape: Any, wrap: bool) -> Any:
+    zeros = xp.zeros(shape, dtype=updates.dtype)
+    if xp is np:
+        _in_range(indices, shape, wrap)
+        np.add.at(zeros, indices, updates)
+        return zeros
+    return zeros.at[indices].add(updates)
+
+
+def _batch_indices(size: int | Size, indices: tuple[Node, ...], has: tuple[bool, ...]) -> list[Any]:
+    """The indices with a batch axis, before them the position in the batch."""
+    wide = [i if b else add_batch_axis(i, size) for i, b in zip(indices, has, strict=True)]
+    shape = wide[0].type.shape
+    column = reshape(positions(size, wide[0].type.dtype), shape=(size, *(1,) * (len(shape) - 1)))
+    return [broadcast_to(column, shape=shape), *wide]
+
+
+def _gather_batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
+    x, *indices = inputs
+    wrap = out.param("wrap")
+    if not batched[0]:
+        wide = [
+            i if b else add_batch_axis(i, size) for i, b in zip(indices, batched[1:], strict=True)
+        ]
+        return gather(x, *wide, wrap=wrap)
+    return gather(x, *_batch_indices(size, tuple(indices), batched[1:]), wrap=wrap)
+
+
+def _scatter_batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
+    updates, *indices = inputs
+    if not batched[0]:
+        updates = add_batch_axis(updates, size)
+    wide = _batch_indices(size, tuple(indices), batched[1:])
+    return scatter_add(updates, *wide, shape=(size, *out.type.shape), wrap=out.param("wrap"))
+
+
+gather = Primitive(
+    name="gather",
+    doc="x at the places that one index array for each of its leading axes gives.",
+    inputs=("x", "index"),
+    result_type=_gather_type,
+    evaluate=_gather,
+    derivative=Linear(
+        (
+            lambda g, out, x, *indices: scatter_add(
+                g, *indices, shape=x.type.shape, wrap=out.param("wrap")
+            ),
+            None,
+        )
+    ),
+    batch=_gather_batch,
+    kernel=Gather(),
+    flops=no_flops,
+    latex=Latex("{x}[{index}]", ATOM, (ATOM, 0)),
+    samples=(
+        Sample(((4,), (3,)), (ANY, "int:4"), (("wrap", True),)),
+        Sample(((4, 2), ()), (ANY, "int:4"), (("wrap", False),)),
+        Sample(((4, 2), (2, 3)), (ANY, "int:4"), (("wrap", True),)),
+        Sample(((3, 4), (2,), (2,)), (ANY, "int:3", "int:4"), (("wrap", True),)),
+        Sample(((4,), (0,)), (ANY, "int:4"), (("wrap", True),)),
+    ),
+    variadic=True,
+)
+
+
+def _scatter_type(updates: ArrayType, *indices: ArrayType, shape: Shape, wrap: bool) -> ArrayType:
+    expected = (*_index_shape(indices), *shape[len(indices) :])
+    if updates.shape != expected:
+        raise TypeError(f"updates must have shape {expected}, got {updates}")
+    return array_type(updates.dtype, shape)
+
+
+scatter_add = Primitive(
+    name="scatter_add",
+    doc="Zeros of a shape, to which updates are added at the places that index arrays give.",
+    inputs=("updates", "index"),
+    result_type=_scatter_type,
+    evaluate=_scatter_add,
+    derivative=Linear(
+        (
+            lambda g, out, updates, *indices: gather(g, *indices, wrap=out.param("wrap")),
+            None,
+        )
+    ),
+    batch=_scatter_batch,
+    kernel=Gather(),
+    flops=lambda out: out.inputs[0].type.size,
+    latex=Latex(r"\operatorname{{scatter}}({updates}, {index})", ATOM, (0, 0)),
+    samples=(
+        Sample(((3,), (3,)), (ANY, "int:4"), (("shape", (4,)), ("wrap", True))),
+        Sample(((2, 2), (2,)), (ANY, "int:4"), (("shape", (4, 2)), ("wrap", True))),
+        Sample(((2,), ()), (ANY, "int:4"), (("shape", (4, 2)), ("wrap", False))),
+        Sample(((0,), (0,)), (ANY, "int:4"), (("shape", (4,)), ("wrap", True))),
+    ),
+    variadic=True,
+)
+
+INDEXING = (gather, scatter_add)

@@ -1,0 +1,112 @@
+"""Comparisons, boolean algebra, selection and change of dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.graph.types import ArrayType, array_type
+from chainrule.primitives.families import BOOL, comparison, elementwise, same_type
+from chainrule.primitives.primitive import ATOM, Flat, Latex, Linear
+from chainrule.primitives.sources import full_like
+
+equal = comparison("equal", "Whether x = y.", lambda xp, x, y: xp.equal(x, y), "=", "x == y")
+not_equal = comparison(
+    "not_equal", "Whether x differs from y.", lambda xp, x, y: xp.not_equal(x, y), r"\neq", "x != y"
+)
+less = comparison("less", "Whether x < y.", lambda xp, x, y: xp.less(x, y), "<", "x < y")
+less_equal = comparison(
+    "less_equal", "Whether x <= y.", lambda xp, x, y: xp.less_equal(x, y), r"\leq", "x <= y"
+)
+greater = comparison("greater", "Whether x > y.", lambda xp, x, y: xp.greater(x, y), ">", "x > y")
+greater_equal = comparison(
+    "greater_equal", "Whether x >= y.", lambda xp, x, y: xp.greater_equal(x, y), r"\geq", "x >= y"
+)
+
+
+def _boolean(name: str, doc: str, evaluate: Any, symbol: str, kernel: str) -> Any:
+    return elementwise(
+        name,
+        doc,
+        evaluate,
+        Flat(),
+        kernel=kernel,
+        latex=Latex(f"{{x}} {symbol} {{y}}", 4, (5, 5)),
+        inputs=("x", "y"),
+        domains=("bool", "bool"),
+    )
+
+
+logical_and = _boolean(
+    "logical_and", "x and y, of booleans.", lambda xp, x, y: xp.logical_and(x, y), r"\land", "x & y"
+)
+logical_or = _boolean(
+    "logical_or", "x or y, of booleans.", lambda xp, x, y: xp.logical_or(x, y), r"\lor", "x | y"
+)
+logical_not = elementwise(
+    "logical_not",
+    "not x, of booleans.",
+    lambda xp, x: xp.logical_not(x),
+    Flat(),
+    kernel="!x",
+    latex=Latex(r"\lnot {x}", 50, (50,)),
+    domains=("bool",),
+)
+
+
+def _where_type(condition: ArrayType, x: ArrayType, y: ArrayType) -> ArrayType:
+    if condition.dtype != BOOL or condition.shape != x.shape:
+        raise TypeError(f"where needs booleans of shape {x.shape}, got {condition}")
+    return same_type(x, y)
+
+
+where = elementwise(
+    "where",
+    "x where the condition holds, else y.",
+    lambda xp, condition, x, y: xp.where(condition, x, y),
+    Linear(
+        (
+            None,
+            lambda g, out, condition, x, y: where(condition, g, full_like(g, 0)),
+            lambda g, out, condition, x, y: where(condition, full_like(g, 0), g),
+        )
+    ),
+    kernel="where(condition, x, y)",
+    latex=Latex(r"\operatorname{{where}}({condition}, {x}, {y})", ATOM, (0, 0, 0)),
+    inputs=("condition", "x", "y"),
+    result_type=_where_type,
+    domains=("bool", (-2.0, 2.0), (-2.0, 2.0)),
+)
+
+
+def _cast_type(x: ArrayType, *, dtype: np.dtype, weak: bool) -> ArrayType:
+    return array_type(dtype, x.shape, weak)
+
+
+cast = elementwise(
+    "cast",
+    "x in another dtype, converted as NumPy's astype does.",
+    lambda xp, x, *, dtype, weak: x.astype(dtype),
+    Linear((lambda g, out, x: cast(g, dtype=x.type.dtype, weak=x.type.weak),)),
+    kernel="cast(x)",
+    latex=Latex("{x}", ATOM, (ATOM,)),
+    result_type=_cast_type,
+    weight=0,
+    dtype=np.dtype(np.float64),
+    weak=False,
+)
+
+LOGIC = (
+    equal,
+    not_equal,
+    less,
+    less_equal,
+    greater,
+    greater_equal,
+    logical_and,
+    logical_or,
+    logical_not,
+    where,
+    cast,
+)

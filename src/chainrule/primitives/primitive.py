@@ -1,0 +1,215 @@
+"""A `Primitive` is everything that is known of one operation, declared once, complete or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType
+
+# In derivative rules: x y are inputs, out the result (the node itself, so that its parameters can
+# be read), g the cotangent of the result, dx dy tangents of the inputs.
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Partials:
+    """Elementwise: `partials[i](out, *inputs)` is the derivative of each element by the i-th input's;
+    None where it is zero everywhere."""
+
+    partials: tuple[Rule | None, ...]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Linear in all inputs that have a transpose, jointly: `transposes[i](g, out, *inputs)` is the
+    cotangent of the i-th input; None for inputs (indices, conditions) that only steer."""
+
+    transposes: tuple[Rule | None, ...]
+    variadic: bool = False
+
+    def transpose(self, index: int) -> Rule | None:
+        """The transpose for the `index`-th input; the last one serves all further inputs."""
+        return self.transposes[min(index, len(self.transposes) - 1)]
+
+
+@dataclass(frozen=True)
+class Multilinear:
+    """Linear in each input separately: `transposes[i](g, out, *inputs)`."""
+
+    transposes: tuple[Rule, ...]
+
+
+@dataclass(frozen=True)
+class Explicit:
+    """Both modes written out: `tangents[i](dx, out, *inputs)` is what the tangent dx of the i-th input
+    adds to the result's, `cotangents[i](g, out, *inputs)` the i-th input's cotangent."""
+
+    tangents: tuple[Rule | None, ...]
+    cotangents: tuple[Rule | None, ...]
+
+
+@dataclass(frozen=True)
+class Flat:
+    """The derivative is zero wherever it exists."""
+
+
+Derivative = Partials | Linear | Multilinear | Explicit | Flat
+
+
+@dataclass(frozen=True)
+class Map:
+    """One output element from the elements at the same place; `expression` in the inputs' names,
+    with the scalar functions of C's math.h (and `where`, `sign`, `logistic`)."""
+
+    expression: str
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction over `axes`: `combine` of `x` and `y`, starting at `initial`."""
+
+    combine: str
+    initial: str
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Sums of products over shared axes: matrix products and their relatives."""
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Reads or writes at places given by index arrays."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """The same elements at other places: strides, copies, padding."""
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Elements computed from their position alone."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A routine of the executor's own library, called as a whole."""
+
+    routine: str
+
+
+Kernel = Map | Fold | Contract | Gather | Move | Generate | Library
+
+
+# How strongly the outermost symbol of a formula binds: operands that bind more weakly get brackets.
+ADDITIVE, PRODUCT, PREFIX, POWER, ATOM = 10, 20, 30, 40, 100
+
+
+@dataclass(frozen=True)
+class Latex:
+    r"""A template such as `{x} + {y}`; `binding` is the strength of the result, `operands` the least
+    strength each input needs to stand without brackets.  Parameters appear by name: `{axes}`."""
+
+    template: str
+    binding: int = ATOM
+    operands: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One point of the domain in which tests try the primitive.
+
+    `shapes` and `domains` are per input; a domain is (low, high) for floats, "int:n" for indices
+    below n, "bool".  `params` are the static parameters, `smooth` says whether finite
+    differences apply.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    domains: tuple[Any, ...]
+    params: tuple[tuple[str, Any], ...] = ()
+    smooth: bool = True
+    dtype: str = "float64"
+
+
+@dataclass(frozen=True, eq=False)
+class Primitive:
+    """One operation: complete, or it cannot be made.
+
+    `result_type(*types, **params)` gives the type of the result and raises on types that do not
+    fit; `evaluate(xp, *arrays, **params)` computes it in an array namespace; `batch(size, inputs,
+    batched, out)` builds the same operation on inputs that have (where `batched`) a further first
+    axis of length `size`; `flops(out)` counts floating-point operations.
+    """
+
+    name: str
+    doc: str
+    inputs: tuple[str, ...]
+    result_type: Callable[..., ArrayType]
+    evaluate: Callable[..., Any]
+    derivative: Derivative
+    batch: Callable[..., Node] | None
+    kernel: Kernel
+    flops: Callable[[Node], int | Size]
+    latex: Latex
+    samples: tuple[Sample, ...]
+    variadic: bool = field(default=False)
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise TypeError(f"a primitive's name must be an identifier, got {self.name!r}")
+        if not self.doc or "\n" in self.doc:
+            raise TypeError(f"{self.name}: the doc must be one line")
+        for part in ("result_type", "evaluate", "flops"):
+            if not callable(getattr(self, part)):
+                raise TypeError(f"{self.name}: {part} must be callable")
+        if self.inputs and not callable(self.batch):
+            raise TypeError(f"{self.name}: a primitive with inputs needs a batching rule")
+        if self.inputs and not self.samples:
+            raise TypeError(f"{self.name}: tests need at least one sample")
+        match self.derivative:
+            case Partials(rules) | Multilinear(rules):
+                count = len(rules)
+            case Explicit(tangents, cotangents):
+                count = len(tangents) if len(tangents) == len(cotangents) else -1
+            case Linear(transposes):
+                count = len(self.inputs) if self.variadic else len(transposes)
+            case Flat():
+                count = len(self.inputs)
+            case _:
+                raise TypeError(f"{self.name}: {self.derivative!r} is not a Derivative")
+        if count != len(self.inputs):
+            raise TypeError(f"{self.name}: one derivative rule for each of {self.inputs} is needed")
+
+    def __call__(self, *inputs: Node, **params: Any) -> Any:
+        """A new node (without origin yet) that applies this primitive; types must fit exactly."""
+        type_ = self.result_type(*[node.type for node in inputs], **params)
+        items = tuple(sorted(params.items())) if len(params) > 1 else tuple(params.items())
+        return Value(self, inputs, items, type_)
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+
+def elements(out: Node) -> int | Size:
+    """One operation for each element of the result."""
+    return out.type.size
+
+
+def no_flops(out: Node) -> int:
+    """Only moves, no arithmetic."""
+    return 0
+
+
+def numpy_only(xp: Any) -> bool:
+    """Whether the namespace is NumPy itself (some evaluations have a better spelling there)."""
+    return xp is np
+
+
+from chainrule.primitives.value import Value  # noqa: E402  (a Value applies Primitives)

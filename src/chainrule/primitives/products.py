@@ -1,0 +1,218 @@
+"""Matrix products with NumPy's batching, and contractions of two arrays over named axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chainrule.graph import sizes
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType, array_type
+from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape, transpose
+from chainrule.primitives.primitive import (
+    ATOM,
+    PRODUCT,
+    Contract,
+    Latex,
+    Multilinear,
+    Primitive,
+    Sample,
+)
+
+ANY = (-2.0, 2.0)
+
+
+def _matmul_type(x: ArrayType, y: ArrayType) -> ArrayType:
+    """Vectors as NumPy has them; a matrix y serves every matrix of x; else equal batch axes."""
+    rows, columns = x.shape[:-1], y.shape[-1:] if y.ndim > 1 else ()
+    inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
+    batch_fits = y.ndim <= 2 or (x.ndim == y.ndim and x.shape[:-2] == y.shape[:-2])
+    if x.dtype != y.dtype or x.shape[-1] != inner or not batch_fits:
+        raise TypeError(f"cannot multiply matrices {x} and {y}")
+    return array_type(x.dtype, (*rows, *columns))
+
+
+def swapped(x: Any) -> Any:
+    """x with its last two axes exchanged."""
+    last = x.ndim - 1
+    return transpose(x, permutation=(*range(last - 1), last, last - 1))
+
+
+def _rows(x: Any) -> Any:
+    """x as one matrix: all axes but the last in one."""
+    if x.ndim == 2:
+        return x
+    return reshape(x, shape=(sizes.product(x.type.shape[:-1]), x.type.shape[-1]))
+
+
+def _outer(a: Any, b: Any) -> Any:
+    """a[..., i] b[j] for all i and j."""
+    left, right = tuple(range(a.ndim)), tuple(range(a.ndim, a.ndim + b.ndim))
+    return contract(a, b, x_axes=left, y_axes=right, out_axes=left + right)
+
+
+def _matmul_left(g: Any, out: Any, x: Any, y: Any) -> Any:
+    if y.ndim == 1:
+        if x.ndim == 1:
+            return broadcast_to(g, shape=y.type.shape) * y
+        return _outer(g, y)
+    if x.ndim == 1:
+        return matmul(y, g)
+    return matmul(g, swapped(y))
+
+
+def _matmul_right(g: Any, out: Any, x: Any, y: Any) -> Any:
+    if x.ndim == 1:
+        return broadcast_to(g, shape=x.type.shape) * x if y.ndim == 1 else _outer(x, g)
+    if y.ndim == 1:
+        flat = g if g.ndim == 1 else reshape(g, shape=(g.type.size,))
+        return matmul(swapped(_rows(x)), flat)
+    if y.ndim == 2:
+        return matmul(swapped(_rows(x)), _rows(g))
+    return matmul(swapped(x), g)
+
+
+def _matmul_batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
+    x, y = inputs
+    left, right = batched
+    own_y = y.ndim - right
+    if not right and own_y <= 2:
+        return matmul(x, y)
+    if not left:
+        x = add_batch_axis(x, size)
+    if not right:
+        y = add_batch_axis(y, size)
+    shape = (size, *out.type.shape)
+    if own_y == 1:
+        y = reshape(y, shape=(*y.type.shape, 1))
+    if x.ndim == 2:
+        x = reshape(x, shape=(size, 1, x.type.shape[1]))
+    elif y.ndim == 3 and x.ndim > 3:
+        rows = sizes.product(x.type.shape[1:-1])
+        x = reshape(x, shape=(size, rows, x.type.shape[-1]))
+    result = matmul(x, y)
+    return result if result.type.shape == shape else reshape(result, shape=shape)
+
+
+def _matmul_flops(out: Node) -> int | Size:
+    return 2 * (out.type.size * out.inputs[0].type.shape[-1])
+
+
+matmul = Primitive(
+    name="matmul",
+    doc="The matrix product: NumPy's @, where a matrix on the right serves every matrix on the left.",
+    inputs=("x", "y"),
+    result_type=_matmul_type,
+    evaluate=lambda xp, x, y: xp.matmul(x, y),
+    derivative=Multilinear((_matmul_left, _matmul_right)),
+    batch=_matmul_batch,
+    kernel=Contract(),
+    flops=_matmul_flops,
+    latex=Latex("{x} {y}", PRODUCT, (PRODUCT, PRODUCT)),
+    samples=tuple(
+        Sample(shapes, (ANY, ANY))
+        for shapes in (
+            ((2, 3), (3, 4)),
+            ((3,), (3,)),
+            ((2, 3), (3,)),
+            ((3,), (3, 2)),
+            ((2, 2, 3), (3, 1)),
+            ((2, 2, 3), (3,)),
+            ((2, 1, 3), (2, 3, 2)),
+            ((2, 0), (0, 3)),
+        )
+    ),
+)
+
+
+def _labelled(x: ArrayType, axes: tuple[int, ...], found: dict[int, int | Size]) -> None:
+    if len(axes) != x.ndim or len(set(axes)) != len(axes):
+        raise TypeError(f"{axes} does not label the axes of {x} once each")
+    for label, size in zip(axes, x.shape, strict=True):
+        if found.setdefault(label, size) != size:
+            raise TypeError(f"axis {label} is {found[label]} and {size} long")
+
+
+def _contract_type(
+    x: ArrayType, y: ArrayType, *, x_axes: tuple, y_axes: tuple, out_axes: tuple
+) -> ArrayType:
+    found: dict[int, int | Size] = {}
+    _labelled(x, x_axes, found)
+    _labelled(y, y_axes, found)
+    both = set(x_axes) & set(y_axes)
+    if x.dtype != y.dtype or not set(found) - both <= set(out_axes) <= set(found):
+        raise TypeError(f"cannot contract {x} over {x_axes} with {y} over {y_axes}")
+    return array_type(x.dtype, tuple(found[label] for label in out_axes))
+
+
+def _contract_flops(out: Node) -> int | Size:
+    total: int | Size = 2
+    seen: set[int] = set()
+    for node, key in zip(out.inputs, ("x_axes", "y_axes"), strict=True):
+        for label, size in zip(out.param(key), node.type.shape, strict=True):
+            if label not in seen:
+                seen.add(label)
+                total = total * size
+    return total
+
+
+def _contract_batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
+    x_axes, y_axes = out.param("x_axes"), out.param("y_axes")
+    new = max((*x_axes, *y_axes), default=-1) + 1
+    return contract(
+        *inputs,
+        x_axes=(new, *x_axes) if batched[0] else x_axes,
+        y_axes=(new, *y_axes) if batched[1] else y_axes,
+        out_axes=(new, *out.param("out_axes")),
+    )
+
+
+contract = Primitive(
+    name="contract",
+    doc="The sum of products over the axes that x and y share and the result lacks.",
+    inputs=("x", "y"),
+    result_type=_contract_type,
+    evaluate=lambda xp, x, y, *, x_axes, y_axes, out_axes: xp.asarray(
+        xp.einsum(x, list(x_axes), y, list(y_axes), list(out_axes), optimize=True)
+    ),
+    derivative=Multilinear(
+        (
+            lambda g, out, x, y: contract(
+                g,
+                y,
+                x_axes=out.param("out_axes"),
+                y_axes=out.param("y_axes"),
+                out_axes=out.param("x_axes"),
+            ),
+            lambda g, out, x, y: contract(
+                g,
+                x,
+                x_axes=out.param("out_axes"),
+                y_axes=out.param("x_axes"),
+                out_axes=out.param("y_axes"),
+            ),
+        )
+    ),
+    batch=_contract_batch,
+    kernel=Contract(),
+    flops=_contract_flops,
+    latex=Latex(r"{x} \cdot {y}", PRODUCT, (ATOM, ATOM)),
+    samples=(
+        Sample(
+            ((2,), (3,)), (ANY, ANY), (("out_axes", (0, 1)), ("x_axes", (0,)), ("y_axes", (1,)))
+        ),
+        Sample(
+            ((2, 3, 4), (4, 2)),
+            (ANY, ANY),
+            (("out_axes", (1, 0)), ("x_axes", (0, 1, 2)), ("y_axes", (2, 0))),
+        ),
+        Sample(
+            ((2, 3), (2, 3)),
+            (ANY, ANY),
+            (("out_axes", ()), ("x_axes", (0, 1)), ("y_axes", (0, 1))),
+        ),
+        Sample(((0,), (0,)), (ANY, ANY), (("out_axes", (0,)), ("x_axes", (0,)), ("y_axes", (0,)))),
+    ),
+)
+
+PRODUCTS = (matmul, contract)

@@ -1,0 +1,154 @@
+"""Reductions over axes: sum, max, min, and the position of the largest element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType, Shape, array_type
+from chainrule.primitives import logic
+from chainrule.primitives.movement import broadcast_to, reshape
+from chainrule.primitives.primitive import (
+    PRODUCT,
+    Derivative,
+    Explicit,
+    Flat,
+    Fold,
+    Latex,
+    Linear,
+    Primitive,
+    Sample,
+)
+from chainrule.primitives.sources import full_like
+
+
+def without_axes(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    """The shape that is left when `axes` are reduced."""
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def _reduced_type(x: ArrayType, *, axes: tuple[int, ...]) -> ArrayType:
+    if list(axes) != sorted(set(axes)) or any(not 0 <= axis < x.ndim for axis in axes):
+        raise TypeError(f"axes {axes} are not increasing axes of {x}")
+    return array_type(x.dtype, without_axes(x.shape, axes))
+
+
+def spread(reduced: Any, shape: Shape, axes: tuple[int, ...]) -> Any:
+    """A reduced value repeated over the axes that were reduced, back to `shape`."""
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    if any(axis not in axes for axis in range(len(axes))):  # not just leading axes
+        reduced = reshape(reduced, shape=kept)
+    return broadcast_to(reduced, shape=shape)
+
+
+def _batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
+    return out.primitive(inputs[0], axes=tuple(axis + 1 for axis in out.param("axes")))
+
+
+def reduction(
+    name: str,
+    doc: str,
+    evaluate: Any,
+    derivative: Derivative,
+    kernel: Fold,
+    symbol: str,
+    shapes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...],
+) -> Primitive:
+    """A fold of one input over static `axes`, which disappear from the result."""
+    return Primitive(
+        name=name,
+        doc=doc,
+        inputs=("x",),
+        result_type=_reduced_type,
+        evaluate=evaluate,
+        derivative=derivative,
+        batch=_batch,
+        kernel=kernel,
+        flops=lambda out: out.inputs[0].type.size,
+        latex=Latex(f"{symbol} {{x}}", PRODUCT, (PRODUCT,)),
+        samples=tuple(
+            Sample((shape,), ((-2.0, 2.0),), (("axes", axes),)) for shape, axes in shapes
+        ),
+    )
+
+
+NON_EMPTY = (((2, 3), (0,)), ((2, 3), (1,)), ((4,), (0,)), ((2, 1, 3), (0, 2)), ((), ()))
+
+sum_ = reduction(
+    "sum",
+    "The sum over axes.",
+    lambda xp, x, *, axes: xp.sum(x, axis=axes, dtype=x.dtype),
+    Linear((lambda g, out, x: spread(g, x.type.shape, out.param("axes")),)),
+    Fold("x + y", "0"),
+    r"\sum",
+    (*NON_EMPTY, ((0, 3), (0,)), ((0,), (0,))),
+)
+
+
+def _winners(out: Any, x: Any) -> tuple[Any, Any]:
+    # 1 where the element is the extreme one, and over the axes how many there are (at least 1,
+    # so that NaN, which equals nothing, does not divide 0 by 0).
+    axes = out.param("axes")
+    hit = logic.equal(x, spread(out, x.type.shape, axes))
+    ones = logic.where(hit, full_like(x, 1), full_like(x, 0))
+    count = sum_(ones, axes=axes)
+    count = logic.where(logic.equal(count, full_like(count, 0)), full_like(count, 1), count)
+    return ones, count
+
+
+def _extreme_cotangent(g: Any, out: Any, x: Any) -> Any:
+    ones, count = _winners(out, x)
+    return spread(g / count, x.type.shape, out.param("axes")) * ones
+
+
+def _extreme_tangent(dx: Any, out: Any, x: Any) -> Any:
+    ones, count = _winners(out, x)
+    return sum_(dx * ones, axes=out.param("axes")) / count
+
+
+EXTREME = Explicit((_extreme_tangent,), (_extreme_cotangent,))
+
+max_ = reduction(
+    "max",
+    "The largest element over axes, NaN if any is; tied elements share the derivative equally.",
+    lambda xp, x, *, axes: xp.max(x, axis=axes),
+    EXTREME,
+    Fold("fmax_nan(x, y)", "-inf"),
+    r"\max",
+    NON_EMPTY,
+)
+
+min_ = reduction(
+    "min",
+    "The smallest element over axes, NaN if any is; tied elements share the derivative equally.",
+    lambda xp, x, *, axes: xp.min(x, axis=axes),
+    EXTREME,
+    Fold("fmin_nan(x, y)", "inf"),
+    r"\min",
+    NON_EMPTY,
+)
+
+INDEX = np.dtype(np.int64)
+
+argmax = Primitive(
+    name="argmax",
+    doc="The position of the first largest element along an axis.",
+    inputs=("x",),
+    result_type=lambda x, *, axis: array_type(INDEX, without_axes(x.shape, (axis,))),
+    evaluate=lambda xp, x, *, axis: xp.asarray(xp.argmax(x, axis=axis), dtype=INDEX),
+    derivative=Flat(),
+    batch=lambda size, inputs, batched, out: argmax(inputs[0], axis=out.param("axis") + 1),
+    kernel=Fold("argmax(x, y)", "-inf"),
+    flops=lambda out: out.inputs[0].type.size,
+    latex=Latex(r"\arg\max {x}", PRODUCT, (PRODUCT,)),
+    samples=(
+        Sample(((4,),), ((-2.0, 2.0),), (("axis", 0),)),
+        Sample(((2, 3),), ((-2.0, 2.0),), (("axis", 1),)),
+        Sample(((2, 1, 3),), ((-2.0, 2.0),), (("axis", 0),)),
+    ),
+)
+
+REDUCE = (sum_, max_, min_, argmax)

@@ -1,0 +1,139 @@
+"""Primitives without array inputs: inputs, constants, uniform arrays, positions, sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.graph.node import ArrayValue, Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType, array_type
+from chainrule.primitives.primitive import (
+    Flat,
+    Generate,
+    Latex,
+    Library,
+    Primitive,
+    Sample,
+    no_flops,
+)
+
+
+def _source(
+    name: str,
+    doc: str,
+    result_type: Any,
+    evaluate: Any,
+    latex: str,
+    kernel: Any,
+    flops: Any = no_flops,
+) -> Primitive:
+    return Primitive(
+        name=name,
+        doc=doc,
+        inputs=(),
+        result_type=result_type,
+        evaluate=evaluate,
+        derivative=Flat(),
+        batch=None,
+        kernel=kernel,
+        flops=flops,
+        latex=Latex(latex),
+        samples=(Sample((), ()),),
+    )
+
+
+def _no_value(xp: Any, **params: Any) -> Any:
+    raise AssertionError("an input has no value of its own; the executor provides it")
+
+
+input_ = _source(
+    "input",
+    "A value given to the graph from outside.",
+    lambda *, index, type: type,
+    _no_value,
+    "{name}",
+    Library("argument"),
+)
+
+constant = _source(
+    "constant",
+    "An array that the program closed over.",
+    lambda *, value, type: type,
+    lambda xp, *, value, type: xp.asarray(value.array),
+    "{name}",
+    Library("argument"),
+)
+
+full = _source(
+    "full",
+    "An array of one value, which is static; it has a type but no storage.",
+    lambda *, value, type: type,
+    lambda xp, *, value, type: xp.broadcast_to(xp.asarray(value, dtype=type.dtype), type.shape),
+    "{value}",
+    Generate(),
+)
+
+iota = _source(
+    "iota",
+    "The positions 0, 1, ... along the one axis of the result.",
+    lambda *, type: type,
+    lambda xp, *, type: xp.arange(type.shape[0], dtype=type.dtype),
+    r"\operatorname{{iota}}",
+    Generate(),
+)
+
+size_value = _source(
+    "size_value",
+    "A size of the program as a 0-d number that never widens another dtype.",
+    lambda *, size, type: type,
+    lambda xp, *, size, type: xp.asarray(size, dtype=type.dtype),
+    "{size}",
+    Generate(),
+)
+
+
+def full_like(reference: Node, value: float | bool) -> Any:
+    """A uniform constant of the type of `reference`."""
+    type_ = reference.type
+    return full(value=_static(value, type_.dtype), type=type_)
+
+
+def uniform(value: float | bool, dtype: np.dtype, shape: tuple = ()) -> Any:
+    """A uniform constant of this dtype and shape."""
+    return full(value=_static(value, np.dtype(dtype)), type=array_type(np.dtype(dtype), shape))
+
+
+def _static(value: Any, dtype: np.dtype) -> Any:
+    """The Python number that this value is once it has the dtype (so that equal constants are equal)."""
+    if dtype.kind == "f":
+        return float(np.asarray(value, dtype=dtype))
+    if dtype.kind == "b":
+        return bool(value)
+    return int(value)
+
+
+def positions(length: int | Size, dtype: np.dtype) -> Any:
+    """0, 1, ..., length - 1."""
+    return iota(type=array_type(np.dtype(dtype), (length,)))
+
+
+def size_of(size: int | Size, type_: ArrayType) -> Any:
+    """A size as a 0-d value of this type: a constant where it is an integer."""
+    if isinstance(size, Size):
+        return size_value(size=size, type=type_)
+    return full(value=_static(size, type_.dtype), type=type_)
+
+
+def constant_of(value: ArrayValue, type_: ArrayType) -> Any:
+    """A constant node for an array that the program closed over."""
+    return constant(value=value, type=type_)
+
+
+def is_uniform(node: Node) -> bool:
+    """Whether the node is a uniform constant."""
+    return node.primitive is full
+
+
+SOURCES = (input_, constant, full, iota, size_value)

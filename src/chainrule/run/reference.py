@@ -1,0 +1,65 @@
+"""The reference executor: one NumPy call a node, in order; reading it is the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from chainrule.errors import EvaluationError, IndexOutOfRangeError
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+
+
+def evaluate(
+    graph: Graph, inputs: Mapping[Node, np.ndarray], keep: Iterable[Node]
+) -> dict[Node, np.ndarray]:
+    """The values of the nodes in `keep`; every other value is dropped after its last use.
+
+    The graph is concrete (bound).  Nothing in `inputs` is modified, and no kept array shares
+    memory with one of them.
+    """
+    kept = set(keep)
+    last: dict[Node, Node] = {}
+    for node in graph.nodes:
+        for parent in node.inputs:
+            last[parent] = node
+    values: dict[Node, np.ndarray] = {}
+    result: dict[Node, np.ndarray] = {}
+    with np.errstate(all="ignore"):
+        for node in graph.nodes:
+            if node.primitive.name == "input":
+                value = inputs[node]
+            elif node in last or node in kept:
+                value = apply(node, [values[parent] for parent in node.inputs])
+            else:
+                continue
+            values[node] = value
+            if node in kept:
+                result[node] = _owned(value)
+            for parent in node.inputs:
+                if last[parent] is node:
+                    values.pop(parent, None)
+    return result
+
+
+def apply(node: Node, operands: list[np.ndarray]) -> np.ndarray:
+    """The value of one node."""
+    try:
+        value = np.asarray(node.primitive.evaluate(np, *operands, **dict(node.params)))
+    except IndexError as error:
+        raise IndexOutOfRangeError(
+            f"{node.primitive.name}: {error}",
+            where=node.origin.describe(),
+            hint="check the indices (labels, tokens) against the size of what they index",
+        ) from error
+    except ValueError as error:
+        raise EvaluationError(
+            f"{node.primitive.name} failed: {error}", where=node.origin.describe()
+        ) from error
+    return value if value.dtype == node.type.dtype else value.astype(node.type.dtype)
+
+
+def _owned(value: np.ndarray) -> np.ndarray:
+    """The value in memory of its own: views are copied."""
+    return value if value.base is None and value.flags.owndata else value.copy()

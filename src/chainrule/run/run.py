@@ -1,0 +1,261 @@
+"""`Graph.run`: check the arguments against the graph, evaluate, and name the values."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import InputError, NameLookupError, SizeError
+from chainrule.graph import sizes
+from chainrule.graph.bind import check_conditions
+from chainrule.graph.graph import Graph, Input
+from chainrule.graph.node import Node
+from chainrule.graph.structure import flatten
+from chainrule.graph.types import ArrayType
+from chainrule.run.reference import evaluate
+
+Keep = str | tuple[str, ...] | list[str]
+
+
+class Run(Mapping[str, np.ndarray]):
+    """The named values of one run: `run["h"]`, `run["dJ/dh"]`; iterating gives the names.
+
+    `run.outputs` is what the function returned, in its containers.
+    """
+
+    def __init__(self, graph: Graph, values: dict[Node, np.ndarray], keep: Keep) -> None:
+        self.graph = graph
+        self._keep = keep
+        self._values = {n: values[node] for n, node in graph.names.items() if node in values}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name in self._values:
+            return self._values[name]
+        if name in self.graph.names:
+            raise NameLookupError(
+                f"the value {name!r} was computed and not kept: keep={self._keep!r}",
+                hint=f"run with keep=[..., {name!r}] or keep='named'",
+            )
+        raise self.graph.unknown_name(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def gradient(self, name: str, of: str | None = None) -> np.ndarray:
+        """The gradient with respect to `name`: `run.gradient("h")` is `run["dJ/dh"]`."""
+        node = self.graph[name]
+        found = [g for g in self.graph.gradients if g.wrt is node and of in (None, g.of)]
+        if found:
+            return self[self.graph.name_of[found[0].value]]
+        raise NameLookupError(
+            f"the gradient with respect to {name!r} was not computed",
+            hint=f"ask for it where the gradient is made: cr.backward(..., wrt=[..., {name!r}])",
+        )
+
+    @property
+    def outputs(self) -> Any:
+        """What the traced function returned, with numbers in place of traced arrays."""
+        leaves = [self[name] for name, _ in self.graph.outputs]
+        structure = self.graph.result
+        return leaves if structure is None else structure.unflatten(leaves)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}: {v.dtype.name}{list(v.shape)}" for k, v in self._values.items())
+        return f"<Run of {self.graph.name}: {shown}>"
+
+
+def run_graph(
+    graph: Graph, arguments: Mapping[str, Any], *, keep: Keep = "named", flat: bool = False
+) -> Run:
+    """Evaluate `graph` on the arguments, given by name (containers as they were traced).
+
+    With `flat`, the arguments are the inputs, one by one, by their own names.  `keep` says which values outlive the run: "named", "outputs", or a list of names.  Arrays of
+    another dtype are refused, except Python numbers, which take the input's dtype.  Raises
+    InputError (name, expected, got) or SizeError before anything runs.
+    """
+    given = dict(arguments) if flat else leaves_of(graph, arguments)
+    values = {item.name: _checked(graph, item, given) for item in graph.inputs}
+    bindings = sizes_from(graph, values)
+    concrete = graph.bound(bindings)
+    inputs = {item.node: values[item.name] for item in concrete.inputs}
+    kept = kept_nodes(concrete, keep)
+    return Run(concrete, evaluate(concrete, inputs, kept), keep)
+
+
+def kept_nodes(graph: Graph, keep: Keep) -> list[Node]:
+    """The nodes that `keep` names; what it does not know is an error."""
+    if keep == "named":
+        return list(graph.names.values())
+    outputs = [node for _, node in graph.outputs]
+    if keep == "outputs":
+        return outputs
+    if isinstance(keep, str):
+        raise InputError(
+            f'keep={keep!r} is neither "named" nor "outputs" nor a list of names',
+            hint=f"keep=[{keep!r}]",
+        )
+    return outputs + [graph[name] for name in keep]
+
+
+def leaves_of(graph: Graph, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of the arguments by input name, containers taken apart."""
+    known = {item.name for item in graph.inputs}
+    found: dict[str, Any] = {}
+    for name, value in arguments.items():
+        structure = graph.structures.get(name)
+        if structure is None or (structure.is_leaf and name in known):
+            if name not in known:
+                raise _unknown_input(graph, name)
+            found[name] = value
+            continue
+        leaves, got = flatten(value, name)
+        if got.leaf_names != structure.leaf_names:
+            missing = [n for n in structure.leaf_names if n not in got.leaf_names]
+            extra = [n for n in got.leaf_names if n not in structure.leaf_names]
+            raise InputError(
+                f"the container {name} does not have the parts it was traced with: "
+                + "; ".join(
+                    f"{what} {', '.join(parts[:5])}"
+                    for what, parts in (("missing", missing), ("unknown", extra))
+                    if parts
+                ),
+                hint=f"its parts are: {', '.join(structure.leaf_names[:12])}",
+            )
+        found.update(zip(got.leaf_names, leaves, strict=True))
+    return found
+
+
+def _unknown_input(graph: Graph, name: str) -> InputError:
+    names = [*graph.structures, *(i.name for i in graph.inputs if i.name not in graph.structures)]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"perhaps {near[0]}; " if near else ""
+    return InputError(
+        f"the graph {graph.name} has no input called {name!r}",
+        hint=f"{hint}its inputs are: {', '.join(names) or 'none'}",
+    )
+
+
+def _checked(graph: Graph, item: Input, given: Mapping[str, Any]) -> np.ndarray:
+    """The value of one input as an array of its dtype and number of axes, or InputError."""
+    expected = item.type
+    if item.name not in given:
+        if item.default is None:
+            raise InputError(
+                f"the input {item.name} of {graph.name} was not given; expected {expected}",
+                where=item.node.origin.describe(),
+                hint=f"graph.run(..., {item.name}=...)",
+            )
+        return np.asarray(item.default, expected.dtype)
+    value = given[item.name]
+    _check_guard(graph, item, value)
+    scalar = isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+    array = np.asarray(value)
+    fits = array.dtype == expected.dtype
+    if scalar and not array.shape:  # a Python number takes the input's dtype, as NEP 50 says
+        fits = expected.dtype.kind == "f" or array.dtype.kind == expected.dtype.kind
+        fits = fits and not (isinstance(value, bool) and expected.dtype.kind != "b")
+        array = array.astype(expected.dtype) if fits else array
+    elif expected.weak:
+        fits = np.can_cast(array.dtype, expected.dtype, "same_kind") and array.dtype.kind != "b"
+        array = array.astype(expected.dtype) if fits else array
+    if not fits or array.ndim != expected.ndim:
+        raise _wrong_type(graph, item, array, expected)
+    for axis, (got, wanted) in enumerate(zip(array.shape, expected.shape, strict=True)):
+        if isinstance(wanted, int) and got != wanted:
+            raise _wrong_type(graph, item, array, expected, axis)
+    return array
+
+
+def _check_guard(graph: Graph, item: Input, value: Any) -> None:
+    for guard in graph.guards:
+        if guard.name == item.name and value != guard.value:
+            raise InputError(
+                f"{graph.name} was traced with {item.name} = {guard.value!r}, which the program "
+                f"used as a Python number; got {value!r}",
+                where=guard.origin.describe(),
+                hint=f"trace it again with {item.name}={value!r}",
+            )
+
+
+def _wrong_type(
+    graph: Graph, item: Input, array: np.ndarray, expected: ArrayType, axis: int | None = None
+) -> InputError:
+    got = f"{array.dtype.name}{list(array.shape)}"
+    at = f" (axis {axis})" if axis is not None else ""
+    hint = "check the order of the axes and which array is passed under which name"
+    if array.dtype != expected.dtype:
+        hint = f"convert it: {item.name}.astype(np.{expected.dtype.name})"
+    return InputError(
+        f"the input {item.name} of {graph.name} must be {expected}, got {got}{at}",
+        where=item.node.origin.describe(),
+        hint=hint,
+    )
+
+
+def sizes_from(graph: Graph, values: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """The named sizes that the shapes of the inputs show; SizeError where two disagree."""
+    found: dict[str, int] = {}
+    shown_by: dict[str, str] = {}
+    pending = [
+        (item, axis, size)
+        for item in graph.inputs
+        for axis, size in enumerate(item.type.shape)
+        if isinstance(size, sizes.Size)
+    ]
+    progress = True
+    while pending and progress:
+        progress, later = False, []
+        for item, axis, size in pending:
+            got = values[item.name].shape[axis]
+            expected = sizes.evaluate(size, found)
+            if isinstance(expected, int):
+                if expected != got:
+                    raise _disagreement(graph, item, axis, size, got, expected, shown_by)
+                progress = True
+                continue
+            solved = sizes.solve(size, got, found)
+            if solved is None and len(sizes.names(expected)) == 1:
+                raise _disagreement(graph, item, axis, size, got, expected, shown_by)
+            if solved is None:
+                later.append((item, axis, size))
+                continue
+            for name in solved:
+                shown_by[name] = f"{item.name} (axis {axis})"
+            found.update(solved)
+            progress = True
+        pending = later
+    if pending:
+        item, axis, size = pending[0]
+        raise SizeError(
+            f"the sizes in {size} (axis {axis} of {item.name}) cannot be read off the inputs",
+            hint="bind them first: graph.bind("
+            + ", ".join(f"{n}=..." for n in sorted(sizes.names(size)))
+            + ")",
+        )
+    check_conditions(graph.conditions, found)
+    return found
+
+
+def _disagreement(
+    graph: Graph,
+    item: Input,
+    axis: int,
+    size: Any,
+    got: int,
+    expected: Any,
+    shown_by: Mapping[str, str],
+) -> SizeError:
+    by = [f"{name} from {shown_by[name]}" for name in sorted(sizes.names(size)) if name in shown_by]
+    because = f" ({'; '.join(by)})" if by else ""
+    return SizeError(
+        f"axis {axis} of the input {item.name} of {graph.name} must be {size} = {expected}"
+        f"{because}, got {got}",
+        where=item.node.origin.describe(),
+        hint="named sizes are at least 1 and the same everywhere",
+    )

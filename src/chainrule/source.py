@@ -1,0 +1,2 @@
+"""Where in the user's file: positions of bytecode as file, line and columns."""
+

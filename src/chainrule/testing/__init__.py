@@ -1,0 +1,1 @@
+"""Checks for users' own derivatives."""

@@ -1,0 +1,296 @@
+"""`trace`: run a Python function once on traced arrays and keep what it did as a graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, get_origin
+
+import numpy as np
+
+from chainrule.annotations import ElementType
+from chainrule.composites.numpy_names import TABLE
+from chainrule.errors import InputError, TypeSpecError, UnsupportedError
+from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.trace import Trace
+from chainrule.frontend.traced import Traced
+from chainrule.graph.graph import Graph, Input
+from chainrule.graph.invariants import check
+from chainrule.graph.node import Node
+from chainrule.graph.origin import Origin
+from chainrule.graph.rebuild import ordered
+from chainrule.graph.sizes import Size
+from chainrule.graph.structure import Structure, flatten
+from chainrule.graph.types import FLOAT_SCALAR, INT_SCALAR, ArrayType, array_type
+from chainrule.primitives.sources import input_
+
+_MISSING = inspect.Parameter.empty
+_KINDS = "fiub"
+
+
+def call_traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call the user's function; scopes end at this frame."""
+    return function(*args, **kwargs)
+
+
+def new_trace() -> Trace:
+    """A trace that knows all of this library's functions."""
+    return Trace(TABLE, call_traced.__code__)
+
+
+def trace(function: Callable[..., Any], /, *examples: Any, **types: Any) -> Graph:
+    """The graph of what `function` does.
+
+    The type of each argument comes from its annotation (`x: float32["n 784"]`), from an example
+    array at its position, or from a keyword, the later overriding the earlier; a keyword is an
+    array type or an example.  Containers of types or arrays go everywhere an array does.  Float
+    and int defaults become named scalar inputs; bool, str and None are plain Python values.
+
+    Raises TypeSpecError for an argument whose type is not known, and what the function raises.
+    """
+    if not callable(function):
+        raise InputError(
+            f"trace needs a function, got {type(function).__name__}",
+            hint="cr.trace(objective), where objective takes arrays and returns arrays",
+        )
+    building = new_trace()
+    inputs: list[Input] = []
+    structures: dict[str, Structure] = {}
+
+    def argument(name: str, value: Any) -> Any:
+        leaves, structure = flatten(value, name)
+        made = [
+            _traced_leaf(building, function, leaf, leaf_name, inputs)
+            for leaf, leaf_name in zip(leaves, structure.leaf_names, strict=True)
+        ]
+        if any(isinstance(leaf, Traced) for leaf in made):
+            structures[name] = structure
+        return structure.unflatten(made)
+
+    args, kwargs = _arguments(function, examples, types, argument)
+    result = call_traced(function, args, kwargs)
+    return check(_graph(building, function_name(function), inputs, structures, result))
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """How the graph of a function is called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", None) or type(function).__name__
+    return name if name.isidentifier() else "function"
+
+
+def _arguments(
+    function: Callable[..., Any],
+    examples: tuple[Any, ...],
+    types: dict[str, Any],
+    argument: Callable[[str, Any], Any],
+) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments, each parameter's best description traced."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the signature of {function!r} is not known",
+            hint="wrap it: cr.trace(lambda x: f(x), ...)",
+        ) from error
+    annotations = _annotations(function)
+    given, rest = list(examples), dict(types)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    skipped = False
+    for parameter in parameters:
+        name = parameter.name
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            args.extend(argument(name, tuple(given)))
+            given = []
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            for key, value in rest.items():
+                kwargs[key] = argument(key, value)
+            rest = {}
+            continue
+        keyword_only = parameter.kind is parameter.KEYWORD_ONLY
+        value = parameter.default
+        annotated = _described(annotations.get(name, parameter.annotation))
+        if annotated is not _MISSING:
+            value = annotated
+        if given and not keyword_only:
+            value = given.pop(0)
+        if name in rest:
+            value = rest.pop(name)
+        if value is _MISSING:
+            raise _missing_type(function, name)
+        if value is parameter.default and not _has_arrays(value, name):
+            skipped = True  # the function's own default; it is no array and needs no tracing
+        elif keyword_only or (skipped and parameter.kind is not parameter.POSITIONAL_ONLY):
+            kwargs[name] = argument(name, value)
+        else:
+            args.append(argument(name, value))
+    if given or rest:
+        extra = f"{len(given)} more positional" if given else ", ".join(rest)
+        raise InputError(
+            f"{function_name(function)} has no parameter for: {extra}",
+            where=_definition(function),
+            hint=f"its parameters are: {', '.join(p.name for p in parameters) or 'none'}",
+        )
+    return args, kwargs
+
+
+def _has_arrays(value: Any, name: str) -> bool:
+    return any(leaf_type(leaf, name) is not None for leaf in flatten(value, name)[0])
+
+
+def _annotations(function: Any) -> Mapping[str, Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    target = function
+    if not inspect.isroutine(function) and not inspect.isclass(function):
+        target = type(function).__call__
+    target = inspect.unwrap(target)
+    raw = inspect.get_annotations(getattr(target, "__func__", target))
+    closure = (
+        inspect.getclosurevars(target).nonlocals
+        if any(isinstance(value, str) for value in raw.values())
+        else {}
+    )
+    found = {}
+    for name, value in raw.items():
+        if isinstance(value, str):  # from __future__ import annotations: the user's own source
+            try:
+                value = eval(value, getattr(target, "__globals__", {}), dict(closure))
+            except Exception:
+                continue  # a name that exists only for type checkers: as if not annotated
+        found[name] = value
+    return found
+
+
+def _described(annotation: Any) -> Any:
+    """What an annotation says of an array: a spec, a container of specs, or nothing."""
+    if get_origin(annotation) is Annotated:  # Annotated[cr.Array, float32["n 784"]]
+        for note in annotation.__metadata__:
+            if isinstance(note, (ArrayType, ElementType)):
+                return note
+    if isinstance(annotation, (ArrayType, ElementType)):
+        return annotation
+    if annotation is float or annotation is int:
+        return annotation
+    if isinstance(annotation, (dict, list)) or (
+        isinstance(annotation, tuple) and annotation and hasattr(annotation, "_fields")
+    ):
+        return annotation
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        hints = inspect.get_annotations(annotation)
+        parts = {f.name: _described(hints.get(f.name)) for f in dataclasses.fields(annotation)}
+        if parts and all(part is not _MISSING for part in parts.values()):
+            return annotation(**parts)
+    return _MISSING
+
+
+def _definition(function: Any) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}, in {code.co_name}" if code else ""
+
+
+def _missing_type(function: Any, name: str) -> TypeSpecError:
+    return TypeSpecError(
+        f"the argument {name} of {function_name(function)} has no array type",
+        where=_definition(function),
+        hint=f'annotate it ({name}: chainrule.float32["n 784"]), or give an example or a type: '
+        f"cr.trace({function_name(function)}, {name}=np.zeros((2, 784)))",
+    )
+
+
+def leaf_type(value: Any, name: str) -> ArrayType | None:
+    """The type of an argument's leaf; None for values that stay Python values (bool, str, ...)."""
+    if isinstance(value, ElementType):
+        return array_type(value.dtype, ())
+    if isinstance(value, ArrayType):
+        return value
+    if value is float or value is int:
+        return FLOAT_SCALAR if value is float else INT_SCALAR
+    if isinstance(value, (bool, np.bool_)) or value is None or isinstance(value, str):
+        return None
+    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
+        array = value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value)
+        try:
+            dtype = np.dtype(array.dtype)
+        except TypeError:
+            dtype = np.asarray(value).dtype
+        if dtype.kind not in _KINDS or dtype.itemsize > 8:
+            raise TypeSpecError(
+                f"the argument {name} has dtype {dtype}, which is not traced",
+                hint="use real floating-point, integer or boolean arrays",
+            )
+        return array_type(dtype, tuple(int(size) for size in array.shape))
+    if isinstance(value, float):
+        return FLOAT_SCALAR
+    if isinstance(value, int):
+        return INT_SCALAR
+    return None
+
+
+def _traced_leaf(building: Trace, function: Any, value: Any, name: str, inputs: list[Input]) -> Any:
+    type_ = leaf_type(value, name)
+    if type_ is None:
+        return value
+    origin = Origin(getattr(function, "__code__", None), -1)
+    node = input_(index=len(inputs), type=type_)
+    object.__setattr__(node, "origin", origin)
+    default = value if type_.weak and isinstance(value, (int, float)) else None
+    inputs.append(Input(name, node, default))
+    building.names[name] = node
+    building.name_of[node] = name
+    if default is not None:
+        building.scalars[node] = default
+    return Traced(node, building)
+
+
+def _graph(
+    building: Trace,
+    name: str,
+    inputs: list[Input],
+    structures: dict[str, Structure],
+    result: Any,
+) -> Graph:
+    leaves, structure = flatten(result, "out")
+    outputs: list[tuple[str, Node]] = []
+    taken: set[str] = set()
+    for leaf, leaf_name in zip(leaves, structure.leaf_names, strict=True):
+        node = output_node(building, leaf, leaf_name)
+        shown = building.name_of.get(node, leaf_name)
+        if shown in taken:
+            shown = leaf_name
+        while shown in taken or building.names.get(shown, node) is not node:
+            shown += "_1"
+        taken.add(shown)
+        building.names.setdefault(shown, node)
+        outputs.append((shown, node))
+    graph = Graph(
+        name=name,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        nodes=(),
+        names=building.names,
+        assigned={key: tuple(value) for key, value in building.assigned.items()},
+        conditions=tuple(building.conditions),
+        guards=tuple(building.guards.values()),
+        structures=structures,
+        result=structure,
+    )
+    return graph.replace(nodes=ordered(graph))
+
+
+def output_node(building: Trace, leaf: Any, name: str) -> Node:
+    """The node of something that a traced function returned."""
+    numbers = (np.ndarray, np.generic, bool, int, float, Size)
+    if isinstance(leaf, (Traced, *numbers)):
+        return as_node(building, leaf)
+    raise UnsupportedError(
+        f"a traced function returned {name}, a {type(leaf).__name__}",
+        hint="return arrays and numbers, or dicts, lists, tuples and dataclasses of them",
+    )

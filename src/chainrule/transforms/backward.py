@@ -1,0 +1,186 @@
+"""`backward`: forward and backward propagation as one graph, gradients named after their variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import InputError, NotDifferentiableError, ShapeError
+from chainrule.graph.graph import Gradient, Graph, Input
+from chainrule.graph.invariants import check
+from chainrule.graph.node import ArrayValue, Node, stamp
+from chainrule.graph.rebuild import ordered, substituted
+from chainrule.graph.types import type_of
+from chainrule.primitives.sources import constant_of, full_like, input_
+from chainrule.transforms.simplify import simplify
+from chainrule.transforms.vjp import pull, seed_one
+
+Wrt = str | int | Iterable[str] | None
+
+
+def gradient_name(of: str, wrt: str) -> str:
+    """dJ/dW1, dJ/d(params.W), d(dJ/dW1)/dW2."""
+    return f"d{_bracketed(of)}/d{_bracketed(wrt)}"
+
+
+def _bracketed(name: str) -> str:
+    return name if name.isidentifier() else f"({name})"
+
+
+def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = None) -> Graph:
+    """The graph with the gradients of `of` with respect to `wrt` after its own nodes.
+
+    `wrt`: names of inputs, intermediates or containers, or "all" (every float value with a name);
+    the first argument by default.  Every named value between `wrt` and `of` gets its named
+    gradient too (`dJ/dh`).  `of`: the single output by default.  `seed`: the cotangent of a
+    non-scalar `of`: an array of its shape, or the name of a new input.
+
+    The result's outputs are those of `graph`, then the gradients in the order of `wrt`.  What
+    `of` does not depend on gets a zero gradient and is listed in `unreached`.
+    """
+    target_name, target = _target(graph, of)
+    chosen = wrt_names(graph, wrt, target)
+    variables = [graph[name] for name in chosen]
+    inputs, seeded = _seed(graph, target_name, target, seed)
+    cotangents, terms = pull(graph.nodes, {target: seeded}, variables)
+    unreached = []
+    for name, variable in zip(chosen, variables, strict=True):
+        if variable not in cotangents:
+            zero = full_like(variable, 0)
+            stamp((zero,), variable.origin.derived("backward", variable))
+            cotangents[variable] = zero
+            unreached.append(name)
+    names = dict(graph.names)
+    outputs = list(graph.outputs)
+    gradients = list(graph.gradients)
+    if inputs is not graph.inputs:
+        names[inputs[-1].name] = inputs[-1].node
+    for node, cotangent in reversed(cotangents.items()):
+        gradients.append(Gradient(target_name, node, cotangent, terms.get(node, ())))
+        variable_name = graph.name_of.get(node)
+        if variable_name is not None and node is not target:
+            name = gradient_name(target_name, variable_name)
+            names.setdefault(name, cotangent)
+    taken = {name for name, _ in outputs}
+    for name, variable in zip(chosen, variables, strict=True):
+        shown = gradient_name(target_name, name)
+        names.setdefault(shown, cotangents[variable])
+        if shown not in taken:
+            taken.add(shown)
+            outputs.append((shown, cotangents[variable]))
+    combined = graph.replace(
+        inputs=inputs,
+        outputs=tuple(outputs),
+        names=names,
+        gradients=tuple(gradients),
+        unreached=(*graph.unreached, *unreached),
+        result=None,
+    )
+    combined = combined.replace(nodes=ordered(combined))
+    combined = substituted(combined, {}, combined.nodes)
+    return check(simplify(combined, frozen=graph.nodes))
+
+
+def _target(graph: Graph, of: str | None) -> tuple[str, Node]:
+    if of is not None:
+        name, node = of, graph[of]
+    elif len(graph.outputs) == 1:
+        name, node = graph.outputs[0]
+    else:
+        raise InputError(
+            f"{graph.name} has {len(graph.outputs)} outputs: "
+            f"{', '.join(name for name, _ in graph.outputs)}",
+            hint="say which one to differentiate: of="
+            + repr(graph.outputs[0][0] if graph.outputs else "J"),
+        )
+    if not node.type.is_float:
+        raise NotDifferentiableError(
+            f"{name} is {node.type}, which has no derivative",
+            where=node.origin.describe(),
+            hint="differentiate a floating-point value",
+        )
+    return name, node
+
+
+def wrt_names(graph: Graph, wrt: Wrt, target: Node | None = None) -> list[str]:
+    """The names of the values that `wrt` means, containers taken apart."""
+    if wrt is None:
+        if not graph.inputs:
+            raise InputError(f"{graph.name} has no inputs", hint='wrt="name"')
+        first = next(iter(graph.structures), graph.inputs[0].name)
+        wrt = (first,)
+    if isinstance(wrt, str):
+        if wrt == "all" and "all" not in graph.names:
+            old = {g.value for g in graph.gradients}
+            return [
+                name
+                for node, name in graph.name_of.items()
+                if node.type.is_float and node is not target and node not in old
+            ]
+        wrt = (wrt,)
+    if isinstance(wrt, int):
+        wrt = (wrt,)
+    found: list[str] = []
+    for name in wrt:
+        if isinstance(name, int):
+            name = _argument_at(graph, name)
+        structure = graph.structures.get(name)
+        parts = structure.leaf_names if structure is not None and not structure.is_leaf else (name,)
+        for part in parts:
+            if part not in graph.names:
+                inside = [n for n in graph.names if n.startswith((f"{part}.", f"{part}["))]
+                inside = [n for n in inside if any(item.name == n for item in graph.inputs)]
+                if not inside:
+                    raise graph.unknown_name(part)
+                found.extend(inside)
+                continue
+            found.append(part)
+    for name in found:
+        node = graph[name]
+        if not node.type.is_float:
+            raise NotDifferentiableError(
+                f"{name} is {node.type}: only floating-point values have gradients",
+                where=node.origin.describe(),
+                hint=f"convert it before the call ({name}.astype(np.float64)), "
+                "or leave it out of wrt=",
+            )
+    return list(dict.fromkeys(found))
+
+
+def _argument_at(graph: Graph, position: int) -> str:
+    arguments = list(graph.structures)
+    if not -len(arguments) <= position < len(arguments):
+        raise InputError(
+            f"wrt={position}: {graph.name} has {len(arguments)} arguments",
+            hint=f"they are: {', '.join(arguments)}",
+        )
+    return arguments[position]
+
+
+def _seed(graph: Graph, name: str, target: Node, seed: Any) -> tuple[tuple[Input, ...], Node]:
+    if seed is None:
+        if target.type.shape != ():
+            raise ShapeError(
+                f"{name} is {target.type}, not a scalar: its gradient needs a seed",
+                where=target.origin.describe(),
+                hint=f"reduce it (np.sum, np.mean), or pass seed=: an array of shape "
+                f"{list(target.type.shape)}, or the name of a new input".replace("'", ""),
+            )
+        return graph.inputs, seed_one(target)
+    if isinstance(seed, str):
+        if seed in graph.names:
+            raise InputError(f"the name {seed!r} is taken in {graph.name}", hint="choose another")
+        node = input_(index=len(graph.inputs), type=target.type)
+        stamp((node,), target.origin.derived("backward", target))
+        return (*graph.inputs, Input(seed, node)), node
+    array = np.asarray(seed, target.type.dtype)
+    if type_of(array).shape != target.type.shape:
+        raise ShapeError(
+            f"the seed has shape {list(array.shape)}, {name} is {target.type}",
+            hint="a seed has the shape of what is differentiated",
+        )
+    node = constant_of(ArrayValue(array), target.type)
+    stamp((node,), target.origin.derived("backward", target))
+    return graph.inputs, node

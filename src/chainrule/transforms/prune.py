@@ -1,0 +1,25 @@
+"""Drop what the outputs do not need (and, unless told otherwise, keep what has a name)."""
+
+from __future__ import annotations
+
+from chainrule.graph.graph import Graph
+from chainrule.graph.invariants import check
+from chainrule.graph.node import topological
+from chainrule.graph.rebuild import substituted
+
+
+def prune(graph: Graph, keep: str | list[str] | tuple[str, ...] = "outputs") -> Graph:
+    """The graph without nodes that nothing asked for needs; inputs stay.
+
+    `keep="outputs"` drops named values that the outputs do not need, `keep="named"` only unnamed
+    ones; a list of names keeps these beside the outputs.
+    """
+    roots = [item.node for item in graph.inputs]
+    roots += [node for _, node in graph.outputs]
+    if keep == "named":
+        roots += list(graph.names.values())
+    elif not isinstance(keep, str):
+        roots += [graph[name] for name in keep]
+    needed = set(topological(roots))
+    nodes = tuple(node for node in graph.nodes if node in needed)
+    return check(substituted(graph, {}, nodes))

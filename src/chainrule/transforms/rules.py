@@ -1,0 +1,306 @@
+"""Rewrite rules: each a name and two functions, so that a test can try both sides of every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule.graph.node import Node
+from chainrule.primitives import arithmetic, logic, movement, reduce
+from chainrule.primitives.primitive import Map, Primitive
+from chainrule.primitives.sources import full, full_like, is_uniform, uniform
+
+A = arithmetic
+M = movement
+F64 = np.dtype(np.float64)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`after(node)` is the simpler form of a node of one of the primitives `roots`, None where the
+    rule does not apply; `before(x, y)` gives instances to which it applies, made of two float64
+    values of shape (2, 3).  `ulps` bounds how far the two sides differ (0: bit for bit)."""
+
+    name: str
+    roots: tuple[Primitive, ...]
+    before: Callable[[Any, Any], list[Node]]
+    after: Callable[[Node], Node | None]
+    ulps: int = 0
+
+
+def value_of(node: Node) -> Any:
+    """The number of a uniform constant, else None."""
+    return node.param("value") if node.primitive is full else None
+
+
+def _is(node: Node, value: float) -> bool:
+    return node.primitive is full and node.param("value") == value
+
+
+def _neutral(value: float, both: bool) -> Callable[[Node], Node | None]:
+    def after(node: Node) -> Node | None:
+        x, y = node.inputs
+        if _is(y, value):
+            return x
+        return y if both and _is(x, value) else None
+
+    return after
+
+
+def _fold(node: Node) -> Node | None:
+    """An elementwise operation on uniform constants is one."""
+    if not node.inputs or not all(map(is_uniform, node.inputs)):
+        return None
+    operands = [np.asarray(value_of(x), x.type.dtype) for x in node.inputs]
+    with np.errstate(all="ignore"):
+        value = np.asarray(node.primitive.evaluate(np, *operands, **dict(node.params)))
+    return full(value=value.astype(node.type.dtype).item(), type=node.type)
+
+
+def _moved_uniform(node: Node) -> Node | None:
+    """A uniform constant in another shape is one."""
+    x = node.inputs[0]
+    return full(value=value_of(x), type=node.type) if is_uniform(x) else None
+
+
+def _same(node: Node) -> Node | None:
+    """A change of shape or dtype that changes nothing."""
+    x = node.inputs[0]
+    return x if x.type == node.type and node.primitive is not M.transpose else None
+
+
+def _merged(node: Node) -> Node | None:
+    """Two reshapes, or two broadcasts, are one."""
+    x = node.inputs[0]
+    if x.primitive is not node.primitive:
+        return None
+    return node.primitive(x.inputs[0], shape=node.type.shape)
+
+
+def _merged_transposes(node: Node) -> Node | None:
+    outer = node.param("permutation")
+    if outer == tuple(range(len(outer))):
+        return node.inputs[0]
+    x = node.inputs[0]
+    if x.primitive is not M.transpose:
+        return None
+    inner = x.param("permutation")
+    merged = tuple(inner[axis] for axis in outer)
+    if merged == tuple(range(len(merged))):
+        return x.inputs[0]
+    return M.transpose(x.inputs[0], permutation=merged)
+
+
+def _double_negative(node: Node) -> Node | None:
+    x = node.inputs[0]
+    return x.inputs[0] if x.primitive is A.negative else None
+
+
+def _small_power(node: Node) -> Node | None:
+    exponent = node.param("exponent")
+    if exponent == 1:
+        return node.inputs[0]
+    return full_like(node, 1) if exponent == 0 else None
+
+
+def _uniform_power(node: Node) -> Node | None:
+    x, y = node.inputs
+    if _is(y, 1):
+        return x
+    return full_like(node, 1) if _is(y, 0) else None
+
+
+def _chosen(node: Node) -> Node | None:
+    condition, x, y = node.inputs
+    if is_uniform(condition):
+        return x if value_of(condition) else y
+    return x if x is y else None
+
+
+def _scalar(node: Node) -> Node | None:
+    """The 0-d value of which every element of the node is a copy; None if it is not uniform."""
+    if is_uniform(node):
+        return uniform(value_of(node), node.type.dtype)
+    if node.primitive is M.broadcast_to and not node.inputs[0].type.shape:
+        return node.inputs[0]
+    return None
+
+
+def _gathered_factors(node: Node) -> Node | None:
+    """a (b x) is (a b) x where a and b are uniform; scalars are multiplied first."""
+    if not node.type.shape or node.type.dtype.kind != "f":
+        return None
+    for one, other in (node.inputs, node.inputs[::-1]):
+        factor = _scalar(one)
+        if factor is None or other.primitive is not A.multiply:
+            continue
+        for inner, rest in (other.inputs, other.inputs[::-1]):
+            second = _scalar(inner)
+            if second is not None and _scalar(rest) is None:
+                both = A.multiply(factor, second)
+                if is_uniform(factor) and is_uniform(second):
+                    return A.multiply(full_like(rest, _product(factor, second)), rest)
+                return A.multiply(M.broadcast_to(both, shape=rest.type.shape), rest)
+    return None
+
+
+def _product(x: Node, y: Node) -> Any:
+    dtype = x.type.dtype
+    with np.errstate(all="ignore"):
+        return np.multiply(np.asarray(value_of(x), dtype), np.asarray(value_of(y), dtype)).item()
+
+
+def _cancelled(node: Node) -> Node | None:
+    """(a / c) c is a, also where a / c is cast to another dtype in between."""
+    for one, other in (node.inputs, node.inputs[::-1]):
+        if not is_uniform(other):
+            continue
+        quotient = one.inputs[0] if one.primitive is logic.cast else one
+        if quotient.primitive is not A.divide or not is_uniform(quotient.inputs[1]):
+            continue
+        divisor = value_of(quotient.inputs[1])
+        if divisor == value_of(other) and np.isfinite(divisor) and divisor != 0:
+            whole = quotient.inputs[0]
+            if one.primitive is logic.cast:
+                return logic.cast(whole, **dict(one.params))
+            return whole
+    return None
+
+
+def _negated(node: Node) -> Node | None:
+    """x times -1 is -x."""
+    for one, other in (node.inputs, node.inputs[::-1]):
+        if _is(one, -1):
+            return A.negative(other)
+    return None
+
+
+def _times_reciprocal(node: Node) -> Node | None:
+    """x times 1 / y is x / y."""
+    for one, other in (node.inputs, node.inputs[::-1]):
+        if one.primitive is A.divide and _is(one.inputs[0], 1):
+            return A.divide(other, one.inputs[1])
+    return None
+
+
+def _sum_over_nothing(node: Node) -> Node | None:
+    return node.inputs[0] if not node.param("axes") else None
+
+
+_MAPS = tuple(
+    p
+    for p in (*A.ARITHMETIC, *logic.LOGIC)
+    if isinstance(p.kernel, Map) and p.name != "stop_gradient"
+)
+
+
+def _column(x: Any) -> Any:
+    return reduce.sum_(x, axes=(1,))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("fold uniform constants", _MAPS, lambda x, y: [full_like(x, 2.0) * 3.0], _fold),
+    Rule(
+        "move a uniform constant",
+        (M.reshape, M.transpose, M.broadcast_to),
+        lambda x, y: [M.transpose(full_like(x, 2.0), permutation=(1, 0))],
+        _moved_uniform,
+    ),
+    Rule("x times 1", (A.multiply,), lambda x, y: [x * 1.0, 1.0 * x], _neutral(1, both=True)),
+    Rule("x over 1", (A.divide,), lambda x, y: [x / 1.0], _neutral(1, both=False)),
+    Rule("x plus 0", (A.add,), lambda x, y: [x + 0.0, 0.0 + x], _neutral(0, both=True)),
+    Rule("x minus 0", (A.subtract,), lambda x, y: [x - 0.0], _neutral(0, both=False)),
+    Rule("x times -1", (A.multiply,), lambda x, y: [x * -1.0, -1.0 * x], _negated),
+    Rule("two negatives", (A.negative,), lambda x, y: [-(-x)], _double_negative),
+    Rule(
+        "power 0 or 1",
+        (A.integer_power,),
+        lambda x, y: [A.integer_power(x, exponent=0), A.integer_power(x, exponent=1)],
+        _small_power,
+    ),
+    Rule(
+        "power of a uniform 0 or 1",
+        (A.power,),
+        lambda x, y: [A.power(x, full_like(x, 0)), A.power(x, full_like(x, 1))],
+        _uniform_power,
+    ),
+    Rule(
+        "known choice",
+        (logic.where,),
+        lambda x, y: [
+            logic.where(uniform(True, np.dtype(bool), x.type.shape), x, y),
+            logic.where(logic.less(x, y), x, x),
+        ],
+        _chosen,
+    ),
+    Rule(
+        "nothing changes",
+        (M.reshape, M.broadcast_to, logic.cast, A.identity),
+        lambda x, y: [
+            M.reshape(x, shape=x.type.shape),
+            M.broadcast_to(x, shape=x.type.shape),
+            logic.cast(x, dtype=F64, weak=False),
+            A.identity(x),
+        ],
+        _same,
+    ),
+    Rule(
+        "two moves",
+        (M.reshape, M.broadcast_to),
+        lambda x, y: [
+            M.reshape(M.reshape(x, shape=(6,)), shape=(3, 2)),
+            M.broadcast_to(M.broadcast_to(_column(x), shape=(4, 2)), shape=(5, 4, 2)),
+        ],
+        _merged,
+    ),
+    Rule(
+        "two transposes",
+        (M.transpose,),
+        lambda x, y: [
+            M.transpose(M.transpose(x, permutation=(1, 0)), permutation=(1, 0)),
+            M.transpose(x, permutation=(0, 1)),
+        ],
+        _merged_transposes,
+    ),
+    Rule(
+        "gather uniform factors",
+        (A.multiply,),
+        lambda x, y: [
+            3.0 * (x * 0.7),
+            M.broadcast_to(reduce.sum_(y, axes=(0, 1)), shape=x.type.shape) * (2.0 * x),
+        ],
+        _gathered_factors,
+        ulps=2,
+    ),
+    Rule(
+        "cancel a divisor",
+        (A.multiply,),
+        lambda x, y: [
+            (x / 3.0) * 3.0,
+            logic.cast(x / 2.0, dtype=np.dtype(np.float32), weak=False) * 2.0,
+        ],
+        _cancelled,
+        ulps=2,
+    ),
+    Rule(
+        "times a reciprocal",
+        (A.multiply,),
+        lambda x, y: [x * (1.0 / y), (1.0 / y) * x],
+        _times_reciprocal,
+        ulps=2,
+    ),
+    Rule(
+        "sum over no axes",
+        (reduce.sum_,),
+        lambda x, y: [reduce.sum_(x, axes=())],
+        _sum_over_nothing,
+    ),
+)
+
+RULES_BY_ROOT: dict[Primitive, tuple[Rule, ...]] = {
+    root: tuple(rule for rule in RULES if root in rule.roots)
+    for root in {root for rule in RULES for root in rule.roots}
+}

@@ -1,0 +1,96 @@
+"""Reverse mode: from cotangents of outputs to cotangents of what they depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from chainrule.graph.graph import Term
+from chainrule.graph.node import Node, stamp
+from chainrule.primitives.arithmetic import add
+from chainrule.primitives.primitive import Explicit, Flat, Linear, Multilinear, Partials, Rule
+from chainrule.primitives.sources import full_like
+
+
+def depends_on(nodes: Iterable[Node], wrt: Iterable[Node]) -> set[Node]:
+    """The nodes (in topological order) through which a derivative with respect to `wrt` flows."""
+    active = set(wrt)
+    for node in nodes:
+        if node in active or not node.type.is_float:
+            continue
+        if any(parent in active for parent in node.inputs) and not isinstance(
+            node.primitive.derivative, Flat
+        ):
+            active.add(node)
+    return active
+
+
+def cotangent_rule(node: Node, index: int) -> Rule | None:
+    """`rule(g, out, *inputs)`: the cotangent that the `index`-th input of this node gets."""
+    match node.primitive.derivative:
+        case Partials(partials):
+            partial = partials[index]
+            if partial is None:
+                return None
+            return lambda g, out, *inputs: g * partial(out, *inputs)
+        case Linear(_, variadic) as linear:
+            rule = linear.transpose(index)
+            if rule is not None and variadic:
+                return lambda g, out, *inputs: rule(index, g, out, *inputs)
+            return rule
+        case Multilinear(transposes):
+            return transposes[index]
+        case Explicit(_, cotangents):
+            return cotangents[index]
+        case _:
+            return None
+
+
+def pull(
+    nodes: Iterable[Node],
+    seeds: Mapping[Node, Any],
+    wrt: Iterable[Node],
+    transform: str = "backward",
+) -> tuple[dict[Node, Node], dict[Node, tuple[Term, ...]]]:
+    """Cotangents of every node between `wrt` and the seeded outputs, and their chain-rule terms.
+
+    `nodes` are in topological order and hold the outputs; `seeds` gives each output's cotangent.
+    Walks from the outputs, only along nodes that depend on `wrt`; contributions to one node are
+    added in the order in which its consumers stand in the program.
+    """
+    ordered = list(nodes)
+    active = depends_on(ordered, wrt)
+    parts: dict[Node, list[Node]] = {}
+    terms: dict[Node, list[Term]] = {}
+    for node, seed in seeds.items():
+        parts.setdefault(node, []).append(seed)
+    cotangents: dict[Node, Node] = {}
+    for node in reversed(ordered):
+        contributions = parts.pop(node, None)
+        if contributions is None or node not in active:
+            continue
+        contributions.reverse()  # the first consumer's part comes first, as textbooks write it
+        total = contributions[0]
+        origin = node.origin.derived(transform, node)
+        for part in contributions[1:]:
+            total = add(total, part)
+        stamp((total,), origin)
+        cotangents[node] = total
+        for index, parent in enumerate(node.inputs):
+            if parent not in active:
+                continue
+            rule = cotangent_rule(node, index)
+            if rule is None:
+                continue
+            value = rule(total, node, *node.inputs)
+            stamp((value,), origin)
+            parts.setdefault(parent, []).append(value)
+            terms.setdefault(parent, []).append(Term(node, index, value))
+    return cotangents, {node: tuple(found[::-1]) for node, found in terms.items()}
+
+
+def seed_one(node: Node, transform: str = "backward") -> Node:
+    """The cotangent 1 of a scalar output."""
+    one = full_like(node, 1)
+    stamp((one,), node.origin.derived(transform, node))
+    return one

@@ -1,0 +1,623 @@
+"""Every form in which a program stores a value gives it the name that the source says.
+
+Run as a script (`python test_naming.py`) it checks the table alone, without pytest and NumPy: so
+each further Python that is installed is tested too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import importlib
+import linecache
+import operator
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import types
+import unittest.mock
+from pathlib import Path
+
+HERE = Path(__file__).resolve()
+FRONTEND = HERE.parents[2] / "src" / "chainrule" / "frontend"
+
+
+def load(module: str) -> types.ModuleType:
+    """A module of the front end, without the package around it (which needs NumPy)."""
+    package = sys.modules.get("naming_alone")
+    if package is None:
+        package = types.ModuleType("naming_alone")
+        package.__path__ = [str(FRONTEND)]
+        sys.modules["naming_alone"] = package
+    return importlib.import_module(f"naming_alone.{module}")
+
+
+bytecode, effects, frames, naming = map(load, ("bytecode", "effects", "frames", "naming"))
+
+# A traced array that only notes the names of what it makes; its module is one of chainrule's.
+STANDIN = """
+import sys
+class Namer(naming.Namer):
+    def _target(self, frame, path):
+        try:
+            return super()._target(frame, path)
+        except Unknown:
+            raise
+        except Exception as fault:  # target() would hide it
+            faults.append(fault)
+            raise
+class Recorder:
+    def __init__(self, root_code):
+        self.namer = Namer(root_code)
+        self.targets = []
+        self.operands = []
+        self.locations = []
+    def note(self, **entry):
+        frame = naming.user_frame(sys._getframe(1))
+        self.targets.append(self.namer.target(frame, **entry))
+        self.operands.append((naming.operand_name(frame, 1), naming.operand_name(frame, 0)))
+        self.locations.append(naming.source_location(frame.f_code, frame.f_lasti))
+        return Traced(self)
+class Traced:
+    def __init__(self, recorder): self.recorder = recorder
+    def __matmul__(self, other): return self.recorder.note()
+    def __iter__(self):
+        for i in range(2):
+            yield self.recorder.note(entry=i, length=2)
+    __add__ = __radd__ = __mul__ = __rmul__ = __imatmul__ = __matmul__
+    def __neg__(self): return self.recorder.note()
+    def __getitem__(self, key): return self.recorder.note()
+    @property
+    def T(self): return self.recorder.note()
+def op(x, *more): return x.recorder.note()
+def inner(x): return op(x)
+def composite(x): return inner(x)
+def split(x): return [x.recorder.note(entry=i, length=3) for i in range(3)]
+"""
+standin = types.ModuleType("chainrule.standin")
+faults: list[Exception] = []  # exceptions within the naming, other than Unknown
+standin.__dict__.update(naming=naming, Unknown=frames.Unknown, faults=faults)
+exec(compile(STANDIN, "<standin>", "exec"), standin.__dict__)
+
+# Each row: what the user writes, and the name of every value made, in the order in which they are
+# made. `x W W1 W2` are traced, `op` makes one value, `Ws` is `[W, W1, W2]`.
+TABLE: dict[str, tuple[str, list[str | None]]] = {
+    "plain": ("z = x @ W\nh = op(z)", ["z", "h"]),
+    "sub-expressions": ("h = op(x @ W) + x", [None, None, "h"]),
+    "several lines": ("h = op(\n    x,\n    W,\n)", ["h"]),
+    "annotated": ("h: int = x @ W", ["h"]),
+    "augmented": ("h = x @ W\nh += x\nh @= W", ["h", "h", "h"]),
+    "unary, index, property": ("a = -x\nb = x[0]\nc = x.T", ["a", "b", "c"]),
+    "slice": ("b = x[1:]\nc = x[:, None]", ["b", "c"]),
+    "keyword arguments": ("def f(x, *, w): return x @ w\nh = f(x, w=W)", ["h"]),
+    "walrus": ("y = op(h := x @ W)", ["h", "y"]),
+    "walrus in a test": ("if (h := x @ W) is not None:\n    y = op(h)", ["h", "y"]),
+    "walrus in a comprehension": ("hs = [(h := op(w)) for w in Ws]", ["h"] * 3),
+    "chained": ("a = b = x @ W", ["a"]),
+    "chained with an attribute": ("box.h = b = x @ W", ["box.h"]),
+    "tuple": ("a, b = x @ W, op(x)", ["a", "b"]),
+    "triple": ("a, b, c = x @ W, op(x), -x", ["a", "b", "c"]),
+    "four": ("a, b, c, d = x @ W, op(x), -x, x.T", ["a", "b", "c", "d"]),
+    "swap": ("a, b = x, W\na, b = op(b), op(a)", ["a", "b"]),
+    "list of targets": ("[a, b] = [x @ W, op(x)]", ["a", "b"]),
+    "nested targets": ("(a, b), c = (x @ W, op(x)), -x", ["a", "b", "c"]),
+    "starred": ("a, *b, c = -x, x.T, x[0], x @ W", ["a", "b[0]", "b[1]", "c"]),
+    "starred first": ("*a, b = -x, x.T, x @ W", ["a[0]", "a[1]", "b"]),
+    "tuple targets of all kinds": ("box.a, d['b'] = x @ W, op(x)", ["box.a", "d.b"]),
+    "conditional expression": ("h = x @ W if flag else op(x)", ["h"]),
+    "conditional expression, else": ("h = x @ W if not flag else op(x)", ["h"]),
+    "nested conditional": ("h = -x if not flag else op(x) if not flag else x @ W", ["h"]),
+    "conditional in a display": ("p = [x @ W, op(x) if flag else -x]", ["p[0]", "p[1]"]),
+    "conditional beside": ("p = (x @ W, 1 if flag else 2)", ["p[0]"]),
+    "and": ("h = flag and x @ W", ["h"]),
+    "or": ("h = 0 or x @ W", ["h"]),
+    "attribute": ("box.h = x @ W\nbox.box.h = op(x)", ["box.h", "box.box.h"]),
+    "string entry": ("d['h'] = x @ W\nd['a']['b'] = op(x)", ["d.h", "d.a.b"]),
+    "odd entry": ("d['a b'] = x @ W\nd[1.5] = op(x)", ['d["a b"]', None]),
+    "number entry": ("hs = [0, 0]\nhs[1] = x @ W\nd[0] = op(x)", ["hs[1]", "d[0]"]),
+    "entry at a variable": (
+        "for k in ('u', 2):\n    d[k] = x @ W\n    box.d[k] = op(x)",
+        ["d.u", "box.d.u", "d[2]", "box.d[2]"],
+    ),
+    "entry at an expression": ("d[1 + op.__name__.count('o')] = x @ W", [None]),
+    "entry whose key is new": ("k = 'old'\nk, d[k] = 'new', x @ W", [None]),
+    "entry, augmented": ("d['h'] = x @ W\nd['h'] += x", ["d.h", "d.h"]),
+    "attribute, augmented": ("box.h = x @ W\nbox.h @= W", ["box.h", "box.h"]),
+    "list": ("p = [x @ W, op(x), 3]", ["p[0]", "p[1]"]),
+    "tuple display": ("p = x @ W, op(x)", ["p[0]", "p[1]"]),
+    "list in a list": ("p = [[x @ W], (0, op(x))]", ["p[0][0]", "p[1][1]"]),
+    "list after a star": ("p = [x @ W, *Ws, op(x)]", ["p[0]", None]),
+    "list after constants": ("p = [1, 2, 3, x @ W]", ["p[3]"]),
+    "long list": ("p = [" + "x @ W, " * 40 + "]", [f"p[{i}]" for i in range(40)]),
+    "dict": ("p = {'u': x @ W, 'v': op(x)}", ["p.u", "p.v"]),
+    "dict of one": ("p = {'u': x @ W}", ["p.u"]),
+    "dict with variables": ("k = 'u'\np = {k: x @ W, 'v': op(x)}", ["p.u", "p.v"]),
+    "dict after a star": ("p = {**d, 'u': x @ W}", ["p.u"]),
+    "dict of lists": ("p = {'u': [x @ W, op(x)]}", ["p.u[0]", "p.u[1]"]),
+    "long dict": (
+        "p = {" + ", ".join(f"'k{i}': x @ W" for i in range(40)) + "}",
+        [f"p.k{i}" for i in range(40)],
+    ),
+    "set": ("p = {x @ W}", [None]),
+    "list comprehension": ("hs = [x @ w for w in Ws]", ["hs[0]", "hs[1]", "hs[2]"]),
+    "comprehension over range": ("hs = [op(x) for _ in range(1, 7, 3)]", ["hs[0]", "hs[1]"]),
+    "comprehension over enumerate": (
+        "hs = [op(w, i) for i, w in enumerate(Ws, 5)]",
+        ["hs[0]", "hs[1]", "hs[2]"],
+    ),
+    "comprehension over zip": ("hs = [a @ b for a, b in zip(Ws, Ws)]", ["hs[0]", "hs[1]", "hs[2]"]),
+    "comprehension over pairs": ("hs = [a @ b for a, b in pairs]", ["hs[0]", "hs[1]"]),
+    "comprehension over items": ("hs = [op(w) for k, w in dw.items()]", ["hs[0]", "hs[1]"]),
+    "comprehension over values": ("hs = [op(w) for w in dw.values()]", ["hs[0]", "hs[1]"]),
+    "comprehension over reversed": (
+        "hs = [op(w) for w in reversed(Ws)]",
+        ["hs[0]", "hs[1]", "hs[2]"],
+    ),
+    "comprehension over an attribute": (
+        "hs = [op(w) for w in box.Ws]",
+        ["hs[0]", "hs[1]", "hs[2]"],
+    ),
+    "comprehension over a display": ("hs = [op(w) for w in (W1, W)]", ["hs[0]", "hs[1]"]),
+    "comprehension over constants": ("hs = [op(x, k) for k in ('a', 'b')]", ["hs[0]", "hs[1]"]),
+    "comprehension over equals": ("hs = [op(w) for w in [W, W]]", [None, None]),
+    "comprehension over an iterator": ("hs = [op(w) for w in iter(Ws)]", [None] * 3),
+    "comprehension with a filter": ("hs = [op(w) for w in Ws if flag]", [None] * 3),
+    "comprehension of two loops": ("hs = [op(w) for w in Ws for _ in (1,)]", [None] * 3),
+    "conditional in a comprehension": (
+        "hs = [op(x) if k else x @ W for k in (0, 1)]",
+        ["hs[0]", "hs[1]"],
+    ),
+    "comprehension of tuples": (
+        "hs = [(w, op(w)) for w in Ws]",
+        ["hs[0][1]", "hs[1][1]", "hs[2][1]"],
+    ),
+    "comprehension in a comprehension": (
+        "hs = [[op(w, k) for k in (5, 6)] for w in Ws]",
+        ["hs[0][0]", "hs[0][1]", "hs[1][0]", "hs[1][1]", "hs[2][0]", "hs[2][1]"],
+    ),
+    "comprehension in a loop": (
+        "for _ in range(2):\n    hs = [op(w) for w in dw.values()]",
+        ["hs[0]", "hs[1]"] * 2,
+    ),
+    "comprehension in a dict": ("d = {'u': [op(w) for w in Ws]}", ["d.u[0]", "d.u[1]", "d.u[2]"]),
+    "comprehension of calls": (
+        "def f(w):\n    return -w if flag else w\nhs = [f(w) for w in Ws]",
+        ["hs[0]", "hs[1]", "hs[2]"],
+    ),
+    "comprehension, consumed": ("h = op(x, [op(w) for w in Ws])", [None, None, None, "h"]),
+    "comprehension, unpacked": ("a, b, c = [op(w) for w in Ws]", ["a", "b", "c"]),
+    "dict comprehension": ("d = {k: op(x) for k in ('u', 'v')}", ["d.u", "d.v"]),
+    "dict comprehension over items": ("d = {k: op(w) for k, w in dw.items()}", ["d.a", "d.b"]),
+    "dict comprehension, filtered": ("d = {k: op(x) for k in 'uv' if k != 'u'}", ["d.v"]),
+    "dict comprehension, odd keys": ("d = {k + 'x': op(x) for k in 'uv'}", [None, None]),
+    "set comprehension": ("d = {op(x) for k in 'uv'}", [None, None]),
+    "list of a generator": ("hs = list(op(w) for w in Ws)", ["hs[0]", "hs[1]", "hs[2]"]),
+    "tuple of a generator": ("hs = tuple(op(x) for i in range(2))", ["hs[0]", "hs[1]"]),
+    "generator unpacked from a list": ("a, b = list(op(w) for w in dw.values())", ["a", "b"]),
+    "generator in sum": ("s = sum(op(w) for w in Ws)", [None] * 6),
+    "sum": ("s = sum([W, W1])", [None, None]),
+    "reduce": ("s = functools.reduce(operator.matmul, Ws)", [None, None]),
+    "reduce with lambda": ("s = functools.reduce(lambda a, w: a @ w, Ws)", [None, None]),
+    "map": ("hs = list(map(op, Ws))", [None] * 3),
+    "operator module": ("h = operator.matmul(x, W)", ["h"]),
+    "append": (
+        "hs = []\nfor w in Ws:\n    hs.append(op(w))\n    box.hs.append([x @ w])",
+        ["hs[0]", "box.hs[0][0]", "hs[1]", "box.hs[1][0]", "hs[2]", "box.hs[2][0]"],
+    ),
+    "append to no list": ("class S(list): pass\nhs = S()\nhs.append(op(x))", [None]),
+    "lambda": ("f = lambda a: a @ W\nh = f(x)", ["h"]),
+    "lambda, immediate": ("h = (lambda a: a @ W)(x)", ["h"]),
+    "helper": ("def f(a):\n    return op(a)\nh = f(x)", ["h"]),
+    "helper with a local": ("def f(a):\n    y = op(a)\n    return y\nh = f(x)", ["y"]),
+    "nested helpers": ("def g(a): return op(a)\ndef f(a): return g(a)\nh = f(x)", ["h"]),
+    "helper in an argument": ("def f(a): return -a\nh = op(f(x))", [None, "h"]),
+    "recursive helper": ("def f(a, n): return f(a, n - 1) if n else op(a)\nh = f(x, 3)", ["h"]),
+    "helper of a tuple": ("def f(a): return -a, op(a)\np, q = f(x)", ["p", "q"]),
+    "helper of a tuple, kept": ("def f(a): return -a, op(a)\np = f(x)", ["p[0]", "p[1]"]),
+    "helper of a dict": ("def f(a): return {'u': -a, 'v': op(a)}\np = f(x)", ["p.u", "p.v"]),
+    "helper of a comprehension": (
+        "def f(a): return [op(w) for w in a]\np = f(Ws)",
+        ["p[0]", "p[1]", "p[2]"],
+    ),
+    "decorator": (
+        "def deco(f):\n    @functools.wraps(f)\n    def wrapper(*args, **kwargs):\n"
+        "        return f(*args, **kwargs)\n    return wrapper\n"
+        "@deco\ndef f(a): return op(a)\nh = f(x)",
+        ["h"],
+    ),
+    "partial": ("def f(w, a): return a @ w\ng = functools.partial(f, W)\nh = g(x)", ["h"]),
+    "partial of partial": (
+        "def f(w, a): return a @ w\nh = functools.partial(functools.partial(f), W)(x)",
+        ["h"],
+    ),
+    "cached function": ("@functools.lru_cache\ndef f(a): return op(a)\nh = f(x)", ["h"]),
+    "method": ("class C:\n    def f(self, a): return a @ W\nc = C()\nh = c.f(x)", ["h"]),
+    "classmethod": (
+        "class C:\n    @classmethod\n    def f(cls, a): return op(a)\nh = C.f(x)",
+        ["h"],
+    ),
+    "callable object": (
+        "class C:\n    def __call__(self, a): return op(a)\nc = C()\nh = c(x)",
+        ["h"],
+    ),
+    "callables in a list": (
+        "class C:\n    def __call__(self, a): return op(a)\n"
+        "fs = [C(), C()]\nh = x\nfor f in fs:\n    h = f(h)\nhs = [f(x) for f in fs]",
+        ["h", "h", "hs[0]", "hs[1]"],
+    ),
+    "attribute in a method": (
+        "class C:\n    def __init__(self, a): self.h = op(a)\nc = C(x)",
+        ["self.h"],
+    ),
+    "property": ("class C:\n    @property\n    def f(self): return op(x)\nc = C()\nh = c.f", ["h"]),
+    "operator of a class": (
+        "class C:\n    def __rxor__(self, a): return op(x)\nh = 2 ^ C()",
+        ["h"],
+    ),
+    "star call": ("def f(*a, **k): return op(*a)\nh = f(*[x, W], **{'q': 1})", ["h"]),
+    "for": ("h = x\nfor w in Ws:\n    h = h @ w", ["h"] * 3),
+    "for over a traced array": ("for row in x:\n    h = op(row)", ["row", "h"] * 2),
+    "unpacking a traced array": ("a, b = x", ["a", "b"]),
+    "several results": (
+        "a, b, c = split(x)\np = split(x)",
+        ["a", "b", "c", "p[0]", "p[1]", "p[2]"],
+    ),
+    "composite": ("h = composite(x)", ["h"]),
+    "while": ("i = 0\nwhile i < 2:\n    h = op(x)\n    i += 1", ["h", "h"]),
+    "statement": ("op(x)\nx @ W", [None, None]),
+    "comparison": ("t = op(x) is not op(W)", [None, None]),
+    "f-string": ("t = f'{op(x)!r:.3}'", [None]),
+    "global": ("global g\ng = x @ W", ["g"]),
+    "closure": (
+        "h = x @ W\ndef f():\n    nonlocal_or_global = h\n    return nonlocal_or_global",
+        ["h"],
+    ),
+    "try": (
+        "try:\n    h = op(x)\n    1 / 0\nexcept ZeroDivisionError:\n    y = x @ W\n"
+        "finally:\n    z = -x",
+        ["h", "y", "z"],
+    ),
+    "return in finally": (
+        "def f(a):\n    try:\n        return op(a)\n    finally:\n        b = -a\nh = f(x)",
+        ["h", "b"],
+    ),
+    "return in with": ("def f(a):\n    with box:\n        return op(a)\nh = f(x)", ["h"]),
+    "with": ("with box as b:\n    h = op(x)", ["h"]),
+    "match": (
+        "match (1, x):\n    case (1, a):\n        h = op(a)\n    case _:\n        h = -x",
+        ["h"],
+    ),
+    "match subject": ("match x @ W:\n    case h:\n        y = op(h)", ["h", "y"]),
+    "assert": ("h = op(x)\nassert (y := -h), 'no'", ["h", "y"]),
+    "loop until it is specialised": (
+        "def f(a): return operator.neg(a)\nfor i in range(40):\n    h = op(x)\n    y = f(x)\n"
+        "    t = operator.matmul(x, W)",
+        ["h", "y", "t"] * 40,
+    ),
+    "many variables": (
+        "\n".join(f"v{i} = {i}" for i in range(300))
+        + "\nh = op(x) if v299 else x\na, b = op(x), op(x)",
+        ["h", "a", "b"],
+    ),
+    "entry of a display": ("h = (x @ W,)[0]\nh = [op(w) for w in Ws][0]", [None] * 4),
+    "sorted": ("hs = sorted([1, 2], key=lambda i: (op(x), i)[1])", [None] * 2),
+    "key of max": ("h = max([1, 2], key=lambda i: id(op(x)))", [None] * 2),
+    "map of a lambda": (
+        "f = lambda w: op(w)\nhs = [*map(f, Ws)]\nh = list(map(f, Ws))",
+        [None] * 6,
+    ),
+    "loop over map": ("f = lambda w: op(w)\nfor h in map(f, Ws): pass", [None] * 3),
+    "loop over zip": ("for pair in zip(x, x): pass", [None] * 4),
+    "loop over a kept zip": ("z = zip(x, x)\nfor pair in z: pass", [None] * 4),
+    "unpacked zip": ("a, b = zip(x, x)", [None] * 4),
+    "loop over an own iterator": (
+        "class C:\n    n = 2\n    def __iter__(self): return self\n    def __next__(self):\n"
+        "        self.n -= 1\n        if self.n < 0: raise StopIteration\n        return op(x)\n"
+        "c = C()\nfor h in c: pass\nc.n = 1\nfor i, t in enumerate(c): pass",
+        ["h", "h", None],
+    ),
+    "generator kept": ("g = (op(w) for w in Ws)\nhs = list(g)", [None] * 3),
+    "another list": ("def list(g): return next(g)\nh = list(op(w) for w in Ws)", [None]),
+    "membership": (
+        "class C:\n    def __contains__(self, a): return op(a)\nt = x in C()",
+        [None],
+    ),
+    "loop variable of its own iterable": (
+        "hs = [op(hs) for hs in Ws]",
+        ["hs[0]", "hs[1]", "hs[2]"],
+    ),
+    "iterable bound in the comprehension": (
+        "ws = [W, W1]\nhs = [(ws := op(w)) for w in ws]",
+        ["ws", "ws"],
+    ),
+    "iterable rebound in the comprehension": (
+        "ws = [W, W1]\nhs = [(op(w), ws := [W1, W])[0] for w in ws]",
+        [None, None],
+    ),
+    "tuple entry of an iterable rebound": (
+        "ws = [W, W1]\nhs = [[op(w), ws := [W1, W]] for w in ws]",
+        [None, None],
+    ),
+    "tuple unpacked into entries": ("hs = [0, 0]\nhs[0], hs[1] = x @ W, op(x)", ["hs[0]", "hs[1]"]),
+    "generator function": ("def g(a):\n    yield op(a)\nh = list(g(x))", [None]),
+}
+
+
+class Box(types.SimpleNamespace):
+    """Something with attributes that is a context manager."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+
+def record(source: str, form: str):
+    """The recorder of one run of `source`, as the body of a function or as a notebook cell."""
+    recorder = standin.Recorder(None)
+    x, *weights = (standin.Traced(recorder) for _ in range(4))
+    box = Box(box=Box(), d={}, hs=[], Ws=weights)
+    given = {
+        "x": x, "W": weights[0], "W1": weights[1], "W2": weights[2], "Ws": weights,
+        "pairs": [(weights[0], x), (weights[1], x)], "dw": {"a": weights[0], "b": weights[1]},
+        "d": {"a": {}}, "box": box, "flag": True,
+    }  # fmt: skip
+    helpers = {"op": standin.op, "composite": standin.composite, "split": standin.split}
+    helpers |= {"functools": functools, "operator": operator, "__name__": "notebook"}
+    if form == "notebook cell":
+        code = compile(source, "<ipython-input-3-abc>", "exec")
+        recorder.namer.root_code = code
+        exec(code, helpers | given)
+        return recorder
+    filename = f"<naming {form}>"
+    text = f"def root({', '.join(given)}):\n{textwrap.indent(source, '    ')}\n    return 0\n"
+    if form == "function with source":
+        linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    exec(compile(text, filename, "exec"), helpers)
+    root = helpers["root"]
+    recorder.namer.root_code = root.__code__
+    root(**given)
+    return recorder
+
+
+FORMS = ("function with source", "function without source", "notebook cell")
+
+
+def names_of(source: str, form: str = FORMS[0]) -> list[str | None]:
+    return [target and target.name for target in record(source, form).targets]
+
+
+def failures() -> list[str]:
+    """Every row and form that does not give the names of the table."""
+    return [
+        f"{row} ({form}): {found} instead of {expected}"
+        for row, (source, expected) in TABLE.items()
+        for form in FORMS
+        if (found := names_of(source, form)) != expected
+    ]
+
+
+def wrong_names() -> list[str]:
+    """Every row in which a value has another name than that of the table, rather than none."""
+    short = {row: pair for row, pair in TABLE.items() if len(pair[0]) + len(pair[1]) < 250}
+    found = {row: names_of(source) for row, (source, _) in short.items()}
+    return [
+        f"{row}: {found[row]} instead of {expected}"
+        for row, (_, expected) in short.items()
+        if any(one not in (None, other) for one, other in zip(found[row], expected, strict=True))
+    ]
+
+
+def wrong_names_where_an_instruction_is_unknown() -> list[str]:
+    """`wrong_names` for each instruction that `effects` might lack, as a later Python's."""
+    tables = (effects.FIXED, effects.BY_ARGUMENT, effects.DESCRIBED, effects.LOADS)
+    found = []
+    for name in sorted({name for table in tables for name in table} & set(effects.dis.opmap)):
+        if name == "LOAD_GLOBAL":  # then `functools.reduce` looks like the user's own function
+            continue
+        with contextlib.ExitStack() as without:
+            for table in tables:
+                without.enter_context(unittest.mock.patch.dict(table)).pop(name, None)
+            found += [f"without {name}, {wrong}" for wrong in wrong_names()]
+    return found
+
+
+def other_pythons() -> dict[str, str]:
+    """Version -> executable of every other Python that can be found and is new enough."""
+    names = [shutil.which(f"python3.{minor}") for minor in range(11, 16)]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found: dict[str, str] = {}
+    for name in [*filter(None, names), *map(str, pyenv.glob("versions/3.*/bin/python"))]:
+        ask = [name, "-c", "import sys; print('.'.join(map(str, sys.version_info[:2])))"]
+        answer = subprocess.run(ask, capture_output=True, text=True)  # a pyenv shim may fail
+        version = answer.stdout.strip()
+        if answer.returncode == 0 and (3, 11) <= tuple(map(int, version.split("."))):
+            found.setdefault(version, name)
+    found.pop(".".join(map(str, sys.version_info[:2])), None)
+    return found
+
+
+def pytest_generate_tests(metafunc) -> None:
+    if "row" in metafunc.fixturenames:
+        metafunc.parametrize("row", TABLE)
+    if "form" in metafunc.fixturenames:
+        metafunc.parametrize("form", FORMS)
+
+
+def test_the_source_names_every_value(row, form):
+    source, expected = TABLE[row]
+    assert names_of(source, form) == expected
+    assert not faults
+
+
+def test_every_python_gives_the_same_names():
+    runs = {(version, python): () for version, python in other_pythons().items()}
+    for (version, python), flags in [
+        (("this one", sys.executable), ("-X", "no_debug_ranges", "-X", "dev")),
+        *runs.items(),
+        *((which, ("-X", "no_debug_ranges", "-X", "dev")) for which in runs),
+    ]:
+        run = subprocess.run([python, *flags, str(HERE)], capture_output=True, text=True)
+        print(f"Python {version} {' '.join(flags)}: {'same names' if not run.returncode else 'NO'}")
+        assert run.returncode == 0, run.stderr
+
+
+def test_an_instruction_that_is_not_known_costs_names_but_makes_none_wrong():
+    assert not wrong_names_where_an_instruction_is_unknown()
+    assert not failures()
+
+
+def test_each_instruction_is_declared_once():
+    counted = [name for names in effects.COUNTED.values() for name in names.split()]
+    declared = [*counted, *effects.BY_ARGUMENT, *effects.DESCRIBED, *effects.LOADS]
+    assert len(declared) == len(set(declared))
+
+
+def test_all_instructions_of_ordinary_code_are_known():
+    asynchronous = {"RETURN_GENERATOR", "SEND", "GET_AWAITABLE", "CLEANUP_THROW", "GET_AITER"}
+    asynchronous |= {"GET_ANEXT", "END_ASYNC_FOR", "BEFORE_ASYNC_WITH", "ASYNC_GEN_WRAP"}
+    forked = {"FOR_ITER", "JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP"}  # in Analysis.step
+    unknown = set()
+    for module in ("argparse", "contextlib", "dataclasses", "inspect", "asyncio.tasks"):
+        source = Path(importlib.import_module(module).__file__ or "").read_text()
+        codes = [compile(source, module, "exec")]
+        for code in codes:
+            codes += [inner for inner in code.co_consts if isinstance(inner, types.CodeType)]
+            analysis = bytecode.Analysis(code)
+            for offset, instruction in analysis.instructions.items():
+                if effects.effect(instruction, analysis.before[offset], False, None) is None:
+                    unknown.add(instruction.opname)
+    assert unknown <= asynchronous | forked
+
+
+def test_the_frame_of_a_target_is_the_one_that_stores_it():
+    def frames_of(source):
+        return [t and t.frame.f_code.co_name for t in record(source, FORMS[0]).targets]
+
+    assert frames_of("h = x @ W") == ["root"]
+    assert frames_of("def f(a):\n    y = op(a)\n    return y\nh = f(x)") == ["f"]
+    assert frames_of("def f(a): return op(a)\nh = f(x)") == ["root"]
+    assert frames_of("hs = [op(w) for w in (W, W1)]") == ["root", "root"]
+    assert frames_of("hs = [(h := op(w)) for w in (W, W1)]") == ["root", "root"]
+    assert frames_of("hs = list((h := op(w)) for w in (W, W1))") == ["root", "root"]
+
+
+def test_what_the_traced_function_returns_is_not_named_after_its_callers_variable():
+    text = "def root(x):\n    return op(x)\ndef outer(x):\n    graph = enter(x)\n    return graph\n"
+    given = {"op": standin.op, "__name__": "notebook"}
+    exec(text, given)
+    entry = {"__name__": "chainrule.entry", "root": given["root"]}
+    exec("def enter(x): return root(x)", entry)
+    given["enter"] = entry["enter"]
+    for root_code, names in [
+        (given["root"].__code__, None),
+        (entry["enter"].__code__, None),
+        (None, "graph"),
+    ]:
+        recorder = standin.Recorder(root_code)
+        given["outer"](standin.Traced(recorder))
+        assert [target and target.name for target in recorder.targets] == [names]
+
+
+def test_user_frame_skips_chainrule_and_numpy_but_nothing_that_is_only_named_like_them():
+    for module, is_hidden in [
+        ("chainrule", True),
+        ("chainrule.frontend.traced", True),
+        ("numpy.lib", True),
+        ("chainrules", False),
+        ("__main__", False),
+        (None, False),
+    ]:
+        here: dict = {"find": naming.user_frame, "sys": sys} | (
+            {"__name__": module} if module else {}
+        )
+        exec("def call(): frame = sys._getframe(); return find(frame) is frame", here)
+        assert here["call"]() is not is_hidden, module
+    assert naming.user_frame(None) is None
+
+
+def test_operands_are_called_as_in_the_source():
+    table = {
+        "h = x @ W": (("local", "x"), ("local", "W")),
+        "h = x @ box": (("local", "x"), ("local", "box")),
+        "h = x * 2": (("local", "x"), None),
+        "h = x * (1 + 1 * flag)": (("local", "x"), None),
+        "h = box.rate * x": (("attribute", "box.rate"), ("local", "x")),
+        "h = box.box.rate * x": (("attribute", "box.box.rate"), ("local", "x")),
+        "h = x * d['rate']": (("local", "x"), ("item", "d.rate")),
+        "k = 'rate'\nh = x * d[k]": (("local", "x"), ("item", "d.rate")),
+        "h = x * rate": (("local", "x"), ("global", "rate")),
+        "h = op * x": (("global", "op"), ("local", "x")),
+        "def f(): return x * W\nh = f()": (("closure", "x"), ("closure", "W")),
+        "h = op(x, W)": (("local", "x"), ("local", "W")),
+        "h = x * (k := 3)": (("local", "x"), None),
+        "h = x * (W if flag else W1)": (("local", "x"), None),
+        "h = [x * w for w in (1,)]": (("local", "x"), ("local", "w")),
+        "h = x\nh *= 3": (("local", "h"), None),
+    }
+    for source, (left, right) in table.items():
+        setup = "box.rate = box.box.rate = d['rate'] = 0.5\nglobal rate\nrate = 2.0\n"
+        found = record(setup + source, FORMS[0]).operands[-1]
+        if "for w" in source and sys.version_info < (3, 12):
+            left = ("closure", "x")  # the comprehension is a function
+        assert found == (left, right), source
+    cell = record("rate = 2.0\nh = x * rate", FORMS[2]).operands[-1]
+    assert cell == (("global", "x"), ("global", "rate"))
+
+
+def test_a_location_shows_the_expression():
+    source = "h = 1 * x @ W  # é\ny = op('é', x) if x is None else op(x,\n    W)\nz = -x"
+    recorder = record(source, FORMS[0])
+    segments = [naming.source_segment(location) for location in recorder.locations]
+    shown = [naming.underlined(location) for location in recorder.locations]
+    assert segments == ["1 * x", "1 * x @ W", "op(x,\n        W)", "-x"]
+    assert shown[1] == "h = 1 * x @ W  # é\n    ^^^^^^^^^"
+    assert shown[2].splitlines()[1] == " " * shown[2].index("op(x,") + "^" * len("op(x,")
+    first = recorder.locations[0]
+    assert (first.filename, first.function, first.line) == (
+        "<naming function with source>",
+        "root",
+        2,
+    )
+
+
+def test_columns_count_characters_that_are_wide_or_of_several_bytes():
+    recorder = record("t = ('é', '漢', x @ W)", FORMS[0])
+    line, carets = naming.underlined(recorder.locations[0]).splitlines()
+    assert carets == " " * (line.index("x @ W") + 1) + "^" * len("x @ W")
+    assert naming.source_segment(recorder.locations[0]) == "x @ W"
+
+
+def test_a_location_without_source_or_columns_shows_what_there_is():
+    with_source = record("h = x @ W", FORMS[0]).locations[0]
+    bare = with_source._replace(column=None, end_column=None, end_line=None)
+    assert naming.underlined(bare) == "h = x @ W"
+    assert naming.source_segment(bare) is None
+    sourceless = record("h = x @ W", FORMS[1]).locations[0]
+    assert naming.underlined(sourceless) == ""
+    assert naming.source_segment(sourceless) is None
+    elsewhere = with_source._replace(column=500, end_column=600)
+    assert naming.underlined(elsewhere) == "h = x @ W"
+    before = naming.source_location(names_of.__code__, -1)
+    assert before.line == names_of.__code__.co_firstlineno
+
+
+def test_an_analysis_lives_as_long_as_its_code():
+    code = compile("h = 1", "<short-lived>", "exec")
+    key = id(code)
+    bytecode.analysis_of(code)
+    assert key in bytecode.analyses
+    del code
+    gc.collect()
+    assert key not in bytecode.analyses
+
+
+if __name__ == "__main__":
+    strict = sys.version_info < (3, 14)  # of a later bytecode we ask only that no name is wrong
+    found = [] if sys.flags.dev_mode else wrong_names_where_an_instruction_is_unknown()
+    found += [*(failures() if strict else wrong_names()), *map(repr, faults)]
+    sys.exit("\n".join(found) or None)
