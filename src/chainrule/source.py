@@ -1,2 +1,77 @@
-"""Where in the user's file: positions of bytecode as file, line and columns."""
+"""Where in the user's source an instruction comes from, and how a message shows it."""
 
+from __future__ import annotations
+
+import linecache
+import unicodedata
+from types import CodeType
+from typing import NamedTuple
+
+
+class Location(NamedTuple):
+    """A span of source; lines count from 1, columns are UTF-8 byte offsets from 0, as in `ast`.
+
+    What the code object does not tell is None (the columns under `-X no_debug_ranges`).
+    """
+
+    filename: str
+    function: str
+    line: int
+    end_line: int | None
+    column: int | None
+    end_column: int | None
+
+
+def source_location(code: CodeType, lasti: int) -> Location:
+    """The span of the instruction at byte offset `lasti` (a frame's `f_lasti`)."""
+    line, end_line, column, end_column = None, None, None, None
+    if lasti >= 0:
+        for index, position in enumerate(code.co_positions()):
+            if index == lasti // 2:
+                line, end_line, column, end_column = position
+                break
+    if line is None:
+        line, end_line, column, end_column = code.co_firstlineno, None, None, None
+    if end_line is None or column is None or end_column is None:
+        column, end_column = None, None
+    return Location(code.co_filename, code.co_qualname, line, end_line, column, end_column)
+
+
+def source_segment(location: Location) -> str | None:
+    """The text of the whole expression, or None without source or columns."""
+    _, _, line, end_line, column, end_column = location
+    if end_line is None or column is None or end_column is None:
+        return None
+    lines = [linecache.getline(location.filename, number).encode()
+             for number in range(line, end_line + 1)]  # fmt: skip
+    if not lines or not all(lines):
+        return None
+    lines[-1] = lines[-1][:end_column]
+    lines[0] = lines[0][column:]
+    return b"".join(lines).decode(errors="replace").rstrip("\n") or None
+
+
+def underlined(location: Location) -> str:
+    """The first source line of the expression, `^` under its span; without columns the bare line.
+
+    An empty string without source. An expression of several lines is marked to the line's end.
+    """
+    text = linecache.getline(location.filename, location.line).rstrip()
+    shown = text.lstrip()
+    if location.column is None or location.end_column is None or not shown:
+        return shown
+    end_column = location.end_column if location.end_line == location.line else None
+    start = len(text.encode()[: location.column].decode(errors="replace"))
+    end = len(text.encode()[:end_column].decode(errors="replace"))
+    indent = len(text) - len(shown)
+    if not indent <= start < end <= len(text):  # the file is not the one that was run
+        return shown
+    before = "".join(c if c == "\t" else " " * _cells(c) for c in text[indent:start])
+    return f"{shown}\n{before}{'^' * sum(map(_cells, text[start:end]))}"
+
+
+def _cells(character: str) -> int:
+    """How many columns of a terminal the character takes."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "FW" else 1

@@ -12,6 +12,7 @@ from dis import Instruction
 from types import CodeType
 
 from .slots import (
+    EXPRESSION,
     NULL,
     Call,
     Constant,
@@ -34,10 +35,11 @@ NEVER_FALL_THROUGH = frozenset(
     """RETURN_VALUE RETURN_CONST RAISE_VARARGS RERAISE JUMP_FORWARD JUMP_BACKWARD
     JUMP_BACKWARD_NO_INTERRUPT""".split()
 )
-GIVE_ONE_RESULT = frozenset(
-    """BINARY_OP BINARY_SUBSCR BINARY_SLICE COMPARE_OP UNARY_NEGATIVE UNARY_POSITIVE
-    UNARY_INVERT CALL_INTRINSIC_1 CALL CALL_KW CALL_FUNCTION_EX LOAD_ATTR
-    FOR_ITER""".split()
+OPERATORS = frozenset(
+    "BINARY_OP BINARY_SLICE COMPARE_OP UNARY_NEGATIVE UNARY_POSITIVE UNARY_INVERT".split()
+)
+GIVE_ONE_RESULT = OPERATORS | frozenset(
+    "BINARY_SUBSCR CALL CALL_KW CALL_FUNCTION_EX CALL_INTRINSIC_1 FOR_ITER LOAD_ATTR".split()
 )
 LOADS = {"LOAD_FAST": "local", "LOAD_FAST_CHECK": "local", "LOAD_FAST_BORROW": "local"}
 LOADS |= {"LOAD_DEREF": "closure", "LOAD_NAME": "name"}
@@ -76,9 +78,7 @@ BY_ARGUMENT: dict[str, Callable[[int], tuple[int, int]]] = {
     "BUILD_STRING": lambda count: (count, 1),
     "BUILD_SLICE": lambda count: (count, 1),
     "FORMAT_VALUE": lambda flags: (1 + (flags & 4 == 4), 1),
-    "LOAD_SUPER_ATTR": lambda flags: (3, 1 + (flags & 1)),
     "RAISE_VARARGS": lambda count: (count, 0),
-    "CALL_KW": lambda count: (count + 3, 1),
 }
 
 COUNTS_ARGUMENTS_AT_PRECALL = "PRECALL" in dis.opmap  # 3.11
@@ -97,7 +97,7 @@ def effect(
     name, argument = instruction.opname, instruction.arg or 0
     if name in FIXED or name in BY_ARGUMENT:
         popped, count = FIXED[name] if name in FIXED else BY_ARGUMENT[name](argument)
-        pushed: Stack = (None,) * count
+        pushed: Stack = (EXPRESSION if name in OPERATORS else None,) * count
     elif name == "CALL":
         popped, pushed = _call(argument, stack, has_keywords)
     elif name == "LIST_APPEND":
@@ -127,12 +127,25 @@ def called(slots: Stack) -> tuple[Slot, Slot]:
 def _call(count: int, stack: Stack, has_keywords: bool) -> Effect:
     slots = pop(stack, count + 2)[1]
     callee, owner = called(slots[:2])
-    result: Slot = None
+    result: Slot = _result_of(callee)
     if isinstance(callee, Function) and isinstance(owner, Iterating):
         result = Call(callee, (owner,))  # a comprehension: the iterator stands where `self` does
     elif isinstance(callee, Name) and not has_keywords:
         result = Call(callee, slots[2:])
     return count + 2, (result,)
+
+
+def _result_of(callee: Slot) -> Slot:
+    return None if callee is None else EXPRESSION
+
+
+def _call_with_names(instruction: Instruction, count: int, stack: Stack) -> Effect:
+    return count + 3, (_result_of(called(pop(stack, count + 3)[1][:2])[0]),)
+
+
+def _call_with_containers(instruction: Instruction, flags: int, stack: Stack) -> Effect:
+    popped = 1 - change(instruction)
+    return popped, (_result_of(called(pop(stack, popped)[1][:2])[0]),)
 
 
 def _list_append(count: int, stack: Stack, index: Index | None) -> Effect:
@@ -223,7 +236,9 @@ def _load_global(instruction: Instruction, flags: int, stack: Stack) -> Effect:
 
 def _load_attribute(instruction: Instruction, flags: int, stack: Stack) -> Effect:
     owner = pop(stack, 1)[1][0]
-    named = owner.then(instruction.argval) if isinstance(owner, Name) else None
+    named = _result_of(owner)
+    if isinstance(owner, Name):
+        named = owner.then(instruction.argval)
     return 1, (named, None) if change(instruction) else (named,)  # a method comes with `self`
 
 
@@ -231,7 +246,7 @@ def _binary_subscr(instruction: Instruction, _: int, stack: Stack) -> Effect:
     owner, key = pop(stack, 2)[1]
     if isinstance(owner, Name) and isinstance(key, Constant | Name):
         return 2, (owner.then(key),)
-    return 2, (None,)
+    return 2, (EXPRESSION,)
 
 
 def _swap(instruction: Instruction, count: int, stack: Stack) -> Effect:
@@ -253,7 +268,7 @@ def _make_function(instruction: Instruction, flags: int, stack: Stack) -> Effect
 
 
 def _call_intrinsic(instruction: Instruction, which: int, stack: Stack) -> Effect:
-    return 1, pop(stack, 1)[1] if which == LIST_TO_TUPLE else (None,)
+    return 1, pop(stack, 1)[1] if which == LIST_TO_TUPLE else (EXPRESSION,)
 
 
 def _load_constant(instruction: Instruction, _: int, stack: Stack) -> Effect:
@@ -270,8 +285,9 @@ DESCRIBED: dict[str, Callable[[Instruction, int, Stack], Effect]] = {
     "BUILD_LIST": _build_sequence,
     "BUILD_MAP": _build_map,
     "BUILD_TUPLE": _build_sequence,
-    "CALL_FUNCTION_EX": lambda instruction, *_: (1 - change(instruction), (None,)),
+    "CALL_FUNCTION_EX": _call_with_containers,
     "CALL_INTRINSIC_1": _call_intrinsic,
+    "CALL_KW": _call_with_names,
     "COPY": lambda _, depth, stack: (0, (pop(stack, depth)[1][0],)),
     "DICT_UPDATE": _dict_update,
     "END_FOR": lambda instruction, *_: (-change(instruction), ()),
@@ -285,6 +301,7 @@ DESCRIBED: dict[str, Callable[[Instruction, int, Stack], Effect]] = {
     "LOAD_GLOBAL": _load_global,
     "LOAD_METHOD": _load_attribute,
     "LOAD_SMALL_INT": _load_constant,
+    "LOAD_SUPER_ATTR": lambda instruction, *_: (3, (EXPRESSION, None)[: 3 + change(instruction)]),
     "MAKE_FUNCTION": _make_function,
     "MAP_ADD": _map_add,
     "PUSH_NULL": lambda *_: (0, (NULL,)),

@@ -93,7 +93,9 @@ def lift(trace: Trace, value: Any) -> Operand:
     if node is not None and isinstance(node, Node):
         trace.own(value.trace)
         return node
-    if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
+    if isinstance(value, Node) or (
+        isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+    ):
         return value
     if isinstance(value, Size):
         return trace.build(size_of(value, INT_SCALAR).primitive, size=value, type=INT_SCALAR)

@@ -13,26 +13,31 @@ import itertools
 from types import BuiltinFunctionType, CodeType, FrameType
 from typing import NamedTuple
 
+
 from .bytecode import Analysis, analyses, analysis_of
 from .effects import called
 from .following import UNPACKINGS, Route, Settled, Unsettled, route_of
 from .frames import Unknown, position, read, written
-from .location import Location, source_location, source_segment, underlined
-from .slots import Call, Constant, Function, Index, Iterating, Name, Path, Slot, Step, pop, top
+from .slots import (
+    EXPRESSION,
+    Call,
+    Constant,
+    Function,
+    Index,
+    Iterating,
+    Name,
+    Path,
+    Slot,
+    Step,
+    pop,
+    top,
+)
 
-__all__ = [
-    "Location",
-    "Namer",
-    "Target",
-    "operand_name",
-    "source_location",
-    "source_segment",
-    "underlined",
-    "user_frame",
-]
+__all__ = ["Namer", "Target", "operand_name", "user_frame"]
 
 COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not a class written in C
+BUILTIN_ITERATORS = (zip, map, enumerate, filter, reversed)
 ONE_OPERATION = {abs, pow, round, divmod}  # the built-in functions whose result is an operator's
 
 
@@ -153,65 +158,54 @@ def _home(frame: FrameType) -> FrameType:
     return frame
 
 
-def _callee(analysis: Analysis, offset: int) -> Slot:
-    """The callable of the call at `offset`; None for other instructions and compound callables."""
+def _giver(analysis: Analysis, offset: int) -> Slot:
+    """The callable that gives the instruction's result, or what gives the entries it takes."""
     instruction, stack = analysis.instructions[offset], analysis.before[offset]
-    count = instruction.arg or 0
+    name, count, given = instruction.opname, instruction.arg or 0, top(stack)
     arguments = {"CALL": count, "CALL_KW": count + 1, "CALL_FUNCTION_EX": 1 + (count & 1)}
-    if instruction.opname in arguments:
-        depth = arguments[instruction.opname] + 2
-        if depth > len(stack):
-            raise Unknown(instruction)
-        return called(pop(stack, depth)[1][:2])[0]
-    iterated = _iterated(analysis, offset)
-    return iterated.callee if isinstance(iterated, Call) else None
-
-
-def _iterated(analysis: Analysis, offset: int) -> Slot:
-    """What the instruction takes the next entry, or all entries, of."""
-    slot = top(analysis.before[offset])
-    if analysis.instructions[offset].opname in UNPACKINGS:
-        return slot
-    if analysis.instructions[offset].opname == "FOR_ITER" and isinstance(slot, Iterating):
-        return slot.over
-    return None
+    if name in arguments:
+        return called(pop(stack, arguments[name] + 2)[1][:2])[0]
+    if name == "FOR_ITER":
+        given = given.over if isinstance(given, Iterating) else None
+    elif name not in UNPACKINGS:
+        return EXPRESSION
+    return given.callee if isinstance(given, Call) else given
 
 
 def _runs_a_builtin(analysis: Analysis, offset: int) -> bool:
-    """Whether the instruction calls what may be a built-in function (`sum`, `reduce`, `map`)."""
-    try:
-        callee = _callee(analysis, offset)
-    except Unknown:
-        return True
-    if not isinstance(callee, Name):
-        return isinstance(_iterated(analysis, offset), Name)  # an iterator of `itertools`
-    last = callee.steps[-1] if callee.steps else callee.root
-    return isinstance(last, str) and any(
-        hasattr(module, last) for module in (builtins, functools, itertools)
-    )
+    """Whether the instruction runs what may be a built-in function or iterator (`sum`, `map`)."""
+    giver = _giver(analysis, offset)
+    if not isinstance(giver, Name):
+        return giver is None
+    last = giver.steps[-1] if giver.steps else giver.root
+    modules = (builtins, functools, itertools)
+    calls = analysis.instructions[offset].opname.startswith("CALL")
+    return not calls or any(isinstance(last, str) and hasattr(module, last) for module in modules)
 
 
 def _hands_on(frame: FrameType, analysis: Analysis, offset: int, child: FrameType | None) -> bool:
     """Whether the running instruction's result is the value that was made (in `child`) within it.
 
-    A built-in function that calls back, as `sum`, `map` and `functools.reduce` do, makes many
-    values and gives none or one of them.
+    What is written in C and calls back, as `sum`, `map`, `zip` and `functools.reduce` do, makes
+    many values, and gives none or one of them or a container.
     """
     if child is None and not _runs_a_builtin(analysis, offset):
         return True
-    callee_slot, iterated = _callee(analysis, offset), _iterated(analysis, offset)
+    giver = _giver(analysis, offset)
+    if giver is None:
+        return False
     try:
-        if isinstance(iterated, Name):
-            return type(read(frame, iterated)).__module__ not in ("builtins", "itertools")
-        callee = read(frame, callee_slot)
+        found = read(frame, giver)
     except Unknown:  # an expression: most likely a function of the user's
         return True
-    if isinstance(callee, functools.partial):
-        callee = callee.func
-    if isinstance(callee, BuiltinFunctionType):
-        return callee in ONE_OPERATION or callee.__module__ in ("_operator", "math")
-    made_in_c = isinstance(callee, type) and not callee.__flags__ & HEAP_TYPE
-    return not made_in_c or (child is not None and child.f_code.co_name in COMPREHENSIONS)
+    if isinstance(found, functools.partial):
+        found = found.func
+    if isinstance(found, BuiltinFunctionType):
+        return found in ONE_OPERATION or found.__module__ in ("_operator", "math")
+    if isinstance(found, type):
+        in_c = not found.__flags__ & HEAP_TYPE
+        return not in_c or (child is not None and child.f_code.co_name in COMPREHENSIONS)
+    return type(found).__module__ != "itertools" and not isinstance(found, BUILTIN_ITERATORS)
 
 
 def _collects(frame: FrameType) -> bool:

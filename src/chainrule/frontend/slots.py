@@ -31,6 +31,11 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
+class Expression:
+    """The value of a compound expression. (Of a slot that is None, not even that is known.)"""
+
+
+@dataclass(frozen=True, slots=True)
 class Null:
     """What the calling convention pushes beside a callable that has no `self`."""
 
@@ -95,10 +100,23 @@ class Entry:
 
 Step = str | Constant | Name | Index | Length  # a str is an attribute, the others are entries
 Path = tuple[tuple[Step, int | None], ...]  # each a step and its container's length, if known
-Slot = Constant | Name | Null | Sequence | Function | Call | Iterating | Item | Entry | None
+Slot = (
+    Constant
+    | Name
+    | Expression
+    | Null
+    | Sequence
+    | Function
+    | Call
+    | Iterating
+    | Item
+    | Entry
+    | None
+)
 Stack = tuple[Slot, ...]
 
 NULL = Null()
+EXPRESSION = Expression()
 
 
 def pop(stack: Stack, count: int) -> tuple[Stack, Stack]:
@@ -116,7 +134,15 @@ def top(stack: Stack, depth: int = 0) -> Slot:
 def meet(stack: Stack, other: Stack) -> Stack:
     """What is known where two paths of the program meet."""
     pairs = zip(stack[::-1], other[::-1], strict=False)
-    return tuple(one if one == two else None for one, two in pairs)[::-1]
+    return tuple(_either(one, two) for one, two in pairs)[::-1]
+
+
+def _either(slot: Slot, other: Slot) -> Slot:
+    if slot == other:
+        return slot
+    values = Constant | Name | Expression | Sequence | Function | Call
+    both = isinstance(slot, values) and isinstance(other, values)
+    return EXPRESSION if both else None
 
 
 def forget(slot: Slot, names: Collection[str]) -> Slot:

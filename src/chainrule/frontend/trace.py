@@ -36,7 +36,7 @@ class Trace:
         self.serial = next(_SERIALS)
         self.functions = functions
         self.entry = entry
-        self.namer = Namer(None)
+        self.namer = Namer(entry)
         self.names: dict[str, Node] = {}
         self.name_of: dict[Node, str] = {}
         self.assigned: dict[str, list[str]] = {}
@@ -78,13 +78,35 @@ class Trace:
         """Note a condition on the sizes that cannot be proved now."""
         self.conditions.setdefault(Condition(expression, zero, text, self.site or Origin()))
 
+    def known_int(self, value: Any) -> int | None:
+        """The integer of a Python int, or of a traced one that comes from int arguments alone."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        found = self.scalars.get(getattr(value, "node", None))  # type: ignore[arg-type]
+        return found if isinstance(found, int) else None
+
+    def specialised(self, value: Any) -> int:
+        """The integer of a known value; the graph then holds only for the arguments it came from."""
+        node = getattr(value, "node", None)
+        return value if node is None else self.guard(node)
+
+    def carry_int(self, ufunc: np.ufunc, node: Node, left: Any, right: Any) -> None:
+        """Remember the integer that an operation on known integers gives."""
+        known = self.known_int(left), self.known_int(right)
+        if node.type.weak and node.type.dtype.kind == "i" and None not in known:
+            self.scalars[node] = int(ufunc(*known))
+
     def guard(self, node: Node) -> Any:
-        """The number of a scalar input that Python asks for; the graph holds only for this number."""
-        value = self.scalars[node]
-        name = self.name_of[node]
+        """The number of a known scalar that Python asks for; the graph holds only for this number."""
         origin = self.site or self.origin_at(sys._getframe(2))
-        self.guards.setdefault(name, ValueGuard(name, value, origin))
-        return value
+        stack = [node]
+        while stack:
+            one = stack.pop()
+            stack.extend(one.inputs)
+            if not one.inputs and one in self.scalars and one in self.name_of:
+                name = self.name_of[one]
+                self.guards.setdefault(name, ValueGuard(name, self.scalars[one], origin))
+        return self.scalars[node]
 
     def own(self, trace: Trace) -> None:
         """Raise ForeignValueError unless `trace` is this one."""
@@ -152,11 +174,20 @@ class Trace:
 
     # Names ---------------------------------------------------------------------------------
 
-    def name_result(self, node: Node, frame: FrameType | None) -> None:
-        """Give the node the name under which the user's source will store it, if any."""
+    def name_result(
+        self,
+        node: Node,
+        frame: FrameType | None,
+        entry: int | None = None,
+        length: int | None = None,
+    ) -> None:
+        """Give the node the name under which the user's source will store it, if any.
+
+        `entry` and `length` say that it is one of the parts that the operation gives.
+        """
         if frame is None or node in self.name_of:
             return
-        target = self.namer.target(frame)
+        target = self.namer.target(frame, entry, length)
         if target is None:
             return
         scope = self.scope_of(target.frame)

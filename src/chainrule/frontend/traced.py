@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,15 @@ from chainrule.frontend.trace import Trace, type_text
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import Shape
+
+_COMPARISONS: dict[np.ufunc, Callable[[Any, Any], bool]] = {
+    np.equal: operator.eq,
+    np.not_equal: operator.ne,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+}
 
 
 class Traced:
@@ -80,7 +90,17 @@ class Traced:
         return first
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([self[i] for i in range(len(self))])
+        trace, count = self.trace, len(self)
+        if trace.site is not None:
+            return iter([self[i] for i in range(count)])
+        frame = trace.enter(sys._getframe(1))
+        try:
+            rows = [self[i] for i in range(count)]
+        finally:
+            trace.site = None
+        for i, row in enumerate(rows):
+            trace.name_result(row.node, frame, i, count)
+        return iter(rows)
 
     # Operators --------------------------------------------------------------------------------
 
@@ -90,6 +110,10 @@ class Traced:
             return Traced(elementwise(trace, ufunc, (left, right)), trace)
         frame = trace.enter(sys._getframe(2))
         try:
+            if self.node in trace.scalars and ufunc in _COMPARISONS:
+                numbers = [trace.known_int(value) for value in (left, right)]
+                if None not in numbers:
+                    return _COMPARISONS[ufunc](*[trace.specialised(v) for v in (left, right)])
             if type(right) is float:
                 right = name_scalar(trace, right, 0)
             elif type(left) is float:
@@ -97,8 +121,37 @@ class Traced:
             node = elementwise(trace, ufunc, (left, right))
         finally:
             trace.site = None
+        if self.node in trace.scalars:
+            trace.carry_int(ufunc, node, left, right)
         trace.name_result(node, frame)
         return Traced(node, trace)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._integers("//", operator.floordiv, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._integers("//", operator.floordiv, other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._integers("%", operator.mod, self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._integers("%", operator.mod, other, self)
+
+    def _integers(self, symbol: str, function: Any, left: Any, right: Any) -> Any:
+        """An operation that is not traced: on Python int arguments it gives a Python int."""
+        trace = self.trace
+        if trace.known_int(left) is None or trace.known_int(right) is None:
+            raise UnsupportedError(
+                f"{symbol} on {self._shown()} is not traced",
+                where=self._here(3),
+                hint="use / with .astype, or do it in NumPy before the call",
+            )
+        trace.enter(sys._getframe(2))
+        try:
+            return function(trace.specialised(left), trace.specialised(right))
+        finally:
+            trace.site = None
 
     def __add__(self, other: Any) -> Any:
         return self._binary(np.add, self, other)
@@ -219,6 +272,10 @@ class Traced:
             trace.site = None
         if isinstance(result, Node):
             trace.name_result(result, found)
+        elif isinstance(result, (list, tuple)):
+            for i, part in enumerate(result):
+                if isinstance(part, Node):
+                    trace.name_result(part, found, i, len(result))
         return wrap(trace, result)
 
     def _dispatch(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -367,6 +424,8 @@ class Traced:
         )
 
     def __bool__(self) -> bool:
+        if self.node in self.trace.scalars and self.dtype.kind == "i":
+            return bool(self.trace.guard(self.node))
         raise self._number(
             "the truth value",
             "choose elementwise with np.where(condition, a, b);\n"

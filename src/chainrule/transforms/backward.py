@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError, NotDifferentiableError, ShapeError
+from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Gradient, Graph, Input
 from chainrule.graph.invariants import check
 from chainrule.graph.node import ArrayValue, Node, stamp
@@ -29,6 +30,7 @@ def _bracketed(name: str) -> str:
     return name if name.isidentifier() else f"({name})"
 
 
+@without_collector
 def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = None) -> Graph:
     """The graph with the gradients of `of` with respect to `wrt` after its own nodes.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp, topological
@@ -11,6 +12,7 @@ from chainrule.graph.rebuild import ordered, substituted
 from chainrule.transforms.rules import RULES_BY_ROOT
 
 
+@without_collector
 def simplify(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
     """The graph after all rewrite rules; nodes in `frozen`, and nodes without a rule, stay.
 

@@ -1,0 +1,1 @@
+"""Being here puts this folder on the import path: tests of every folder can use `programs`."""

@@ -1,0 +1,224 @@
+"""Every NumPy function that is traced gives NumPy's numbers, dtype and shape, option by option."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.composites.numpy_names import TABLE
+from chainrule.frontend.elementwise import UFUNCS
+
+A = np.array([[1.5, -2.0, 0.5, 3.0], [2.0, 0.25, -1.0, 4.0], [0.75, 1.25, 2.5, -3.5]])
+B = np.array([[0.5, 1.0, -1.5, 2.0], [3.0, 0.25, 1.0, -4.0], [1.75, -1.25, 0.5, 3.5]])
+C = np.arange(24.0).reshape(2, 3, 4) / 8 - 1
+V = np.array([1.0, -2.0, 3.0, 0.5])
+ONE = np.array([[[2.0], [3.0]]])
+EMPTY = np.zeros((0, 3))
+SCALAR = np.array(2.5)
+MASK = np.array([[True, False, True, False], [False, False, True, True], [True] * 4])
+PLACES = np.array([[0, 2], [1, -1]])
+
+
+def call(*args, **kwargs):
+    """One way of calling a function; arrays of numbers, also in lists, are what is traced."""
+    return args, kwargs
+
+
+def reductions(*arrays):
+    """A reduction over all axes, one, several, none, negative ones, kept and not."""
+    axes = (None, 0, -1, (0, 1), (), (-1, 0))
+    return [
+        call(array, axis=axis, keepdims=keep)
+        for array in arrays
+        for axis in axes
+        for keep in (False, True)
+        if array.ndim > 1
+    ] + [call(array) for array in arrays]
+
+
+CALLS = {
+    np.sum: [*reductions(A, C, EMPTY), call(A, 0), call(A, 0, np.float32), call(A, dtype=int)],
+    np.max: reductions(A, C, V, SCALAR),
+    np.min: reductions(A, C, V, SCALAR),
+    np.mean: [*reductions(A, C, SCALAR), call(A, dtype=np.float32), call(EMPTY, axis=1)],
+    np.var: [*reductions(A, C), call(A, ddof=1), call(A, 1, ddof=2, keepdims=True)],
+    np.std: [*reductions(A, C), call(A, ddof=1), call(A * 0, axis=1)],
+    np.argmax: [call(A), call(A, 0), call(A, -1, keepdims=True), call(C, keepdims=True), call(V)],
+    np.linalg.norm: [
+        *(call(V, ord=ord) for ord in (None, 1, 2, np.inf)),
+        *(call(A, ord=ord, axis=1, keepdims=True) for ord in (None, 1, 2, np.inf)),
+        *(call(A, keepdims=keep) for keep in (False, True)),
+        call(A, "fro"),
+        call(C, axis=(0, 2)),
+        call(C),
+        call(V * 0),
+    ],
+    np.reshape: [call(A, 12), call(A, (2, -1)), call(A, [-1]), call(EMPTY, (3, 0)), call(V, -1)],
+    np.ravel: [call(A), call(C), call(SCALAR)],
+    np.transpose: [call(A), call(C, (1, 0, 2)), call(C, (-1, 0, 1)), call(V), call(SCALAR)],
+    np.matrix_transpose: [call(A), call(C)],
+    np.swapaxes: [call(C, 0, 2), call(C, -1, 1), call(A, 0, 0)],
+    np.moveaxis: [call(C, 0, -1), call(C, (0, 1), (-1, 0)), call(C, 2, 0)],
+    np.expand_dims: [call(A, 0), call(A, -1), call(A, (0, 2)), call(SCALAR, 0)],
+    np.squeeze: [call(ONE), call(ONE, 0), call(ONE, (0, 2)), call(ONE, -1), call(A)],
+    np.broadcast_to: [call(V, (3, 4)), call(SCALAR, (2, 0)), call(SCALAR, 3), call(ONE, (2, 2, 5))],
+    np.concatenate: [
+        call([A, B]),
+        call((A, B), axis=1),
+        call([A, B, A], -1),
+        call([A, B], axis=None),
+        call([A]),
+        call([A, EMPTY[:, :0].reshape(0, 4)]),
+    ],
+    np.stack: [call([A, B]), call((A, B), axis=-1), call([A, B], 1), call([SCALAR, SCALAR])],
+    np.hstack: [call([A, B]), call((V, V)), call([SCALAR, SCALAR])],
+    np.vstack: [call([A, B]), call([V, V]), call([A, V]), call([SCALAR, SCALAR])],
+    np.split: [
+        call(A, 3),
+        call(A, 2, axis=1),
+        call(A, [1], 1),
+        call(A, (1, 2)),
+        call(A, [2, 9], axis=-1),
+        call(A, [3, 1], axis=1),
+        call(A, [-1], axis=1),
+    ],
+    np.pad: [call(A, 1), call(A, ((1, 0), (0, 2))), call(V, (2, 1)), call(A, [[1], [2]])],
+    np.where: [call(MASK, A, B), call(MASK, A, 0), call(A > 0, 1.5, B), call(MASK, A, V)],
+    np.matmul: [
+        call(A, B.T),
+        call(A, V),
+        call(V, V),
+        call(V[:3], A),
+        call(C, A.T),
+        call(C, np.swapaxes(C, 1, 2)),
+        call(V[:3], C),
+        call(C, V),
+        call(A, np.swapaxes(C, 1, 2)),
+        call(EMPTY, A),
+    ],
+    np.dot: [call(A, B.T), call(V, V), call(A, V), call(A, 2), call(SCALAR, A), call(A, C.mT)],
+    np.tensordot: [
+        call(A, B),
+        call(A, B, 0),
+        call(A, B, axes=(1, 1)),
+        call(C, A, ((1, 2), (0, 1))),
+        call(C, C, ((0, -1), (0, -1))),
+        call(A, B.T, 1),
+    ],
+    np.inner: [call(A, B), call(V, V), call(A, 3.0), call(C, A), call(C, V)],
+    np.outer: [call(V, A), call(V, V), call(SCALAR, V)],
+    np.vdot: [call(A, B), call(V, V), call(SCALAR, SCALAR)],
+    np.einsum: [call("ij,kj->ik", A, B), call("...i->...", C)],
+    np.take: [call(A, PLACES), call(A, PLACES, axis=1), call(A, 1, 0), call(A, [0, 2], axis=-1)],
+    np.clip: [
+        call(A, -1, 1),
+        call(A, 0, None),
+        call(A, None, 0.5),
+        call(A, min=0.5),
+        call(A, V, 2),
+        call(A, a_max=1, a_min=0),
+        call(A, max=1, min=0),
+    ],
+    np.square: [call(A), call(SCALAR)],
+    np.reciprocal: [call(A), call(SCALAR)],
+    np.positive: [call(A)],
+    np.logaddexp: [call(A, B), call(A * 300, V), call(A, 0.0), call(1, A)],
+    np.log2: [call(abs(A)), call(SCALAR)],
+    np.log10: [call(abs(A)), call(SCALAR)],
+    np.exp2: [call(A), call(SCALAR)],
+    np.zeros_like: [call(A), call(A, np.float32), call(A, dtype=int)],
+    np.ones_like: [call(A), call(A, dtype=bool)],
+    np.full_like: [call(A, 3), call(A, 2.5, np.float32), call(A, fill_value=V)],
+    np.copy: [call(A)],
+    np.shape: [call(C)],
+    np.ndim: [call(C)],
+    np.size: [call(C)],
+}
+EVERY_CALL = [
+    pytest.param(function, args, kwargs, id=f"{function.__name__}-{place}")
+    for function, calls in CALLS.items()
+    for place, (args, kwargs) in enumerate(calls)
+]
+DTYPES = [np.dtype(code) for code in "?bhilqBHIQefd"]
+# Of these NumPy computes in another dtype than the graph's, or in an order of its own.
+ROUNDING = 8  # ulps of the result's dtype; none of the sums here has more than 24 terms
+
+
+def traced_like(value, take):
+    """The arguments with each array that has numbers replaced by what `take` gives for it."""
+    if isinstance(value, np.ndarray) and value.dtype == np.float64:
+        return take(value)
+    if isinstance(value, (list, tuple)) and any(isinstance(v, np.ndarray) for v in value):
+        return type(value)(traced_like(item, take) for item in value)
+    return value
+
+
+def numbers_of(function, args, kwargs):
+    """The result of the function on traced arguments, in numbers."""
+    inputs = []
+    traced_like([*args, *kwargs.values()], inputs.append)
+
+    def program(*arrays):
+        given = iter(arrays)
+        new = [traced_like(arg, lambda _: next(given)) for arg in args]
+        return function(*new, **{k: traced_like(v, lambda _: next(given)) for k, v in kwargs.items()})
+
+    return cr.trace(program, *inputs).run(arrays=tuple(inputs)).outputs
+
+
+def numpys(function, args, kwargs):
+    """NumPy's own result, or the exception that it raises."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            return error
+
+
+def differ(got, want):
+    """Why two results are not the same, or ''."""
+    if isinstance(want, (list, tuple)) and not isinstance(want, np.ndarray):
+        if len(got) != len(want):
+            return f"{len(got)} parts instead of {len(want)}"
+        return "".join(differ(a, b) for a, b in zip(got, want, strict=True))
+    want = np.asarray(want)
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
+    if want.dtype.kind == "f":
+        wide, near = want.astype(np.float64), ROUNDING * np.finfo(want.dtype).eps
+        scale = np.max(np.abs(wide), initial=0, where=np.isfinite(wide))
+        same = np.allclose(got.astype(np.float64), wide, rtol=near, atol=near * scale, equal_nan=True)
+    else:
+        same = np.array_equal(got, want)
+    return "" if same else f"{got} instead of {want}"
+
+
+def test_every_traced_function_is_called_here():
+    named = {function for function in TABLE if not isinstance(function, str)}
+    assert named - set(UFUNCS) == set(CALLS)
+
+
+@pytest.mark.parametrize(("function", "args", "kwargs"), EVERY_CALL)
+def test_a_function_gives_numpys_numbers(function, args, kwargs):
+    want = numpys(function, args, kwargs)
+    assert not isinstance(want, Exception)
+    assert differ(numbers_of(function, args, kwargs), want) == ""
+
+
+@pytest.mark.parametrize("function", CALLS, ids=lambda function: function.__name__)
+def test_a_function_gives_numpys_dtype_for_every_dtype(function):
+    for args, kwargs in CALLS[function]:
+        for dtype in DTYPES:
+            if function not in (np.reciprocal,):
+                args_, kwargs_ = args, kwargs
+            def take(array, dtype=dtype):
+                return abs(array).astype(dtype)
+            new = [traced_as(arg, take) for arg in args]
+            want = numpys(function, new, kwargs)
+            if isinstance(want, Exception):
+                with pytest.raises(cr.errors.ChainruleError):
+                    numbers_of_all(function, new, kwargs)
+            else:
+                assert differ(numbers_of_all(function, new, kwargs), want) == "", (dtype, args, kwargs)

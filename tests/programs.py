@@ -1,0 +1,463 @@
+"""Random NumPy programs: Python source over a namespace `xp`, so that every library runs the same.
+
+`programs()` is the Hypothesis strategy.  `Program.function(xp)` is a plain Python function; `xp`
+is one of `traced`, `plain`, `autograd_namespace()`, `torch_namespace()`.  Every operation is smooth
+or has its kinks recorded by `kink_distance`, and no operation leaves its domain.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import chainrule as cr
+from chainrule.graph.sizes import Size, evaluate, product
+
+Shape = tuple[Any, ...]
+Choice = tuple[dict[str, Any], Shape]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One line of a program: `template` with operands {x} and {y} and the parameters of a choice.
+
+    `choices(env, *shapes)` gives the parameters that fit, each with the shape of the result; `env`
+    gives numbers to named sizes.  `exact`: the library promises NumPy's value bit for bit.
+    """
+
+    template: str
+    operands: int
+    choices: Callable[..., Iterator[Choice]]
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class Program:
+    """`lines[i]` computes v{i}; J is the sum of what no other line uses, made a bit nonlinear."""
+
+    shapes: tuple[Shape, ...]
+    lines: tuple[str, ...]
+    results: tuple[Shape, ...]
+    unused: tuple[str, ...]
+    exact: bool
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """a, b, c, ..."""
+        return tuple("abcdefgh"[: len(self.shapes)])
+
+    def source(self, result: str) -> str:
+        """The function as text; it returns the expression `result`."""
+        total = " + ".join(
+            f"xp.sum({name})" if i % 2 else f"xp.sum(xp.sin({name}))"
+            for i, name in enumerate(self.unused)
+        )
+        body = "".join(f"    v{i} = {line}\n" for i, line in enumerate(self.lines))
+        head = f"def program({', '.join(self.parameters)}):\n"
+        return f"{head}{body}    J = {total}\n    return {result}\n"
+
+    def function(self, xp: Any, *, every: bool = False) -> Callable[..., Any]:
+        """The program on the functions of `xp`; it returns J, or with `every` a dict of all."""
+        values = ", ".join(f"{n}={n}" for n in [*(f"v{i}" for i in range(len(self.lines))), "J"])
+        scope: dict[str, Any] = {"xp": xp}
+        exec(self.source(f"dict({values})" if every else "J"), scope)
+        return scope["program"]
+
+    def arguments(self, seed: int, env: dict[str, int]) -> list[np.ndarray]:
+        """One float64 array for each parameter, between -1.5 and 1.5."""
+        random = np.random.default_rng(seed)
+        return [random.uniform(-1.5, 1.5, numbers(shape, env)) for shape in self.shapes]
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{n}: {list(s)}" for n, s in zip(self.parameters, self.shapes))
+        return f"# {shapes}\n{self.source('J')}"
+
+
+def numbers(shape: Shape, env: dict[str, int]) -> tuple[int, ...]:
+    """A shape with the named sizes replaced."""
+    return tuple(int(evaluate(size, env)) for size in shape)
+
+
+def _broadcast(*shapes: Shape) -> Shape | None:
+    """The common shape, or None; named sizes equal only themselves and are never 1."""
+    result = []
+    for sizes in itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
+        wide = {size for size in sizes if isinstance(size, Size) or size != 1}
+        if len(wide) > 1:
+            return None
+        result.append(wide.pop() if wide else 1)
+    return tuple(result[::-1])
+
+
+def _same(env: Any, x: Shape) -> Iterator[Choice]:
+    yield {}, x
+
+
+def _together(env: Any, *shapes: Shape) -> Iterator[Choice]:
+    shape = _broadcast(*shapes)
+    if shape is not None:
+        yield {}, shape
+
+
+def _reduced(env: Any, x: Shape, *, may_be_empty: bool, several: bool = True) -> Iterator[Choice]:
+    ndim = len(x)
+    for axis in [None, *range(-1, ndim), *([(0, ndim - 1)] if ndim > 1 else [])]:
+        if not several and not (isinstance(axis, int) and ndim):
+            continue
+        if isinstance(axis, int) and axis >= 0 and ndim == 0:
+            continue
+        if axis == -1 and ndim == 0:
+            continue
+        given = range(ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        axes = {one % ndim for one in given}
+        if not may_be_empty and any(evaluate(x[one], env) == 0 for one in axes):
+            continue
+        kept = tuple(1 if i in axes else size for i, size in enumerate(x))
+        gone = tuple(size for i, size in enumerate(x) if i not in axes)
+        yield {"axis": axis, "keep": True}, kept
+        yield {"axis": axis, "keep": False}, gone
+
+
+def _summed(env: Any, x: Shape) -> Iterator[Choice]:
+    return _reduced(env, x, may_be_empty=True)
+
+
+def _filled(env: Any, x: Shape) -> Iterator[Choice]:
+    return _reduced(env, x, may_be_empty=False)
+
+
+def _along(env: Any, x: Shape) -> Iterator[Choice]:
+    for axis in range(-1, len(x)) if x else ():
+        if evaluate(x[axis], env) != 0:
+            yield {"axis": axis}, x
+
+
+def _matrices(env: Any, x: Shape, y: Shape) -> Iterator[Choice]:
+    if not x or not y or x[-1] != (y[-2] if len(y) > 1 else y[0]):
+        return
+    batch = _broadcast(x[:-2], y[:-2])
+    if batch is not None:
+        yield {}, (*batch, *x[-2:-1], *(y[-1:] if len(y) > 1 else ()))
+
+
+def _einsum(env: Any, x: Shape, y: Shape) -> Iterator[Choice]:
+    forms = "i,j->ji ij,kj->ik ij,ij->j ij,j->ij ijk,kj->i ij,ji-> ij,jk->ki i,ij->i"
+    for form in forms.split():
+        left, _, right = form.partition("->")[0].partition(",")
+        found: dict[str, Any] = {}
+        if len(left) == len(x) and len(right) == len(y):
+            pairs = [*zip(left, x), *zip(right, y)]
+            if all(found.setdefault(letter, size) == size for letter, size in pairs):
+                yield {"form": form}, tuple(found[letter] for letter in form.partition("->")[2])
+
+
+def _reshaped(env: Any, x: Shape) -> Iterator[Choice]:
+    ndim = len(x)
+    yield {"shape": "{x}.shape[::-1]"}, x[::-1]
+    yield {"shape": "(1, *{x}.shape)"}, (1, *x)
+    if all(evaluate(size, env) != 0 for size in x):
+        yield {"shape": "(-1,)"}, (product(x),)
+    if ndim > 1:
+        shape = (x[0] * x[1], *x[2:])
+        yield {"shape": "({x}.shape[0] * {x}.shape[1], *{x}.shape[2:])"}, shape
+
+
+def _permuted(env: Any, x: Shape) -> Iterator[Choice]:
+    for axes in itertools.permutations(range(len(x))):
+        yield {"axes": axes}, tuple(x[axis] for axis in axes)
+
+
+def _indexed(env: Any, x: Shape) -> Iterator[Choice]:
+    yield {"key": "None"}, (1, *x)
+    yield {"key": "..., None"}, (*x, 1)
+    if not x:
+        return
+    first, last = evaluate(x[0], env), evaluate(x[-1], env)
+    if first:
+        yield {"key": "0"}, x[1:]
+        yield {"key": "-1"}, x[1:]
+        yield {"key": "1:"}, (x[0] - 1, *x[1:])
+        yield {"key": ":-1"}, (x[0] - 1, *x[1:])
+        yield {"key": "xp.array([0, -1, 0])"}, (3, *x[1:])
+    if last:
+        yield {"key": "..., -1"}, x[:-1]
+        yield {"key": "..., 1:"}, (*x[:-1], x[-1] - 1)
+        yield {"key": "..., xp.array([[0], [0]])"}, (*x[:-1], 2, 1)
+    yield {"key": "..., ::2"}, (*x[:-1], (x[-1] + 1) // 2)
+    yield {"key": "::-1"}, x
+    if len(x) > 1 and first and last:
+        yield {"key": "xp.array([0, -1]), ..., xp.array([-1, -1])"}, (2, *x[1:-1])
+
+
+def _joined(env: Any, x: Shape, y: Shape) -> Iterator[Choice]:
+    if len(x) == len(y):
+        for axis in range(len(x)):
+            if (*x[:axis], *x[axis + 1 :]) == (*y[:axis], *y[axis + 1 :]):
+                yield {"axis": axis}, (*x[:axis], x[axis] + y[axis], *x[axis + 1 :])
+
+
+def _stacked(env: Any, x: Shape, y: Shape) -> Iterator[Choice]:
+    if x == y:
+        for axis in (0, -1):
+            yield {"axis": axis}, ((2, *x) if axis == 0 else (*x, 2))
+
+
+def _padded(env: Any, x: Shape) -> Iterator[Choice]:
+    if x:
+        pairs = tuple((i % 2, 1 if i == 0 else 0) for i in range(len(x)))
+        shape = tuple(s + a + b for s, (a, b) in zip(x, pairs))
+        yield {"pairs": pairs}, shape
+
+
+def _widened(env: Any, x: Shape) -> Iterator[Choice]:
+    yield {"shape": "(2, *{x}.shape)"}, (2, *x)
+
+
+def _unary(*templates: str, exact: bool = True) -> list[Operation]:
+    return [Operation(template, 1, _same, exact) for template in templates]
+
+
+def _binary(*templates: str, exact: bool = True) -> list[Operation]:
+    return [Operation(template, 2, _together, exact) for template in templates]
+
+
+def _folds(choices: Any, *templates: str, exact: bool = True) -> list[Operation]:
+    return [
+        Operation(template.replace("...", "axis={axis}, keepdims={keep}"), 1, choices, exact)
+        for template in templates
+    ]
+
+
+ELEMENTWISE = [
+    *_unary("xp.tanh({x})", "xp.sin({x})", "xp.cos({x})", "xp.exp(xp.sin({x}))", "-{x}"),
+    *_unary("xp.log1p({x} * {x})", "xp.sqrt({x} * {x} + 0.5)", "xp.log({x} ** 2 + 1.5)"),
+    *_unary("xp.abs({x})", "{x} ** 3 / 4", "({x} * {x} + 1.0) ** -0.5", "xp.expm1(xp.sin({x}))"),
+    *_unary("0.5 * {x}", "{x} / 3.0", "1 - {x}", "1.0 / ({x} * {x} + 1)", "2.0 ** xp.tanh({x})"),
+    *_unary("xp.maximum({x}, 0.1)", "xp.minimum(0, {x})", "xp.clip({x}, -0.9, 0.8)"),
+    *_unary("xp.sign({x}) * {x}", "xp.square({x})", "{x}", "{x} + 0", "{x} * 1.0", "+{x} * -1"),
+    *_unary("xp.where(xp.greater({x}, 0.2), {x}, 0.3 * {x})", "(3.0 * {x}) * 0.7"),
+    *_unary("xp.reciprocal({x} * {x} + 1)", "({x} / 3.0) * 3.0", "({x} * {x} + 1) ** -2"),
+    *_unary("xp.relu({x})", "xp.softplus({x})", "xp.sigmoid({x})", "xp.erf({x})", "xp.gelu({x})"),
+    *_binary("{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} / ({y} * {y} + 1)", "xp.tanh({x}) / 2 * {y}"),
+    *_binary("xp.maximum({x}, {y})", "xp.minimum({x}, {y})", "({x} * {x} + 0.5) ** xp.tanh({y})"),
+    *_binary("xp.where(xp.greater({x}, {y}), {x} * {y}, xp.sin({y}))"),
+    *_binary("xp.logaddexp({x}, {y})", exact=False),
+]
+SHAPING = [
+    Operation("xp.reshape({x}, {shape})", 1, _reshaped),
+    Operation("xp.transpose({x}, {axes})", 1, _permuted),
+    Operation("{x}[{key}]", 1, _indexed),
+    Operation("xp.concatenate([{x}, {y}], axis={axis})", 2, _joined),
+    Operation("xp.stack([{x}, {y}], axis={axis})", 2, _stacked),
+    Operation("xp.pad({x}, {pairs})", 1, _padded),
+    Operation("xp.broadcast_to({x}, {shape})", 1, _widened),
+]
+CONTRACTING = [
+    *_folds(_summed, "xp.sum({x}, ...)"),
+    *_folds(_filled, "xp.mean({x}, ...)", "xp.max({x}, ...)", "xp.min({x}, ...)"),
+    *_folds(_filled, "xp.sqrt(xp.var({x}, ...) + 0.2)", exact=False),
+    *_folds(_filled, "xp.logsumexp({x}, ...)"),
+    Operation("xp.softmax({x}, axis={axis})", 1, _along),
+    Operation("xp.log_softmax({x}, axis={axis})", 1, _along),
+    Operation("{x} @ {y}", 2, _matrices),
+    Operation("xp.einsum('{form}', {x}, {y})", 2, _einsum, exact=False),
+]
+GROUPS = (ELEMENTWISE, SHAPING, CONTRACTING)
+
+CONCRETE_AXES = (0, 1, 1, 2, 2, 3, 3, 3)
+
+
+@st.composite
+def programs(
+    draw: Any,
+    axes: tuple[Any, ...] = CONCRETE_AXES,
+    env: dict[str, int] | None = None,
+    max_lines: int = 8,
+    exact: bool | None = None,
+) -> Program:
+    """A program whose inputs have up to three axes of sizes among `axes`.
+
+    `env` gives a number to every named size among them.  With `exact`, only operations whose
+    values are NumPy's bit for bit.
+    """
+    env = env or {}
+    shape = st.lists(st.sampled_from(axes), max_size=3).map(tuple)
+    shapes = tuple(draw(st.lists(shape, min_size=1, max_size=3)))
+    values: dict[str, Shape] = dict(zip("abc", shapes))
+    lines: list[str] = []
+    used: set[str] = set()
+    all_exact = True
+    for _ in range(draw(st.integers(1, max_lines))):
+        operation = draw(st.sampled_from(draw(st.sampled_from(GROUPS))))
+        if exact and not operation.exact:
+            continue
+        names = list(values)[::-1]  # Hypothesis prefers the front: the newest value
+        x = draw(st.sampled_from(names))
+        operands = {"x": x}
+        if operation.operands == 2:
+            fitting = [y for y in names if any(operation.choices(env, values[x], values[y]))]
+            if not fitting:
+                continue
+            operands["y"] = draw(st.sampled_from(fitting))
+        given = [values[name] for name in operands.values()]
+        choices = [
+            choice
+            for choice in operation.choices(env, *given)
+            if np.prod(numbers(choice[1], env)) <= 300 and len(choice[1]) <= 4
+        ]
+        if not choices:
+            continue
+        parameters, result = draw(st.sampled_from(choices))
+        filled = {
+            key: value.format(**operands) if isinstance(value, str) else value
+            for key, value in parameters.items()
+        }
+        values[f"v{len(lines)}"] = result
+        lines.append(operation.template.format(**operands, **filled))
+        used.update(operands.values())
+        all_exact = all_exact and operation.exact
+    unused = tuple(name for name in values if name not in used)
+    results = tuple(values[f"v{i}"] for i in range(len(lines)))
+    return Program(shapes, tuple(lines), results, unused, all_exact)
+
+
+# Namespaces ------------------------------------------------------------------------------------
+
+_COMPOSITES = dict(
+    softmax=cr.softmax,
+    log_softmax=cr.log_softmax,
+    logsumexp=cr.logsumexp,
+    relu=cr.relu,
+    softplus=cr.softplus,
+    sigmoid=cr.sigmoid,
+    erf=cr.erf,
+    gelu=cr.gelu,
+)
+_NUMPY = {name: getattr(np, name) for name in np.__all__}
+traced = SimpleNamespace(**_NUMPY | _COMPOSITES)
+plain = traced  # the same functions on arrays are NumPy
+
+
+def kink_distance(program: Program, arguments: list[np.ndarray]) -> float:
+    """How far the nearest operand of a maximum, comparison, ... is from where derivatives jump."""
+    nearest = [np.inf]
+
+    def note(difference: Any) -> None:
+        nearest.append(np.min(np.abs(difference), initial=np.inf))
+
+    def compared(function: Any) -> Any:
+        def call(x: Any, y: Any) -> Any:
+            note(np.subtract(x, y))
+            return function(x, y)
+
+        return call
+
+    def alone(function: Any) -> Any:
+        def call(x: Any) -> Any:
+            note(x)
+            return function(x)
+
+        return call
+
+    def folded(function: Any) -> Any:
+        def call(x: Any, axis: Any, keepdims: bool) -> Any:
+            extreme = function(x, axis=axis, keepdims=True)
+            away = np.sort(np.abs(np.subtract(x, extreme)).reshape(-1))
+            winners = extreme.size
+            note(away[winners : winners + 1])
+            return function(x, axis=axis, keepdims=keepdims)
+
+        return call
+
+    def clip(x: Any, low: float, high: float) -> Any:
+        note(x - low)
+        note(x - high)
+        return np.clip(x, low, high)
+
+    wary = dict(
+        maximum=compared(np.maximum),
+        minimum=compared(np.minimum),
+        greater=compared(np.greater),
+        abs=alone(np.abs),
+        sign=alone(np.sign),
+        relu=alone(cr.relu),
+        max=folded(np.max),
+        min=folded(np.min),
+        clip=clip,
+    )
+    program.function(SimpleNamespace(**vars(traced) | wary))(*arguments)
+    return float(min(nearest))
+
+
+def autograd_namespace() -> SimpleNamespace:
+    """autograd's NumPy, with the composites written out as formulas."""
+    import autograd.numpy as anp
+    import autograd.scipy.special as special
+
+    def logsumexp(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
+        return special.logsumexp(x, axis=axis, keepdims=keepdims)
+
+    names = {name: getattr(anp, name) for name in np.__all__ if hasattr(anp, name)}
+    return SimpleNamespace(
+        **names
+        | dict(
+            softmax=lambda x, axis: anp.exp(x - logsumexp(x, axis, True)),
+            log_softmax=lambda x, axis: x - logsumexp(x, axis, True),
+            logsumexp=logsumexp,
+            relu=lambda x: anp.maximum(x, 0.0),
+            softplus=lambda x: anp.logaddexp(x, 0.0),
+            sigmoid=lambda x: 1 / (1 + anp.exp(-x)),
+            erf=special.erf,
+            gelu=lambda x: x * 0.5 * (1 + special.erf(x / anp.sqrt(2.0))),
+            square=lambda x: x * x,
+        )
+    )
+
+
+def torch_namespace() -> SimpleNamespace:
+    """PyTorch behind NumPy's names and arguments."""
+    import torch
+    from torch.nn import functional
+
+    def number(x: Any) -> Any:
+        return x if isinstance(x, torch.Tensor) else torch.tensor(float(x), dtype=torch.float64)
+
+    def fold(function: Any) -> Any:
+        def call(x: Any, axis: Any, keepdims: bool = False) -> Any:
+            axes = tuple(range(x.ndim)) if axis is None else axis
+            return x.clone() if axes == () else function(x, dim=axes, keepdim=keepdims)
+
+        return call
+
+    def pad(x: Any, pairs: Any) -> Any:
+        return functional.pad(x, [width for pair in pairs[::-1] for width in pair])
+
+    names = "tanh sin cos exp log1p sqrt log abs expm1 sign square reciprocal where softmax"
+    names += " log_softmax relu sigmoid erf logaddexp einsum broadcast_to"
+    return SimpleNamespace(
+        **{name: getattr(torch, name) for name in names.split()},
+        array=lambda values: torch.tensor(values),
+        softplus=lambda x: torch.logaddexp(x, torch.zeros_like(x)),
+        gelu=functional.gelu,
+        maximum=lambda x, y: torch.maximum(number(x), number(y)),
+        minimum=lambda x, y: torch.minimum(number(x), number(y)),
+        greater=lambda x, y: torch.gt(x, number(y)),
+        clip=torch.clamp,
+        sum=lambda x, axis=None, keepdims=False: fold(torch.sum)(x, axis, keepdims),
+        mean=fold(torch.mean),
+        max=fold(torch.amax),
+        min=fold(torch.amin),
+        var=fold(lambda x, dim, keepdim: torch.var(x, dim, correction=0, keepdim=keepdim)),
+        logsumexp=fold(torch.logsumexp),
+        reshape=torch.reshape,
+        transpose=torch.permute,
+        concatenate=lambda arrays, axis: torch.cat(arrays, dim=axis),
+        stack=lambda arrays, axis: torch.stack(arrays, dim=axis),
+        pad=pad,
+    )
