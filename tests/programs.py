@@ -190,9 +190,13 @@ def _indexed(env: Any, x: Shape) -> Iterator[Choice]:
         yield {"key": "..., 1:"}, (*x[:-1], x[-1] - 1)
         yield {"key": "..., xp.array([[0], [0]])"}, (*x[:-1], 2, 1)
     yield {"key": "..., ::2"}, (*x[:-1], (x[-1] + 1) // 2)
-    yield {"key": "::-1"}, x
     if len(x) > 1 and first and last:
         yield {"key": "xp.array([0, -1]), ..., xp.array([-1, -1])"}, (2, *x[1:-1])
+
+
+def _reversed(env: Any, x: Shape) -> Iterator[Choice]:
+    if x:
+        yield {}, x
 
 
 def _joined(env: Any, x: Shape, y: Shape) -> Iterator[Choice]:
@@ -253,6 +257,7 @@ SHAPING = [
     Operation("xp.reshape({x}, {shape})", 1, _reshaped),
     Operation("xp.transpose({x}, {axes})", 1, _permuted),
     Operation("{x}[{key}]", 1, _indexed),
+    Operation("xp.reverse({x})", 1, _reversed),
     Operation("xp.concatenate([{x}, {y}], axis={axis})", 2, _joined),
     Operation("xp.stack([{x}, {y}], axis={axis})", 2, _stacked),
     Operation("xp.pad({x}, {pairs})", 1, _padded),
@@ -338,6 +343,7 @@ _COMPOSITES = dict(
     sigmoid=cr.sigmoid,
     erf=cr.erf,
     gelu=cr.gelu,
+    reverse=lambda x: x[::-1],
 )
 _NUMPY = {name: getattr(np, name) for name in np.__all__}
 traced = SimpleNamespace(**_NUMPY | _COMPOSITES)
@@ -416,6 +422,7 @@ def autograd_namespace() -> SimpleNamespace:
             erf=special.erf,
             gelu=lambda x: x * 0.5 * (1 + special.erf(x / anp.sqrt(2.0))),
             square=lambda x: x * x,
+            reverse=lambda x: x[::-1],
         )
     )
 
@@ -460,4 +467,5 @@ def torch_namespace() -> SimpleNamespace:
         concatenate=lambda arrays, axis: torch.cat(arrays, dim=axis),
         stack=lambda arrays, axis: torch.stack(arrays, dim=axis),
         pad=pad,
+        reverse=lambda x: torch.flip(x, (0,)),
     )

@@ -38,9 +38,9 @@ def load(module: str) -> types.ModuleType:
 
 bytecode, effects, frames, naming = map(load, ("bytecode", "effects", "frames", "naming"))
 _spec = importlib.util.spec_from_file_location("source_alone", FRONTEND.parent / "source.py")
-source = importlib.util.module_from_spec(_spec)
-sys.modules["source_alone"] = source
-_spec.loader.exec_module(source)
+places = importlib.util.module_from_spec(_spec)
+sys.modules["source_alone"] = places
+_spec.loader.exec_module(places)
 
 # A traced array that only notes the names of what it makes; its module is one of chainrule's.
 STANDIN = """
@@ -64,7 +64,7 @@ class Recorder:
         frame = naming.user_frame(sys._getframe(1))
         self.targets.append(self.namer.target(frame, **entry))
         self.operands.append((naming.operand_name(frame, 1), naming.operand_name(frame, 0)))
-        self.locations.append(source.source_location(frame.f_code, frame.f_lasti))
+        self.locations.append(places.source_location(frame.f_code, frame.f_lasti))
         return Traced(self)
 class Traced:
     def __init__(self, recorder): self.recorder = recorder
@@ -84,7 +84,7 @@ def split(x): return [x.recorder.note(entry=i, length=3) for i in range(3)]
 """
 standin = types.ModuleType("chainrule.standin")
 faults: list[Exception] = []  # exceptions within the naming, other than Unknown
-standin.__dict__.update(naming=naming, Unknown=frames.Unknown, faults=faults)
+standin.__dict__.update(naming=naming, places=places, Unknown=frames.Unknown, faults=faults)
 exec(compile(STANDIN, "<standin>", "exec"), standin.__dict__)
 
 # Each row: what the user writes, and the name of every value made, in the order in which they are
@@ -592,8 +592,8 @@ def test_operands_are_called_as_in_the_source():
 def test_a_location_shows_the_expression():
     source = "h = 1 * x @ W  # é\ny = op('é', x) if x is None else op(x,\n    W)\nz = -x"
     recorder = record(source, FORMS[0])
-    segments = [source.source_segment(location) for location in recorder.locations]
-    shown = [source.underlined(location) for location in recorder.locations]
+    segments = [places.source_segment(location) for location in recorder.locations]
+    shown = [places.underlined(location) for location in recorder.locations]
     assert segments == ["1 * x", "1 * x @ W", "op(x,\n        W)", "-x"]
     assert shown[1] == "h = 1 * x @ W  # é\n    ^^^^^^^^^"
     assert shown[2].splitlines()[1] == " " * shown[2].index("op(x,") + "^" * len("op(x,")
@@ -607,22 +607,22 @@ def test_a_location_shows_the_expression():
 
 def test_columns_count_characters_that_are_wide_or_of_several_bytes():
     recorder = record("t = ('é', '漢', x @ W)", FORMS[0])
-    line, carets = source.underlined(recorder.locations[0]).splitlines()
+    line, carets = places.underlined(recorder.locations[0]).splitlines()
     assert carets == " " * (line.index("x @ W") + 1) + "^" * len("x @ W")
-    assert source.source_segment(recorder.locations[0]) == "x @ W"
+    assert places.source_segment(recorder.locations[0]) == "x @ W"
 
 
 def test_a_location_without_source_or_columns_shows_what_there_is():
     with_source = record("h = x @ W", FORMS[0]).locations[0]
     bare = with_source._replace(column=None, end_column=None, end_line=None)
-    assert source.underlined(bare) == "h = x @ W"
-    assert source.source_segment(bare) is None
+    assert places.underlined(bare) == "h = x @ W"
+    assert places.source_segment(bare) is None
     sourceless = record("h = x @ W", FORMS[1]).locations[0]
-    assert source.underlined(sourceless) == ""
-    assert source.source_segment(sourceless) is None
+    assert places.underlined(sourceless) == ""
+    assert places.source_segment(sourceless) is None
     elsewhere = with_source._replace(column=500, end_column=600)
-    assert source.underlined(elsewhere) == "h = x @ W"
-    before = source.source_location(names_of.__code__, -1)
+    assert places.underlined(elsewhere) == "h = x @ W"
+    before = places.source_location(names_of.__code__, -1)
     assert before.line == names_of.__code__.co_firstlineno
 
 

@@ -9,13 +9,12 @@ import numpy as np
 
 from chainrule.errors import IndexOutOfRangeError, ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, common_shape, to_dtype, to_shape
-from chainrule.frontend.trace import Trace, show_shape
+from chainrule.frontend.trace import Trace
 from chainrule.graph import sizes
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.primitives.indexing import gather
 from chainrule.primitives.movement import reshape, slice_, transpose
-from chainrule.primitives.sources import uniform
 
 Count = int | Size
 
@@ -36,36 +35,79 @@ def _is_array(item: Any) -> bool:
     return True
 
 
+def _takes_axis(item: Any) -> bool:
+    """Whether an item stands for an axis of the indexed array."""
+    return item is not None and item is not Ellipsis
+
+
 def _expand(trace: Trace, x: Node, key: tuple[Any, ...]) -> list[Any]:
-    """One item for each axis, plus None for new axes: Ellipsis and missing items become `:`."""
-    items: list[Any] = []
-    for item in key:
-        if isinstance(item, (bool, np.bool_)):
-            _refuse_mask(trace)
-        if isinstance(item, list):
-            item = np.asarray(item) if not any(hasattr(i, "node") for i in item) else item
-        dtype = getattr(item, "dtype", None)
-        if isinstance(item, np.ndarray) and item.dtype == bool:
-            items.extend(np.nonzero(item))  # a mask known while tracing has known places
-            continue
-        if dtype is not None and np.dtype(dtype).kind == "b":
-            _refuse_mask(trace)
-        items.append(item)
-    used = sum(item is not None and item is not Ellipsis for item in items)
-    if used > x.ndim or sum(item is Ellipsis for item in items) > 1:
+    """One item for each axis, plus None for new axes: Ellipsis and missing items become `:`.
+
+    An Ellipsis that stands for no axis is kept: it still separates index arrays.
+    """
+    parts = [_known(trace, item) for item in key]
+    widths = [item.ndim if _is_mask(item) else int(_takes_axis(item)) for item in parts]
+    used, ellipses = sum(widths), sum(item is Ellipsis for item in parts)
+    if used > x.ndim or ellipses > 1:
+        what = "more than one Ellipsis" if ellipses > 1 else f"too many indices: {used}"
         raise ShapeError(
-            f"too many indices: {used} for {trace.show(x)}, which has {x.ndim} axes",
+            f"{what} for {trace.show(x)}, which has {x.ndim} axes",
             where=trace.where(),
             hint="use at most one index for each axis, and one Ellipsis",
         )
     missing = [slice(None)] * (x.ndim - used)
-    if Ellipsis in [item for item in items if item is Ellipsis]:
-        place = next(i for i, item in enumerate(items) if item is Ellipsis)
-        return [*items[:place], *missing, *items[place + 1 :]]
-    return [*items, *missing]
+    items: list[Any] = []
+    for item in parts if ellipses else [*parts, *missing]:
+        if item is Ellipsis:
+            items.extend(missing or [Ellipsis])
+        elif _is_mask(item):
+            _check_mask(trace, x, sum(map(_takes_axis, items)), item)
+            items.extend(np.nonzero(item))  # a mask known while tracing has known places
+        else:
+            items.append(item)
+    return items
 
 
-def _refuse_mask(trace: Trace) -> None:
+def _known(trace: Trace, item: Any) -> Any:
+    """The item with lists as arrays; what cannot be an index is refused."""
+    if isinstance(item, list) and not any(hasattr(i, "node") for i in item):
+        item = np.asarray(item)
+        item = item if item.size else item.astype(np.int64)  # [] holds no index, of no dtype
+    dtype = getattr(item, "dtype", None)
+    is_boolean = isinstance(item, bool) or (dtype is not None and np.dtype(dtype).kind == "b")
+    if is_boolean and (hasattr(item, "node") or np.ndim(item) == 0):
+        _refuse_mask(trace, item)
+    if isinstance(item, (float, complex, str, bytes, np.inexact, dict, set)):
+        raise ShapeError(
+            f"an index must be an integer, slice, None, Ellipsis or array, got {item!r}",
+            where=trace.where(),
+            hint="convert it with int(...)" if isinstance(item, float) else "use integers",
+        )
+    return item
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.dtype == bool
+
+
+def _check_mask(trace: Trace, x: Node, first: int, mask: np.ndarray) -> None:
+    """The mask has the sizes of the axes that it covers, or it is refused."""
+    for axis, length in enumerate(mask.shape, first):
+        difference = x.type.shape[axis] - length
+        text = f"a boolean mask of length {length} must fit axis {axis} of {trace.show(x)}"
+        if isinstance(difference, Size) and sizes.is_positive(difference) is None:
+            trace.require(difference, True, text)
+        elif difference != 0:
+            raise ShapeError(text, where=trace.where(), hint="a mask has the shape of what it masks")
+
+
+def _refuse_mask(trace: Trace, mask: Any) -> None:
+    if not hasattr(mask, "node"):
+        raise UnsupportedError(
+            f"the boolean {mask} as an index is not traced",
+            where=trace.where(),
+            hint="use x[None] for a new axis, or an array of booleans as a mask",
+        )
     raise UnsupportedError(
         "a traced boolean mask as an index would give an array whose shape depends on its values",
         where=trace.where(),
@@ -132,6 +174,8 @@ def _basic(trace: Trace, x: Node, items: list[Any]) -> Node:
     final: list[Count] = []
     for item in items:
         axis = len(starts)
+        if item is Ellipsis:
+            continue
         if item is None:
             final.append(1)
         elif isinstance(item, slice):
@@ -153,19 +197,19 @@ def _basic(trace: Trace, x: Node, items: list[Any]) -> Node:
 
 def _advanced(trace: Trace, x: Node, items: list[Any]) -> Node:
     """Index arrays: slice the other axes, bring the indexed ones to the front, gather, put back."""
-    arrays = [item for item in items if item is not None and not isinstance(item, slice)]
+    arrays = [item for item in items if _is_index(item)]
     indices = [_index_node(trace, item) for item in arrays]
     shape = common_shape(trace, indices, "the index arrays")
     indices = [to_shape(trace, to_dtype(trace, i, i.type.dtype), shape) for i in indices]
-    plain = [item if item is None or isinstance(item, slice) else slice(None) for item in items]
-    is_indexed = [item is not None and not isinstance(item, slice) for item in items]
-    x = _basic(trace, x, plain)
+    x = _basic(trace, x, [slice(None) if _is_index(item) else item for item in items])
+    places = [place for place, item in enumerate(items) if _is_index(item)]
+    adjacent = places == list(range(places[0], places[0] + len(places)))
+    is_indexed = [_is_index(item) for item in items if item is not Ellipsis]
     front = [axis for axis, indexed in enumerate(is_indexed) if indexed]
     rest = [axis for axis, indexed in enumerate(is_indexed) if not indexed]
     if front != list(range(len(front))):
         x = trace.build(transpose, x, permutation=(*front, *rest))
     out = trace.build(gather, x, *indices, wrap=True)
-    adjacent = front == list(range(front[0], front[0] + len(front)))
     if adjacent and front[0] > 0:
         wide, before = len(shape), front[0]
         order = (
@@ -177,16 +221,17 @@ def _advanced(trace: Trace, x: Node, items: list[Any]) -> Node:
     return out
 
 
+def _is_index(item: Any) -> bool:
+    """Whether an item chooses positions: an integer or an array of them."""
+    return _takes_axis(item) and not isinstance(item, slice)
+
+
 def _index_node(trace: Trace, item: Any) -> Node:
     node = as_node(trace, item)
-    if isinstance(item, (list, np.ndarray)) and np.size(item) == 0:
-        node = to_dtype(trace, node, np.dtype(np.int64))
     if node.type.dtype.kind not in "iu":
         raise ShapeError(
-            f"an index must be of integers, got {trace.show(node)} {show_shape(node.type.shape)}",
+            f"an index must be of integers, got {trace.show(node)}",
             where=trace.where(),
             hint="convert it with .astype(np.int64)",
         )
-    if node.primitive is uniform(0, np.dtype(np.int64)).primitive and node.type.weak:
-        node = to_dtype(trace, node, np.dtype(np.int64))
     return node
