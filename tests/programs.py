@@ -240,16 +240,20 @@ def _folds(choices: Any, *templates: str, exact: bool = True) -> list[Operation]
 
 ELEMENTWISE = [
     *_unary("xp.tanh({x})", "xp.sin({x})", "xp.cos({x})", "xp.exp(xp.sin({x}))", "-{x}"),
-    *_unary("xp.log1p({x} * {x})", "xp.sqrt({x} * {x} + 0.5)", "xp.log({x} ** 2 + 1.5)"),
-    *_unary("xp.abs({x})", "{x} ** 3 / 4", "({x} * {x} + 1.0) ** -0.5", "xp.expm1(xp.sin({x}))"),
-    *_unary("0.5 * {x}", "{x} / 3.0", "1 - {x}", "1.0 / ({x} * {x} + 1)", "2.0 ** xp.tanh({x})"),
+    *_unary("xp.log1p({x} * {x})", "xp.sqrt({x} * {x} + 0.5)", "xp.log({x} * {x} + 1.5)"),
+    *_unary("xp.abs({x})", "xp.expm1(xp.sin({x}))"),
+    *_unary("0.5 * {x}", "{x} / 3.0", "1 - {x}", "1.0 / ({x} * {x} + 1)", "xp.power({x} * {x} + 1, -0.5)"),
+    # NumPy's scalars have a power of their own, which differs from its arrays' by an ulp.
+    *_unary("{x} ** 2", "{x} ** 3 / 4", "({x} * {x} + 1.0) ** -0.5", exact=False),
+    *_unary("2.0 ** xp.tanh({x})", "({x} * {x} + 1) ** -2", exact=False),
     *_unary("xp.maximum({x}, 0.1)", "xp.minimum(0, {x})", "xp.clip({x}, -0.9, 0.8)"),
-    *_unary("xp.sign({x}) * {x}", "xp.square({x})", "{x}", "{x} + 0", "{x} * 1.0", "+{x} * -1"),
+    *_unary("xp.sign({x}) * {x}", "xp.square({x})", "{x}", "{x} + 0", "{x} * 1.0", "{x} * -1"),
     *_unary("xp.where(xp.greater({x}, 0.2), {x}, 0.3 * {x})", "(3.0 * {x}) * 0.7"),
-    *_unary("xp.reciprocal({x} * {x} + 1)", "({x} / 3.0) * 3.0", "({x} * {x} + 1) ** -2"),
+    *_unary("xp.reciprocal({x} * {x} + 1)", "({x} / 3.0) * 3.0"),
     *_unary("xp.relu({x})", "xp.softplus({x})", "xp.sigmoid({x})", "xp.erf({x})", "xp.gelu({x})"),
     *_binary("{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} / ({y} * {y} + 1)", "xp.tanh({x}) / 2 * {y}"),
-    *_binary("xp.maximum({x}, {y})", "xp.minimum({x}, {y})", "({x} * {x} + 0.5) ** xp.tanh({y})"),
+    *_binary("xp.maximum({x}, {y})", "xp.minimum({x}, {y})"),
+    *_binary("xp.power({x} * {x} + 0.5, xp.tanh({y}))"),
     *_binary("xp.where(xp.greater({x}, {y}), {x} * {y}, xp.sin({y}))"),
     *_binary("xp.logaddexp({x}, {y})", exact=False),
 ]
@@ -283,22 +287,22 @@ def programs(
     draw: Any,
     axes: tuple[Any, ...] = CONCRETE_AXES,
     env: dict[str, int] | None = None,
-    max_lines: int = 8,
-    exact: bool | None = None,
+    exact: bool = False,
+    empty: bool = True,
 ) -> Program:
     """A program whose inputs have up to three axes of sizes among `axes`.
 
     `env` gives a number to every named size among them.  With `exact`, only operations whose
-    values are NumPy's bit for bit.
-    """
+XX    """
     env = env or {}
+    axes = axes if empty else tuple(axis for axis in axes if axis != 0)
     shape = st.lists(st.sampled_from(axes), max_size=3).map(tuple)
     shapes = tuple(draw(st.lists(shape, min_size=1, max_size=3)))
     values: dict[str, Shape] = dict(zip("abc", shapes))
     lines: list[str] = []
     used: set[str] = set()
     all_exact = True
-    for _ in range(draw(st.integers(1, max_lines))):
+    for _ in range(draw(st.sampled_from([8, 5, 3, 1, 2, 12]))):
         operation = draw(st.sampled_from(draw(st.sampled_from(GROUPS))))
         if exact and not operation.exact:
             continue
@@ -314,7 +318,7 @@ def programs(
         choices = [
             choice
             for choice in operation.choices(env, *given)
-            if np.prod(numbers(choice[1], env)) <= 300 and len(choice[1]) <= 4
+            if (not empty) <= np.prod(numbers(choice[1], env)) <= 300 and len(choice[1]) <= 4
         ]
         if not choices:
             continue
@@ -422,6 +426,7 @@ def autograd_namespace() -> SimpleNamespace:
             erf=special.erf,
             gelu=lambda x: x * 0.5 * (1 + special.erf(x / anp.sqrt(2.0))),
             square=lambda x: x * x,
+            pad=lambda x, pairs: anp.pad(x, pairs, "constant"),
             reverse=lambda x: x[::-1],
         )
     )
@@ -445,6 +450,7 @@ def torch_namespace() -> SimpleNamespace:
     def pad(x: Any, pairs: Any) -> Any:
         return functional.pad(x, [width for pair in pairs[::-1] for width in pair])
 
+    mean = fold(torch.mean)
     names = "tanh sin cos exp log1p sqrt log abs expm1 sign square reciprocal where softmax"
     names += " log_softmax relu sigmoid erf logaddexp einsum broadcast_to"
     return SimpleNamespace(
@@ -456,11 +462,12 @@ def torch_namespace() -> SimpleNamespace:
         minimum=lambda x, y: torch.minimum(number(x), number(y)),
         greater=lambda x, y: torch.gt(x, number(y)),
         clip=torch.clamp,
+        power=torch.pow,
         sum=lambda x, axis=None, keepdims=False: fold(torch.sum)(x, axis, keepdims),
-        mean=fold(torch.mean),
+        mean=mean,
         max=fold(torch.amax),
         min=fold(torch.amin),
-        var=fold(lambda x, dim, keepdim: torch.var(x, dim, correction=0, keepdim=keepdim)),
+        var=lambda x, axis, keepdims: mean((x - mean(x, axis, True)) ** 2, axis, keepdims),
         logsumexp=fold(torch.logsumexp),
         reshape=torch.reshape,
         transpose=torch.permute,

@@ -1,4 +1,4 @@
-"""Every exception a user can meet: what happened with the values, where in *their* file, what to try."""
+"""Every exception a user can meet: what happened, where in *their* file, and what to try."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     return _vjp_of_numbers(function, primals)
 
 
-# Inside a trace: derivatives of functions of traced arrays are more nodes of the same trace --------
+# Inside a trace: derivatives of functions of traced arrays are more nodes of the same trace
 
 
 class _Call:
@@ -271,7 +271,7 @@ def _trace_in(args: Any, kwargs: Any) -> Trace | None:
     return trace_of(flatten([args, kwargs])[0])
 
 
-# On numbers: the same, in a trace of its own, which is then run ------------------------------------
+# On numbers: the same, in a trace of its own, which is then run
 
 
 def _on_numbers_too(function: Callable[..., Any], in_trace: Callable[..., Any]) -> Any:

@@ -31,7 +31,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 SYMBOLIC = cr.sizes("n m")
 
 
-def examples(quick: int, slow: int) -> Any:
+def examples(quick: int, slow: int, **options: Any) -> Any:
     """The same test twice: a few random programs in the quick tier, many in the slow one."""
 
     def decorate(test: Any) -> Any:
@@ -39,9 +39,10 @@ def examples(quick: int, slow: int) -> Any:
             calm = settings(
                 max_examples=count,
                 deadline=None,
+                report_multiple_bugs=False,
                 suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
             )
-            return calm(given(programs(), SEEDS)(test))
+            return calm(given(programs(**options), SEEDS)(test))
 
         @pytest.mark.parametrize(
             "run", [pytest.param(tier(quick), id="few"), slow_param(tier(slow))]
@@ -104,21 +105,20 @@ def traced_graph(program: Program, arguments: dict[str, np.ndarray], **options: 
 # Transforms --------------------------------------------------------------------------------------
 
 
-@examples(100, 2000)
-def test_a_run_is_numpy_bit_for_bit(program: Program, seed: int) -> None:
+def run_and_numpy(program: Program, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
     arguments = arguments_of(program, seed)
     graph = holds(traced_graph(program, arguments, every=True))
-    expected = program.function(plain, every=True)(**arguments)
-    found = graph.run(arguments).outputs
-    inexact = False
-    for i, line in enumerate(program.lines):
-        inexact = inexact or not program.exact
-        x, y = found[f"v{i}"], expected[f"v{i}"]
-        assert x.shape == np.shape(y), line
-        if inexact:
-            np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-10, err_msg=line)
-        else:
-            assert same_bits(x, y), line
+    return graph.run(arguments).outputs, program.function(plain, every=True)(**arguments)
+
+
+@examples(80, 2000, exact=True)
+def test_a_run_is_numpy_bit_for_bit(program: Program, seed: int) -> None:
+    all_same_bits(*run_and_numpy(program, seed))
+
+
+@examples(40, 1000)
+def test_a_run_is_numpy_to_rounding(program: Program, seed: int) -> None:
+    all_close(*run_and_numpy(program, seed), rtol=1e-10)
 
 
 def derived(graph: Graph, wrt: tuple[str, ...]) -> dict[str, Graph]:
@@ -139,6 +139,11 @@ def derived(graph: Graph, wrt: tuple[str, ...]) -> dict[str, Graph]:
     }
 
 
+def work(graph: Graph) -> int:
+    """Operations on arrays; a rule may add one on scalars."""
+    return sum(node.primitive.flops(node) for node in graph.nodes if node.type.shape)
+
+
 def some_arguments(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
     return {item.name: random.uniform(-1.5, 1.5, item.type.shape) for item in graph.inputs}
@@ -156,7 +161,7 @@ def test_transforms_keep_invariants_and_values(program: Program, seed: int) -> N
             after = holds(rewrite(before))
             again = rewrite(after)
             assert after.text() == again.text(), (name, rewrite.__name__)
-            assert len(after) <= len(before)
+            assert work(after) <= work(before), (name, rewrite.__name__)
             if rtol:
                 all_close(outputs(after, given_), values, rtol)
             else:
@@ -286,7 +291,7 @@ def forward_over_reverse(program: Program, arguments: Any, directions: Any) -> d
     return dict(zip(arguments, product, strict=True))
 
 
-@examples(30, 800)
+@examples(30, 800, empty=False)  # autograd fails on some arrays without elements
 def test_first_and_second_derivatives_are_autograds(program: Program, seed: int) -> None:
     import autograd
 
@@ -325,5 +330,5 @@ def test_first_and_second_derivatives_are_pytorchs(program: Program, seed: int) 
     if along.requires_grad:
         second = torch.autograd.grad(along, leaves, **options)
     np.testing.assert_allclose(J, value.item(), rtol=1e-10, atol=1e-10)
-    all_close(gradients, {n: g.detach() for n, g in zip(arguments, found)}, 1e-9)
-    all_close(products, {n: g.detach() for n, g in zip(arguments, second)}, 1e-9)
+    all_close(gradients, {n: g.numpy(force=True) for n, g in zip(arguments, found)}, 1e-9)
+    all_close(products, {n: g.numpy(force=True) for n, g in zip(arguments, second)}, 1e-9)

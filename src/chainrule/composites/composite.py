@@ -33,7 +33,7 @@ def trace_of(values: Any) -> Trace | None:
 
 
 def composite(*, symbol: str = "", latex: str = "") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Record calls as a scope with this symbol; the result takes the caller's name, inner values none.
+    """Record calls as a scope with this symbol; only the result takes the caller's name.
 
     The function is written with NumPy, so on plain arrays it simply computes.
     """

@@ -27,7 +27,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
 
 
 def dot(a: Any, b: Any) -> Any:
-    """np.dot: a product with a number, else the sum over the last axis of a and the second-last of b."""
+    """np.dot: times a number, or summed over the last axis of a and the second-last of b."""
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         return a * b
     if np.ndim(b) <= 2:

@@ -15,6 +15,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import FLOAT_SCALAR, INT_SCALAR, Shape, array_type
 from chainrule.primitives import arithmetic, logic
+from chainrule.primitives.families import bool_type
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.primitive import Primitive
@@ -208,7 +209,23 @@ def elementwise(trace: Trace, ufunc: np.ufunc, values: tuple[Any, ...]) -> Node:
             where=trace.where(),
             hint="convert with .astype(...) first",
         )
+    if primitive.result_type is bool_type and resolved[0].kind in "iu":
+        for place, operand in enumerate(operands):
+            if isinstance(operand, int) and not _fits(operand, resolved[0]):
+                return _compared(trace, ufunc, operands[1 - place], place, operand)
     return apply(trace, primitive, ufunc.__name__, operands, *resolved)
+
+
+def _compared(trace: Trace, ufunc: np.ufunc, node: Any, place: int, value: int) -> Node:
+    """A comparison with a Python int beyond the dtype: the same answer for every element."""
+    pair = (value, 0) if place == 0 else (0, value)  # the int is below all elements or above all
+    type_ = array_type(np.dtype(np.bool_), node.type.shape)
+    return trace.build(full, value=bool(ufunc(*pair)), type=type_)
+
+
+def _fits(value: int, dtype: np.dtype) -> bool:
+    info = np.iinfo(dtype)
+    return bool(info.min <= value <= info.max)
 
 
 def apply(
@@ -233,8 +250,7 @@ def apply(
 
 def literal(trace: Trace, value: Any, dtype: np.dtype, shape: Shape, weak: bool) -> Node:
     if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        if not info.min <= value <= info.max:
+        if not _fits(value, dtype):
             raise DTypeError(
                 f"the Python integer {value} does not fit {dtype}",
                 where=trace.where(),
@@ -267,7 +283,9 @@ def _static_power(trace: Trace, base: Any, exponent: Any) -> Node:
             hint="convert the base with .astype(float) first",
         )
     if kind == "b":
-        base = to_dtype(trace, base, np.dtype(np.int8))
+        base = to_dtype(trace, base, np.dtype(np.int64))  # as NumPy's power; its ** 2 says int8
+    if kind in "iu":
+        literal(trace, exponent, base.type.dtype, (), False)  # refuses what does not fit
     return trace.build(arithmetic.integer_power, base, exponent=exponent)
 
 

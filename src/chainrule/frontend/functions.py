@@ -1,4 +1,4 @@
-"""NumPy functions on traced arrays that are one primitive or a few: shapes, reductions, products."""
+"""NumPy functions on traced arrays that are one primitive or a few: shapes, sums, products."""
 
 from __future__ import annotations
 

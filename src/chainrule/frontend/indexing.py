@@ -115,13 +115,23 @@ def _refuse_mask(trace: Trace, mask: Any) -> None:
     )
 
 
-def _count(value: Any) -> Count:
-    return value if isinstance(value, Size) else operator.index(value)
+def _count(trace: Trace, value: Any, what: str) -> Count:
+    """A size or an integer; anything else is refused by what it was to be."""
+    if isinstance(value, Size) or hasattr(value, "node"):
+        return value if isinstance(value, Size) else operator.index(value)
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ShapeError(
+            f"{what} must be an integer, got {value!r}",
+            where=trace.where(),
+            hint="use an integer, or a size such as x.shape[0]",
+        ) from None
 
 
 def _place(trace: Trace, x: Node, axis: int, index: Any) -> Count:
     """A non-negative position on an axis, with a condition where it cannot be proved inside."""
-    size, given = x.type.shape[axis], _count(index)
+    size, given = x.type.shape[axis], _count(trace, index, "an index")
     place = given + size if sizes.is_nonnegative(given) is False else given
     inside = sizes.is_nonnegative(size - place - 1)
     if inside is False or sizes.is_nonnegative(place) is False:
@@ -138,28 +148,38 @@ def _place(trace: Trace, x: Node, axis: int, index: Any) -> Count:
     return place
 
 
-def _bound(value: Any, size: Count, default: Count, low: int) -> Count:
-    """One end of a slice, counted from the front and clipped to [low, size + low]."""
+def _bound(trace: Trace, value: Any, size: Count, default: Count, low: int) -> Count:
+    """One end of a slice, counted from the front and clipped to [low, size + low].
+
+    A named size whose sign is not known counts from the front, which becomes a condition.
+    """
     if value is None:
         return default
-    given = _count(value)
-    if sizes.is_nonnegative(given) is False:
+    given = _count(trace, value, "the end of a slice")
+    from_front = sizes.is_nonnegative(given)
+    if from_front is False:
         return sizes.maximum(given + size, low)
+    if from_front is None:
+        trace.require(given, False, f"the end {given} of a slice must not be negative")
     return sizes.minimum(given, size + low)
 
 
 def _slice(trace: Trace, item: slice, size: Count) -> tuple[Count, int, Count]:
     """start, step and number of elements of a slice of an axis of `size` elements."""
-    step = 1 if item.step is None else operator.index(item.step)
-    if step == 0:
-        raise ShapeError("slice step cannot be zero", where=trace.where(), hint="use 1 or -1")
+    step = 1 if item.step is None else _count(trace, item.step, "the step of a slice")
+    if isinstance(step, Size) or step == 0:
+        raise ShapeError(
+            f"the step of a slice must be an integer other than 0, got {step}",
+            where=trace.where(),
+            hint="use 1, or -1 to reverse",
+        )
     if step > 0:
-        start = _bound(item.start, size, 0, 0)
-        stop = _bound(item.stop, size, size, 0)
+        start = _bound(trace, item.start, size, 0, 0)
+        stop = _bound(trace, item.stop, size, size, 0)
         length = sizes.maximum(stop - start, 0)
     else:
-        start = _bound(item.start, size, size - 1, -1)
-        stop = -1 if item.stop is None else _bound(item.stop, size, -1, -1)
+        start = _bound(trace, item.start, size, size - 1, -1)
+        stop = -1 if item.stop is None else _bound(trace, item.stop, size, -1, -1)
         length = sizes.maximum(start - stop, 0)
     stride = abs(step)
     count = length if stride == 1 else (length + (stride - 1)) // stride

@@ -86,7 +86,7 @@ class Trace:
         return found if isinstance(found, int) else None
 
     def specialised(self, value: Any) -> int:
-        """The integer of a known value; the graph then holds only for the arguments it came from."""
+        """The integer of a known value, to which the graph is then bound by a guard."""
         node = getattr(value, "node", None)
         return value if node is None else self.guard(node)
 
@@ -97,7 +97,7 @@ class Trace:
             self.scalars[node] = int(ufunc(*known))
 
     def guard(self, node: Node) -> Any:
-        """The number of a known scalar that Python asks for; the graph holds only for this number."""
+        """The number of a known scalar that Python asks for, to which the graph is then bound."""
         origin = self.site or self.origin_at(sys._getframe(2))
         stack = [node]
         while stack:

@@ -83,7 +83,7 @@ class Traced:
         first = self.shape[0]
         if isinstance(first, Size):
             raise DataDependentError(
-                f"len() must be an integer, but the first axis of {self._shown()} is the size {first}",
+                f"len() is an integer, but the first axis of {self._shown()} is the size {first}",
                 where=self._here(),
                 hint="use x.shape[0], which may be a named size",
             )

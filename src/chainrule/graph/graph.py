@@ -68,7 +68,7 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """The cotangent `value` of `wrt`: the derivative of the output called `of`; its terms add up."""
+    """The cotangent `value` of `wrt`, the derivative of the output called `of`: its terms' sum."""
 
     of: str
     wrt: Node

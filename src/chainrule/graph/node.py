@@ -106,7 +106,7 @@ def stamp(nodes: Iterable[Node], origin: Origin) -> None:
 
 
 class ArrayValue:
-    """A NumPy array (or scalar) held by a constant node: compared by identity, hashed by content."""
+    """A NumPy array (or scalar) held by a constant node: compared by identity."""
 
     __slots__ = ("_sha256", "array", "name")
 

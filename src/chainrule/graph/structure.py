@@ -39,7 +39,7 @@ def _register_dataclass(cls: type) -> None:
     def flatten(value: Any) -> tuple[list[Any], None, tuple[str, ...]]:
         return [getattr(value, name) for name in names], None, names
 
-    def unflatten(_: None, children: Any) -> Any:
+    def unflatten(_: Any, children: Any) -> Any:
         return cls(**dict(zip(names, children, strict=True)))
 
     optree.register_pytree_node(

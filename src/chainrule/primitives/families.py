@@ -56,11 +56,11 @@ def batch_pointwise(
 
 
 def samples_on(
-    domains: tuple[Any, ...], smooth: bool = True, dtype: str = "float64", **params: Any
-):
+    domains: tuple[Any, ...], smooth: bool, params: dict[str, Any]
+) -> tuple[Sample, ...]:
     """One sample for each of the shapes that every elementwise operation is tried on."""
     items = tuple(sorted(params.items()))
-    return tuple(Sample((shape,) * len(domains), domains, items, smooth, dtype) for shape in SHAPES)
+    return tuple(Sample((shape,) * len(domains), domains, items, smooth) for shape in SHAPES)
 
 
 def elementwise(
@@ -97,7 +97,7 @@ def elementwise(
         kernel=Map(kernel),
         flops=elements if weight == 1 else lambda out: weight * out.type.size,
         latex=latex,
-        samples=samples_on(domains or (domain,) * len(inputs), smooth, **params),
+        samples=samples_on(domains or (domain,) * len(inputs), smooth, params),
     )
 
 

@@ -49,7 +49,7 @@ logical_not = elementwise(
     "not x, of booleans.",
     lambda xp, x: xp.logical_not(x),
     Flat(),
-    kernel="!x",
+    kernel="~x",
     latex=Latex(r"\lnot {x}", 50, (50,)),
     domains=("bool",),
 )

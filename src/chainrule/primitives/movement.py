@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -257,13 +259,18 @@ def _concatenate_type(*types: ArrayType, axis: int) -> ArrayType:
     return array_type(first.dtype, shape)
 
 
-def _concatenate_part(index: int, g: Any, out: Any, *inputs: Any) -> Any:
+@lru_cache(maxsize=1)
+def _offsets(out: Node) -> list[int | Size]:
+    """Where each input begins along the axis; remembered while one node's inputs are walked."""
     axis = out.param("axis")
-    offset: int | Size = 0
-    for before in inputs[:index]:
-        offset = offset + before.type.shape[axis]
-    shape = inputs[index].type.shape
-    start = tuple(offset if i == axis else 0 for i in range(len(shape)))
+    lengths = [parent.type.shape[axis] for parent in out.inputs]
+    return list(accumulate(lengths, initial=0))
+
+
+def _concatenate_part(index: int, g: Any, out: Any) -> Any:
+    axis = out.param("axis")
+    shape = out.inputs[index].type.shape
+    start = tuple(_offsets(out)[index] if i == axis else 0 for i in range(len(shape)))
     return slice_(g, start=start, step=(1,) * len(shape), shape=shape)
 
 

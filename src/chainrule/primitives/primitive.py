@@ -1,4 +1,4 @@
-"""A `Primitive` is everything that is known of one operation, declared once, complete or refused."""
+"""A `Primitive` is everything that is known of one operation, declared once and complete."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Partials:
-    """Elementwise: `partials[i](out, *inputs)` is the derivative of each element by the i-th input's;
-    None where it is zero everywhere."""
+    """Elementwise: `partials[i](out, *inputs)` is each element's derivative by the i-th input's
+    element; None where it is zero everywhere."""
 
     partials: tuple[Rule | None, ...]
 
@@ -28,7 +28,8 @@ class Partials:
 @dataclass(frozen=True)
 class Linear:
     """Linear in all inputs that have a transpose, jointly: `transposes[i](g, out, *inputs)` is the
-    cotangent of the i-th input; None for inputs (indices, conditions) that only steer."""
+    cotangent of the i-th input; None for inputs (indices, conditions) that only steer.  Where
+    `variadic`, the one rule `transposes[0](i, g, out)` serves every input."""
 
     transposes: tuple[Rule | None, ...]
     variadic: bool = False
@@ -47,8 +48,8 @@ class Multilinear:
 
 @dataclass(frozen=True)
 class Explicit:
-    """Both modes written out: `tangents[i](dx, out, *inputs)` is what the tangent dx of the i-th input
-    adds to the result's, `cotangents[i](g, out, *inputs)` the i-th input's cotangent."""
+    """Both modes written out: `tangents[i](dx, out, *inputs)` is what the tangent dx of the i-th
+    input adds to the result's, `cotangents[i](g, out, *inputs)` the i-th input's cotangent."""
 
     tangents: tuple[Rule | None, ...]
     cotangents: tuple[Rule | None, ...]
@@ -114,8 +115,8 @@ ADDITIVE, PRODUCT, PREFIX, POWER, ATOM = 10, 20, 30, 40, 100
 
 @dataclass(frozen=True)
 class Latex:
-    r"""A template such as `{x} + {y}`; `binding` is the strength of the result, `operands` the least
-    strength each input needs to stand without brackets.  Parameters appear by name: `{axes}`."""
+    r"""A template such as `{x} + {y}`; `binding` is the strength of the result, `operands` the
+    least strength each input needs to stand without brackets.  Parameters appear by name: `{axes}`."""
 
     template: str
     binding: int = ATOM

@@ -100,7 +100,7 @@ def _matmul_flops(out: Node) -> int | Size:
 
 matmul = Primitive(
     name="matmul",
-    doc="The matrix product: NumPy's @, where a matrix on the right serves every matrix on the left.",
+    doc="The matrix product, NumPy's @; a matrix on the right serves every matrix on the left.",
     inputs=("x", "y"),
     result_type=_matmul_type,
     evaluate=lambda xp, x, y: xp.matmul(x, y),

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.sizes import Size
-from chainrule.graph.types import ArrayType, array_type
+from chainrule.graph.types import INT_SCALAR, ArrayType, array_type
 from chainrule.primitives.primitive import (
     Flat,
     Generate,
@@ -19,6 +19,8 @@ from chainrule.primitives.primitive import (
     no_flops,
 )
 
+MATRIX = array_type(np.dtype(np.float64), (2, 3))
+
 
 def _source(
     name: str,
@@ -27,8 +29,9 @@ def _source(
     evaluate: Any,
     latex: str,
     kernel: Any,
-    flops: Any = no_flops,
+    **params: Any,
 ) -> Primitive:
+    """A primitive of static parameters only; `params` are those of its sample."""
     return Primitive(
         name=name,
         doc=doc,
@@ -38,9 +41,9 @@ def _source(
         derivative=Flat(),
         batch=None,
         kernel=kernel,
-        flops=flops,
+        flops=no_flops,
         latex=Latex(latex),
-        samples=(Sample((), ()),),
+        samples=(Sample((), (), tuple(sorted(params.items()))),),
     )
 
 
@@ -55,6 +58,8 @@ input_ = _source(
     _no_value,
     "{name}",
     Library("argument"),
+    index=0,
+    type=MATRIX,
 )
 
 constant = _source(
@@ -64,6 +69,8 @@ constant = _source(
     lambda xp, *, value, type: xp.asarray(value.array),
     "{name}",
     Library("argument"),
+    value=ArrayValue(np.zeros((2, 3))),
+    type=MATRIX,
 )
 
 full = _source(
@@ -73,6 +80,8 @@ full = _source(
     lambda xp, *, value, type: xp.broadcast_to(xp.asarray(value, dtype=type.dtype), type.shape),
     "{value}",
     Generate(),
+    value=2.5,
+    type=MATRIX,
 )
 
 iota = _source(
@@ -82,6 +91,7 @@ iota = _source(
     lambda xp, *, type: xp.arange(type.shape[0], dtype=type.dtype),
     r"\operatorname{{iota}}",
     Generate(),
+    type=array_type(np.dtype(np.int64), (4,)),
 )
 
 size_value = _source(
@@ -91,6 +101,8 @@ size_value = _source(
     lambda xp, *, size, type: xp.asarray(size, dtype=type.dtype),
     "{size}",
     Generate(),
+    size=3,
+    type=INT_SCALAR,
 )
 
 
@@ -106,7 +118,7 @@ def uniform(value: float | bool, dtype: np.dtype, shape: tuple = ()) -> Any:
 
 
 def _static(value: Any, dtype: np.dtype) -> Any:
-    """The Python number that this value is once it has the dtype (so that equal constants are equal)."""
+    """The Python number that this value is in the dtype: so equal constants are equal."""
     if dtype.kind == "f":
         return float(np.asarray(value, dtype=dtype))
     if dtype.kind == "b":

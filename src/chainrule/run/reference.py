@@ -31,7 +31,7 @@ def evaluate(
             if node.primitive.name == "input":
                 value = inputs[node]
             elif node in last or node in kept:
-                value = apply(node, [values[parent] for parent in node.inputs])
+                value = apply(node, [values[parent] for parent in node.inputs], graph.name_of)
             else:
                 continue
             values[node] = value
@@ -43,19 +43,21 @@ def evaluate(
     return result
 
 
-def apply(node: Node, operands: list[np.ndarray]) -> np.ndarray:
-    """The value of one node."""
+def apply(node: Node, operands: list[np.ndarray], names: Mapping[Node, str]) -> np.ndarray:
+    """The value of one node; `names` are for messages."""
     try:
         value = np.asarray(node.primitive.evaluate(np, *operands, **dict(node.params)))
     except IndexError as error:
         raise IndexOutOfRangeError(
-            f"{node.primitive.name}: {error}",
+            f"{_named(node, names)}: {error}",
             where=node.origin.describe(),
             hint="check the indices (labels, tokens) against the size of what they index",
         ) from error
     except ValueError as error:
         raise EvaluationError(
-            f"{node.primitive.name} failed: {error}", where=node.origin.describe()
+            f"{_named(node, names)} failed: {error}",
+            where=node.origin.describe(),
+            hint="check the values of its inputs, and their dtypes",
         ) from error
     return value if value.dtype == node.type.dtype else value.astype(node.type.dtype)
 
@@ -63,3 +65,13 @@ def apply(node: Node, operands: list[np.ndarray]) -> np.ndarray:
 def _owned(value: np.ndarray) -> np.ndarray:
     """The value in memory of its own: views are copied."""
     return value if value.base is None and value.flags.owndata else value.copy()
+
+
+def _named(node: Node, names: Mapping[Node, str]) -> str:
+    """The operation and what it is applied to, by the user's names: `gather(logits, y)`."""
+    found = []
+    for operand in node.inputs:
+        while operand not in names and len(operand.inputs) == 1:
+            operand = operand.inputs[0]  # what it was before it was reshaped, cast, ...
+        found.append(names.get(operand, "..."))
+    return f"{node.primitive.name}({', '.join(found)})"

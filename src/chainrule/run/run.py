@@ -75,8 +75,9 @@ def run_graph(
 ) -> Run:
     """Evaluate `graph` on the arguments, given by name (containers as they were traced).
 
-    With `flat`, the arguments are the inputs, one by one, by their own names.  `keep` says which values outlive the run: "named", "outputs", or a list of names.  Arrays of
-    another dtype are refused, except Python numbers, which take the input's dtype.  Raises
+    With `flat`, the arguments are the inputs, one by one, by their own names.  `keep` says which
+    values outlive the run: "named", "outputs", or a list of names.  Arrays of another dtype are
+    refused, except Python numbers, which take the input's dtype.  Raises
     InputError (name, expected, got) or SizeError before anything runs.
     """
     given = dict(arguments) if flat else leaves_of(graph, arguments)

@@ -1,4 +1,4 @@
-"""`backward`: forward and backward propagation as one graph, gradients named after their variables."""
+"""`backward`: forward and backward propagation as one graph, with named gradients."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from chainrule.errors import InputError, NotDifferentiableError, ShapeError
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Gradient, Graph, Input
 from chainrule.graph.invariants import check
-from chainrule.graph.node import ArrayValue, Node, stamp
+from chainrule.graph.node import ArrayValue, Node, stamp, topological
 from chainrule.graph.rebuild import ordered, substituted
 from chainrule.graph.types import type_of
 from chainrule.primitives.sources import constant_of, full_like, input_
 from chainrule.transforms.simplify import simplify
 from chainrule.transforms.vjp import pull, seed_one
 
-Wrt = str | int | Iterable[str] | None
+Wrt = str | int | Iterable[str | int] | None
 
 
 def gradient_name(of: str, wrt: str) -> str:
@@ -34,8 +34,8 @@ def _bracketed(name: str) -> str:
 def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = None) -> Graph:
     """The graph with the gradients of `of` with respect to `wrt` after its own nodes.
 
-    `wrt`: names of inputs, intermediates or containers, or "all" (every float value with a name);
-    the first argument by default.  Every named value between `wrt` and `of` gets its named
+    `wrt`: names of inputs, intermediates or containers, or "all" (every float input, and every
+    named float value that `of` depends on); the first argument by default.  Every named value between `wrt` and `of` gets its named
     gradient too (`dJ/dh`).  `of`: the single output by default.  `seed`: the cotangent of a
     non-scalar `of`: an array of its shape, or the name of a new input.
 
@@ -113,21 +113,12 @@ def wrt_names(graph: Graph, wrt: Wrt, target: Node | None = None) -> list[str]:
             raise InputError(f"{graph.name} has no inputs", hint='wrt="name"')
         first = next(iter(graph.structures), graph.inputs[0].name)
         wrt = (first,)
-    if isinstance(wrt, str):
-        if wrt == "all" and "all" not in graph.names:
-            old = {g.value for g in graph.gradients}
-            return [
-                name
-                for node, name in graph.name_of.items()
-                if node.type.is_float and node is not target and node not in old
-            ]
-        wrt = (wrt,)
-    if isinstance(wrt, int):
-        wrt = (wrt,)
+    if wrt == "all" and "all" not in graph.names:
+        return _all_names(graph, target)
+    chosen = (wrt,) if isinstance(wrt, (str, int)) else wrt
     found: list[str] = []
-    for name in wrt:
-        if isinstance(name, int):
-            name = _argument_at(graph, name)
+    for one in chosen:
+        name = _argument_at(graph, one) if isinstance(one, int) else one
         structure = graph.structures.get(name)
         parts = structure.leaf_names if structure is not None and not structure.is_leaf else (name,)
         for part in parts:
@@ -149,6 +140,21 @@ def wrt_names(graph: Graph, wrt: Wrt, target: Node | None = None) -> list[str]:
                 "or leave it out of wrt=",
             )
     return list(dict.fromkeys(found))
+
+
+def _all_names(graph: Graph, target: Node | None) -> list[str]:
+    """Every float input, and every float intermediate that the target depends on."""
+    inputs = {item.node for item in graph.inputs}
+    needed = set(topological([target])) if target is not None else set(graph.nodes)
+    gradients = {g.value for g in graph.gradients}
+    return [
+        name
+        for node, name in graph.name_of.items()
+        if node.type.is_float
+        and node is not target
+        and node not in gradients
+        and (node in inputs or node in needed)
+    ]
 
 
 def _argument_at(graph: Graph, position: int) -> str:

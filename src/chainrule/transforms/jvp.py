@@ -46,18 +46,14 @@ def node_tangent(node: Node, tangents: list[Node | None]) -> Any:
         case Linear() as linear:
             if any(linear.transpose(i) is not None for i, _ in live):
                 operands = [
-                    parent
-                    if linear.transpose(i) is None
-                    else tangents[i]
-                    if tangents[i] is not None
-                    else full_like(parent, 0)
+                    parent if linear.transpose(i) is None else _or_zero(tangents[i], parent)
                     for i, parent in enumerate(inputs)
                 ]
                 parts.append(node.primitive(*operands, **dict(node.params)))
         case Multilinear():
             for i, dx in live:
-                operands = [*inputs[:i], dx, *inputs[i + 1 :]]
-                parts.append(node.primitive(*operands, **dict(node.params)))
+                replaced = [*inputs[:i], dx, *inputs[i + 1 :]]
+                parts.append(node.primitive(*replaced, **dict(node.params)))
         case Explicit(rules, _):
             for i, dx in live:
                 rule = rules[i]
@@ -71,3 +67,7 @@ def node_tangent(node: Node, tangents: list[Node | None]) -> Any:
     for part in parts[1:]:
         total = add(total, part)
     return total
+
+
+def _or_zero(tangent: Node | None, parent: Node) -> Node:
+    return full_like(parent, 0) if tangent is None else tangent

@@ -86,7 +86,7 @@ def _finished(graph: Graph, inputs: list, outputs: list, names: dict) -> Graph:
 
 
 def split(graph: Graph, late: tuple[str, ...], early: tuple[str, ...]) -> tuple[Graph, Graph]:
-    """Two graphs that together do the work of one: what does not need the inputs `late`, and the rest.
+    """Two graphs that do the work of one: what does not need the inputs `late`, and the rest.
 
     The first has the outputs `early` and, named `saved0`, ..., the values that the second reads;
     the second has these and `late` as inputs, and the other outputs.

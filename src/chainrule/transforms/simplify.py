@@ -56,7 +56,7 @@ def _rewrite(node: Node, settled: set[Node]) -> Node:
         applied = False
         for rule in RULES_BY_ROOT.get(node.primitive, ()):
             after = rule.after(node)
-            if after is None:
+            if after is None or after.type != node.type:
                 continue
             stamp((after,), node.origin)
             if after in settled:

@@ -8,7 +8,7 @@ from typing import Any
 from chainrule.graph.graph import Term
 from chainrule.graph.node import Node, stamp
 from chainrule.primitives.arithmetic import add
-from chainrule.primitives.primitive import Explicit, Flat, Linear, Multilinear, Partials, Rule
+from chainrule.primitives.primitive import Explicit, Flat, Linear, Multilinear, Partials
 from chainrule.primitives.sources import full_like
 
 
@@ -25,23 +25,23 @@ def depends_on(nodes: Iterable[Node], wrt: Iterable[Node]) -> set[Node]:
     return active
 
 
-def cotangent_rule(node: Node, index: int) -> Rule | None:
-    """`rule(g, out, *inputs)`: the cotangent that the `index`-th input of this node gets."""
+def cotangent(node: Node, index: int, g: Any) -> Any:
+    """What the `index`-th input of `node` gets from the node's cotangent g; None for nothing."""
+    inputs = node.inputs
     match node.primitive.derivative:
         case Partials(partials):
             partial = partials[index]
-            if partial is None:
-                return None
-            return lambda g, out, *inputs: g * partial(out, *inputs)
+            return None if partial is None else g * partial(node, *inputs)
         case Linear(_, variadic) as linear:
             rule = linear.transpose(index)
-            if rule is not None and variadic:
-                return lambda g, out, *inputs: rule(index, g, out, *inputs)
-            return rule
+            if rule is None:
+                return None
+            return rule(index, g, node) if variadic else rule(g, node, *inputs)
         case Multilinear(transposes):
-            return transposes[index]
+            return transposes[index](g, node, *inputs)
         case Explicit(_, cotangents):
-            return cotangents[index]
+            rule = cotangents[index]
+            return None if rule is None else rule(g, node, *inputs)
         case _:
             return None
 
@@ -79,10 +79,9 @@ def pull(
         for index, parent in enumerate(node.inputs):
             if parent not in active:
                 continue
-            rule = cotangent_rule(node, index)
-            if rule is None:
+            value = cotangent(node, index, total)
+            if value is None:
                 continue
-            value = rule(total, node, *node.inputs)
             stamp((value,), origin)
             parts.setdefault(parent, []).append(value)
             terms.setdefault(parent, []).append(Term(node, index, value))

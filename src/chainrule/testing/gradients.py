@@ -1,0 +1,349 @@
+"""`check_gradients`: derivatives of any order against finite differences, and both modes together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import GradientCheckError, InputError
+from chainrule.functional import jvp, vjp
+from chainrule.graph.structure import flatten
+from chainrule.testing.differences import EPS, Slope, largest, slopes
+from chainrule.tracing import function_name, trace
+
+MODES = ("forward", "reverse")
+
+# Forward and reverse mode compute one number in two orders of summation: only rounding separates
+# them, and eps / AGREEMENT = 2e-7 leaves room for ill-conditioned functions.
+AGREEMENT = 1e-9
+
+# A finite difference that may be off by more than this part of the derivative would let a rule
+# that is wrong by 0.1 % pass; it proves nothing, and the check says so.
+DECIDED = 1e-4
+
+# Derivatives smaller than this part of the function are what rounding leaves of a zero.
+RESIDUE = 1000 * EPS
+
+Leaves = list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A function of a list of float64 arrays that returns such a list, and where to check it."""
+
+    function: Callable[[Any], list[Any]]
+    shown: str
+    names: list[str]
+    point: Leaves
+    seed: int
+    generator: np.random.Generator
+    rtol: float
+    magnitude: float = 0.0
+    derived: tuple[str, ...] = ()  # the modes of the derivatives already taken, innermost first
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """A direction in the space of the arguments: which argument moves, and how."""
+
+    name: str
+    number: int
+    arrays: Leaves
+
+
+def check_gradients(
+    f: Callable[..., Any],
+    *args: Any,
+    order: int = 2,
+    modes: Iterable[str] = MODES,
+    seed: int | None = None,
+    rtol: float = 1e-6,
+    wrt: str | int | Iterable[str | int] | None = None,
+) -> None:
+    """Compare the derivatives of `f` at `args` with finite differences, up to `order`.
+
+    Arguments are arrays, numbers and containers of them; floats are taken in float64 and
+    differentiated (only those of the arguments that `wrt` names or counts, if given), everything
+    else is passed through.  Along a random direction in each argument and along joint ones,
+
+    * forward mode is compared element by element, reverse mode in a random combination of the
+      outputs, with `rtol` times the number plus the finite difference's own error bound;
+    * if both modes are checked, <u, J v> and <Jᵀ u, v> must agree to rounding;
+    * order 2 (and more) is the same check of the derivative itself, in every mode.
+
+    No absolute tolerance: a derivative of 1e-9 is checked as closely as one of 1.  NaN fails, and so
+    does a point where finite differences cannot decide.  Raises GradientCheckError naming the
+    argument, the numbers and the seed (drawn anew for each call unless given).
+    """
+    chosen = tuple(modes)
+    if order < 1 or not chosen or any(mode not in MODES for mode in chosen):
+        raise InputError(
+            f"check_gradients(order={order}, modes={chosen})",
+            hint='order is at least 1, modes are "forward", "reverse" or both',
+        )
+    _check(_first(f, args, wrt, seed, rtol), order, chosen)
+
+
+def check_modes_agree(f: Callable[..., Any], *args: Any, seed: int | None = None) -> None:
+    """<u, J v> = <Jᵀ u, v>: the part of `check_gradients` that holds at kinks too."""
+    check = _first(f, args, None, seed, 0.0)
+    values = _values(check)
+    directions, seeds = list(_directions(check)), _random_like(check, values, scaled=False)
+    forward, reverse = _forward(check, directions), _reverse(check, seeds)
+    _compare_modes(check, directions, forward, reverse, seeds, largest(values))
+
+
+def _first(
+    f: Callable[..., Any], args: tuple[Any, ...], wrt: Any, seed: int | None, rtol: float
+) -> _Check:
+    """The check of `f` itself: its float arguments as one flat list."""
+    leaves, structure = flatten(tuple(args))
+    names, moving = _argument_names(f, args), _moving(f, args, wrt)
+    places = [
+        i
+        for i, leaf in enumerate(leaves)
+        if moving[i] and np.asarray(leaf).dtype.kind == "f" and not isinstance(leaf, str)
+    ]
+    if not places:
+        raise InputError(
+            f"{function_name(f)} is given no floating-point argument to differentiate",
+            hint="pass float arrays, or choose other arguments with wrt=",
+        )
+
+    def function(point: Any) -> list[Any]:
+        given = list(leaves)
+        for place, value in zip(places, point, strict=True):
+            given[place] = value
+        results, _ = flatten(f(*structure.unflatten(given)))
+        return [r for r in results if getattr(r, "dtype", np.asarray(0.0).dtype).kind == "f"]
+
+    drawn = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+    point = [np.array(leaves[place], np.float64) for place in places]
+    generator = np.random.default_rng(drawn)
+    shown = [names[place] for place in places]
+    return _Check(function, function_name(f), shown, point, drawn, generator, rtol)
+
+
+def _argument_names(f: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:
+    """The name of each leaf of the arguments: `x`, `params.W`, `hs[0]`."""
+    named = zip(_parameters(f, args), args, strict=True)
+    return [name for root, value in named for name in flatten(value, root)[1].leaf_names]
+
+
+def _parameters(f: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        parameters = ()
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    named = named[: len(args)]
+    return named + [f"argument {i}" for i in range(len(named), len(args))]
+
+
+def _moving(f: Callable[..., Any], args: tuple[Any, ...], wrt: Any) -> list[bool]:
+    """For each leaf of the arguments, whether it belongs to one that `wrt` means."""
+    names = _parameters(f, args)
+    asked = range(len(args)) if wrt is None else [wrt] if isinstance(wrt, (str, int)) else wrt
+    chosen = {names.index(one) if one in names else one for one in asked}
+    for one in chosen:
+        if not isinstance(one, int) or not -len(args) <= one < len(args):
+            raise InputError(
+                f"wrt={one!r} is no argument of {function_name(f)} in this call",
+                hint=f"the arguments are: {', '.join(names)}",
+            )
+    counted = {one % len(args) for one in chosen}
+    return [i in counted for i, value in enumerate(args) for _ in flatten(value)[0]]
+
+
+# One order -----------------------------------------------------------------------------------------
+
+
+def _check(check: _Check, order: int, modes: tuple[str, ...]) -> None:
+    graph = trace(check.function, check.point)
+
+    def function(point: Leaves) -> Leaves:
+        return graph.run({"point": point}, keep="outputs").outputs
+
+    values = function(check.point)
+    if not values:
+        raise InputError(
+            f"{check.shown} returns no floating-point value", hint="return what is differentiated"
+        )
+    check = replace(check, magnitude=max(check.magnitude, largest(values)))
+    directions = list(_directions(check))
+    seeds = _random_like(check, values, scaled=False)
+    numeric = [slopes(function, check.point, d.arrays, check.magnitude) for d in directions]
+    forward = _forward(check, directions) if "forward" in modes else []
+    reverse = _reverse(check, seeds) if "reverse" in modes else []
+    for direction, tangents, found in zip(directions, forward, numeric, strict=False):
+        for index, (tangent, slope) in enumerate(zip(tangents, found, strict=True)):
+            _compare(check, "forward", direction, tangent, slope, f"output {index}")
+    if reverse:
+        for direction, found in zip(directions, numeric, strict=True):
+            slope = Slope(
+                np.asarray(_inner(seeds, [s.value for s in found])),
+                np.asarray(_inner(_absolute(seeds), [s.error for s in found])),
+            )
+            cotangent = np.asarray(_inner(reverse, direction.arrays))
+            _compare(check, "reverse", direction, cotangent, slope, "the outputs' combination")
+    if forward and reverse:
+        _compare_modes(check, directions, forward, reverse, seeds, check.magnitude)
+    if order > 1:
+        for mode in modes:
+            _check(_derivative(check, mode, directions[-1].arrays, seeds), order - 1, modes)
+
+
+def _derivative(check: _Check, mode: str, direction: Leaves, seeds: Leaves) -> _Check:
+    """The check of the derivative: along the direction, or of the outputs' combination."""
+    inner = check.function
+
+    def forward(point: Any) -> list[Any]:
+        return list(jvp(inner, (point,), (direction,))[1])
+
+    def reverse(point: Any) -> list[Any]:
+        return list(vjp(inner, point)[1](seeds)[0])
+
+    function = forward if mode == "forward" else reverse
+    return replace(check, function=function, derived=(*check.derived, mode))
+
+
+def _forward(check: _Check, directions: list[_Direction]) -> list[Leaves]:
+    """The tangents of the outputs along each direction."""
+
+    def pushed(point: Any, tangents: Any) -> list[Any]:
+        return list(jvp(check.function, (point,), (tangents,))[1])
+
+    graph = trace(pushed, check.point, check.point)
+    given = [{"point": check.point, "tangents": d.arrays} for d in directions]
+    return [graph.run(arguments, keep="outputs").outputs for arguments in given]
+
+
+def _reverse(check: _Check, seeds: Leaves) -> Leaves:
+    """The cotangents of the arguments for these cotangents of the outputs."""
+
+    def pulled(point: Any, seeds: Any) -> list[Any]:
+        return list(vjp(check.function, point)[1](seeds)[0])
+
+    graph = trace(pulled, check.point, seeds)
+    return graph.run({"point": check.point, "seeds": seeds}, keep="outputs").outputs
+
+
+def _values(check: _Check) -> Leaves:
+    return trace(check.function, check.point).run({"point": check.point}).outputs
+
+
+def _directions(check: _Check) -> Iterator[_Direction]:
+    """One direction in each argument, so that an error can name it, and one in all together."""
+    for index, (name, leaf) in enumerate(zip(check.names, check.point, strict=True)):
+        if leaf.size:
+            arrays = [np.zeros_like(x) for x in check.point]
+            arrays[index] = _random_like(check, [leaf], scaled=True)[0]
+            yield _Direction(name, index, arrays)
+    together = _random_like(check, check.point, scaled=True)
+    yield _Direction(" and ".join(check.names), len(check.point), together)
+
+
+def _random_like(check: _Check, arrays: Leaves, *, scaled: bool) -> Leaves:
+    """Normal numbers in the arrays' shapes; if `scaled`, of the size of their elements, so that a
+    step along them is small relative to the argument, whatever its unit."""
+    found = []
+    for array in arrays:
+        size = float(np.sqrt(np.mean(np.square(array)))) if scaled and array.size else 1.0
+        scale = size if size > 0 and np.isfinite(size) else 1.0
+        found.append(np.asarray(check.generator.standard_normal(array.shape) * scale))
+    return found
+
+
+# Comparisons ---------------------------------------------------------------------------------------
+
+
+def _inner(left: Leaves, right: Leaves) -> float:
+    with np.errstate(all="ignore"):
+        return float(sum(np.sum(a * b, dtype=np.float64) for a, b in zip(left, right, strict=True)))
+
+
+def _absolute(arrays: Leaves) -> Leaves:
+    return [np.abs(array) for array in arrays]
+
+
+def _compare(
+    check: _Check, mode: str, direction: _Direction, got: np.ndarray, slope: Slope, of: str
+) -> None:
+    """Raise unless the analytic derivative is within the tolerance of the numeric one."""
+    with np.errstate(all="ignore"):
+        size = np.maximum(np.abs(got), np.abs(slope.value))
+        excess = np.abs(got - slope.value) - (check.rtol * size + slope.error)
+        right = excess <= 0  # NaN is not
+    if not np.all(right & np.isfinite(slope.error)):
+        bad = np.where(np.isfinite(excess), excess, np.inf)
+        place = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        raise _failure(check, mode, direction, got[place], slope, place, of)
+    scale, error = largest([size]), largest([slope.error])
+    if scale > RESIDUE * check.magnitude and error > DECIDED * scale:
+        place = np.unravel_index(int(np.argmax(slope.error)), slope.error.shape)
+        raise _failure(check, mode, direction, got[place], slope, place, of, decided=False)
+
+
+def _compare_modes(
+    check: _Check,
+    directions: list[_Direction],
+    forward: list[Leaves],
+    reverse: Leaves,
+    seeds: Leaves,
+    magnitude: float,
+) -> None:
+    total = sum(float(np.abs(u).sum()) for u in seeds)
+    for direction, tangents in zip(directions, forward, strict=True):
+        left, right = _inner(seeds, tangents), _inner(reverse, direction.arrays)
+        size = _inner(_absolute(seeds), _absolute(tangents))
+        size += _inner(_absolute(reverse), _absolute(direction.arrays))
+        if not abs(left - right) <= AGREEMENT * size + RESIDUE * total * magnitude:
+            raise GradientCheckError(
+                f"{_what(check, direction)}: forward and reverse mode disagree "
+                f"(order {len(check.derived) + 1})\n"
+                f"  forward: <u, J v> = {left!r}\n  reverse: <J^T u, v> = {right!r}\n"
+                f"  along direction {direction.number} of seed={check.seed}",
+                hint="the tangent rule or the transpose of one primitive is wrong;\n"
+                'modes=("forward",) and modes=("reverse",) tell which',
+            )
+
+
+def _what(check: _Check, direction: _Direction) -> str:
+    derived = "".join(f"the {mode} derivative of " for mode in reversed(check.derived))
+    return f"{derived}{check.shown} with respect to {direction.name}"
+
+
+def _failure(
+    check: _Check,
+    mode: str,
+    direction: _Direction,
+    got: Any,
+    slope: Slope,
+    place: tuple[Any, ...],
+    of: str,
+    *,
+    decided: bool = True,
+) -> GradientCheckError:
+    shown = f" at element {[int(i) for i in place]}" if place else ""
+    number, error = float(slope.value[place]), float(slope.error[place])
+    what = "the derivative is not what finite differences give"
+    hint = (
+        "check the derivative rule of the primitives involved, one at a time;\n"
+        "if they are right: is the point at a kink, or is f random, or rounded to float32?"
+    )
+    if not decided or not np.isfinite(number):
+        what = "finite differences cannot decide"
+        hint = (
+            "move the point away from kinks and from the border of the domain;\n"
+            "give arguments of similar magnitude; subtract a large constant from the value"
+        )
+    return GradientCheckError(
+        f"{_what(check, direction)}: {what} ({mode} mode, order {len(check.derived) + 1})\n"
+        f"  analytic: {float(got)!r}\n  numeric:  {number!r} (± {error:.1e})\n"
+        f"  in {of}{shown}, along direction {direction.number} of seed={check.seed}",
+        hint=f"check_gradients(..., seed={check.seed}) repeats this;\n{hint}",
+    )

@@ -1,0 +1,165 @@
+"""The demonstration: train the network of `mlp.py` on the packaged digits, some held out for testing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule.data import digits, train_test_split
+from chainrule.errors import EvaluationError, InputError
+from chainrule.graph.graph import Graph
+from chainrule.tracing import trace
+from chainrule.train import mlp
+from chainrule.train.minibatches import minibatches
+from chainrule.train.optimizers import sgd
+from chainrule.train.state import State
+from chainrule.train.step import TrainingStep, training_step
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What may be chosen; InputError where a value makes no sense."""
+
+    hidden: int = 64
+    learning_rate: float = 0.2
+    weight_decay: float = 1e-4
+    batch: int = 32
+    epochs: int = 30
+    seed: int = 0
+    bias: bool = False
+    test_fraction: float = 0.2
+
+    def __post_init__(self) -> None:
+        for name, (is_sensible, sensible) in _SENSIBLE.items():
+            value = getattr(self, name)
+            if not is_sensible(value):
+                raise InputError(
+                    f"{name.replace('_', ' ')} is {sensible}, got {value!r}",
+                    hint=f"leave it out: the default is {getattr(Settings, name)}",
+                )
+
+
+_AT_LEAST_1 = (lambda value: value >= 1, "an integer of at least 1")
+_SENSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "hidden": _AT_LEAST_1,
+    "learning_rate": (lambda value: 0 < value < math.inf, "a finite number above 0"),
+    "weight_decay": (lambda value: 0 <= value < math.inf, "a finite number of at least 0"),
+    "batch": _AT_LEAST_1,
+    "epochs": _AT_LEAST_1,
+    "seed": (lambda value: value >= 0, "an integer of at least 0"),
+    "test_fraction": (lambda value: 0 < value < 1, "a number between 0 and 1"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Images float32[n, 64] and their labels int64[n]."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+@dataclass(frozen=True)
+class Measures:
+    """The objective on all training rows, and the fractions of rows that are classified right."""
+
+    objective: float
+    train_accuracy: float
+    test_accuracy: float
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A network that is being trained: `begin` makes it, `train_epoch` changes its `state`."""
+
+    settings: Settings
+    step: TrainingStep
+    forward: Graph
+    state: State
+    train: Rows
+    test: Rows
+
+    @property
+    def parameter_count(self) -> int:
+        """The number of numbers that are trained."""
+        return sum(array.size for array in self.state.parameters.values())
+
+
+def begin(settings: Settings) -> Training:
+    """Everything ready for the first step.
+
+    Raises InputError where the settings do not fit the data, DataFileError without the data.
+    """
+    data = digits()
+    train_rows, test_rows = train_test_split(
+        len(data.labels), settings.test_fraction, settings.seed
+    )
+    if settings.batch > len(train_rows):
+        raise InputError(
+            f"a batch of {settings.batch} is larger than the training data: {len(train_rows)} rows",
+            hint=f"choose a batch of 1 to {len(train_rows)}",
+        )
+    widths = (data.images.shape[1], settings.hidden, len(data.names))
+    forward, parameters = forward_graph(settings.bias), mlp.initial_weights(widths, settings.seed)
+    if settings.bias:
+        parameters["b"] = np.zeros(settings.hidden, np.float32)
+    step = training_step(forward, wrt=tuple(parameters), optimizer=sgd(settings.learning_rate))
+    return Training(
+        settings=settings,
+        step=step,
+        forward=forward,
+        state=step.init(parameters),
+        train=Rows(data.images[train_rows], data.labels[train_rows]),
+        test=Rows(data.images[test_rows], data.labels[test_rows]),
+    )
+
+
+def forward_graph(bias: bool) -> Graph:
+    """The graph of the objective, with the bias `b` of the hidden layer or without."""
+    return trace(mlp.objective, **({"b": mlp.float32[mlp.hidden]} if bias else {}))
+
+
+def train_epoch(training: Training, epoch: int) -> None:
+    """Take the steps of one epoch (the first is 1); EvaluationError where training diverges."""
+    settings, rows = training.settings, training.train
+    for chosen in minibatches(len(rows.y), settings.batch, settings.seed, epoch):
+        value = training.step(
+            training.state,
+            x=rows.x[chosen],
+            y=rows.y[chosen],
+            weight_decay=settings.weight_decay,
+        )
+        if not np.isfinite(value):
+            raise _diverged(training, epoch, value)
+
+
+def measure(training: Training) -> Measures:
+    """How good the network is now."""
+    parameters, decay = training.state.parameters, training.settings.weight_decay
+    objective, train_accuracy = evaluate(training.forward, parameters, training.train, decay)
+    _, test_accuracy = evaluate(training.forward, parameters, training.test, decay)
+    return Measures(objective, train_accuracy, test_accuracy)
+
+
+def evaluate(
+    forward: Graph, parameters: dict[str, np.ndarray], rows: Rows, weight_decay: float
+) -> tuple[float, float]:
+    """The objective on these rows, and the fraction of them whose largest output is the label's."""
+    inputs = {**parameters, "x": rows.x, "y": rows.y, "weight_decay": weight_decay}
+    run = forward.run(inputs, keep=["o"])
+    return float(run["J"]), float(np.mean(run["o"].argmax(axis=1) == rows.y))
+
+
+def _diverged(training: Training, epoch: int, value: Any) -> EvaluationError:
+    settings = training.settings
+    return EvaluationError(
+        f"training diverged: the objective is {value} in step {training.state.steps} "
+        f"(epoch {epoch})",
+        hint=f"a learning rate smaller than {settings.learning_rate:g}"
+        + (f", or a weight decay smaller than {settings.weight_decay:g}"
+           if settings.weight_decay * settings.learning_rate > 1 else ""),
+    )

@@ -1,0 +1,48 @@
+"""The network of the demonstration: one hidden layer, cross-entropy, weight decay (d2l.ai, 5.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chainrule.annotations import float32, int64
+from chainrule.composites.losses import cross_entropy
+from chainrule.graph.sizes import sizes
+from chainrule.train.minibatches import random_bits
+
+# The front end names what users' code computes, and knows the library's own by this.
+__name__ = "mlp"
+
+n, pixels, hidden, classes = sizes("n pixels hidden classes")
+
+
+def objective(
+    x: float32[n, pixels],
+    y: int64[n],
+    W1: float32[pixels, hidden],
+    W2: float32[hidden, classes],
+    b=None,  # float32[hidden] where the hidden layer has a bias; no part of the penalty
+    weight_decay=1e-4,
+):
+    """The mean cross-entropy of the labels `y`, plus the penalty of the weights."""
+    z = x @ W1 if b is None else x @ W1 + b
+    h = np.maximum(z, 0)
+    o = h @ W2
+    L = cross_entropy(o, y)
+    s = weight_decay / 2 * (np.sum(W1**2) + np.sum(W2**2))
+    J = L + s
+    return J
+
+
+def initial_weights(widths: tuple[int, int, int], seed: int) -> dict[str, np.ndarray]:
+    """W1 and W2, uniform with variance 2 / (width of the layer before): He et al., 2015, eq. 10."""
+    layers = zip(("W1", "W2"), widths, widths[1:], strict=False)
+    return {
+        name: _uniform((before, after), (6 / before) ** 0.5, seed, index)
+        for index, (name, before, after) in enumerate(layers)
+    }
+
+
+def _uniform(shape: tuple[int, int], limit: float, *key: int) -> np.ndarray:
+    """float32 between -limit and limit."""
+    unit = (random_bits(shape[0] * shape[1], *key) >> np.uint64(11)) * 2.0**-53
+    return ((2 * unit - 1) * limit).astype(np.float32).reshape(shape)
