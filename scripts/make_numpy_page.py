@@ -43,13 +43,12 @@ NOTES = {
     np.ndim: "A Python integer, known while tracing.",
     np.pad: "With zeros.",
     np.positive: "Takes booleans too.",
-    np.power: "A Python integer as exponent is static. Of booleans, `x ** 2` is int64 as `np.power`.",
+    np.power: "A Python integer as exponent is static. Of booleans, its square is int8, as NumPy's `x ** 2`.",
     np.reciprocal: "Of integers: 1 / x in floats, where NumPy truncates.",
     np.reshape: "In C order. Sizes whose products cannot be compared yet become a condition.",
     np.shape: "A tuple of integers and sizes, known while tracing.",
     np.size: "An integer or a size, known while tracing.",
     np.squeeze: "A named size is never 1.",
-    np.std: "Its derivative where the variance is 0 is 0.",
     np.take: "An index outside the axis is an error, when it runs.",
     np.where: "With three arguments.",
 }
@@ -67,18 +66,23 @@ def options(function) -> str:
 def row(function, call: str, doc: str) -> str:
     """One line of a table."""
     note = " ".join(part for part in (doc, NOTES.get(function, "")) if part)
-    return f"| `np.{name_of(function)}{call}` | {note} |".replace("|x|", "the absolute value")
+    return f"| `np.{name_of(function)}{call}` | {note} |"
 
 
 def doc_of(function) -> str:
     """The first line of what the source says, without the name that stands beside it."""
     line = (inspect.getdoc(function) or "").partition("\n")[0]
-    return line if not line.startswith("np.") else line.partition(": ")[2].capitalize()
+    told = line.partition(": ")[2] if line.startswith("np.") else line
+    return told[:1].upper() + told[1:] if told[1:2].islower() else told
 
 
 def table(rows: list[str]) -> str:
     """Rows, sorted by name, under a head."""
     return "\n".join(["| function | notes |", "|---|---|", *sorted(rows)])
+
+
+def _is_refused(member) -> bool:
+    return inspect.ismemberdescriptor(member) or doc_of(member).startswith("Refused")
 
 
 def page() -> str:
@@ -93,8 +97,8 @@ def page() -> str:
         for function, traced in functions.items()
         if not isinstance(function, str)
     ]
-    public = [name for name in vars(Traced) if not name.startswith("_")]
-    shown = [f"`{name}`" for name in sorted(public) if name not in ("node", "trace")]
+    public = [name for name in sorted(vars(Traced)) if not name.startswith("_")]
+    shown = [f"`{name}`" for name in public if not _is_refused(getattr(Traced, name))]
     return "\n".join(
         [
             HEAD,

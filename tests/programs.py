@@ -39,13 +39,17 @@ class Operation:
 
 @dataclass(frozen=True)
 class Program:
-    """`lines[i]` computes v{i}; J is the sum of what no other line uses, made a bit nonlinear."""
+    """`lines[i]` computes v{i}; J is the sum of what no other line uses, made a bit nonlinear.
+
+    The parameters `scalars` are Python numbers.
+    """
 
     shapes: tuple[Shape, ...]
     lines: tuple[str, ...]
     results: tuple[Shape, ...]
     unused: tuple[str, ...]
     exact: bool
+    scalars: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -69,10 +73,12 @@ class Program:
         exec(self.source(f"dict({values})" if every else "J"), scope)
         return scope["program"]
 
-    def arguments(self, seed: int, env: dict[str, int]) -> list[np.ndarray]:
-        """One float64 array for each parameter, between -1.5 and 1.5."""
+    def arguments(self, seed: int, env: dict[str, int]) -> list[Any]:
+        """A float64 array or a number for each parameter, between -1.5 and 1.5."""
         random = np.random.default_rng(seed)
-        return [random.uniform(-1.5, 1.5, numbers(shape, env)) for shape in self.shapes]
+        arrays = [random.uniform(-1.5, 1.5, numbers(shape, env)) for shape in self.shapes]
+        pairs = zip(self.parameters, arrays, strict=True)
+        return [float(x) if name in self.scalars else np.asarray(x) for name, x in pairs]
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{n}: {list(s)}" for n, s in zip(self.parameters, self.shapes))
@@ -159,8 +165,8 @@ def _einsum(env: Any, x: Shape, y: Shape) -> Iterator[Choice]:
 
 def _reshaped(env: Any, x: Shape) -> Iterator[Choice]:
     ndim = len(x)
-    yield {"shape": "{x}.shape[::-1]"}, x[::-1]
-    yield {"shape": "(1, *{x}.shape)"}, (1, *x)
+    yield {"shape": "xp.shape({x})[::-1]"}, x[::-1]
+    yield {"shape": "(1, *xp.shape({x}))"}, (1, *x)
     if all(evaluate(size, env) != 0 for size in x):
         yield {"shape": "(-1,)"}, (product(x),)
     if ndim > 1:
@@ -174,10 +180,10 @@ def _permuted(env: Any, x: Shape) -> Iterator[Choice]:
 
 
 def _indexed(env: Any, x: Shape) -> Iterator[Choice]:
+    if not x:  # autograd's derivative of scalar[None] fails
+        return
     yield {"key": "None"}, (1, *x)
     yield {"key": "..., None"}, (*x, 1)
-    if not x:
-        return
     first, last = evaluate(x[0], env), evaluate(x[-1], env)
     if first:
         yield {"key": "0"}, x[1:]
@@ -220,7 +226,7 @@ def _padded(env: Any, x: Shape) -> Iterator[Choice]:
 
 
 def _widened(env: Any, x: Shape) -> Iterator[Choice]:
-    yield {"shape": "(2, *{x}.shape)"}, (2, *x)
+    yield {"shape": "(2, *xp.shape({x}))"}, (2, *x)
 
 
 def _unary(*templates: str, exact: bool = True) -> list[Operation]:
@@ -293,12 +299,14 @@ def programs(
     """A program whose inputs have up to three axes of sizes among `axes`.
 
     `env` gives a number to every named size among them.  With `exact`, only operations whose
-XX    """
+    values are NumPy's bit for bit; without `empty`, no array without elements.
+    """
     env = env or {}
     axes = axes if empty else tuple(axis for axis in axes if axis != 0)
     shape = st.lists(st.sampled_from(axes), max_size=3).map(tuple)
     shapes = tuple(draw(st.lists(shape, min_size=1, max_size=3)))
     values: dict[str, Shape] = dict(zip("abc", shapes))
+    scalars = tuple(name for name, shape in values.items() if not shape and draw(st.booleans()))
     lines: list[str] = []
     used: set[str] = set()
     all_exact = True
@@ -333,7 +341,7 @@ XX    """
         all_exact = all_exact and operation.exact
     unused = tuple(name for name in values if name not in used)
     results = tuple(values[f"v{i}"] for i in range(len(lines)))
-    return Program(shapes, tuple(lines), results, unused, all_exact)
+    return Program(shapes, tuple(lines), results, unused, all_exact, scalars)
 
 
 # Namespaces ------------------------------------------------------------------------------------
@@ -411,6 +419,8 @@ def autograd_namespace() -> SimpleNamespace:
     import autograd.scipy.special as special
 
     def logsumexp(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
+        if np.ndim(x) == 0:  # fails there
+            return 1.0 * x
         return special.logsumexp(x, axis=axis, keepdims=keepdims)
 
     names = {name: getattr(anp, name) for name in np.__all__ if hasattr(anp, name)}
@@ -426,6 +436,8 @@ def autograd_namespace() -> SimpleNamespace:
             erf=special.erf,
             gelu=lambda x: x * 0.5 * (1 + special.erf(x / anp.sqrt(2.0))),
             square=lambda x: x * x,
+            where=lambda mask, x, y: mask * x + (1 - mask) * y,  # its own forgets to unbroadcast
+            broadcast_to=lambda x, shape: x + np.zeros(shape),
             pad=lambda x, pairs: anp.pad(x, pairs, "constant"),
             reverse=lambda x: x[::-1],
         )
@@ -469,6 +481,7 @@ def torch_namespace() -> SimpleNamespace:
         min=fold(torch.amin),
         var=lambda x, axis, keepdims: mean((x - mean(x, axis, True)) ** 2, axis, keepdims),
         logsumexp=fold(torch.logsumexp),
+        shape=lambda x: tuple(x.shape),
         reshape=torch.reshape,
         transpose=torch.permute,
         concatenate=lambda arrays, axis: torch.cat(arrays, dim=axis),

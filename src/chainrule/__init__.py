@@ -25,11 +25,11 @@ from chainrule.composites.activations import (
 )
 from chainrule.composites.layers import embedding, layer_norm, linear
 from chainrule.composites.losses import cross_entropy, squared_error
-from chainrule.composites.statistics import mean, norm, std, var
+from chainrule.composites.statistics import mean, norm, size_value, std, var
 from chainrule.functional import grad, hvp, jvp, value_and_grad, vjp
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size, size, sizes
+from chainrule.graph.sizes import Size, maximum, minimum, size, sizes
 from chainrule.graph.types import ArrayType
 from chainrule.run import Run
 from chainrule.tracing import trace

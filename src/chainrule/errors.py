@@ -61,6 +61,10 @@ class UnsupportedError(ChainruleError, TypeError):
     """A NumPy function, option or type that this library does not trace."""
 
 
+class MissingMethodError(UnsupportedError, AttributeError):
+    """A method or attribute that NumPy's arrays have and traced arrays do not."""
+
+
 class ForeignValueError(ChainruleError, ValueError):
     """A traced array used outside the call of `trace` that made it.
 

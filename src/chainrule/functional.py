@@ -14,7 +14,8 @@ import numpy as np
 from chainrule.composites.composite import trace_of
 from chainrule.errors import ForeignValueError, InputError, NotDifferentiableError, ShapeError
 from chainrule.frontend.elementwise import as_node
-from chainrule.frontend.trace import Trace
+from chainrule.frontend.naming import user_frame
+from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, stamp, topological
@@ -24,6 +25,7 @@ from chainrule.primitives.logic import cast
 from chainrule.primitives.sources import full_like
 from chainrule.run.run import Run, run_graph
 from chainrule.tracing import function_name, leaf_type, output_node, trace
+from chainrule.transforms.deduplicate import deduplicated
 from chainrule.transforms.jvp import push
 from chainrule.transforms.seeded import split, vjp_graph
 from chainrule.transforms.simplify import simplified
@@ -42,16 +44,11 @@ def value_and_grad(
     `has_aux`, `function` returns (value, aux), and the result is ((value, aux), gradient).
     Raises ShapeError where the value is not a scalar.
     """
-
     def in_trace(building: Trace, frame: FrameType | None, args: Any, kwargs: Any) -> Any:
-        call = _Call(building, function, args, kwargs, wrt)
-        result = call.result
-        value, aux = result if has_aux else (result, None)
-        output = output_node(building, value, "value")
-        _need_scalar(function, output)
-        gradients = call.pulled({output: seed_one(output, "grad")}, frame)
-        shown = Traced(output, building)
-        return ((shown, aux) if has_aux else shown), _one_or_all(wrt, gradients)
+        value, gradient = _gradient(building, function, wrt, has_aux, frame, args, kwargs)
+        if frame is not None and isinstance(gradient, Traced):
+            building.name_result(gradient.node, user_frame(frame), 1, 2)
+        return value, gradient
 
     return _on_numbers_too(function, in_trace)
 
@@ -63,13 +60,14 @@ def grad(
 
     With `has_aux`, it returns (gradient, aux).  Works to any order: `grad(grad(f))`.
     """
-    both = value_and_grad(function, wrt, has_aux=has_aux)
 
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, result = both(*args, **kwargs)
-        return (result, value[1]) if has_aux else result
+    def in_trace(building: Trace, frame: FrameType | None, args: Any, kwargs: Any) -> Any:
+        value, gradient = _gradient(building, function, wrt, has_aux, frame, args, kwargs)
+        if frame is not None and isinstance(gradient, Traced) and not has_aux:
+            building.name_result(gradient.node, user_frame(frame))
+        return (gradient, value[1]) if has_aux else gradient
 
-    return functools.wraps(function)(gradient)
+    return _on_numbers_too(function, in_trace)
 
 
 def jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
@@ -149,7 +147,8 @@ class _Call:
             self.variables.append((fresh, structure))
             given[key] = structure.unflatten(fresh)
         positional = [given[i] for i in range(len(args))]
-        self.result = function(*positional, **{k: given[k] for k in kwargs})
+        keywords = {key: given[key] for key in kwargs}
+        self.result = call_traced(function, positional, keywords, nested=True)
 
     def _fresh(self, value: Any, name: str) -> Traced:
         node = as_node(self.building, value)
@@ -179,7 +178,7 @@ class _Call:
         nodes = topological([*seeds, *self.wanted])
         cotangents, _ = pull(nodes, seeds, self.wanted, "grad")
         found = {n: cotangents[n] if n in cotangents else full_like(n, 0) for n in self.wanted}
-        new = simplified(topological([*nodes, *seeds.values(), *found.values()]), nodes)
+        new = _tidied([*nodes, *seeds.values(), *found.values()], nodes)
         return [
             structure.unflatten([self._traced(new[found[leaf.node]], frame) for leaf in fresh])
             for fresh, structure in self.variables
@@ -197,9 +196,35 @@ class _Call:
         nodes = topological([*outputs, *self.wanted])
         found = push(nodes, tangents)
         wanted = [found[n] if n in found else full_like(n, 0) for n in outputs]
-        new = simplified(topological([*nodes, *tangents.values(), *wanted]), nodes)
+        new = _tidied([*nodes, *tangents.values(), *wanted], nodes)
         value = structure.unflatten([Traced(node, self.building) for node in outputs])
         return value, structure.unflatten([self._traced(new[node], frame) for node in wanted])
+
+
+def _tidied(roots: list[Node], frozen: list[Node]) -> dict[Node, Node]:
+    """Each node that the roots need, simplified and without duplicates."""
+    simple = simplified(topological(roots), frozen)
+    once = deduplicated(topological(simple.values()), frozen)
+    return {node: once[new] for node, new in simple.items()}
+
+
+def _gradient(
+    building: Trace,
+    function: Any,
+    wrt: Wrt,
+    has_aux: bool,
+    frame: FrameType | None,
+    args: Any,
+    kwargs: Any,
+) -> tuple[Any, Any]:
+    """(value, gradient) or ((value, aux), gradient) of a call on traced arguments."""
+    call = _Call(building, function, args, kwargs, wrt)
+    value, aux = call.result if has_aux else (call.result, None)
+    output = output_node(building, value, "value")
+    _need_scalar(function, output)
+    gradients = call.pulled({output: seed_one(output, "grad")}, frame)
+    shown = Traced(output, building)
+    return ((shown, aux) if has_aux else shown), _one_or_all(wrt, gradients)
 
 
 def _like(building: Trace, values: list[Any], nodes: list[Node]) -> list[Node]:

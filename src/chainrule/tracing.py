@@ -14,30 +14,26 @@ from chainrule.annotations import ElementType
 from chainrule.composites.numpy_names import TABLE
 from chainrule.errors import InputError, TypeSpecError, UnsupportedError
 from chainrule.frontend.elementwise import as_node
-from chainrule.frontend.trace import Trace
+from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.graph.graph import Graph, Input
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin
-from chainrule.graph.rebuild import ordered
+from chainrule.graph.rebuild import ordered, rebuild
 from chainrule.graph.sizes import Size
 from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import FLOAT_SCALAR, INT_SCALAR, ArrayType, array_type
+from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.sources import input_
 
 _MISSING = inspect.Parameter.empty
 _KINDS = "fiub"
 
 
-def call_traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call the user's function; scopes end at this frame."""
-    return function(*args, **kwargs)
-
-
 def new_trace() -> Trace:
     """A trace that knows all of this library's functions."""
-    return Trace(TABLE, call_traced.__code__)
+    return Trace(TABLE)
 
 
 def trace(function: Callable[..., Any], /, *examples: Any, **types: Any) -> Graph:
@@ -282,7 +278,19 @@ def _graph(
         structures=structures,
         result=structure,
     )
-    return graph.replace(nodes=ordered(graph))
+    graph = graph.replace(nodes=ordered(graph))
+    if any(node.primitive is identity for node in graph.nodes):
+        graph = rebuild(graph, _without_marker)
+    return graph
+
+
+def _without_marker(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """The node itself; for the marker of a nested derivative's variable, what it marks."""
+    if node.primitive is identity:
+        return inputs[0]
+    if inputs == node.inputs:
+        return node
+    return type(node)(node.primitive, inputs, node.params, node.type, node.origin)
 
 
 def output_node(building: Trace, leaf: Any, name: str) -> Node:

@@ -256,4 +256,4 @@ def test_the_page_of_traced_functions_is_current():
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     assert script.PAGE.read_text(encoding="utf-8") == script.page(), f"run python {SCRIPT}"
-    assert {function for function in DIFFERENT} <= set(script.NOTES)
+    assert set(DIFFERENT) <= set(script.NOTES)

@@ -358,7 +358,7 @@ def test_a_provable_condition_is_a_bool():
     assert bool(-n) is True
 
 
-@pytest.mark.parametrize("use", [range, int, float, operator.index, [1, 2].__getitem__])
+@pytest.mark.parametrize("use", [range, int, operator.index, [1, 2].__getitem__])
 def test_a_size_used_as_a_number_is_explained(use):
     with pytest.raises(UndecidableSize) as caught:
         use(n)
@@ -369,6 +369,26 @@ def test_a_size_used_as_a_number_is_explained(use):
     assert caught.value.question == "n"
     assert caught.value.names == ("n",)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("use", "question"),
+    [
+        (float, "float of n"),
+        (lambda n: n / 2, "n / 2"),
+        (lambda n: 1.0 / n, "1.0 / n"),
+        (lambda n: n**0.5, "n ** 0.5"),
+        (np.sqrt, "np.sqrt of n"),
+    ],
+)
+def test_arithmetic_that_integers_lack_points_to_size_value(use, question):
+    with pytest.raises(UndecidableSize) as caught:
+        use(n)
+    assert str(caught.value) == (
+        f"{question}: a size is an integer that is not known while tracing; as a number of the "
+        "program it is cr.size_value(n, like=x), with a traced array x; "
+        "or give it by graph.bind(n=256)"
+    )
 
 
 def test_a_division_by_zero_names_its_formula():

@@ -183,7 +183,8 @@ def test_a_gradient_has_its_variables_type_and_is_the_sum_of_its_terms(
     shown = step.replace(names={**step.names, **terms})
     run = shown.run(arguments)
     for i, gradient in enumerate(step.gradients):
-        assert gradient.value.type == gradient.wrt.type
+        assert gradient.value.type.shape == gradient.wrt.type.shape
+        assert gradient.value.type.dtype == gradient.wrt.type.dtype
         mine = [f"term{i}.{j}" for j in range(len(gradient.terms))]
         if mine and all(name in terms for name in mine) and gradient.value in step.name_of:
             total = sum(run[name] for name in mine)
@@ -199,7 +200,7 @@ def test_batch_is_a_loop(program: Program, seed: int) -> None:
     count = 3
     chosen = [name for name in program.parameters if random.random() < 0.7] or ["a"]
     many = {
-        name: random.uniform(-1.5, 1.5, (count, *x.shape)) if name in chosen else x
+        name: random.uniform(-1.5, 1.5, (count, *np.shape(x))) if name in chosen else x
         for name, x in arguments.items()
     }
     wide = holds(batch(step, count, chosen))
@@ -222,7 +223,8 @@ symbolic_programs = programs(axes=(*SYMBOLIC, *SYMBOLIC, 1, 2, 3), env=ENV)
 
 def check_named_sizes(program: Program, seed: int) -> None:
     types = {
-        name: float64[shape] for name, shape in zip(program.parameters, program.shapes, strict=True)
+        name: 0.5 if name in program.scalars else float64[shape]
+        for name, shape in zip(program.parameters, program.shapes, strict=True)
     }
     general = cr.backward(holds(cr.trace(program.function(traced), **types)), wrt=program.parameters)
     holds(general)
@@ -271,8 +273,8 @@ def first_and_second(program: Program, arguments: dict[str, np.ndarray], seed: i
     names = program.parameters
     step = cr.backward(traced_graph(program, arguments), wrt=names)
     random = np.random.default_rng(seed + 1)
-    directions = {name: random.uniform(-1, 1, x.shape) for name, x in arguments.items()}
-    products = {name: np.zeros(x.shape) for name, x in arguments.items()}
+    directions = {name: np.asarray(random.uniform(-1, 1, np.shape(x))) for name, x in arguments.items()}
+    products = {name: np.zeros(np.shape(x)) for name, x in arguments.items()}
     for name in names:
         of = gradient_name("J", name)
         twice = cr.backward(step, wrt=names, of=of, seed="direction")
@@ -321,7 +323,7 @@ def test_first_and_second_derivatives_are_pytorchs(program: Program, seed: int) 
     torch = pytest.importorskip("torch")
     arguments = calm_arguments(program, seed)
     J, gradients, directions, products = first_and_second(program, arguments, seed)
-    leaves = [torch.tensor(x, requires_grad=True) for x in arguments.values()]
+    leaves = [torch.tensor(x, requires_grad=True, dtype=torch.float64) for x in arguments.values()]
     value = program.function(torch_namespace())(*leaves)
     options = dict(allow_unused=True, materialize_grads=True)
     found = torch.autograd.grad(value, leaves, create_graph=True, **options)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from chainrule.composites.composite import composite
-from chainrule.errors import UnsupportedError
-from chainrule.graph.sizes import product
+from chainrule.errors import InputError, UnsupportedError
+from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.traced import Traced
+from chainrule.graph.sizes import Size, product
 
 
 def count_along(x: Any, axis: Any) -> Any:
@@ -18,6 +21,27 @@ def count_along(x: Any, axis: Any) -> Any:
         return product(shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     return product(tuple(shape[one] for one in axes))
+
+
+def size_value(size: Any, like: Any) -> Any:
+    """A named size as a 0-d number of the program that the traced array `like` belongs to.
+
+    For arithmetic that integers lack: `scores / np.sqrt(cr.size_value(x.shape[-1], like=x))`.  It
+    never widens another dtype.  An integer is returned as it is.
+    """
+    if not isinstance(size, Size):
+        return size
+    if not isinstance(like, Traced):
+        raise InputError(
+            f"size_value({size}, like=...) needs a traced array, got {type(like).__name__}",
+            hint="pass the array whose shape has the size",
+        )
+    trace, outer = like.trace, like.trace.site
+    frame = trace.enter(sys._getframe(1)) if outer is None else None
+    node = as_node(trace, size)
+    trace.site = outer
+    trace.name_result(node, frame)
+    return Traced(node, trace)
 
 
 @composite(symbol="mean", latex=r"\operatorname{mean}")

@@ -103,10 +103,16 @@ def lift(trace: Trace, value: Any) -> Operand:
     if isinstance(value, (np.ndarray, np.generic, list, tuple)):
         return lift_array(trace, value)
     raise UnsupportedError(
-        f"a traced array meets a value of type {type(value).__name__}",
+        f"a traced array meets {_short(value)}, a {type(value).__name__}",
         where=trace.where(),
-        hint="use NumPy arrays and Python numbers",
+        hint="use NumPy arrays and Python numbers"
+        + ("; ask for None with `is None`" if value is None else ""),
     )
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else shown[:37] + "..."
 
 
 def lift_array(trace: Trace, value: Any) -> Node:
@@ -283,7 +289,8 @@ def _static_power(trace: Trace, base: Any, exponent: Any) -> Node:
             hint="convert the base with .astype(float) first",
         )
     if kind == "b":
-        base = to_dtype(trace, base, np.dtype(np.int64))  # as NumPy's power; its ** 2 says int8
+        square = exponent == 2  # for which NumPy's ** has a rule of its own
+        base = to_dtype(trace, base, np.dtype(np.int8 if square else np.int64))
     if kind in "iu":
         literal(trace, exponent, base.type.dtype, (), False)  # refuses what does not fit
     return trace.build(arithmetic.integer_power, base, exponent=exponent)

@@ -29,6 +29,7 @@ from chainrule.graph.sizes import Size
 from chainrule.graph.types import Shape
 from chainrule.primitives import logic
 from chainrule.primitives.movement import (
+    broadcast_to,
     concatenate,
     pad,
     reshape,
@@ -41,29 +42,35 @@ from chainrule.primitives.sources import uniform
 Axes = Any
 
 
-def axis_index(trace: Trace, axis: Any, ndim: int, what: str = "axis") -> int:
-    """A non-negative axis, or an error that says which axes there are."""
+def axis_index(trace: Trace, axis: Any, x: Node, what: str = "axis", new: int = 0) -> int:
+    """A non-negative axis of x (with `new` more), or an error that says which axes there are."""
+    ndim = x.ndim + new
     try:
         index = operator.index(axis)
     except TypeError:
         index = None
     if index is None or not -ndim <= index < ndim:
         raise ShapeError(
-            f"{what}={axis!r} does not exist: the array has {ndim} axes",
+            f"{what}={axis!r} does not exist: {trace.show(x)} has {ndim} axes"
+            + (", with the new ones" if new else ""),
             where=trace.where(),
-            hint=f"give an integer from {-ndim} to {ndim - 1}" if ndim else "the array is 0-d",
+            hint=f"give an integer from {-ndim} to {ndim - 1}" if ndim else "a number has no axes",
         )
     return index % ndim
 
 
-def axes_of(trace: Trace, axis: Axes, ndim: int) -> tuple[int, ...]:
-    """The axes that `axis=` means (all for None), increasing."""
+def axes_of(trace: Trace, axis: Axes, x: Node) -> tuple[int, ...]:
+    """The axes of x that `axis=` means (all for None), increasing."""
     if axis is None:
-        return tuple(range(ndim))
+        return tuple(range(x.ndim))
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = sorted(axis_index(trace, one, ndim) for one in given)
+    axes = sorted(axis_index(trace, one, x) for one in given)
     if len(set(axes)) != len(axes):
-        raise ShapeError(f"axis={axis!r} names an axis twice", where=trace.where())
+        raise ShapeError(
+            f"axis={axis!r} names an axis of {trace.show(x)} twice",
+            where=trace.where(),
+            hint="name each axis once",
+        )
     return tuple(axes)
 
 
@@ -87,14 +94,14 @@ def traced_sum(
     else:
         wanted = x.type.dtype
     x = to_dtype(trace, x, wanted)
-    axes = axes_of(trace, axis, x.ndim)
+    axes = axes_of(trace, axis, x)
     return keep_axes(trace, trace.build(sum_, x, axes=axes), x.type.shape, axes, keepdims)
 
 
 def _extreme(primitive: Any) -> Callable[..., Node]:
     def traced(trace: Trace, a: Any, axis: Axes = None, *, keepdims: bool = False) -> Node:
         x = to_dtype(trace, as_node(trace, a), as_node(trace, a).type.dtype)
-        axes = axes_of(trace, axis, x.ndim)
+        axes = axes_of(trace, axis, x)
         for i in axes:
             if x.type.shape[i] == 0:
                 raise ShapeError(
@@ -115,14 +122,18 @@ def traced_argmax(trace: Trace, a: Any, axis: Any = None, *, keepdims: bool = Fa
         flat = trace.build(reshape, x, shape=(x.type.size,))
         out = trace.build(argmax, flat, axis=0)
         return trace.build(reshape, out, shape=(1,) * x.ndim) if keepdims else out
-    index = axis_index(trace, axis, x.ndim)
+    index = axis_index(trace, axis, x)
     return keep_axes(trace, trace.build(argmax, x, axis=index), x.type.shape, (index,), keepdims)
 
 
 def traced_reshape(trace: Trace, a: Any, shape: Any, order: str = "C") -> Node:
     """np.reshape in C order; -1 stands for what is left, also among named sizes."""
     if order != "C":
-        raise UnsupportedError(f"reshape(order={order!r}) is not traced", where=trace.where())
+        raise UnsupportedError(
+            f"np.reshape(order={order!r}) is not traced",
+            where=trace.where(),
+            hint="leave order= away; for Fortran order transpose before and after",
+        )
     x = as_node(trace, a)
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     wanted = [declared_size(size) if not isinstance(size, Size) else size for size in given]
@@ -168,7 +179,7 @@ def traced_transpose(trace: Trace, a: Any, axes: Any = None) -> Node:
     if axes is None:
         permutation = tuple(reversed(range(x.ndim)))
     else:
-        permutation = tuple(axis_index(trace, axis, x.ndim) for axis in axes)
+        permutation = tuple(axis_index(trace, axis, x) for axis in axes)
         if sorted(permutation) != list(range(x.ndim)):
             raise ShapeError(
                 f"axes={tuple(axes)} is no permutation of the {x.ndim} axes of {trace.show(x)}",
@@ -184,7 +195,7 @@ def traced_swapaxes(trace: Trace, a: Any, axis1: int, axis2: int) -> Node:
     """np.swapaxes."""
     x = as_node(trace, a)
     order = list(range(x.ndim))
-    one, two = axis_index(trace, axis1, x.ndim), axis_index(trace, axis2, x.ndim)
+    one, two = axis_index(trace, axis1, x), axis_index(trace, axis2, x)
     order[one], order[two] = order[two], order[one]
     return traced_transpose(trace, a, tuple(order))
 
@@ -194,10 +205,14 @@ def traced_moveaxis(trace: Trace, a: Any, source: Any, destination: Any) -> Node
     x = as_node(trace, a)
     sources = source if isinstance(source, (tuple, list)) else (source,)
     places = destination if isinstance(destination, (tuple, list)) else (destination,)
-    from_ = [axis_index(trace, axis, x.ndim, "source") for axis in sources]
-    to = [axis_index(trace, axis, x.ndim, "destination") for axis in places]
+    from_ = [axis_index(trace, axis, x, "source") for axis in sources]
+    to = [axis_index(trace, axis, x, "destination") for axis in places]
     if len(from_) != len(to):
-        raise ShapeError("moveaxis needs as many destinations as sources", where=trace.where())
+        raise ShapeError(
+            f"np.moveaxis: {len(from_)} axes have {len(to)} destinations",
+            where=trace.where(),
+            hint="give one destination for each source",
+        )
     order = [axis for axis in range(x.ndim) if axis not in from_]
     for place, axis in sorted(zip(to, from_, strict=True)):
         order.insert(place, axis)
@@ -209,7 +224,7 @@ def traced_expand_dims(trace: Trace, a: Any, axis: Any) -> Node:
     x = as_node(trace, a)
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     ndim = x.ndim + len(given)
-    new = {axis_index(trace, one, ndim) for one in given}
+    new = {axis_index(trace, one, x, new=len(given)) for one in given}
     rest = iter(x.type.shape)
     shape = tuple(1 if place in new else next(rest) for place in range(ndim))
     return trace.build(reshape, x, shape=shape)
@@ -219,11 +234,12 @@ def traced_squeeze(trace: Trace, a: Any, axis: Any = None) -> Node:
     """np.squeeze; named sizes are never 1."""
     x = as_node(trace, a)
     ones = {i for i, size in enumerate(x.type.shape) if isinstance(size, int) and size == 1}
-    gone = ones if axis is None else set(axes_of(trace, axis, x.ndim))
+    gone = ones if axis is None else set(axes_of(trace, axis, x))
     if not gone <= ones:
         raise ShapeError(
             f"cannot squeeze axis {sorted(gone - ones)[0]} of {trace.show(x)}: its size is not 1",
             where=trace.where(),
+            hint="an axis of literal size 1 can be left away; index the others, x[0]",
         )
     shape = tuple(size for i, size in enumerate(x.type.shape) if i not in gone)
     return trace.build(reshape, x, shape=shape)
@@ -233,13 +249,14 @@ def traced_broadcast_to(trace: Trace, array: Any, shape: Any) -> Node:
     """np.broadcast_to."""
     x = as_node(trace, array)
     target = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    if (
-        common_shape(trace, [x, uniform(0.0, np.dtype(np.float64), target)], "broadcast_to")
-        != target
-    ):
+    try:
+        broadcast_to.result_type(x.type, shape=target)
+    except TypeError:
         raise ShapeError(
-            f"cannot broadcast {trace.show(x)} to {show_shape(target)}", where=trace.where()
-        )
+            f"cannot broadcast {trace.show(x)} to {show_shape(target)}",
+            where=trace.where(),
+            hint="from the last axis on, the sizes must be equal or a literal 1",
+        ) from None
     return to_shape(trace, to_dtype(trace, x, x.type.dtype), target)
 
 
@@ -259,11 +276,13 @@ def traced_concatenate(trace: Trace, arrays: Any, axis: Any = 0) -> Node:
     """np.concatenate."""
     nodes = common_dtype(trace, [as_node(trace, array) for array in arrays])
     if not nodes:
-        raise ShapeError("np.concatenate of no arrays", where=trace.where())
+        raise ShapeError(
+            "np.concatenate of no arrays", where=trace.where(), hint="give at least one array"
+        )
     if axis is None:
         nodes = [traced_reshape(trace, trace_value(trace, node), -1) for node in nodes]
         axis = 0
-    index = axis_index(trace, axis, nodes[0].ndim)
+    index = axis_index(trace, axis, nodes[0])
     first = nodes[0].type.shape
     for node in nodes:
         other = node.type.shape
@@ -307,7 +326,11 @@ def traced_pad(trace: Trace, array: Any, pad_width: Any, mode: str = "constant")
     """np.pad with zeros."""
     x = as_node(trace, array)
     if mode != "constant":
-        raise UnsupportedError(f"np.pad(mode={mode!r}) is not traced", where=trace.where())
+        raise UnsupportedError(
+            f"np.pad(mode={mode!r}) is not traced",
+            where=trace.where(),
+            hint="pad with zeros, or join the parts with np.concatenate",
+        )
     widths = np.broadcast_to(np.asarray(pad_width, dtype=np.int64), (x.ndim, 2)).tolist()
     start = tuple(before for before, _ in widths)
     shape = tuple(
@@ -365,11 +388,15 @@ def _batched_matmul(trace: Trace, x: Node, y: Node) -> Node:
     if vector:
         x = trace.build(reshape, x, shape=(1, *x.type.shape))
     zero = np.dtype(np.float64)
-    batch = common_shape(
-        trace,
-        [uniform(0.0, zero, x.type.shape[:-2]), uniform(0.0, zero, y.type.shape[:-2])],
-        f"{trace.show(x)} @ {trace.show(y)}",
-    )
+    leading = [uniform(0.0, zero, node.type.shape[:-2]) for node in (x, y)]
+    try:
+        batch = common_shape(trace, leading, "@")
+    except ShapeError as error:
+        raise ShapeError(
+            f"{trace.show(x)} @ {trace.show(y)}: the axes before the last two do not broadcast",
+            where=error.where,
+            hint=error.hint,
+        ) from None
     x = to_shape(trace, x, (*batch, *x.type.shape[-2:]))
     y = to_shape(trace, y, (*batch, *y.type.shape[-2:]))
     out = trace.build(matmul, x, y)
@@ -400,7 +427,11 @@ def traced_astype(trace: Trace, a: Any, dtype: Any) -> Node:
     x = as_node(trace, a)
     wanted = np.dtype(getattr(dtype, "dtype", dtype))
     if wanted.kind not in "fiub":
-        raise UnsupportedError(f"astype({wanted}) is not traced", where=trace.where())
+        raise UnsupportedError(
+            f"{trace.show(x)} cannot become {wanted}",
+            where=trace.where(),
+            hint="use real floating-point, integer or boolean dtypes",
+        )
     return to_dtype(trace, x, wanted)
 
 

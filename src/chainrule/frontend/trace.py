@@ -32,11 +32,10 @@ class Trace:
     `functions` maps NumPy functions (and ufuncs) to their traced versions.
     """
 
-    def __init__(self, functions: Mapping[Any, Callable[..., Any]], entry: CodeType | None) -> None:
+    def __init__(self, functions: Mapping[Any, Callable[..., Any]]) -> None:
         self.serial = next(_SERIALS)
         self.functions = functions
-        self.entry = entry
-        self.namer = Namer(entry)
+        self.namer = Namer(call_traced.__code__)
         self.names: dict[str, Node] = {}
         self.name_of: dict[Node, str] = {}
         self.assigned: dict[str, list[str]] = {}
@@ -148,7 +147,7 @@ class Trace:
         current: FrameType | None = frame
         scope: Scope | None = None
         at_root = True
-        while current is not None and current.f_code is not self.entry:
+        while current is not None and not _is_entry(current):
             if current in self._scopes:
                 scope = self._scopes[current]
                 at_root = current in self._roots and current.f_code.co_flags & _WRAPPER == _WRAPPER
@@ -213,6 +212,18 @@ class Trace:
         """How a message calls the node: its name and type, or its operation and type."""
         name = self.name_of.get(node)
         return f"{name}: {node.type}" if name else f"({node.primitive.name}): {node.type}"
+
+
+def call_traced(
+    function: Callable[..., Any], args: Any, kwargs: Any, *, nested: bool = False
+) -> Any:
+    """Call the user's function.  What it returns has no name beyond this frame; unless `nested`
+    (a function differentiated inside a traced one), neither have its scopes."""
+    return function(*args, **kwargs)
+
+
+def _is_entry(frame: FrameType) -> bool:
+    return frame.f_code is call_traced.__code__ and not frame.f_locals["nested"]
 
 
 def _name_of_object(value: Any, frame: FrameType) -> str:

@@ -12,10 +12,11 @@ import numpy as np
 
 from chainrule.errors import (
     DataDependentError,
+    MissingMethodError,
     MutationError,
     UnsupportedError,
 )
-from chainrule.frontend.elementwise import UFUNCS, elementwise, name_scalar, to_dtype
+from chainrule.frontend.elementwise import UFUNCS, elementwise, name_scalar
 from chainrule.frontend.trace import Trace, type_text
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
@@ -243,8 +244,9 @@ class Traced:
                 getattr(value, "dtype", np.asarray(value).dtype if np.isscalar(value) else None)
                 != bool
             ):
+                shown = value._shown() if isinstance(value, Traced) else repr(value)
                 raise UnsupportedError(
-                    f"{symbol} on integers is not traced, only on booleans",
+                    f"{symbol} is traced on booleans only, not on {shown}",
                     where=self._here(3),
                     hint="compare first (x > 0), or convert with .astype(bool)",
                 )
@@ -267,6 +269,9 @@ class Traced:
             return wrap(trace, self._dispatch(function, args, kwargs))
         found = trace.enter(frame)
         try:
+            if not kwargs and any(type(value) is float for value in args):
+                last = len(args) - 1
+                args = tuple([name_scalar(trace, v, last - i) for i, v in enumerate(args)])
             result = self._dispatch(function, args, kwargs)
         finally:
             trace.site = None
@@ -283,11 +288,9 @@ class Traced:
         if kwargs:
             kwargs = self._plain_options(function, kwargs)
         if function in UFUNCS:
-            dtype = kwargs.pop("dtype", None)
             if kwargs:
                 self._refuse_option(function, next(iter(kwargs)))
-            node = elementwise(trace, function, args)
-            return node if dtype is None else to_dtype(trace, node, np.dtype(dtype))
+            return elementwise(trace, function, args)
         traced = trace.functions.get(function)
         if traced is None:
             self._refuse_function(function)
@@ -297,17 +300,21 @@ class Traced:
             unknown = str(error).partition("unexpected keyword argument ")[2].strip("'")
             if unknown and unknown in kwargs:
                 self._refuse_option(function, unknown)
+            if " positional argument" in str(error):
+                self._refuse_arguments(function, len(args))
             raise
 
     def _plain_options(self, function: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The options that say something: NumPy passes defaults such as out=None along."""
-        if kwargs.get("out") not in (None, (None,)):
+        out = kwargs.get("out")
+        if out is not None and not (isinstance(out, tuple) and all(one is None for one in out)):
             raise MutationError(
                 f"np.{name_of(function)} cannot write into out=: traced arrays are values",
                 where=self._here(),
                 hint="leave out= away and bind the result to a name",
             )
-        default = {"out": None, "where": True, "subok": True, "order": "K", "casting": "same_kind"}
+        default = {"where": True, "subok": True, "order": "K", "casting": "same_kind"}
+        default |= {"dtype": None} if function in UFUNCS else {}
         return {
             key: value
             for key, value in kwargs.items()
@@ -332,6 +339,13 @@ class Traced:
             hint=f"leave {option}= away, or write the operation with other functions",
         )
 
+    def _refuse_arguments(self, function: Any, count: int) -> None:
+        raise UnsupportedError(
+            f"np.{name_of(function)} with {count} positional arguments is not traced",
+            where=self._here(),
+            hint="docs/numpy.md lists the arguments that are",
+        )
+
     def _refuse_ufunc_method(self, ufunc: np.ufunc, method: str, frame: Any) -> None:
         self.trace.enter(frame)
         where = self.trace.where()
@@ -353,25 +367,25 @@ class Traced:
     def _call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         return self._run(function, sys._getframe(2), (self, *args), kwargs)
 
-    def sum(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+    def sum(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
         """The sum over axes, as np.sum."""
-        return self._call(np.sum, axis=axis, dtype=dtype, keepdims=keepdims)
+        return self._call(np.sum, axis=axis, dtype=dtype, keepdims=keepdims, **options)
 
-    def mean(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+    def mean(self, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
         """The mean over axes, as np.mean."""
-        return self._call(np.mean, axis=axis, keepdims=keepdims)
+        return self._call(np.mean, axis=axis, keepdims=keepdims, **options)
 
-    def max(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+    def max(self, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
         """The largest element over axes, as np.max."""
-        return self._call(np.max, axis=axis, keepdims=keepdims)
+        return self._call(np.max, axis=axis, keepdims=keepdims, **options)
 
-    def min(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+    def min(self, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
         """The smallest element over axes, as np.min."""
-        return self._call(np.min, axis=axis, keepdims=keepdims)
+        return self._call(np.min, axis=axis, keepdims=keepdims, **options)
 
-    def argmax(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+    def argmax(self, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
         """The position of the largest element, as np.argmax."""
-        return self._call(np.argmax, axis=axis, keepdims=keepdims)
+        return self._call(np.argmax, axis=axis, keepdims=keepdims, **options)
 
     def reshape(self, *shape: Any) -> Any:
         """The same elements in another shape; one size may be -1."""
@@ -397,8 +411,8 @@ class Traced:
         """Without axes of literal length 1."""
         return self._call(np.squeeze, axis)
 
-    def astype(self, dtype: Any) -> Any:
-        """The elements converted to another dtype."""
+    def astype(self, dtype: Any, *, copy: bool = True) -> Any:
+        """The elements converted to another dtype; `copy` has no meaning for values."""
         return self._call("astype", dtype)
 
     def copy(self) -> Any:
@@ -471,6 +485,16 @@ class Traced:
 
     def __contains__(self, item: object) -> bool:
         raise self._number("'in'", "use np.sum(x == item) > 0 inside np.where")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        known = self.trace.functions.get(getattr(np, name, None)) is not None
+        raise MissingMethodError(
+            f".{name} of {self._shown()} is not traced",
+            where=self._here(),
+            hint=f"call np.{name}(...)" if known else "docs/numpy.md lists what is traced",
+        )
 
     def __repr__(self) -> str:
         return f"<traced {self._shown()}>"

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import product as choices
 from math import gcd
-from numbers import Integral
-from operator import add, floordiv, mod, mul, sub
+from numbers import Integral, Number
+from operator import add, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
 from typing import Any, NamedTuple, NoReturn
 
 _MOST_FACTORS = 10_000  # in one size, coefficients and the arguments of opaque factors included
@@ -39,6 +39,17 @@ class UndecidableSize(TypeError):
 
     def __str__(self) -> str:
         return self.text
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (Number, Size))
+
+
+def _no_number(question: str, a: Size) -> NoReturn:
+    unknown, bind = _binding(a)
+    text = f"{question}: a size is an integer that is not known while tracing; as a number of the"
+    text += f" program it is cr.size_value({a}, like=x), with a traced array x; or give it by {bind}"
+    raise UndecidableSize(text, question, unknown)
 
 
 class Opaque(NamedTuple):
@@ -84,7 +95,6 @@ class Size:
     """An immutable integer polynomial, made by `size`, `sizes`, `parse` and the operators."""
 
     __slots__ = ("_hash", "terms")
-    __array_ufunc__ = None  # NumPy then leaves arithmetic with a size to the size
     terms: tuple[tuple[Monomial, int], ...]
     _hash: int
 
@@ -126,12 +136,29 @@ class Size:
 
     def __pow__(self, exponent: int) -> int | Size:
         if not isinstance(exponent, Integral):
-            return NotImplemented
+            return _no_number(f"{self} ** {exponent}", self) if _is_plain(exponent) else NotImplemented
         if not 0 <= exponent <= _LARGEST_EXPONENT:
             raise ValueError(
                 f"({self})**{exponent}: the exponent of a size is 0 to {_LARGEST_EXPONENT}"
             )
         return product((self,) * int(exponent))
+
+    def __truediv__(self, other: object) -> NoReturn:
+        return _no_number(f"{self} / {other}", self) if _is_plain(other) else NotImplemented
+
+    def __rtruediv__(self, other: object) -> NoReturn:
+        return _no_number(f"{other} / {self}", self) if _is_plain(other) else NotImplemented
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
+        """NumPy integers on the left compute with sizes; other NumPy functions are refused."""
+        known = _UFUNCS.get(ufunc.__name__)
+        plain = all(isinstance(x, (Size, Integral)) for x in inputs)
+        if known is not None and method == "__call__" and plain:
+            return known(*[x if isinstance(x, Size) else int(x) for x in inputs])
+        return _no_number(f"np.{ufunc.__name__} of {self}", self)
+
+    def __float__(self) -> NoReturn:
+        return _no_number(f"float of {self}", self)
 
     def __bool__(self) -> bool:
         if is_positive(self) or is_positive(-self):
@@ -562,5 +589,18 @@ def parse(text: str) -> int | Size:
     return values[tree] if tree in values else fail("a function needs arguments,", 0)
 
 
+_UFUNCS: dict[str, Any] = {
+    "add": add,
+    "subtract": sub,
+    "multiply": mul,
+    "floor_divide": floordiv,
+    "remainder": mod,
+    "equal": eq,
+    "not_equal": ne,
+    "less": lt,
+    "less_equal": le,
+    "greater": gt,
+    "greater_equal": ge,
+}
 _EXTREMES = {"min": minimum, "max": maximum}
 _SYMBOLS = {ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.FloorDiv: floordiv, ast.Mod: mod}

@@ -21,6 +21,7 @@ from chainrule.primitives.primitive import (
     Linear,
     Multilinear,
     Partials,
+    Sample,
 )
 from chainrule.primitives.sources import full_like
 
@@ -83,6 +84,7 @@ divide = elementwise(
     latex=Latex(r"\frac{{{x}}}{{{y}}}", PRODUCT, (0, 0)),
     inputs=("x", "y"),
     domains=((-2.0, 2.0), POSITIVE),
+    more=(Sample(((3,), (3,)), ((-2.0, 2.0), (-2.5, -0.3))),),
 )
 
 
@@ -94,9 +96,11 @@ def _power_by_base(out: Any, x: Any, y: Any) -> Any:
 
 
 def _power_by_exponent(out: Any, x: Any, y: Any) -> Any:
-    # x^y log x; 0 at x = 0, where x^y is flat in y for y > 0.
+    # x^y log x; 0 at x = 0, where x^y is flat in y for y > 0.  There 1^y log 1 is computed: x^y
+    # itself or its derivative may be inf, and inf times 0 is NaN.
     zero = logic.equal(x, full_like(x, 0))
-    return out * log(logic.where(zero, full_like(x, 1), x))
+    base = logic.where(zero, full_like(x, 1), x)
+    return power(base, y) * log(base)
 
 
 power = elementwise(
@@ -127,6 +131,10 @@ integer_power = elementwise(
     kernel="pow(x, exponent)",
     latex=Latex("{x}^{{{exponent}}}", POWER, (POWER + 1,)),
     domain=POSITIVE,
+    more=tuple(
+        Sample(((3,),), ((-2.0, -0.3),), (("exponent", exponent),))
+        for exponent in (-2, -1, 0, 1, 2, 3)
+    ),
     exponent=3,
 )
 
@@ -259,7 +267,6 @@ sign = elementwise(
     Flat(),
     kernel="sign(x)",
     latex=named("sign"),
-    domain=POSITIVE,
 )
 
 absolute = elementwise(
@@ -268,8 +275,7 @@ absolute = elementwise(
     lambda xp, x: xp.abs(x),
     lambda out, x: sign(x),
     kernel="fabs(x)",
-    latex=Latex(r"\lvert {x} \rvert", ATOM, (0,)),
-    domain=POSITIVE,
+    latex=Latex(r"\left| {x} \right|", ATOM, (0,)),
 )
 
 
@@ -292,7 +298,6 @@ maximum = elementwise(
     kernel="fmax_nan(x, y)",
     latex=Latex(r"\max({x}, {y})", ATOM, (0, 0)),
     inputs=("x", "y"),
-    domains=((-2.0, -0.2), (0.2, 2.0)),
 )
 
 minimum = elementwise(
@@ -308,7 +313,6 @@ minimum = elementwise(
     kernel="fmin_nan(x, y)",
     latex=Latex(r"\min({x}, {y})", ATOM, (0, 0)),
     inputs=("x", "y"),
-    domains=((-2.0, -0.2), (0.2, 2.0)),
 )
 
 stop_gradient = elementwise(

@@ -77,12 +77,13 @@ def elementwise(
     result_type: Callable[..., ArrayType] = same_type,
     weight: int = 1,
     smooth: bool = True,
+    more: tuple[Sample, ...] = (),
     **params: Any,
 ) -> Primitive:
     """One operation on each element; all inputs have one type.
 
     A bare function as derivative is the partial `(out, x)` of a unary operation.  `weight` is the
-    number of floating-point operations that one element counts for.
+    number of floating-point operations that one element counts for; `more` are further samples.
     """
     if not isinstance(derivative, Derivative):
         derivative = Partials((derivative,))
@@ -97,7 +98,7 @@ def elementwise(
         kernel=Map(kernel),
         flops=elements if weight == 1 else lambda out: weight * out.type.size,
         latex=latex,
-        samples=samples_on(domains or (domain,) * len(inputs), smooth, params),
+        samples=(*samples_on(domains or (domain,) * len(inputs), smooth, params), *more),
     )
 
 
@@ -114,4 +115,5 @@ def comparison(
         latex=Latex(f"{{x}} {symbol} {{y}}", 5, (6, 6)),
         inputs=("x", "y"),
         result_type=bool_type,
+        more=(Sample(((9,), (9,)), ("int:2", "int:2")),),  # where elements are equal, too
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.families import BOOL, comparison, elementwise, same_type
-from chainrule.primitives.primitive import ATOM, Flat, Latex, Linear
+from chainrule.primitives.primitive import ATOM, Flat, Latex, Linear, Sample
 from chainrule.primitives.sources import full_like
 
 equal = comparison("equal", "Whether x = y.", lambda xp, x, y: xp.equal(x, y), "=", "x == y")
@@ -93,6 +93,10 @@ cast = elementwise(
     latex=Latex("{x}", ATOM, (ATOM,)),
     result_type=_cast_type,
     weight=0,
+    more=tuple(
+        Sample(((3,),), (domain,), (("dtype", np.dtype(name)), ("weak", False)), smooth=False)
+        for domain, name in (((-2.0, 2.0), "float32"), ((-2.0, 2.0), "int64"), ("bool", "float64"))
+    ),
     dtype=np.dtype(np.float64),
     weak=False,
 )

@@ -172,21 +172,36 @@ class Primitive:
                 raise TypeError(f"{self.name}: {part} must be callable")
         if self.inputs and not callable(self.batch):
             raise TypeError(f"{self.name}: a primitive with inputs needs a batching rule")
-        if self.inputs and not self.samples:
+        if not isinstance(self.kernel, Kernel):
+            raise TypeError(f"{self.name}: {self.kernel!r} is not a Kernel")
+        if not isinstance(self.latex, Latex):
+            raise TypeError(f"{self.name}: {self.latex!r} is not a Latex")
+        if not self.samples:
             raise TypeError(f"{self.name}: tests need at least one sample")
+        for sample in self.samples:
+            self._check_sample(sample)
         match self.derivative:
             case Partials(rules) | Multilinear(rules):
                 count = len(rules)
             case Explicit(tangents, cotangents):
+                rules = (*tangents, *cotangents)
                 count = len(tangents) if len(tangents) == len(cotangents) else -1
-            case Linear(transposes):
-                count = len(self.inputs) if self.variadic else len(transposes)
+            case Linear(rules):
+                count = len(self.inputs) if self.variadic else len(rules)
             case Flat():
-                count = len(self.inputs)
+                rules, count = (), len(self.inputs)
             case _:
                 raise TypeError(f"{self.name}: {self.derivative!r} is not a Derivative")
         if count != len(self.inputs):
             raise TypeError(f"{self.name}: one derivative rule for each of {self.inputs} is needed")
+        if any(rule is not None and not callable(rule) for rule in rules):
+            raise TypeError(f"{self.name}: derivative rules are functions, or None where zero")
+
+    def _check_sample(self, sample: Sample) -> None:
+        count = len(sample.shapes)
+        right = count >= len(self.inputs) if self.variadic else count == len(self.inputs)
+        if not right or len(sample.domains) != count:
+            raise TypeError(f"{self.name}: a sample needs a shape and a domain for each input")
 
     def __call__(self, *inputs: Node, **params: Any) -> Any:
         """A new node (without origin yet) that applies this primitive; types must fit exactly."""

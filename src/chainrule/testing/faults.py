@@ -11,12 +11,12 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.graph.types import array_type
 from chainrule.primitives.arithmetic import stop_gradient
+from chainrule.primitives.movement import broadcast_to, reshape, slice_
 from chainrule.primitives.primitive import (
     Derivative,
     Explicit,
     Flat,
     Fold,
-    Latex,
     Linear,
     Map,
     Multilinear,
@@ -29,63 +29,94 @@ from chainrule.primitives.sources import full_like
 SCALE = 1.001
 SHIFT = 1e-3
 
-# Faults of derivatives: each changes one rule of the derivative ---------------------------------------
+# Faults of derivatives: each changes the rule of one argument ----------------------------------------
 
 
-def _with_rules(derivative: Derivative, change: Callable[[Any], Any], count: int) -> Derivative:
-    """The derivative with its first rule changed (in both modes where both are written out).
+def _with_rule(
+    derivative: Derivative, index: int, count: int, change: Callable[[Rule | None], Rule]
+) -> Derivative:
+    """The derivative with the rule of one argument changed, in both modes where both are written
+    out.  A Flat derivative has the rule None for each of its `count` arguments."""
 
-    A rule that is None, or that a Flat derivative does not have, is changed as None.
-    """
-
-    def first(rules: tuple[Any, ...]) -> tuple[Any, ...]:
-        index = next((i for i, rule in enumerate(rules) if rule is not None), 0)
+    def changed(rules: tuple[Any, ...]) -> tuple[Any, ...]:
         return (*rules[:index], change(rules[index]), *rules[index + 1 :])
 
     match derivative:
         case Partials(rules):
-            return Partials(first(rules))
+            return Partials(changed(rules))
         case Linear(rules):
-            return replace(derivative, transposes=first(rules))
+            return replace(derivative, transposes=changed(rules))
         case Multilinear(rules):
-            return Multilinear(first(rules))
+            return Multilinear(changed(rules))
         case Explicit(tangents, cotangents):
-            return Explicit(first(tangents), first(cotangents))
+            return Explicit(changed(tangents), changed(cotangents))
         case Flat():
-            return Partials(first((None,) * count))
+            return Partials(changed((None,) * count))
 
 
-def _result_changed(primitive: Primitive, change: Callable[[Any], Any]) -> Primitive:
-    """The first rule's result changed; a rule that is zero everywhere has a result of zero."""
+def rules_of(derivative: Derivative) -> tuple[Rule | None, ...]:
+    """The rule of each argument (in reverse mode, where both are written out)."""
+    match derivative:
+        case Partials(rules) | Linear(rules) | Multilinear(rules) | Explicit(_, rules):
+            return rules
+    return ()
 
-    def changed(rule: Rule | None) -> Rule:
-        def wrong(*args: Any) -> Any:
-            return change(full_like(args[0], 0) if rule is None else rule(*args))
 
-        return wrong
+def _changed(
+    primitive: Primitive, argument: int, change: Callable[[Any], Any]
+) -> Primitive | None:
+    """The primitive with `change` applied to what the rule of the argument returns."""
+    rules = rules_of(primitive.derivative)
+    if argument >= len(rules) or rules[argument] is None:
+        return None
 
-    derivative = _with_rules(primitive.derivative, changed, len(primitive.inputs))
+    def wrong(rule: Rule | None) -> Rule:
+        assert rule is not None
+        return lambda *args: change(rule(*args))
+
+    derivative = _with_rule(primitive.derivative, argument, len(primitive.inputs), wrong)
     return replace(primitive, derivative=derivative)
 
 
-def _scaled(primitive: Primitive) -> Primitive:
-    return _result_changed(primitive, lambda value: value * SCALE)
+def _scaled(primitive: Primitive, argument: int) -> Primitive | None:
+    return _changed(primitive, argument, lambda value: value * SCALE)
 
 
-def _shifted(primitive: Primitive) -> Primitive:
-    return _result_changed(primitive, lambda value: value + SHIFT)
+def _shifted(primitive: Primitive, argument: int) -> Primitive | None:
+    if not isinstance(primitive.derivative, Flat):
+        return _changed(primitive, argument, lambda value: value + SHIFT)
+    if argument >= len(primitive.inputs):
+        return None
+
+    def constant(rule: Rule | None) -> Rule:
+        return lambda out, *inputs: full_like(out, SHIFT)
+
+    derivative = _with_rule(primitive.derivative, argument, len(primitive.inputs), constant)
+    return replace(primitive, derivative=derivative)
 
 
-def _negated(primitive: Primitive) -> Primitive:
-    return _result_changed(primitive, lambda value: -value)
+def _negated(primitive: Primitive, argument: int) -> Primitive | None:
+    return _changed(primitive, argument, lambda value: -value)
 
 
-def _missing(primitive: Primitive) -> Primitive:
-    return _result_changed(primitive, lambda value: full_like(value, 0))
+def _missing(primitive: Primitive, argument: int) -> Primitive | None:
+    return _changed(primitive, argument, lambda value: full_like(value, 0))
 
 
-def _detached(primitive: Primitive) -> Primitive:
-    return _result_changed(primitive, lambda value: stop_gradient(value))
+def _detached(primitive: Primitive, argument: int) -> Primitive | None:
+    return _changed(primitive, argument, lambda value: stop_gradient(value))
+
+
+def _one_mode(primitive: Primitive, argument: int) -> Primitive | None:
+    """Reverse mode is scaled, forward mode stays right; partials serve both modes."""
+    wrong = _scaled(primitive, argument)
+    if wrong is None or isinstance(primitive.derivative, Partials):
+        return None
+    if isinstance(primitive.derivative, Explicit):
+        assert isinstance(wrong.derivative, Explicit)
+        derivative = Explicit(primitive.derivative.tangents, wrong.derivative.cotangents)
+        return replace(primitive, derivative=derivative)
+    return wrong
 
 
 # Faults of the other parts ---------------------------------------------------------------------------
@@ -108,14 +139,14 @@ def _wrong_shape(primitive: Primitive) -> Primitive:
     return replace(primitive, result_type=result_type)
 
 
-def _unbatched(primitive: Primitive) -> Primitive:
+def _unbatched(primitive: Primitive) -> Primitive | None:
     """The batching rule answers for the first example only."""
+    right_rule = primitive.batch
+    if right_rule is None:
+        return None
 
     def batch(size: Any, inputs: Any, batched: Any, out: Any) -> Any:
-        from chainrule.primitives.movement import broadcast_to, reshape, slice_
-
-        assert primitive.batch is not None
-        right = primitive.batch(size, inputs, batched, out)
+        right = right_rule(size, inputs, batched, out)
         shape = right.type.shape
         first = (1, *shape[1:])
         one = slice_(right, start=(0,) * len(shape), step=(1,) * len(shape), shape=first)
@@ -132,68 +163,79 @@ def _fractional_flops(primitive: Primitive) -> Primitive:
     return replace(primitive, flops=lambda out: primitive.flops(out) + 0.5)  # type: ignore[arg-type]
 
 
-def _wrong_kernel(primitive: Primitive) -> Primitive:
+def _wrong_kernel(primitive: Primitive) -> Primitive | None:
     match primitive.kernel:
-        case Map(expression) if ">" in expression or "<" in expression or "=" in expression:
-            return replace(primitive, kernel=Map(f"~({expression})"))
-        case Map(expression) if "&" in expression or "|" in expression or "~" in expression:
+        case Map(expression) if any(sign in expression for sign in "<>=&|~"):
             return replace(primitive, kernel=Map(f"~({expression})"))
         case Map(expression):
             return replace(primitive, kernel=Map(f"({expression}) + {SHIFT}"))
         case Fold(combine, initial):
             return replace(primitive, kernel=Fold(f"({combine}) + {SHIFT}", initial))
-    return primitive
+    return None
 
 
-def _unknown_function(primitive: Primitive) -> Primitive:
-    if isinstance(primitive.kernel, Map):
-        return replace(primitive, kernel=Map(f"eval({primitive.kernel.expression})"))
-    if isinstance(primitive.kernel, Fold):
-        kernel = Fold(f"eval({primitive.kernel.combine})", primitive.kernel.initial)
-        return replace(primitive, kernel=kernel)
-    return primitive
+def _unknown_function(primitive: Primitive) -> Primitive | None:
+    match primitive.kernel:
+        case Map(expression):
+            return replace(primitive, kernel=Map(f"eval({expression})"))
+        case Fold(combine, initial):
+            return replace(primitive, kernel=Fold(f"eval({combine})", initial))
+    return None
 
 
 def _unbalanced_latex(primitive: Primitive) -> Primitive:
-    latex = primitive.latex
-    template = latex.template + "{{"
-    return replace(primitive, latex=Latex(template, latex.binding, latex.operands))
+    return replace(primitive, latex=replace(primitive.latex, template="{{" + "f"))
 
 
-def _latex_without_operand(primitive: Primitive) -> Primitive:
-    latex = primitive.latex
-    return replace(primitive, latex=Latex("f", latex.binding, latex.operands))
+def _latex_without_operand(primitive: Primitive) -> Primitive | None:
+    if not primitive.inputs:
+        return None
+    return replace(primitive, latex=replace(primitive.latex, template="f"))
 
 
-GRADIENT_FAULTS: dict[str, Callable[[Primitive], Primitive]] = {
-    "scaled": _scaled,  # 0.1 % too large
-    "shifted": _shifted,  # 1e-3 is added: a rule that is zero no longer is
+# What is wrong -> the primitive with the rule of one argument changed.
+GRADIENT_FAULTS: dict[str, Callable[[Primitive, int], Primitive | None]] = {
+    "scaled": _scaled,
+    "shifted": _shifted,
     "negated": _negated,
-    "missing": _missing,  # zero: one term of the chain rule is not there
-    "detached": _detached,  # right, and its own derivative is zero: only order 2 can see it
+    "missing": _missing,
+    "detached": _detached,
+    "one mode": _one_mode,
 }
 
-# What is wrong -> the primitive with this fault; the checks that find it have the name before "/".
-FAULTS: dict[str, Callable[[Primitive], Primitive]] = {
-    **GRADIENT_FAULTS,
-    "type/dtype": _wrong_dtype,
-    "type/shape": _wrong_shape,
-    "batching/first": _unbatched,
-    "flops/negative": _negative_flops,
-    "flops/fraction": _fractional_flops,
-    "kernel/value": _wrong_kernel,
-    "kernel/name": _unknown_function,
-    "latex/braces": _unbalanced_latex,
-    "latex/operand": _latex_without_operand,
+# What is wrong -> the primitive with another part changed; a check's name (of CHECKS) comes first.
+PART_FAULTS: dict[str, Callable[[Primitive], Primitive | None]] = {
+    "type: another dtype": _wrong_dtype,
+    "type: another shape": _wrong_shape,
+    "batching: the first example only": _unbatched,
+    "flops: negative": _negative_flops,
+    "flops: a fraction": _fractional_flops,
+    "kernel: another value": _wrong_kernel,
+    "kernel: an unknown function": _unknown_function,
+    "latex: an open brace": _unbalanced_latex,
+    "latex: an operand is missing": _latex_without_operand,
 }
 
+FAULTS = (*GRADIENT_FAULTS, *PART_FAULTS)
 
-def planted_fault(primitive: Primitive, kind: str) -> Primitive:
+
+def planted_fault(primitive: Primitive, kind: str, argument: int = 0) -> Primitive:
     """A copy of the primitive with one fault; the original, and nodes made of it, stay right.
 
-    `kind` is a key of FAULTS.  For the derivative: "scaled" (by 1.001), "shifted" (by 1e-3; a
-    zero derivative gets a rule), "negated", "missing" (zero), "detached" (right at order 1 only).
+    `kind` is one of FAULTS.  Of the derivative by `argument`: "scaled" (by 1.001), "shifted" (by
+    1e-3; a zero derivative gets a rule), "negated", "missing" (zero: a term of the chain rule is
+    not there), "detached" (right, and its own derivative is zero: only order 2 can see it), "one
+    mode" (scaled in reverse mode only).  Raises InputError where the fault has nothing to change.
     """
-    if kind not in FAULTS:
+    if kind in GRADIENT_FAULTS:
+        wrong = GRADIENT_FAULTS[kind](primitive, argument)
+    elif kind in PART_FAULTS:
+        wrong = PART_FAULTS[kind](primitive)
+    else:
         raise InputError(f"there is no fault called {kind!r}", hint=f"one of: {', '.join(FAULTS)}")
-    return FAULTS[kind](primitive)
+    if wrong is None:
+        raise InputError(
+            f"{primitive.name} has nothing that the fault {kind!r} (argument {argument}) changes",
+            hint="choose another fault or argument",
+        )
+    return wrong

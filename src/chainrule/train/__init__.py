@@ -1,4 +1,4 @@
-"""Training: forward, backward and update as one graph, and the arrays that live between its runs."""
+"""Training: forward, backward and update as one graph, and the arrays that outlive its runs."""
 
 from chainrule.train.optimizers import Optimizer, StateArray, sgd
 from chainrule.train.state import State

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+BATCHES, WEIGHTS = 1, 2  # which of the independent streams of one seed
+
 
 def minibatches(count: int, batch: int, seed: int, epoch: int) -> Iterator[NDArray[np.int64]]:
     """The row numbers 0..count-1 in a new order for each `epoch`, `batch` at a time.
@@ -14,7 +16,7 @@ def minibatches(count: int, batch: int, seed: int, epoch: int) -> Iterator[NDArr
     The last one is shorter where `batch` does not divide `count`.  The order is made from raw
     PCG64 output, which NumPy promises not to change (NEP 19).
     """
-    order = np.argsort(random_bits(count, seed, epoch), kind="stable")
+    order = np.argsort(random_bits(count, seed, BATCHES, epoch), kind="stable")
     for begin in range(0, count, batch):
         yield order[begin : begin + batch]
 

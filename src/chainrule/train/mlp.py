@@ -7,7 +7,7 @@ import numpy as np
 from chainrule.annotations import float32, int64
 from chainrule.composites.losses import cross_entropy
 from chainrule.graph.sizes import sizes
-from chainrule.train.minibatches import random_bits
+from chainrule.train.minibatches import WEIGHTS, random_bits
 
 # The front end names what users' code computes, and knows the library's own by this.
 __name__ = "mlp"
@@ -20,8 +20,8 @@ def objective(
     y: int64[n],
     W1: float32[pixels, hidden],
     W2: float32[hidden, classes],
+    weight_decay: float,
     b=None,  # float32[hidden] where the hidden layer has a bias; no part of the penalty
-    weight_decay=1e-4,
 ):
     """The mean cross-entropy of the labels `y`, plus the penalty of the weights."""
     z = x @ W1 if b is None else x @ W1 + b
@@ -37,7 +37,7 @@ def initial_weights(widths: tuple[int, int, int], seed: int) -> dict[str, np.nda
     """W1 and W2, uniform with variance 2 / (width of the layer before): He et al., 2015, eq. 10."""
     layers = zip(("W1", "W2"), widths, widths[1:], strict=False)
     return {
-        name: _uniform((before, after), (6 / before) ** 0.5, seed, index)
+        name: _uniform((before, after), (6 / before) ** 0.5, seed, WEIGHTS, index)
         for index, (name, before, after) in enumerate(layers)
     }
 

@@ -142,9 +142,7 @@ class TrainingStep:
         """
         return self._run(state.arrays, {**(batch or {}), **named}, keep)
 
-    def _run(
-        self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any], keep: Keep
-    ) -> Run:
+    def _run(self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any], keep: Keep) -> Run:
         if set(arrays) != {part.name for part in self.persistent}:
             raise InputError(
                 f"the state holds {', '.join(arrays)}; this step updates "

@@ -10,11 +10,11 @@ import numpy as np
 from chainrule.errors import InputError, NotDifferentiableError, ShapeError
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Gradient, Graph, Input
-from chainrule.graph.invariants import check
 from chainrule.graph.node import ArrayValue, Node, stamp, topological
 from chainrule.graph.rebuild import ordered, substituted
 from chainrule.graph.types import type_of
 from chainrule.primitives.sources import constant_of, full_like, input_
+from chainrule.transforms.deduplicate import deduplicate
 from chainrule.transforms.simplify import simplify
 from chainrule.transforms.vjp import pull, seed_one
 
@@ -35,9 +35,10 @@ def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = N
     """The graph with the gradients of `of` with respect to `wrt` after its own nodes.
 
     `wrt`: names of inputs, intermediates or containers, or "all" (every float input, and every
-    named float value that `of` depends on); the first argument by default.  Every named value between `wrt` and `of` gets its named
-    gradient too (`dJ/dh`).  `of`: the single output by default.  `seed`: the cotangent of a
-    non-scalar `of`: an array of its shape, or the name of a new input.
+    named float value that `of` depends on); the first argument by default.  Every named value
+    between `wrt` and `of` gets its named gradient too (`dJ/dh`).  `of`: the single output by
+    default.  `seed`: the cotangent of a non-scalar `of`: an array of its shape, or the name of a
+    new input.
 
     The result's outputs are those of `graph`, then the gradients in the order of `wrt`.  What
     `of` does not depend on gets a zero gradient and is listed in `unreached`.
@@ -82,7 +83,8 @@ def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = N
     )
     combined = combined.replace(nodes=ordered(combined))
     combined = substituted(combined, {}, combined.nodes)
-    return check(simplify(combined, frozen=graph.nodes))
+    simple = simplify(combined, frozen=graph.nodes)
+    return deduplicate(simple, frozen=graph.nodes)
 
 
 def _target(graph: Graph, of: str | None) -> tuple[str, Node]:

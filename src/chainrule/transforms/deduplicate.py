@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
-from chainrule.graph.rebuild import rebuild
+from chainrule.graph.rebuild import ordered, substituted
+from chainrule.primitives.sources import full
 
 
-def deduplicate(graph: Graph) -> Graph:
+@without_collector
+def deduplicate(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
     """The graph in which no two nodes compute the same; their names become names of one node.
 
-    Inputs are always different.  Idempotent; values are unchanged bit for bit.
+    Inputs are always different, and nodes in `frozen` stay what they are (others may become one
+    of them).  Idempotent; values are unchanged bit for bit.
     """
-    inputs = {item.node for item in graph.inputs}
-    seen: dict[Any, Node] = {}
+    keep = {*frozen, *(item.node for item in graph.inputs)}
+    new = deduplicated(graph.nodes, keep)
+    if all(old is node for old, node in new.items()):
+        return graph
+    moved = substituted(graph, new, tuple(dict.fromkeys(new.values())))
+    return check(substituted(moved, {}, ordered(moved)))
 
-    def once(node: Node, operands: tuple[Node, ...]) -> Node:
-        if node in inputs:
-            return node
-        key = (node.primitive, operands, repr(node.params), node.params, node.type)
+
+def deduplicated(nodes: Iterable[Node], frozen: Iterable[Node]) -> dict[Node, Node]:
+    """For each node (in topological order) the first that computes the same."""
+    fixed = set(frozen)
+    seen: dict[Any, Node] = {}
+    new: dict[Node, Node] = {}
+    for node in nodes:
+        operands = node.inputs
+        if any([new[parent] is not parent for parent in operands]):
+            operands = tuple([new[parent] for parent in operands])
+        # 0.0 and -0.0 are equal and not the same: uniform constants compare by their text
+        params = str(node.params) if node.primitive is full else node.params
+        key = (node.primitive, operands, params, node.type)
+        if node in fixed:
+            seen.setdefault(key, node)
+            new[node] = node
+            continue
         found = seen.get(key)
         if found is None:
             found = node
-            if operands != node.inputs:
+            if operands is not node.inputs:
                 found = type(node)(node.primitive, operands, node.params, node.type, node.origin)
             seen[key] = found
-        return found
-
-    return check(rebuild(graph, once))
+        new[node] = found
+    return new

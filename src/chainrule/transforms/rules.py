@@ -22,7 +22,8 @@ F64 = np.dtype(np.float64)
 class Rule:
     """`after(node)` is the simpler form of a node of one of the primitives `roots`, None where the
     rule does not apply; `before(x, y)` gives instances to which it applies, made of two float64
-    values of shape (2, 3).  `ulps` bounds how far the two sides differ (0: bit for bit)."""
+    values of shape (2, 3).  `ulps` bounds how far the two sides differ where no value on the way
+    overflows or underflows (0: everywhere equal, though -0 may become 0)."""
 
     name: str
     roots: tuple[Primitive, ...]
@@ -139,12 +140,21 @@ def _gathered_factors(node: Node) -> Node | None:
             continue
         for inner, rest in (other.inputs, other.inputs[::-1]):
             second = _scalar(inner)
-            if second is not None and _scalar(rest) is None:
+            if second is None or _scalar(rest) is not None:
+                continue
+            if not (is_uniform(factor) and is_uniform(second)):
                 both = A.multiply(factor, second)
-                if is_uniform(factor) and is_uniform(second):
-                    return A.multiply(full_like(rest, _product(factor, second)), rest)
                 return A.multiply(M.broadcast_to(both, shape=rest.type.shape), rest)
+            known = _product(factor, second)
+            if _is_normal(known, node.type.dtype):
+                return A.multiply(full_like(rest, known), rest)
     return None
+
+
+def _is_normal(value: float, dtype: np.dtype) -> bool:
+    """Whether neither overflow nor underflow has made the value what it is."""
+    limits = np.finfo(dtype)
+    return bool(limits.smallest_normal <= abs(value) <= limits.max)
 
 
 def _product(x: Node, y: Node) -> Any:
@@ -158,16 +168,21 @@ def _cancelled(node: Node) -> Node | None:
     for one, other in (node.inputs, node.inputs[::-1]):
         if not is_uniform(other):
             continue
-        quotient = one.inputs[0] if one.primitive is logic.cast else one
+        quotient = one.inputs[0] if _rounds_once(one) else one
         if quotient.primitive is not A.divide or not is_uniform(quotient.inputs[1]):
             continue
         divisor = value_of(quotient.inputs[1])
         if divisor == value_of(other) and np.isfinite(divisor) and divisor != 0:
             whole = quotient.inputs[0]
-            if one.primitive is logic.cast:
-                return logic.cast(whole, **dict(one.params))
-            return whole
+            return whole if one is quotient else logic.cast(whole, **dict(one.params))
     return None
+
+
+def _rounds_once(node: Node) -> bool:
+    """Whether it is a cast that leaves no trace of how its input was rounded: to a float no wider."""
+    if node.primitive is not logic.cast or node.type.dtype.kind != "f":
+        return False
+    return node.type.dtype.itemsize <= node.inputs[0].type.dtype.itemsize
 
 
 def _negated(node: Node) -> Node | None:
@@ -214,7 +229,7 @@ RULES: tuple[Rule, ...] = (
     Rule("x plus 0", (A.add,), lambda x, y: [x + 0.0, 0.0 + x], _neutral(0, both=True)),
     Rule("x minus 0", (A.subtract,), lambda x, y: [x - 0.0], _neutral(0, both=False)),
     Rule("x times -1", (A.multiply,), lambda x, y: [x * -1.0, -1.0 * x], _negated),
-    Rule("two negatives", (A.negative,), lambda x, y: [-(-x)], _double_negative),
+    Rule("two negatives", (A.negative,), lambda x, y: [A.negative(A.negative(x))], _double_negative),
     Rule(
         "power 0 or 1",
         (A.integer_power,),

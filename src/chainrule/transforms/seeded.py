@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from chainrule.graph.graph import Graph, Input
-from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.rebuild import ordered
 from chainrule.primitives.sources import full_like, input_
 from chainrule.transforms.backward import Wrt, gradient_name, wrt_names
+from chainrule.transforms.deduplicate import deduplicate
 from chainrule.transforms.jvp import push
 from chainrule.transforms.simplify import simplify
 from chainrule.transforms.vjp import pull
@@ -82,7 +82,8 @@ def jvp_graph(graph: Graph, wrt: Wrt = None) -> Graph:
 def _finished(graph: Graph, inputs: list, outputs: list, names: dict) -> Graph:
     combined = graph.replace(inputs=tuple(inputs), outputs=tuple(outputs), names=names, result=None)
     combined = combined.replace(nodes=ordered(combined))
-    return check(simplify(combined, frozen=graph.nodes))
+    simple = simplify(combined, frozen=graph.nodes)
+    return deduplicate(simple, frozen=graph.nodes)
 
 
 def split(graph: Graph, late: tuple[str, ...], early: tuple[str, ...]) -> tuple[Graph, Graph]:
