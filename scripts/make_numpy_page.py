@@ -20,7 +20,7 @@ promotion), same broadcasting. Every other function and every other option is re
 your line; nothing is silently computed otherwise. Each entry is called by a test, which compares it
 with NumPy for all dtypes from bool to float64.
 
-Operators: `+ - * / ** @`, comparisons, `& | ~` of booleans, `abs`, unary `-` and `+`, indexing with
+Operators: `+ - * / ** @`, comparisons, `& | ^ ~` of booleans, `abs`, unary `-` and `+`, indexing with
 everything but traced masks, and iteration over an axis of known length. `//` and `%` work on sizes
 and Python integers only. `+=` binds the name anew; item assignment, `out=` and `np.add.at` are
 refused, since a traced array is a value.
@@ -28,6 +28,9 @@ refused, since a traced array is a value.
 # Only what the doc lines in the source do not say, and every difference from NumPy.
 NOTES = {
     np.argmax: "The first of several largest elements.",
+    np.bitwise_and: "The `&` operator, of booleans only.",
+    np.bitwise_or: "The `|` operator, of booleans only.",
+    np.bitwise_xor: "The `^` operator, of booleans only.",
     np.clip: "A limit must fit the dtype: -1 does not fit uint8, where NumPy takes 0 instead.",
     np.concatenate: "Of sizes with names, all but the joined one must be the same.",
     np.copy: "The value itself: nothing changes it in place.",
@@ -35,6 +38,7 @@ NOTES = {
     np.einsum: "With a subscripts string, evaluated from left to right.",
     np.exp2: "Integers and booleans of up to 16 bits give float64.",
     np.inner: "A Python number does not widen the array's dtype, as in NumPy's `*`.",
+    np.invert: "The `~` operator, of booleans only.",
     np.linalg.norm: "Of integers, `ord=1` and `ord=inf` give integers, not float64.",
     np.logaddexp: "Of booleans refused; unsigned integers are to be cast to floats first.",
     np.matmul: "The `@` operator; leading axes broadcast.",

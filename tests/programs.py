@@ -1,8 +1,8 @@
 """Random NumPy programs: Python source over a namespace `xp`, so that every library runs the same.
 
-`programs()` is the Hypothesis strategy.  `Program.function(xp)` is a plain Python function; `xp`
-is one of `traced`, `plain`, `autograd_namespace()`, `torch_namespace()`.  Every operation is smooth
-or has its kinks recorded by `kink_distance`, and no operation leaves its domain.
+`programs()` is the Hypothesis strategy.  `Program.function(xp)` is a plain Python function; `xp` is
+one of `namespaces`: `traced`, `plain`, `autograd_namespace()`, `torch_namespace()`.  Every operation
+is smooth or has its kinks found by `kink_distance`, and none leaves its domain.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-import chainrule as cr
 from chainrule.graph.sizes import Size, evaluate, product
 
 Shape = tuple[Any, ...]
@@ -81,7 +79,9 @@ class Program:
         return [float(x) if name in self.scalars else np.asarray(x) for name, x in pairs]
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{n}: {list(s)}" for n, s in zip(self.parameters, self.shapes))
+        shapes = ", ".join(
+            f"{n}: {list(s)}" for n, s in zip(self.parameters, self.shapes, strict=True)
+        )
         return f"# {shapes}\n{self.source('J')}"
 
 
@@ -158,7 +158,7 @@ def _einsum(env: Any, x: Shape, y: Shape) -> Iterator[Choice]:
         left, _, right = form.partition("->")[0].partition(",")
         found: dict[str, Any] = {}
         if len(left) == len(x) and len(right) == len(y):
-            pairs = [*zip(left, x), *zip(right, y)]
+            pairs = [*zip(left, x, strict=True), *zip(right, y, strict=True)]
             if all(found.setdefault(letter, size) == size for letter, size in pairs):
                 yield {"form": form}, tuple(found[letter] for letter in form.partition("->")[2])
 
@@ -221,7 +221,7 @@ def _stacked(env: Any, x: Shape, y: Shape) -> Iterator[Choice]:
 def _padded(env: Any, x: Shape) -> Iterator[Choice]:
     if x:
         pairs = tuple((i % 2, 1 if i == 0 else 0) for i in range(len(x)))
-        shape = tuple(s + a + b for s, (a, b) in zip(x, pairs))
+        shape = tuple(s + a + b for s, (a, b) in zip(x, pairs, strict=True))
         yield {"pairs": pairs}, shape
 
 
@@ -248,7 +248,13 @@ ELEMENTWISE = [
     *_unary("xp.tanh({x})", "xp.sin({x})", "xp.cos({x})", "xp.exp(xp.sin({x}))", "-{x}"),
     *_unary("xp.log1p({x} * {x})", "xp.sqrt({x} * {x} + 0.5)", "xp.log({x} * {x} + 1.5)"),
     *_unary("xp.abs({x})", "xp.expm1(xp.sin({x}))"),
-    *_unary("0.5 * {x}", "{x} / 3.0", "1 - {x}", "1.0 / ({x} * {x} + 1)", "xp.power({x} * {x} + 1, -0.5)"),
+    *_unary(
+        "0.5 * {x}",
+        "{x} / 3.0",
+        "1 - {x}",
+        "1.0 / ({x} * {x} + 1)",
+        "xp.power({x} * {x} + 1, -0.5)",
+    ),
     # NumPy's scalars have a power of their own, which differs from its arrays' by an ulp.
     *_unary("{x} ** 2", "{x} ** 3 / 4", "({x} * {x} + 1.0) ** -0.5", exact=False),
     *_unary("2.0 ** xp.tanh({x})", "({x} * {x} + 1) ** -2", exact=False),
@@ -257,7 +263,9 @@ ELEMENTWISE = [
     *_unary("xp.where(xp.greater({x}, 0.2), {x}, 0.3 * {x})", "(3.0 * {x}) * 0.7"),
     *_unary("xp.reciprocal({x} * {x} + 1)", "({x} / 3.0) * 3.0"),
     *_unary("xp.relu({x})", "xp.softplus({x})", "xp.sigmoid({x})", "xp.erf({x})", "xp.gelu({x})"),
-    *_binary("{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} / ({y} * {y} + 1)", "xp.tanh({x}) / 2 * {y}"),
+    *_binary(
+        "{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} / ({y} * {y} + 1)", "xp.tanh({x}) / 2 * {y}"
+    ),
     *_binary("xp.maximum({x}, {y})", "xp.minimum({x}, {y})"),
     *_binary("xp.power({x} * {x} + 0.5, xp.tanh({y}))"),
     *_binary("xp.where(xp.greater({x}, {y}), {x} * {y}, xp.sin({y}))"),
@@ -305,7 +313,7 @@ def programs(
     axes = axes if empty else tuple(axis for axis in axes if axis != 0)
     shape = st.lists(st.sampled_from(axes), max_size=3).map(tuple)
     shapes = tuple(draw(st.lists(shape, min_size=1, max_size=3)))
-    values: dict[str, Shape] = dict(zip("abc", shapes))
+    values: dict[str, Shape] = dict(zip("abc", shapes, strict=False))
     scalars = tuple(name for name, shape in values.items() if not shape and draw(st.booleans()))
     lines: list[str] = []
     used: set[str] = set()
@@ -342,150 +350,3 @@ def programs(
     unused = tuple(name for name in values if name not in used)
     results = tuple(values[f"v{i}"] for i in range(len(lines)))
     return Program(shapes, tuple(lines), results, unused, all_exact, scalars)
-
-
-# Namespaces ------------------------------------------------------------------------------------
-
-_COMPOSITES = dict(
-    softmax=cr.softmax,
-    log_softmax=cr.log_softmax,
-    logsumexp=cr.logsumexp,
-    relu=cr.relu,
-    softplus=cr.softplus,
-    sigmoid=cr.sigmoid,
-    erf=cr.erf,
-    gelu=cr.gelu,
-    reverse=lambda x: x[::-1],
-)
-_NUMPY = {name: getattr(np, name) for name in np.__all__}
-traced = SimpleNamespace(**_NUMPY | _COMPOSITES)
-plain = traced  # the same functions on arrays are NumPy
-
-
-def kink_distance(program: Program, arguments: list[np.ndarray]) -> float:
-    """How far the nearest operand of a maximum, comparison, ... is from where derivatives jump."""
-    nearest = [np.inf]
-
-    def note(difference: Any) -> None:
-        nearest.append(np.min(np.abs(difference), initial=np.inf))
-
-    def compared(function: Any) -> Any:
-        def call(x: Any, y: Any) -> Any:
-            note(np.subtract(x, y))
-            return function(x, y)
-
-        return call
-
-    def alone(function: Any) -> Any:
-        def call(x: Any) -> Any:
-            note(x)
-            return function(x)
-
-        return call
-
-    def folded(function: Any) -> Any:
-        def call(x: Any, axis: Any, keepdims: bool) -> Any:
-            extreme = function(x, axis=axis, keepdims=True)
-            away = np.sort(np.abs(np.subtract(x, extreme)).reshape(-1))
-            winners = extreme.size
-            note(away[winners : winners + 1])
-            return function(x, axis=axis, keepdims=keepdims)
-
-        return call
-
-    def clip(x: Any, low: float, high: float) -> Any:
-        note(x - low)
-        note(x - high)
-        return np.clip(x, low, high)
-
-    wary = dict(
-        maximum=compared(np.maximum),
-        minimum=compared(np.minimum),
-        greater=compared(np.greater),
-        abs=alone(np.abs),
-        sign=alone(np.sign),
-        relu=alone(cr.relu),
-        max=folded(np.max),
-        min=folded(np.min),
-        clip=clip,
-    )
-    program.function(SimpleNamespace(**vars(traced) | wary))(*arguments)
-    return float(min(nearest))
-
-
-def autograd_namespace() -> SimpleNamespace:
-    """autograd's NumPy, with the composites written out as formulas."""
-    import autograd.numpy as anp
-    import autograd.scipy.special as special
-
-    def logsumexp(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
-        if np.ndim(x) == 0:  # fails there
-            return 1.0 * x
-        return special.logsumexp(x, axis=axis, keepdims=keepdims)
-
-    names = {name: getattr(anp, name) for name in np.__all__ if hasattr(anp, name)}
-    return SimpleNamespace(
-        **names
-        | dict(
-            softmax=lambda x, axis: anp.exp(x - logsumexp(x, axis, True)),
-            log_softmax=lambda x, axis: x - logsumexp(x, axis, True),
-            logsumexp=logsumexp,
-            relu=lambda x: anp.maximum(x, 0.0),
-            softplus=lambda x: anp.logaddexp(x, 0.0),
-            sigmoid=lambda x: 1 / (1 + anp.exp(-x)),
-            erf=special.erf,
-            gelu=lambda x: x * 0.5 * (1 + special.erf(x / anp.sqrt(2.0))),
-            square=lambda x: x * x,
-            where=lambda mask, x, y: mask * x + (1 - mask) * y,  # its own forgets to unbroadcast
-            broadcast_to=lambda x, shape: x + np.zeros(shape),
-            pad=lambda x, pairs: anp.pad(x, pairs, "constant"),
-            reverse=lambda x: x[::-1],
-        )
-    )
-
-
-def torch_namespace() -> SimpleNamespace:
-    """PyTorch behind NumPy's names and arguments."""
-    import torch
-    from torch.nn import functional
-
-    def number(x: Any) -> Any:
-        return x if isinstance(x, torch.Tensor) else torch.tensor(float(x), dtype=torch.float64)
-
-    def fold(function: Any) -> Any:
-        def call(x: Any, axis: Any, keepdims: bool = False) -> Any:
-            axes = tuple(range(x.ndim)) if axis is None else axis
-            return x.clone() if axes == () else function(x, dim=axes, keepdim=keepdims)
-
-        return call
-
-    def pad(x: Any, pairs: Any) -> Any:
-        return functional.pad(x, [width for pair in pairs[::-1] for width in pair])
-
-    mean = fold(torch.mean)
-    names = "tanh sin cos exp log1p sqrt log abs expm1 sign square reciprocal where softmax"
-    names += " log_softmax relu sigmoid erf logaddexp einsum broadcast_to"
-    return SimpleNamespace(
-        **{name: getattr(torch, name) for name in names.split()},
-        array=lambda values: torch.tensor(values),
-        softplus=lambda x: torch.logaddexp(x, torch.zeros_like(x)),
-        gelu=functional.gelu,
-        maximum=lambda x, y: torch.maximum(number(x), number(y)),
-        minimum=lambda x, y: torch.minimum(number(x), number(y)),
-        greater=lambda x, y: torch.gt(x, number(y)),
-        clip=torch.clamp,
-        power=torch.pow,
-        sum=lambda x, axis=None, keepdims=False: fold(torch.sum)(x, axis, keepdims),
-        mean=mean,
-        max=fold(torch.amax),
-        min=fold(torch.amin),
-        var=lambda x, axis, keepdims: mean((x - mean(x, axis, True)) ** 2, axis, keepdims),
-        logsumexp=fold(torch.logsumexp),
-        shape=lambda x: tuple(x.shape),
-        reshape=torch.reshape,
-        transpose=torch.permute,
-        concatenate=lambda arrays, axis: torch.cat(arrays, dim=axis),
-        stack=lambda arrays, axis: torch.stack(arrays, dim=axis),
-        pad=pad,
-        reverse=lambda x: torch.flip(x, (0,)),
-    )

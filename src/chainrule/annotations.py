@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from chainrule.errors import TypeSpecError
 from chainrule.graph import sizes
+from chainrule.graph.size_text import parse
 from chainrule.graph.types import ArrayType, array_type
 
 
@@ -117,7 +118,12 @@ def shape_of(axes: Any) -> tuple[int | sizes.Size, ...]:
 
 def _size_of(axis: Any) -> int | sizes.Size:
     if isinstance(axis, str):
-        return sizes.parse(axis)
+        try:
+            return parse(axis)
+        except ValueError as error:
+            raise TypeSpecError(
+                str(error), hint='sizes look like 784, n, 2*n + 1: float32["n 784"]'
+            ) from error
     if isinstance(axis, sizes.Size) or (isinstance(axis, int) and axis >= 0):
         return axis
     raise TypeSpecError(

@@ -20,6 +20,7 @@ from chainrule.frontend.traced import Traced
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, stamp, topological
 from chainrule.graph.structure import Structure, flatten
+from chainrule.graph.types import ArrayType, type_of
 from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.logic import cast
 from chainrule.primitives.sources import full_like
@@ -142,7 +143,7 @@ class _Call:
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         self.variables: list[tuple[list[Any], Structure]] = []
         for key in _positions(function, args, kwargs, wrt):
-            leaves, structure = flatten(given[key], str(key))
+            leaves, structure = flatten(given[key], _argument_name(function, key))
             fresh = [self._fresh(*leaf) for leaf in zip(leaves, structure.leaf_names, strict=True)]
             self.variables.append((fresh, structure))
             given[key] = structure.unflatten(fresh)
@@ -229,37 +230,50 @@ def _gradient(
 
 def _like(building: Trace, values: list[Any], nodes: list[Node]) -> list[Node]:
     """Seeds or tangents as nodes of the types of what they belong to."""
-    if len(values) != len(nodes):
-        raise InputError(
-            f"{len(values)} arrays are given for {len(nodes)}",
-            hint="seeds and tangents have the containers of what they belong to",
-        )
+    _check_count(len(values), len(nodes))
     found = []
     for value, node in zip(values, nodes, strict=True):
         given = as_node(building, value)
-        if given.type.shape != node.type.shape or given.type.dtype.kind != "f":
-            if given.type.weak and not node.type.shape:
-                pass  # a Python number for a scalar
-            else:
-                raise ShapeError(
-                    f"a seed or tangent of type {given.type} is given for {node.type}",
-                    where=building.where(),
-                    hint="seeds and tangents have the shape of what they belong to, and are floats",
-                )
+        _check_like(given.type, node.type, building.where())
         if given.type != node.type:
             given = building.build(cast, given, dtype=node.type.dtype, weak=node.type.weak)
         found.append(given)
     return found
 
 
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _argument_name(function: Callable[..., Any], key: int | str) -> str:
+    names = _parameters(function)
+    return names[key] if isinstance(key, int) and key < len(names) else str(key)
+
+
+def _check_count(given: int, wanted: int) -> None:
+    if given != wanted:
+        raise InputError(
+            f"{given} arrays are given for {wanted}",
+            hint="seeds and tangents have the containers of what they belong to",
+        )
+
+
+def _check_like(given: ArrayType, wanted: ArrayType, where: str = "") -> None:
+    number = given.weak and not wanted.shape  # a Python number for a scalar
+    if not number and (given.shape != wanted.shape or not given.is_float):
+        raise ShapeError(
+            f"a seed or tangent of type {given} is given for {wanted}",
+            where=where,
+            hint="seeds and tangents have the shape of what they belong to, and are floats",
+        )
+
+
 def _positions(function: Callable[..., Any], args: Any, kwargs: Any, wrt: Wrt) -> list[Any]:
     """The positions (int) or keywords (str) of the arguments that `wrt` means."""
-    parameters: list[str] = []
-    if callable(function):
-        try:
-            parameters = list(inspect.signature(function).parameters)
-        except (TypeError, ValueError):
-            parameters = []
+    parameters = _parameters(function)
     chosen = (0,) if wrt is None else (wrt,) if isinstance(wrt, (str, int)) else tuple(wrt)
     found: list[Any] = []
     for one in chosen:
@@ -364,10 +378,11 @@ def _vjp_of_numbers(function: Any, primals: Any) -> tuple[Any, Callable[[Any], A
 
     def pull_numbers(seed: Any) -> tuple[Any, ...]:
         floats = [n for _, n in graph.outputs if n.type.is_float]
-        given_seeds = [
-            np.asarray(s, n.type.dtype)
-            for s, n in zip(flatten(seed, "seed")[0], floats, strict=True)
-        ]
+        leaves = flatten(seed, "seed")[0]
+        _check_count(len(leaves), len(floats))
+        for leaf, node in zip(leaves, floats, strict=True):
+            _check_like(type_of(leaf), node.type)
+        given_seeds = [np.asarray(s, n.type.dtype) for s, n in zip(leaves, floats, strict=True)]
         arguments = {**saved, **dict(zip(seeds, given_seeds, strict=True))}
         found = run_graph(second, arguments, keep="outputs", flat=True)
         parts = [found[f"out{i}"] for i in range(len(found.graph.outputs))]

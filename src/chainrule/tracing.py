@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, get_origin
 
@@ -111,14 +112,16 @@ def _arguments(
         keyword_only = parameter.kind is parameter.KEYWORD_ONLY
         value = parameter.default
         annotated = _described(annotations.get(name, parameter.annotation))
-        if annotated is not _MISSING:
+        if annotated in (float, int) and _is_number(value):
+            value = annotated(value)  # rate: float = 1
+        elif annotated is not _MISSING:
             value = annotated
         if given and not keyword_only:
             value = given.pop(0)
         if name in rest:
             value = rest.pop(name)
         if value is _MISSING:
-            raise _missing_type(function, name)
+            raise _missing_type(function, name, annotations.get(name))
         if value is parameter.default and not _has_arrays(value, name):
             skipped = True  # the function's own default; it is no array and needs no tracing
         elif keyword_only or (skipped and parameter.kind is not parameter.POSITIONAL_ONLY):
@@ -152,13 +155,28 @@ def _annotations(function: Any) -> Mapping[str, Any]:
         if any(isinstance(value, str) for value in raw.values())
         else {}
     )
+    return _evaluated(raw, getattr(target, "__globals__", {}), closure)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Unread:
+    """An annotation whose text has a name that does not exist when the program runs."""
+
+    text: str
+    problem: str
+
+
+def _evaluated(raw: Mapping[str, Any], names: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Annotations with those that are text (from __future__ import annotations) evaluated."""
     found = {}
     for name, value in raw.items():
-        if isinstance(value, str):  # from __future__ import annotations: the user's own source
+        if isinstance(value, str):  # the user's own source
             try:
-                value = eval(value, getattr(target, "__globals__", {}), dict(closure))
-            except Exception:
-                continue  # a name that exists only for type checkers: as if not annotated
+                value = eval(value, names, dict(more))
+            except TypeSpecError:
+                raise
+            except Exception as error:  # perhaps a name that only type checkers import
+                value = _Unread(value, str(error))
         found[name] = value
     return found
 
@@ -178,11 +196,26 @@ def _described(annotation: Any) -> Any:
     ):
         return annotation
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        hints = inspect.get_annotations(annotation)
-        parts = {f.name: _described(hints.get(f.name)) for f in dataclasses.fields(annotation)}
-        if parts and all(part is not _MISSING for part in parts.values()):
-            return annotation(**parts)
+        return _described_fields(annotation)
     return _MISSING
+
+
+def _described_fields(cls: type) -> Any:
+    """The dataclass with array types in its fields, and its own defaults in the others."""
+    hints: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        module = vars(sys.modules.get(base.__module__, object))
+        hints |= _evaluated(inspect.get_annotations(base), module, {})
+    parts = {f.name: _described(hints[f.name]) for f in dataclasses.fields(cls) if f.init}
+    described = {name: part for name, part in parts.items() if part is not _MISSING}
+    try:
+        return cls(**described) if described else _MISSING
+    except TypeError:  # a field without array type and without default
+        return _MISSING
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _definition(function: Any) -> str:
@@ -192,9 +225,12 @@ def _definition(function: Any) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}, in {code.co_name}" if code else ""
 
 
-def _missing_type(function: Any, name: str) -> TypeSpecError:
+def _missing_type(function: Any, name: str, annotation: Any) -> TypeSpecError:
+    because = ""
+    if isinstance(annotation, _Unread):
+        because = f": its annotation {annotation.text} cannot be read ({annotation.problem})"
     return TypeSpecError(
-        f"the argument {name} of {function_name(function)} has no array type",
+        f"the argument {name} of {function_name(function)} has no array type{because}",
         where=_definition(function),
         hint=f'annotate it ({name}: chainrule.float32["n 784"]), or give an example or a type: '
         f"cr.trace({function_name(function)}, {name}=np.zeros((2, 784)))",

@@ -56,14 +56,14 @@ def items(length):
 def indexed(draw, sizes):
     """An array's shape and a key for it."""
     shape = tuple(draw(st.lists(st.sampled_from(sizes), max_size=4)))
-    key, axis = [], 0
-    while axis < len(shape) and draw(st.integers(0, 9)):
+    key, axis, has_ellipsis = [], 0, False
+    while axis < len(shape) and (has_ellipsis or draw(st.integers(0, 9))):
         kind = draw(st.integers(0, 9))
         if kind == 0:
             key.append(None)
-        elif kind == 1 and not any(item is Ellipsis for item in key):
+        elif kind == 1 and not has_ellipsis:
             key.append(Ellipsis)
-            axis = draw(st.integers(axis, len(shape)))
+            axis, has_ellipsis = draw(st.integers(axis, len(shape))), True
         else:
             key.append(draw(items(shape[axis])))
             axis += 1

@@ -42,6 +42,10 @@ def reductions(*arrays):
 
 
 CALLS = {
+    np.bitwise_and: [call(MASK, MASK[0]), call(MASK, True)],
+    np.bitwise_or: [call(MASK, MASK[0]), call(False, MASK)],
+    np.bitwise_xor: [call(MASK, MASK[1]), call(True, MASK)],
+    np.invert: [call(MASK)],
     np.sum: [*reductions(A, C, EMPTY), call(A, 0), call(A, 0, np.float32), call(A, dtype=int)],
     np.max: reductions(A, C, V, SCALAR),
     np.min: reductions(A, C, V, SCALAR),

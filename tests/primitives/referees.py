@@ -68,6 +68,8 @@ AUTOGRAD: dict[str, Entry] = {
     "sum": lambda m, x, axes: m.sum(x, axis=axes),
     "max": lambda m, x, axes: m.max(x, axis=axes),
     "min": lambda m, x, axes: m.min(x, axis=axes),
+    # autograd's own broadcast_to does not differentiate new leading axes
+    "broadcast_to": lambda m, x, shape: x * np.ones(shape),
     "erf": "autograd has it in autograd.scipy, and SciPy is not required here",
     "cast": "autograd does not differentiate astype between dtypes",
     "pad": "autograd has no item assignment to write this with",

@@ -9,16 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from programs import (
-    Program,
-    autograd_namespace,
-    kink_distance,
-    numbers,
-    plain,
-    programs,
-    torch_namespace,
-    traced,
-)
+from namespaces import autograd_namespace, kink_distance, plain, torch_namespace, traced
+from programs import Program, numbers, programs
 
 import chainrule as cr
 from chainrule import float64
@@ -111,12 +103,12 @@ def run_and_numpy(program: Program, seed: int) -> tuple[dict[str, Any], dict[str
     return graph.run(arguments).outputs, program.function(plain, every=True)(**arguments)
 
 
-@examples(80, 2000, exact=True)
+@examples(200, 2000, exact=True)
 def test_a_run_is_numpy_bit_for_bit(program: Program, seed: int) -> None:
     all_same_bits(*run_and_numpy(program, seed))
 
 
-@examples(40, 1000)
+@examples(100, 1000)
 def test_a_run_is_numpy_to_rounding(program: Program, seed: int) -> None:
     all_close(*run_and_numpy(program, seed), rtol=1e-10)
 
@@ -149,7 +141,7 @@ def some_arguments(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     return {item.name: random.uniform(-1.5, 1.5, item.type.shape) for item in graph.inputs}
 
 
-@examples(30, 600)
+@examples(100, 600)
 def test_transforms_keep_invariants_and_values(program: Program, seed: int) -> None:
     arguments = arguments_of(program, seed)
     graph = traced_graph(program, arguments)
@@ -168,7 +160,7 @@ def test_transforms_keep_invariants_and_values(program: Program, seed: int) -> N
                 all_same_bits(outputs(after, given_), values)
 
 
-@examples(40, 800)
+@examples(100, 800)
 def test_a_gradient_has_its_variables_type_and_is_the_sum_of_its_terms(
     program: Program, seed: int
 ) -> None:
@@ -189,10 +181,12 @@ def test_a_gradient_has_its_variables_type_and_is_the_sum_of_its_terms(
         if mine and all(name in terms for name in mine) and gradient.value in step.name_of:
             total = sum(run[name] for name in mine)
             value = run[step.name_of[gradient.value]]
-            np.testing.assert_allclose(total, value, rtol=1e-12, atol=1e-12 * np.abs(value).max(initial=1))
+            np.testing.assert_allclose(
+                total, value, rtol=1e-12, atol=1e-12 * np.abs(value).max(initial=1)
+            )
 
 
-@examples(30, 600)
+@examples(100, 600)
 def test_batch_is_a_loop(program: Program, seed: int) -> None:
     arguments = arguments_of(program, seed)
     step = cr.backward(traced_graph(program, arguments), wrt=program.parameters)
@@ -226,7 +220,9 @@ def check_named_sizes(program: Program, seed: int) -> None:
         name: 0.5 if name in program.scalars else float64[shape]
         for name, shape in zip(program.parameters, program.shapes, strict=True)
     }
-    general = cr.backward(holds(cr.trace(program.function(traced), **types)), wrt=program.parameters)
+    general = cr.backward(
+        holds(cr.trace(program.function(traced), **types)), wrt=program.parameters
+    )
     holds(general)
     arguments = dict(zip(program.parameters, program.arguments(seed, ENV), strict=True))
     concrete = cr.backward(traced_graph(program, arguments), wrt=program.parameters)
@@ -241,7 +237,7 @@ def check_named_sizes(program: Program, seed: int) -> None:
         assert bound[gradient_name("J", name)].type.shape == numbers(shape, ENV)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(symbolic_programs, SEEDS)
 def test_named_sizes_bound_to_numbers_are_the_concrete_trace(program: Program, seed: int) -> None:
     check_named_sizes(program, seed)
@@ -273,7 +269,9 @@ def first_and_second(program: Program, arguments: dict[str, np.ndarray], seed: i
     names = program.parameters
     step = cr.backward(traced_graph(program, arguments), wrt=names)
     random = np.random.default_rng(seed + 1)
-    directions = {name: np.asarray(random.uniform(-1, 1, np.shape(x))) for name, x in arguments.items()}
+    directions = {
+        name: np.asarray(random.uniform(-1, 1, np.shape(x))) for name, x in arguments.items()
+    }
     products = {name: np.zeros(np.shape(x)) for name, x in arguments.items()}
     for name in names:
         of = gradient_name("J", name)
@@ -293,7 +291,7 @@ def forward_over_reverse(program: Program, arguments: Any, directions: Any) -> d
     return dict(zip(arguments, product, strict=True))
 
 
-@examples(30, 800, empty=False)  # autograd fails on some arrays without elements
+@examples(80, 800, empty=False)  # autograd fails on some arrays without elements
 def test_first_and_second_derivatives_are_autograds(program: Program, seed: int) -> None:
     import autograd
 
@@ -318,7 +316,7 @@ def test_first_and_second_derivatives_are_autograds(program: Program, seed: int)
 
 
 @pytest.mark.peers
-@examples(50, 1500)
+@examples(80, 1500)
 def test_first_and_second_derivatives_are_pytorchs(program: Program, seed: int) -> None:
     torch = pytest.importorskip("torch")
     arguments = calm_arguments(program, seed)
@@ -327,10 +325,16 @@ def test_first_and_second_derivatives_are_pytorchs(program: Program, seed: int) 
     value = program.function(torch_namespace())(*leaves)
     options = dict(allow_unused=True, materialize_grads=True)
     found = torch.autograd.grad(value, leaves, create_graph=True, **options)
-    along = sum((g * torch.tensor(directions[n])).sum() for g, n in zip(found, arguments))
+    along = sum(
+        (g * torch.tensor(directions[n])).sum() for g, n in zip(found, arguments, strict=True)
+    )
     second = [torch.zeros_like(leaf) for leaf in leaves]
     if along.requires_grad:
         second = torch.autograd.grad(along, leaves, **options)
     np.testing.assert_allclose(J, value.item(), rtol=1e-10, atol=1e-10)
-    all_close(gradients, {n: g.numpy(force=True) for n, g in zip(arguments, found)}, 1e-9)
-    all_close(products, {n: g.numpy(force=True) for n, g in zip(arguments, second)}, 1e-9)
+    all_close(
+        gradients, {n: g.numpy(force=True) for n, g in zip(arguments, found, strict=True)}, 1e-9
+    )
+    all_close(
+        products, {n: g.numpy(force=True) for n, g in zip(arguments, second, strict=True)}, 1e-9
+    )

@@ -81,7 +81,8 @@ def logaddexp(x1: Any, x2: Any) -> Any:
     """log(exp(x1) + exp(x2)) without overflow."""
     first = x1 > x2
     high, low = np.where(first, x1, x2), np.where(first, x2, x1)
-    return high + np.log1p(np.exp(low - high))
+    shift = np.where(np.abs(high) < np.inf, high, 0)  # inf - inf would be NaN
+    return high + np.log1p(np.exp(low - shift))
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:

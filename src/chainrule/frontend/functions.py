@@ -14,6 +14,7 @@ from chainrule.frontend.elementwise import (
     apply,
     as_node,
     common_shape,
+    elementwise,
     kind_of,
     lift,
     literal,
@@ -425,7 +426,7 @@ def _filled(value: float | None) -> Callable[..., Node]:
 def traced_astype(trace: Trace, a: Any, dtype: Any) -> Node:
     """x.astype(dtype)."""
     x = as_node(trace, a)
-    wanted = np.dtype(getattr(dtype, "dtype", dtype))
+    wanted = np.dtype(dtype)
     if wanted.kind not in "fiub":
         raise UnsupportedError(
             f"{trace.show(x)} cannot become {wanted}",
@@ -435,9 +436,30 @@ def traced_astype(trace: Trace, a: Any, dtype: Any) -> Node:
     return to_dtype(trace, x, wanted)
 
 
+def _boolean(ufunc: np.ufunc, symbol: str) -> Callable[..., Node]:
+    """The operators that NumPy calls bitwise, on booleans."""
+
+    def traced(trace: Trace, *values: Any) -> Node:
+        nodes = [as_node(trace, value) for value in values]
+        for node in nodes:
+            if node.type.dtype.kind != "b":
+                raise UnsupportedError(
+                    f"{symbol} is traced on booleans only, not on {trace.show(node)}",
+                    where=trace.where(),
+                    hint="compare first (x > 0), or convert with .astype(bool)",
+                )
+        return elementwise(trace, ufunc, tuple(nodes))
+
+    return traced
+
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     "getitem": getitem,
     "astype": traced_astype,
+    np.bitwise_and: _boolean(np.logical_and, "&"),
+    np.bitwise_or: _boolean(np.logical_or, "|"),
+    np.bitwise_xor: _boolean(np.not_equal, "^"),
+    np.invert: _boolean(np.logical_not, "~"),
     np.sum: traced_sum,
     np.max: _extreme(max_),
     np.min: _extreme(min_),

@@ -107,12 +107,12 @@ class Trace:
                 self.guards.setdefault(name, ValueGuard(name, self.scalars[one], origin))
         return self.scalars[node]
 
-    def own(self, trace: Trace) -> None:
-        """Raise ForeignValueError unless `trace` is this one."""
+    def own(self, trace: Trace, node: Node) -> None:
+        """Raise ForeignValueError unless `trace`, to which the node belongs, is this one."""
         if trace is not self:
             error = ForeignValueError(
-                "two traced arrays of different calls of trace meet in one expression",
-                where=self.where(),
+                f"{trace.show(node)} belongs to another call of trace",
+                where=self.where() or node.origin.describe(),
                 hint="pass the array as an argument of the traced function; "
                 "do not store traced arrays outside of it",
             )

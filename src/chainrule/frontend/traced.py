@@ -203,18 +203,22 @@ class Traced:
         return self._binary(np.greater_equal, self, other)
 
     def __and__(self, other: Any) -> Any:
-        return self._boolean(np.logical_and, self, other, "&")
+        return self._call(np.bitwise_and, other)
 
     __rand__ = __and__
 
     def __or__(self, other: Any) -> Any:
-        return self._boolean(np.logical_or, self, other, "|")
+        return self._call(np.bitwise_or, other)
 
     __ror__ = __or__
 
+    def __xor__(self, other: Any) -> Any:
+        return self._call(np.bitwise_xor, other)
+
+    __rxor__ = __xor__
+
     def __invert__(self) -> Any:
-        self._only_booleans("~", self)
-        return self._call(np.logical_not)
+        return self._call(np.invert)
 
     def __neg__(self) -> Any:
         return self._call(np.negative)
@@ -233,23 +237,6 @@ class Traced:
 
     def __getitem__(self, key: Any) -> Any:
         return self._run("getitem", sys._getframe(1), (self, key), {})
-
-    def _boolean(self, ufunc: np.ufunc, left: Any, right: Any, symbol: str) -> Any:
-        self._only_booleans(symbol, left, right)
-        return self._binary(ufunc, left, right)
-
-    def _only_booleans(self, symbol: str, *values: Any) -> None:
-        for value in values:
-            if (
-                getattr(value, "dtype", np.asarray(value).dtype if np.isscalar(value) else None)
-                != bool
-            ):
-                shown = value._shown() if isinstance(value, Traced) else repr(value)
-                raise UnsupportedError(
-                    f"{symbol} is traced on booleans only, not on {shown}",
-                    where=self._here(3),
-                    hint="compare first (x > 0), or convert with .astype(bool)",
-                )
 
     # NumPy's protocols -------------------------------------------------------------------------
 
@@ -367,25 +354,25 @@ class Traced:
     def _call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         return self._run(function, sys._getframe(2), (self, *args), kwargs)
 
-    def sum(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
+    def sum(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, **more: Any) -> Any:
         """The sum over axes, as np.sum."""
-        return self._call(np.sum, axis=axis, dtype=dtype, keepdims=keepdims, **options)
+        return self._call(np.sum, axis=axis, dtype=dtype, keepdims=keepdims, **more)
 
-    def mean(self, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
+    def mean(self, axis: Any = None, *, keepdims: bool = False, **more: Any) -> Any:
         """The mean over axes, as np.mean."""
-        return self._call(np.mean, axis=axis, keepdims=keepdims, **options)
+        return self._call(np.mean, axis=axis, keepdims=keepdims, **more)
 
-    def max(self, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
+    def max(self, axis: Any = None, *, keepdims: bool = False, **more: Any) -> Any:
         """The largest element over axes, as np.max."""
-        return self._call(np.max, axis=axis, keepdims=keepdims, **options)
+        return self._call(np.max, axis=axis, keepdims=keepdims, **more)
 
-    def min(self, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
+    def min(self, axis: Any = None, *, keepdims: bool = False, **more: Any) -> Any:
         """The smallest element over axes, as np.min."""
-        return self._call(np.min, axis=axis, keepdims=keepdims, **options)
+        return self._call(np.min, axis=axis, keepdims=keepdims, **more)
 
-    def argmax(self, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
+    def argmax(self, axis: Any = None, *, keepdims: bool = False, **more: Any) -> Any:
         """The position of the largest element, as np.argmax."""
-        return self._call(np.argmax, axis=axis, keepdims=keepdims, **options)
+        return self._call(np.argmax, axis=axis, keepdims=keepdims, **more)
 
     def reshape(self, *shape: Any) -> Any:
         """The same elements in another shape; one size may be -1."""
@@ -471,9 +458,12 @@ class Traced:
         raise self._number(".tolist()", "keep it an array; return it, and read it after graph.run")
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        known = self.trace.known_int(self) is not None
         raise self._number(
             "a NumPy array",
-            "call NumPy functions on it directly; stack several with np.stack([...])",
+            "write int(...) around it; the graph then holds for this number only"
+            if known
+            else "call NumPy functions on it directly; stack several with np.stack([...])",
         )
 
     def __setitem__(self, key: Any, value: Any) -> None:

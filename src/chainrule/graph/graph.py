@@ -9,7 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from chainrule.errors import NameLookupError
+from chainrule.errors import InputError, NameLookupError
 from chainrule.graph import sizes
 from chainrule.graph.node import Node, structural_hash
 from chainrule.graph.origin import UNKNOWN, Origin
@@ -113,6 +113,13 @@ class Graph:
         return MappingProxyType(names)
 
     @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """The names under which `run` takes its arguments, containers whole."""
+        parts = {part for one in self.structures.values() for part in one.leaf_names}
+        alone = [item.name for item in self.inputs if item.name not in parts]
+        return tuple(dict.fromkeys((*self.structures, *alone)))
+
+    @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The named sizes that the inputs mention, in order of appearance."""
         found: dict[str, None] = {}
@@ -162,6 +169,10 @@ class Graph:
                 f"cr.backward(..., wrt=[..., {str(name).split('/d', 1)[-1].strip('()')!r}]).\n"
                 + hint
             )
+        stem = str(name).rpartition("_")[0]
+        if stem in self.assigned:
+            several = self.assigned[stem]
+            hint = f"{stem} is assigned {len(several)} times: {', '.join(several)}\n" + hint
         return NameLookupError(f"the graph {self.name} has no value called {name!r}", hint=hint)
 
     def input(self, name: str) -> Input:
@@ -214,6 +225,11 @@ class Graph:
         """
         from chainrule.run import run_graph
 
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise InputError(
+                f"graph.run takes its arguments by name, got {type(arguments).__name__}",
+                hint="graph.run(" + ", ".join(f"{name}=..." for name in self.arguments) + ")",
+            )
         return run_graph(self, {**(arguments or {}), **named}, keep=keep)
 
     def text(self, *, origins: bool = False) -> str:

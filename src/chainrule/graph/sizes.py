@@ -8,7 +8,6 @@ constant returns an int, so a `Size` is never constant and equal polynomials hav
 
 from __future__ import annotations
 
-import ast
 import keyword
 import re
 from collections import Counter
@@ -25,8 +24,6 @@ _DEEPEST_NESTING = 40  # of opaque factors; evaluation recurses this deep
 _MOST_REPLACEMENTS = 6  # of opaque factors by bounds in one proof, which recurses this deep
 _MOST_PROOF_TERMS = 4096  # monomials written out in one step of a proof
 _LARGEST_EXPONENT = 64
-_LONGEST_TEXT = 1000
-_TOKENS = re.compile(r"(?:\s|[0-9]+\b|[A-Za-z_][A-Za-z_0-9]*|[-+*/%(),])*", re.ASCII)
 _cached = lru_cache(maxsize=4096)
 
 
@@ -47,8 +44,8 @@ def _is_plain(value: object) -> bool:
 
 def _no_number(question: str, a: Size) -> NoReturn:
     unknown, bind = _binding(a)
-    text = f"{question}: a size is an integer that is not known while tracing; as a number of the"
-    text += f" program it is cr.size_value({a}, like=x), with a traced array x; or give it by {bind}"
+    text = f"{question}: a size is an integer that is not known while tracing; as a number of the "
+    text += f"program it is cr.size_value({a}, like=x), with a traced array x; or give it by {bind}"
     raise UndecidableSize(text, question, unknown)
 
 
@@ -136,7 +133,8 @@ class Size:
 
     def __pow__(self, exponent: int) -> int | Size:
         if not isinstance(exponent, Integral):
-            return _no_number(f"{self} ** {exponent}", self) if _is_plain(exponent) else NotImplemented
+            asked = f"{self} ** {exponent}"
+            return _no_number(asked, self) if _is_plain(exponent) else NotImplemented
         if not 0 <= exponent <= _LARGEST_EXPONENT:
             raise ValueError(
                 f"({self})**{exponent}: the exponent of a size is 0 to {_LARGEST_EXPONENT}"
@@ -543,52 +541,6 @@ def solve(pattern: int | Size, value: int, env: Mapping[str, int]) -> dict[str, 
     return None
 
 
-@_cached
-def parse(text: str) -> int | Size:
-    """The size written as `str` writes it: integers, names, + - * // %, (), min(,), max(,)."""
-
-    def fail(problem: str, column: int) -> NoReturn:
-        raise ValueError(f"{text[:_LONGEST_TEXT]!r} is not a size: {problem} at position {column}")
-
-    if len(text) > _LONGEST_TEXT:
-        fail(f"more than {_LONGEST_TEXT} characters", _LONGEST_TEXT)
-    end = re.match(_TOKENS, text)
-    if end and end.end() < len(text):
-        fail(f"unexpected {text[end.end()]!r}", end.end())
-    try:
-        tree = ast.parse(f"({' '.join(text.splitlines())})", mode="eval").body
-    except SyntaxError as error:
-        fail(error.msg, max((error.offset or 2) - 2, 0))
-    except (MemoryError, RecursionError):
-        fail("too deeply nested", 0)
-    values: dict[ast.AST, int | Size] = {}
-    for node in reversed(list(ast.walk(tree))):  # arguments come before what they are used in
-        problem = None
-        try:
-            match node:
-                case ast.Constant(value=int() as value) if value is not True and value is not False:
-                    values[node] = value
-                case ast.Name(id=name) if name not in _EXTREMES:
-                    values[node] = size(name)
-                case ast.UnaryOp(op=ast.USub(), operand=x):
-                    values[node] = -values[x]
-                case ast.BinOp(left=x, op=op, right=y) if type(op) in _SYMBOLS:
-                    values[node] = _SYMBOLS[type(op)](values[x], values[y])
-                case ast.Call(func=ast.Name(id=name), args=[_, _, *_] as given, keywords=[]):
-                    values[node] = reduce(_EXTREMES[name], [values[x] for x in given])
-                case ast.BinOp(op=ast.Pow()):
-                    problem = "** is written as a product, n*n,"
-                case ast.expr() if not isinstance(node, ast.Name):
-                    problem = f"unexpected {type(node).__name__.lower()}"
-        except KeyError:  # a function without arguments, or the call of something else
-            problem = "only min and max are functions, of two or more sizes,"
-        except (ZeroDivisionError, ValueError) as error:
-            problem = str(error)
-        if problem:
-            fail(problem, max(getattr(node, "col_offset", 1) - 1, 0))
-    return values[tree] if tree in values else fail("a function needs arguments,", 0)
-
-
 _UFUNCS: dict[str, Any] = {
     "add": add,
     "subtract": sub,
@@ -603,4 +555,3 @@ _UFUNCS: dict[str, Any] = {
     "greater_equal": ge,
 }
 _EXTREMES = {"min": minimum, "max": maximum}
-_SYMBOLS = {ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.FloorDiv: floordiv, ast.Mod: mod}

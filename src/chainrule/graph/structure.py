@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,10 +61,11 @@ def _is_new_dataclass(value: Any) -> bool:
     )
 
 
-def leaf_name(root: str, path: tuple[Any, ...]) -> str:
-    """`params.layer1.W` for attribute and identifier keys, `hs[0]` for positions."""
+def leaf_name(root: str, path: Iterable[Any]) -> str:
+    """`params.layer1.W` for fields, attributes and identifier keys, `hs[0]` for positions."""
     name = root
-    for key in path:
+    for step in path:
+        key = step.field if isinstance(step, optree.NamedTupleEntry) else step.entry
         if isinstance(key, str) and key.isidentifier():
             name = f"{name}.{key}" if name else key
         else:
@@ -79,7 +80,7 @@ def flatten(value: Any, root: str = "") -> tuple[list[Any], Structure]:
     """
     while True:
         try:
-            paths, leaves, spec = optree.tree_flatten_with_path(value, namespace=NAMESPACE)
+            paths, leaves, spec = optree.tree_flatten_with_accessor(value, namespace=NAMESPACE)
         except RecursionError as error:
             raise InputError(
                 f"the container {root or 'given'} contains itself or is nested too deeply",

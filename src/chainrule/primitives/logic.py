@@ -39,10 +39,14 @@ def _boolean(name: str, doc: str, evaluate: Any, symbol: str, kernel: str) -> An
 
 
 logical_and = _boolean(
-    "logical_and", "x and y, of booleans.", lambda xp, x, y: xp.logical_and(x, y), r"\land", "x & y"
+    "logical_and",
+    "x and y, of booleans.",
+    lambda xp, x, y: xp.logical_and(x, y),
+    r"\wedge",
+    "x & y",
 )
 logical_or = _boolean(
-    "logical_or", "x or y, of booleans.", lambda xp, x, y: xp.logical_or(x, y), r"\lor", "x | y"
+    "logical_or", "x or y, of booleans.", lambda xp, x, y: xp.logical_or(x, y), r"\vee", "x | y"
 )
 logical_not = elementwise(
     "logical_not",
@@ -50,7 +54,7 @@ logical_not = elementwise(
     lambda xp, x: xp.logical_not(x),
     Flat(),
     kernel="~x",
-    latex=Latex(r"\lnot {x}", 50, (50,)),
+    latex=Latex(r"\neg {x}", 50, (50,)),
     domains=("bool",),
 )
 

@@ -251,7 +251,9 @@ def _concatenate_type(*types: ArrayType, axis: int) -> ArrayType:
     for other in types:
         same = other.dtype == first.dtype and other.ndim == first.ndim
         if not same or any(
-            a != b for i, (a, b) in enumerate(zip(first.shape, other.shape)) if i != axis
+            a != b
+            for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True))
+            if i != axis
         ):
             raise TypeError(f"cannot concatenate {', '.join(map(str, types))} along axis {axis}")
         total = total + other.shape[axis]

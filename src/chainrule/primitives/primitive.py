@@ -66,7 +66,8 @@ Derivative = Partials | Linear | Multilinear | Explicit | Flat
 @dataclass(frozen=True)
 class Map:
     """One output element from the elements at the same place; `expression` in the inputs' names,
-    with the scalar functions of C's math.h (and `where`, `sign`, `logistic`)."""
+    in Python's grammar (`~ & |` on booleans), with scalar functions of C's math.h and `cast`,
+    `where`, `sign`, `logistic`, `fmax_nan`, `fmin_nan` (NaN if either is)."""
 
     expression: str
 
@@ -116,7 +117,8 @@ ADDITIVE, PRODUCT, PREFIX, POWER, ATOM = 10, 20, 30, 40, 100
 @dataclass(frozen=True)
 class Latex:
     r"""A template such as `{x} + {y}`; `binding` is the strength of the result, `operands` the
-    least strength each input needs to stand without brackets.  Parameters appear by name: `{axes}`."""
+    least strength each input needs to stand without brackets.  Parameters appear by name: `{axes}`.
+    """
 
     template: str
     binding: int = ATOM

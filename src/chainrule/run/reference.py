@@ -34,9 +34,10 @@ def evaluate(
                 value = apply(node, [values[parent] for parent in node.inputs], graph.name_of)
             else:
                 continue
-            values[node] = value
             if node in kept:
-                result[node] = _owned(value)
+                operands = [values[parent] for parent in node.inputs]
+                result[node] = _owned(value, operands)
+            values[node] = value
             for parent in node.inputs:
                 if last[parent] is node:
                     values.pop(parent, None)
@@ -62,9 +63,10 @@ def apply(node: Node, operands: list[np.ndarray], names: Mapping[Node, str]) -> 
     return value if value.dtype == node.type.dtype else value.astype(node.type.dtype)
 
 
-def _owned(value: np.ndarray) -> np.ndarray:
-    """The value in memory of its own: views are copied."""
-    return value if value.base is None and value.flags.owndata else value.copy()
+def _owned(value: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+    """The value in memory of its own: inputs, constants, views and operands are copied."""
+    fresh = operands and value.base is None and value.flags.owndata
+    return value if fresh and all(value is not one for one in operands) else value.copy()
 
 
 def _named(node: Node, names: Mapping[Node, str]) -> str:

@@ -14,7 +14,6 @@ from chainrule.graph.bind import check_conditions
 from chainrule.graph.graph import Graph, Input
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
-from chainrule.graph.types import ArrayType
 from chainrule.run.reference import evaluate
 
 Keep = str | tuple[str, ...] | list[str]
@@ -133,7 +132,7 @@ def leaves_of(graph: Graph, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown_input(graph: Graph, name: str) -> InputError:
-    names = [*graph.structures, *(i.name for i in graph.inputs if i.name not in graph.structures)]
+    names = graph.arguments
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"perhaps {near[0]}; " if near else ""
     return InputError(
@@ -154,9 +153,9 @@ def _checked(graph: Graph, item: Input, given: Mapping[str, Any]) -> np.ndarray:
             )
         return np.asarray(item.default, expected.dtype)
     value = given[item.name]
-    _check_guard(graph, item, value)
     scalar = isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
-    array = np.asarray(value)
+    array = _array(graph, item, value)
+    _check_guard(graph, item, value)
     fits = array.dtype == expected.dtype
     if scalar and not array.shape:  # a Python number takes the input's dtype, as NEP 50 says
         fits = expected.dtype.kind == "f" or array.dtype.kind == expected.dtype.kind
@@ -166,16 +165,16 @@ def _checked(graph: Graph, item: Input, given: Mapping[str, Any]) -> np.ndarray:
         fits = np.can_cast(array.dtype, expected.dtype, "same_kind") and array.dtype.kind != "b"
         array = array.astype(expected.dtype) if fits else array
     if not fits or array.ndim != expected.ndim:
-        raise _wrong_type(graph, item, array, expected)
+        raise _wrong_type(graph, item, value, array)
     for axis, (got, wanted) in enumerate(zip(array.shape, expected.shape, strict=True)):
         if isinstance(wanted, int) and got != wanted:
-            raise _wrong_type(graph, item, array, expected, axis)
+            raise _wrong_type(graph, item, value, array, axis)
     return array
 
 
 def _check_guard(graph: Graph, item: Input, value: Any) -> None:
     for guard in graph.guards:
-        if guard.name == item.name and value != guard.value:
+        if guard.name == item.name and np.any(np.asarray(value) != guard.value):
             raise InputError(
                 f"{graph.name} was traced with {item.name} = {guard.value!r}, which the program "
                 f"used as a Python number; got {value!r}",
@@ -184,14 +183,35 @@ def _check_guard(graph: Graph, item: Input, value: Any) -> None:
             )
 
 
+def _array(graph: Graph, item: Input, value: Any) -> np.ndarray:
+    """The value as a NumPy array of numbers, or InputError."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # a ragged list
+        array = np.empty((), object)
+    if array.dtype.kind in "biufc":
+        return array
+    shown = repr(value)
+    raise InputError(
+        f"the input {item.name} of {graph.name} must be {item.type}, "
+        f"got {shown if len(shown) <= 40 else shown[:37] + '...'}",
+        where=item.node.origin.describe(),
+        hint="give a NumPy array or a number",
+    )
+
+
 def _wrong_type(
-    graph: Graph, item: Input, array: np.ndarray, expected: ArrayType, axis: int | None = None
+    graph: Graph, item: Input, value: Any, array: np.ndarray, axis: int | None = None
 ) -> InputError:
+    expected = item.type
     got = f"{array.dtype.name}{list(array.shape)}"
     at = f" (axis {axis})" if axis is not None else ""
     hint = "check the order of the axes and which array is passed under which name"
     if array.dtype != expected.dtype:
-        hint = f"convert it: {item.name}.astype(np.{expected.dtype.name})"
+        name = expected.dtype.name
+        is_array = isinstance(value, (np.ndarray, np.generic))
+        hint = f"{item.name}.astype(np.{name})" if is_array else f"np.asarray(..., np.{name})"
+        hint = f"convert it: {hint}"
     return InputError(
         f"the input {item.name} of {graph.name} must be {expected}, got {got}{at}",
         where=item.node.origin.describe(),
@@ -254,9 +274,9 @@ def _disagreement(
 ) -> SizeError:
     by = [f"{name} from {shown_by[name]}" for name in sorted(sizes.names(size)) if name in shown_by]
     because = f" ({'; '.join(by)})" if by else ""
+    wanted = f"{size} = {expected}" if isinstance(expected, int) else f"{size}, at least 1"
     return SizeError(
-        f"axis {axis} of the input {item.name} of {graph.name} must be {size} = {expected}"
-        f"{because}, got {got}",
+        f"axis {axis} of the input {item.name} of {graph.name} must be {wanted}{because}, got {got}",
         where=item.node.origin.describe(),
         hint="named sizes are at least 1 and the same everywhere",
     )

@@ -1,4 +1,4 @@
-"""What must hold for every primitive on every sample: a table of checks, each an ordinary function."""
+"""What must hold for every primitive on every sample: a table of checks, plain functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _has_value(primitive: Primitive) -> bool:
     return primitive.kernel != Library("argument")
 
 
-def _is_differentiable(primitive: Primitive, sample: Sample) -> bool:
+def is_differentiable(primitive: Primitive, sample: Sample) -> bool:
     arrays = sample_arrays(sample)
     out = primitive.result_type(*map(type_of, arrays), **dict(sample.params))
     return out.is_float and any(array.dtype.kind == "f" for array in arrays)
@@ -61,7 +61,7 @@ def check_type(primitive: Primitive, sample: Sample, seed: int) -> None:
 def check_derivatives(primitive: Primitive, sample: Sample, seed: int) -> None:
     """Orders 1 and 2 against finite differences in float64, in both modes: of the primitive, and of
     its square, whose second derivative also differentiates the rules by the cotangent."""
-    if not sample.smooth or not _is_differentiable(primitive, sample):
+    if not sample.smooth or not is_differentiable(primitive, sample):
         return
     arrays = sample_arrays(sample, seed, "float64")
     function = as_function(primitive, **dict(sample.params))
@@ -77,7 +77,7 @@ def check_derivatives(primitive: Primitive, sample: Sample, seed: int) -> None:
 
 def check_agreement(primitive: Primitive, sample: Sample, seed: int) -> None:
     """<u, J v> = <Jᵀ u, v>, also where finite differences do not apply."""
-    if _is_differentiable(primitive, sample):
+    if is_differentiable(primitive, sample):
         arrays = sample_arrays(sample, seed, "float64")
         check_modes_agree(as_function(primitive, **dict(sample.params)), *arrays, seed=seed)
 

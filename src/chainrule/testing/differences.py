@@ -24,7 +24,7 @@ Arrays = Sequence[np.ndarray]
 
 @dataclass(frozen=True)
 class Slope:
-    """The derivative of every element of one output along a direction, and how far it may be off."""
+    """The derivative of each element of an output along a direction, and how far it may be off."""
 
     value: np.ndarray
     error: np.ndarray

@@ -29,7 +29,7 @@ from chainrule.primitives.sources import full_like
 SCALE = 1.001
 SHIFT = 1e-3
 
-# Faults of derivatives: each changes the rule of one argument ----------------------------------------
+# Faults of derivatives: each changes the rule of one argument --------------------------------
 
 
 def _with_rule(
@@ -62,9 +62,7 @@ def rules_of(derivative: Derivative) -> tuple[Rule | None, ...]:
     return ()
 
 
-def _changed(
-    primitive: Primitive, argument: int, change: Callable[[Any], Any]
-) -> Primitive | None:
+def _changed(primitive: Primitive, argument: int, change: Callable[[Any], Any]) -> Primitive | None:
     """The primitive with `change` applied to what the rule of the argument returns."""
     rules = rules_of(primitive.derivative)
     if argument >= len(rules) or rules[argument] is None:
@@ -119,7 +117,7 @@ def _one_mode(primitive: Primitive, argument: int) -> Primitive | None:
     return wrong
 
 
-# Faults of the other parts ---------------------------------------------------------------------------
+# Faults of the other parts --------------------------------------------------------------------
 
 
 def _wrong_dtype(primitive: Primitive) -> Primitive:

@@ -1,8 +1,7 @@
-"""`check_gradients`: derivatives of any order against finite differences, and both modes together."""
+"""`check_gradients`: derivatives of any order against finite differences, in both modes."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from chainrule.errors import GradientCheckError, InputError
 from chainrule.functional import jvp, vjp
-from chainrule.graph.structure import flatten
+from chainrule.testing.arguments import Wrt, flat_call
 from chainrule.testing.differences import EPS, Slope, largest, slopes
 from chainrule.tracing import function_name, trace
 
@@ -65,7 +64,7 @@ def check_gradients(
     modes: Iterable[str] = MODES,
     seed: int | None = None,
     rtol: float = 1e-6,
-    wrt: str | int | Iterable[str | int] | None = None,
+    wrt: Wrt = None,
 ) -> None:
     """Compare the derivatives of `f` at `args` with finite differences, up to `order`.
 
@@ -78,9 +77,9 @@ def check_gradients(
     * if both modes are checked, <u, J v> and <Jᵀ u, v> must agree to rounding;
     * order 2 (and more) is the same check of the derivative itself, in every mode.
 
-    No absolute tolerance: a derivative of 1e-9 is checked as closely as one of 1.  NaN fails, and so
-    does a point where finite differences cannot decide.  Raises GradientCheckError naming the
-    argument, the numbers and the seed (drawn anew for each call unless given).
+    No absolute tolerance: a derivative of 1e-9 is checked as closely as one of 1.  NaN fails,
+    and so does a point where finite differences cannot decide.  Raises GradientCheckError
+    naming the argument, the numbers and the seed (drawn anew for each call unless given).
     """
     chosen = tuple(modes)
     if order < 1 or not chosen or any(mode not in MODES for mode in chosen):
@@ -101,68 +100,23 @@ def check_modes_agree(f: Callable[..., Any], *args: Any, seed: int | None = None
 
 
 def _first(
-    f: Callable[..., Any], args: tuple[Any, ...], wrt: Any, seed: int | None, rtol: float
+    f: Callable[..., Any], args: tuple[Any, ...], wrt: Wrt, seed: int | None, rtol: float
 ) -> _Check:
-    """The check of `f` itself: its float arguments as one flat list."""
-    leaves, structure = flatten(tuple(args))
-    names, moving = _argument_names(f, args), _moving(f, args, wrt)
-    places = [
-        i
-        for i, leaf in enumerate(leaves)
-        if moving[i] and np.asarray(leaf).dtype.kind == "f" and not isinstance(leaf, str)
-    ]
-    if not places:
-        raise InputError(
-            f"{function_name(f)} is given no floating-point argument to differentiate",
-            hint="pass float arrays, or choose other arguments with wrt=",
-        )
-
-    def function(point: Any) -> list[Any]:
-        given = list(leaves)
-        for place, value in zip(places, point, strict=True):
-            given[place] = value
-        results, _ = flatten(f(*structure.unflatten(given)))
-        return [r for r in results if getattr(r, "dtype", np.asarray(0.0).dtype).kind == "f"]
-
+    """The check of `f` itself."""
+    call = flat_call(f, args, wrt)
     drawn = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
-    point = [np.array(leaves[place], np.float64) for place in places]
-    generator = np.random.default_rng(drawn)
-    shown = [names[place] for place in places]
-    return _Check(function, function_name(f), shown, point, drawn, generator, rtol)
+    return _Check(
+        function=call.function,
+        shown=function_name(f),
+        names=call.names,
+        point=call.point,
+        seed=drawn,
+        generator=np.random.default_rng(drawn),
+        rtol=rtol,
+    )
 
 
-def _argument_names(f: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:
-    """The name of each leaf of the arguments: `x`, `params.W`, `hs[0]`."""
-    named = zip(_parameters(f, args), args, strict=True)
-    return [name for root, value in named for name in flatten(value, root)[1].leaf_names]
-
-
-def _parameters(f: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:
-    try:
-        parameters = inspect.signature(f).parameters.values()
-    except (TypeError, ValueError):
-        parameters = ()
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    named = named[: len(args)]
-    return named + [f"argument {i}" for i in range(len(named), len(args))]
-
-
-def _moving(f: Callable[..., Any], args: tuple[Any, ...], wrt: Any) -> list[bool]:
-    """For each leaf of the arguments, whether it belongs to one that `wrt` means."""
-    names = _parameters(f, args)
-    asked = range(len(args)) if wrt is None else [wrt] if isinstance(wrt, (str, int)) else wrt
-    chosen = {names.index(one) if one in names else one for one in asked}
-    for one in chosen:
-        if not isinstance(one, int) or not -len(args) <= one < len(args):
-            raise InputError(
-                f"wrt={one!r} is no argument of {function_name(f)} in this call",
-                hint=f"the arguments are: {', '.join(names)}",
-            )
-    counted = {one % len(args) for one in chosen}
-    return [i in counted for i, value in enumerate(args) for _ in flatten(value)[0]]
-
-
-# One order -----------------------------------------------------------------------------------------
+# One order -----------------------------------------------------------------------------------
 
 
 def _check(check: _Check, order: int, modes: tuple[str, ...]) -> None:
@@ -201,14 +155,16 @@ def _check(check: _Check, order: int, modes: tuple[str, ...]) -> None:
 
 
 def _derivative(check: _Check, mode: str, direction: Leaves, seeds: Leaves) -> _Check:
-    """The check of the derivative: along the direction, or of the outputs' combination."""
-    inner = check.function
+    """The check of the derivative: along the direction, or of the outputs' combination by each
+    argument, in units of its size; both are then of the size of the function."""
+    inner, scales = check.function, [_size(x) for x in check.point]
 
     def forward(point: Any) -> list[Any]:
         return list(jvp(inner, (point,), (direction,))[1])
 
     def reverse(point: Any) -> list[Any]:
-        return list(vjp(inner, point)[1](seeds)[0])
+        cotangents = vjp(inner, point)[1](seeds)[0]
+        return [g * scale for g, scale in zip(cotangents, scales, strict=True)]
 
     function = forward if mode == "forward" else reverse
     return replace(check, function=function, derived=(*check.derived, mode))
@@ -253,15 +209,19 @@ def _directions(check: _Check) -> Iterator[_Direction]:
 def _random_like(check: _Check, arrays: Leaves, *, scaled: bool) -> Leaves:
     """Normal numbers in the arrays' shapes; if `scaled`, of the size of their elements, so that a
     step along them is small relative to the argument, whatever its unit."""
-    found = []
-    for array in arrays:
-        size = float(np.sqrt(np.mean(np.square(array)))) if scaled and array.size else 1.0
-        scale = size if size > 0 and np.isfinite(size) else 1.0
-        found.append(np.asarray(check.generator.standard_normal(array.shape) * scale))
-    return found
+    normal = check.generator.standard_normal
+    return [np.asarray(normal(x.shape) * (_size(x) if scaled else 1.0)) for x in arrays]
 
 
-# Comparisons ---------------------------------------------------------------------------------------
+def _size(array: np.ndarray) -> float:
+    """The root of the mean square of the elements; 1 where that says nothing."""
+    high = largest([array])
+    if not high:
+        return 1.0
+    return high * float(np.sqrt(np.nanmean(np.square(array / high))))
+
+
+# Comparisons ---------------------------------------------------------------------------------
 
 
 def _inner(left: Leaves, right: Leaves) -> float:

@@ -1,4 +1,4 @@
-"""The demonstration: train the network of `mlp.py` on most of the packaged digits, test on the rest."""
+"""The demonstration: train the network of `mlp.py` on the packaged digits, and test it on some."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Settings:
                 )
 
 
-_AT_LEAST_1 = (lambda value: value >= 1, "an integer of at least 1")
+_AT_LEAST_1 = (lambda value: isinstance(value, int) and value >= 1, "an integer of at least 1")
 _SENSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "hidden": _AT_LEAST_1,
     "learning_rate": (lambda value: 0 < value < math.inf, "a finite number above 0"),
     "weight_decay": (lambda value: 0 <= value < math.inf, "a finite number of at least 0"),
     "batch": _AT_LEAST_1,
     "epochs": _AT_LEAST_1,
-    "seed": (lambda value: value >= 0, "an integer of at least 0"),
+    "seed": (lambda value: isinstance(value, int) and value >= 0, "an integer of at least 0"),
     "test_fraction": (lambda value: 0 < value < 1, "a number between 0 and 1"),
 }
 
@@ -87,7 +87,12 @@ class Training:
     @property
     def parameter_count(self) -> int:
         """The number of numbers that are trained."""
-        return sum(array.size for array in self.state.parameters.values())
+        return sum(array.size for array in self.state.arrays.values())
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of minibatches, the last of them perhaps short."""
+        return math.ceil(len(self.train.y) / self.settings.batch)
 
 
 def begin(settings: Settings) -> Training:
@@ -132,13 +137,15 @@ def train_epoch(training: Training, epoch: int) -> None:
     for chosen in minibatches(len(rows.y), settings.batch, settings.seed, epoch):
         value = training.step(training.state, x=rows.x[chosen], y=rows.y[chosen])
         if not np.isfinite(value):
-            raise _diverged(training, epoch, value)
+            raise _diverged(training, value)
 
 
 def measure(training: Training) -> Measures:
-    """How good the network is now."""
+    """How good the network is now; EvaluationError where training has diverged."""
     forward, parameters = training.forward, training.state.parameters
     objective, train_accuracy = evaluate(forward, parameters, training.train)
+    if not math.isfinite(objective):
+        raise _diverged(training, objective)
     _, test_accuracy = evaluate(forward, parameters, training.test)
     return Measures(objective, train_accuracy, test_accuracy)
 
@@ -151,10 +158,11 @@ def evaluate(
     return float(run["J"]), float(np.mean(run["o"].argmax(axis=1) == rows.y))
 
 
-def _diverged(training: Training, epoch: int, value: Any) -> EvaluationError:
+def _diverged(training: Training, value: Any) -> EvaluationError:
+    settings, steps = training.settings, training.state.steps
     return EvaluationError(
-        f"training diverged: the objective is {value} in step {training.state.steps} "
-        f"(epoch {epoch})",
-        hint=f"a learning rate smaller than {training.settings.learning_rate:g} "
-        f"(weight decay is {training.settings.weight_decay:g})",
+        f"training diverged: the objective is {value} at step {steps} "
+        f"(epoch {math.ceil(steps / training.steps_per_epoch)})",
+        hint=f"a learning rate smaller than {settings.learning_rate:g}, "
+        f"or a weight decay smaller than {settings.weight_decay:g}",
     )

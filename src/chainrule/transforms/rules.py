@@ -179,7 +179,7 @@ def _cancelled(node: Node) -> Node | None:
 
 
 def _rounds_once(node: Node) -> bool:
-    """Whether it is a cast that leaves no trace of how its input was rounded: to a float no wider."""
+    """Whether it is a cast to a float no wider: one that hides how its input was rounded."""
     if node.primitive is not logic.cast or node.type.dtype.kind != "f":
         return False
     return node.type.dtype.itemsize <= node.inputs[0].type.dtype.itemsize
@@ -229,7 +229,9 @@ RULES: tuple[Rule, ...] = (
     Rule("x plus 0", (A.add,), lambda x, y: [x + 0.0, 0.0 + x], _neutral(0, both=True)),
     Rule("x minus 0", (A.subtract,), lambda x, y: [x - 0.0], _neutral(0, both=False)),
     Rule("x times -1", (A.multiply,), lambda x, y: [x * -1.0, -1.0 * x], _negated),
-    Rule("two negatives", (A.negative,), lambda x, y: [A.negative(A.negative(x))], _double_negative),
+    Rule(
+        "two negatives", (A.negative,), lambda x, y: [A.negative(A.negative(x))], _double_negative
+    ),
     Rule(
         "power 0 or 1",
         (A.integer_power,),

@@ -1,0 +1,59 @@
+"""Writing the results: into a folder that was tried before, each file beside and then renamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+
+@contextmanager
+def usable_folder(folder: Path) -> Iterator[None]:
+    """Make the folder and try to write there; a usage error where that fails.
+
+    What was made, and is empty at the end (training was stopped), is removed.
+    """
+    made = [part for part in (folder, *folder.parents) if not os.path.lexists(part)]
+    try:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            trial = _beside(folder / "trial")
+            trial.write_bytes(b"")
+            trial.unlink()
+        except OSError as error:
+            raise click.UsageError(_unwritable(folder, error)) from error
+        yield
+    finally:
+        for part in made:
+            if not part.is_dir() or any(part.iterdir()):
+                break
+            part.rmdir()
+
+
+def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write all files under other names, then rename them: none is ever half there."""
+    partial = {_beside(folder / name): folder / name for name in contents}
+    try:
+        for beside, content in zip(partial, contents.values(), strict=True):
+            beside.write_bytes(content)
+        for beside, path in partial.items():
+            os.replace(beside, path)
+    except OSError as error:
+        raise click.ClickException(_unwritable(folder, error)) from error
+    finally:
+        for beside in partial:
+            beside.unlink(missing_ok=True)
+
+
+def _unwritable(folder: Path, error: OSError) -> str:
+    return (
+        f"cannot write to the folder {folder}: {error.strerror or error}\n"
+        "  try: another one, --output-folder FOLDER"
+    )
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.partial")
