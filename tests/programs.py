@@ -1,8 +1,8 @@
 """Random NumPy programs: Python source over a namespace `xp`, so that every library runs the same.
 
 `programs()` is the Hypothesis strategy.  `Program.function(xp)` is a plain Python function; `xp` is
-one of `namespaces`: `traced`, `plain`, `autograd_namespace()`, `torch_namespace()`.  Every operation
-is smooth or has its kinks found by `kink_distance`, and none leaves its domain.
+one of those in `namespaces.py`.  Every operation is smooth, or `kink_distance` finds its kinks, and
+none leaves its domain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""grad, value_and_grad, vjp, jvp and hvp give the right numbers, in the containers of the arguments."""
+"""grad, value_and_grad, vjp, jvp and hvp: right numbers, in the containers of the arguments."""
 
 from __future__ import annotations
 

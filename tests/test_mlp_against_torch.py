@@ -1,4 +1,4 @@
-"""The book's training step, trained 100 steps beside PyTorch: the same objective, the same gradients."""
+"""The book's training step, 100 times beside PyTorch: the same objective and gradients."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from chainrule.transforms.deduplicate import deduplicated
 from chainrule.transforms.jvp import push
 from chainrule.transforms.seeded import split, vjp_graph
 from chainrule.transforms.simplify import simplified
-from chainrule.transforms.vjp import pull, seed_one
+from chainrule.transforms.vjp import pull, seed_one, summed_seeds
 
 Wrt = str | int | Iterable[str | int] | None
 
@@ -120,7 +120,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
 
         def pull_traced(seed: Any) -> tuple[Any, ...]:
             seeds = _like(building, flatten(seed, "seed")[0], nodes)
-            return tuple(call.pulled(dict(zip(nodes, seeds, strict=True)), None))
+            return tuple(call.pulled(summed_seeds(nodes, seeds), None))
 
         return structure.unflatten([Traced(n, building) for n in nodes]), pull_traced
     return _vjp_of_numbers(function, primals)
@@ -350,23 +350,36 @@ def run_on(graph: Graph, function: Any, args: Any, kwargs: Any) -> Run:
 
 def _inputs(graph: Graph, function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """The arrays among the arguments by the names of the graph's inputs."""
+    found: dict[str, Any] = {}
+    for root, part in _named_arguments(function, args, kwargs).items():
+        leaves, structure = flatten(part, root)
+        for leaf_name, leaf in zip(structure.leaf_names, leaves, strict=True):
+            if leaf_type(leaf, leaf_name) is not None:
+                found[leaf_name] = leaf
+    return {item.name: found.get(item.name, item.default) for item in graph.inputs}
+
+
+def _named_arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """The arguments by the names under which they are traced (`a[0]` for those of `*a`)."""
     signature = inspect.signature(function)
     found: dict[str, Any] = {}
     for name, value in signature.bind(*args, **kwargs).arguments.items():
-        variable = signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-        for root, part in value.items() if variable else ((name, value),):
-            leaves, structure = flatten(part, root)
-            for leaf_name, leaf in zip(structure.leaf_names, leaves, strict=True):
-                if leaf_type(leaf, leaf_name) is not None:
-                    found[leaf_name] = leaf
-    return {item.name: found.get(item.name, item.default) for item in graph.inputs}
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            found.update(value)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            found.update({f"{name}[{i}]": part for i, part in enumerate(value)})
+        else:
+            found[name] = value
+    return found
 
 
 def _vjp_of_numbers(function: Any, primals: Any) -> tuple[Any, Callable[[Any], Any]]:
     graph = trace(function, *primals)
     given = _inputs(graph, function, primals, {})
-    names = list(inspect.signature(function).parameters)[: len(primals)]
-    structures = [flatten(p, n)[1] for n, p in zip(names, primals, strict=False)]
+    structures = [
+        flatten(value, root)[1] for root, value in _named_arguments(function, primals, {}).items()
+    ]
     combined = vjp_graph(graph, [name for s in structures for name in s.leaf_names])
     values = tuple(name for name, _ in graph.outputs)
     seeds = tuple(item.name for item in combined.inputs[len(graph.inputs) :])

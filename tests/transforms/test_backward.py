@@ -1,4 +1,4 @@
-"""`backward` names gradients after the user's variables, finds all of them, and explains refusals."""
+"""`backward` names gradients after the user's variables, and finds all of them."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_gradients_have_the_dtype_of_their_variable():
     assert all(invariant(step) for invariant in INVARIANTS)
 
 
-# of, seed, unreached -------------------------------------------------------------------------------
+# of, seed, unreached ------------------------------------------------------------------------------
 
 
 def two(x: float64[3]):

@@ -256,7 +256,7 @@ def test_named_sizes_bound_to_numbers_are_the_concrete_trace_often(
 
 
 def calm_arguments(program: Program, seed: int) -> dict[str, np.ndarray]:
-    """Arguments at which the program is smooth, and no value is so large that it swallows others."""
+    """Arguments at which the program is smooth and no value so large that it swallows others."""
     arguments = arguments_of(program, seed)
     assume(kink_distance(program, list(arguments.values())) > 1e-6)
     values = program.function(plain, every=True)(**arguments)

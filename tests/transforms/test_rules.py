@@ -1,4 +1,4 @@
-"""Both sides of every rewrite rule are equal, on exceptional inputs too; the right one is cheaper."""
+"""Both sides of every rewrite rule are equal, for NaN and inf too; the right one is cheaper."""
 
 from __future__ import annotations
 

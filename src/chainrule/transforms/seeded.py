@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from chainrule.graph.graph import Graph, Input
 from chainrule.graph.node import Node, stamp
+from chainrule.graph.origin import Origin
 from chainrule.graph.rebuild import ordered
 from chainrule.primitives.sources import full_like, input_
 from chainrule.transforms.backward import Wrt, gradient_name, wrt_names
 from chainrule.transforms.deduplicate import deduplicate
 from chainrule.transforms.jvp import push
 from chainrule.transforms.simplify import simplify
-from chainrule.transforms.vjp import pull
+from chainrule.transforms.vjp import pull, summed_seeds
 
 
 def free_name(graph: Graph, name: str) -> str:
@@ -31,13 +32,17 @@ def vjp_graph(graph: Graph, wrt: Wrt = None) -> Graph:
     seed times derivative with respect to each of `wrt` (named `J_bar·dJ/dW`)."""
     chosen = wrt_names(graph, wrt)
     inputs = list(graph.inputs)
-    seeds: dict[Node, Node] = {}
+    seeded: list[Node] = []
+    seeds: list[Node] = []
     for name, node in graph.outputs:
         if node.type.is_float:
             added = _added_input(graph, f"{name}_bar", node, len(inputs))
             inputs.append(added)
-            seeds[node] = added.node
-    cotangents, _ = pull(graph.nodes, seeds, [graph[name] for name in chosen], "vjp")
+            seeded.append(node)
+            seeds.append(added.node)
+    sums = summed_seeds(seeded, seeds)
+    stamp(sums.values(), Origin(transform="vjp"))
+    cotangents, _ = pull(graph.nodes, sums, [graph[name] for name in chosen], "vjp")
     outputs = list(graph.outputs)
     names = {**graph.names, **{item.name: item.node for item in inputs}}
     for name in chosen:

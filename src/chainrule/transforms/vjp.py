@@ -93,3 +93,11 @@ def seed_one(node: Node, transform: str = "backward") -> Node:
     one = full_like(node, 1)
     stamp((one,), node.origin.derived(transform, node))
     return one
+
+
+def summed_seeds(nodes: Iterable[Node], seeds: Iterable[Node]) -> dict[Node, Node]:
+    """The cotangent of each output; where outputs are one node, the sum of theirs."""
+    found: dict[Node, Node] = {}
+    for node, seed in zip(nodes, seeds, strict=True):
+        found[node] = add(found[node], seed) if node in found else seed
+    return found
