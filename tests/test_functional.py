@@ -114,6 +114,19 @@ def test_a_value_may_be_a_container_for_vjp_and_jvp() -> None:
     assert list(tangent) == list(value)
 
 
+def test_vjp_and_jvp_are_adjoint() -> None:
+    def f(W: Any, x: Any) -> Any:
+        return np.tanh(x @ W), np.sum(W**2, axis=0)
+
+    moves = (RANDOM.normal(size=(3, 2)), RANDOM.normal(size=(4, 3)))
+    seeds = (RANDOM.normal(size=(4, 2)), RANDOM.normal(size=2))
+    _, tangents = cr.jvp(f, (W, INPUT), moves)
+    _, pull = cr.vjp(f, W, INPUT)
+    left = sum(np.sum(u * t) for u, t in zip(seeds, tangents, strict=True))
+    right = sum(np.sum(c * m) for c, m in zip(pull(seeds), moves, strict=True))
+    close(left, right)
+
+
 # Arguments ---------------------------------------------------------------------------------------
 
 

@@ -126,16 +126,3 @@ def test_the_forward_pass_of_a_vjp_runs_once_and_its_pull_many_times() -> None:
     assert len(calls) == 1
     close(value, np.exp(x) * np.sin(x))
     close(rows, np.diag(np.exp(x) * (np.sin(x) + np.cos(x))))
-
-
-def test_vjp_and_jvp_are_adjoint() -> None:
-    def f(W: Any, x: Any) -> Any:
-        return np.tanh(x @ W), np.sum(W**2, axis=0)
-
-    moves = (RANDOM.normal(size=(3, 2)), RANDOM.normal(size=(4, 3)))
-    seeds = (RANDOM.normal(size=(4, 2)), RANDOM.normal(size=2))
-    _, tangents = cr.jvp(f, (W, INPUT), moves)
-    _, pull = cr.vjp(f, W, INPUT)
-    left = sum(np.sum(u * t) for u, t in zip(seeds, tangents, strict=True))
-    right = sum(np.sum(c * m) for c, m in zip(pull(seeds), moves, strict=True))
-    close(left, right)

@@ -325,16 +325,12 @@ def test_first_and_second_derivatives_are_pytorchs(program: Program, seed: int) 
     value = program.function(torch_namespace())(*leaves)
     options = dict(allow_unused=True, materialize_grads=True)
     found = torch.autograd.grad(value, leaves, create_graph=True, **options)
-    along = sum(
-        (g * torch.tensor(directions[n])).sum() for g, n in zip(found, arguments, strict=True)
-    )
-    second = [torch.zeros_like(leaf) for leaf in leaves]
+    first = dict(zip(arguments, found, strict=True))
+    along = sum((g * torch.tensor(directions[n])).sum() for n, g in first.items())
+    second = {name: torch.zeros_like(leaf) for name, leaf in zip(arguments, leaves, strict=True)}
     if along.requires_grad:
-        second = torch.autograd.grad(along, leaves, **options)
+        found = torch.autograd.grad(along, leaves, **options)
+        second = dict(zip(arguments, found, strict=True))
     np.testing.assert_allclose(J, value.item(), rtol=1e-10, atol=1e-10)
-    all_close(
-        gradients, {n: g.numpy(force=True) for n, g in zip(arguments, found, strict=True)}, 1e-9
-    )
-    all_close(
-        products, {n: g.numpy(force=True) for n, g in zip(arguments, second, strict=True)}, 1e-9
-    )
+    all_close(gradients, {n: g.numpy(force=True) for n, g in first.items()}, 1e-9)
+    all_close(products, {n: g.numpy(force=True) for n, g in second.items()}, 1e-9)

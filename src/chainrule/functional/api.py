@@ -1,0 +1,109 @@
+"""grad, value_and_grad, vjp, jvp, hvp: the numbers, for people who want only these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from chainrule.frontend.naming import user_frame
+from chainrule.frontend.trace import Trace
+from chainrule.frontend.traced import Traced
+from chainrule.functional.arguments import Wrt, trace_in
+from chainrule.functional.calls import Call, gradient_in_trace, like
+from chainrule.functional.numbers import on_numbers_too, vjp_of_numbers
+from chainrule.graph.structure import flatten
+from chainrule.tracing import output_node
+from chainrule.transforms.vjp import summed_seeds
+
+
+def value_and_grad(
+    function: Callable[..., Any], wrt: Wrt = None, *, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that returns (value, gradient) of the scalar `function`.
+
+    `wrt` names or counts the arguments to differentiate, by default the first; several give a
+    tuple of gradients.  A gradient has the containers, shapes and dtypes of its argument.  With
+    `has_aux`, `function` returns (value, aux), and the result is ((value, aux), gradient).
+    Raises ShapeError where the value is not a scalar.
+    """
+
+    def in_trace(building: Trace, frame: FrameType | None, args: Any, kwargs: Any) -> Any:
+        value, gradient = gradient_in_trace(building, function, wrt, has_aux, frame, args, kwargs)
+        if frame is not None and isinstance(gradient, Traced):
+            building.name_result(gradient.node, user_frame(frame), 1, 2)
+        return value, gradient
+
+    return on_numbers_too(function, in_trace)
+
+
+def grad(
+    function: Callable[..., Any], wrt: Wrt = None, *, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that returns the gradient of the scalar `function`; see `value_and_grad`.
+
+    With `has_aux`, it returns (gradient, aux).  Works to any order: `grad(grad(f))`.
+    """
+
+    def in_trace(building: Trace, frame: FrameType | None, args: Any, kwargs: Any) -> Any:
+        value, gradient = gradient_in_trace(building, function, wrt, has_aux, frame, args, kwargs)
+        if frame is not None and isinstance(gradient, Traced) and not has_aux:
+            building.name_result(gradient.node, user_frame(frame))
+        return (gradient, value[1]) if has_aux else gradient
+
+    return on_numbers_too(function, in_trace)
+
+
+def jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """(value, tangent): the function at `primals` and its derivative along `tangents`.
+
+    `primals` is a tuple of arguments (or one argument), `tangents` has the same containers,
+    shapes and float dtypes.  Forward mode: one pass, whatever the number of outputs.
+    """
+    args = primals if isinstance(primals, tuple) else (primals,)
+    directions = tangents if isinstance(tangents, tuple) else (tangents,)
+
+    def in_trace(building: Trace, frame: FrameType | None, pair: Any, _: Any) -> Any:
+        values, moves = pair
+        call = Call(building, function, values, {}, range(len(values)))
+        return call.pushed(moves, frame)
+
+    def both(primals: Any, tangents: Any) -> Any:
+        raise AssertionError("replaced by in_trace")
+
+    return on_numbers_too(both, in_trace)(args, directions)
+
+
+def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+    """The Hessian of the scalar `function` at `primals`, times `tangents`: forward over reverse.
+
+    Costs a few gradients, never forms the Hessian.  The result has the containers of `primals`
+    (a tuple of arguments, or one argument).
+    """
+    args = primals if isinstance(primals, tuple) else (primals,)
+    gradient = grad(function, wrt=range(len(args)))
+    product = jvp(gradient, args, tangents)[1]
+    return product if isinstance(primals, tuple) else product[0]
+
+
+def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """(value, pull): the function at `primals`, and pull(seed), the tuple of its cotangents.
+
+    `seed` has the containers and shapes of the value.  The forward pass runs once; `pull` reads
+    the values that it saved and may be called many times.
+    """
+    building = trace_in(primals, {})
+    if building is not None:
+        call = Call(building, function, primals, {}, range(len(primals)))
+        leaves, structure = flatten(call.result, "value")
+        nodes = [
+            output_node(building, leaf, name)
+            for leaf, name in zip(leaves, structure.leaf_names, strict=True)
+        ]
+
+        def pull_traced(seed: Any) -> tuple[Any, ...]:
+            seeds = like(building, flatten(seed, "seed")[0], nodes)
+            return tuple(call.pulled(summed_seeds(nodes, seeds), None))
+
+        return structure.unflatten([Traced(n, building) for n in nodes]), pull_traced
+    return vjp_of_numbers(function, primals)

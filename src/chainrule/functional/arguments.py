@@ -1,0 +1,98 @@
+"""Which arguments of a call are meant, and whether seeds and tangents fit them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from chainrule.composites.composite import trace_of
+from chainrule.errors import InputError, ShapeError
+from chainrule.frontend.trace import Trace
+from chainrule.graph.graph import Graph
+from chainrule.graph.structure import flatten
+from chainrule.graph.types import ArrayType
+from chainrule.tracing import function_name, leaf_type
+
+Wrt = str | int | Iterable[str | int] | None
+
+
+def parameters_of(function: Callable[..., Any]) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def argument_name(function: Callable[..., Any], key: int | str) -> str:
+    names = parameters_of(function)
+    return names[key] if isinstance(key, int) and key < len(names) else str(key)
+
+
+def positions_of(function: Callable[..., Any], args: Any, kwargs: Any, wrt: Wrt) -> list[Any]:
+    """The positions (int) or keywords (str) of the arguments that `wrt` means."""
+    parameters = parameters_of(function)
+    chosen = (0,) if wrt is None else (wrt,) if isinstance(wrt, (str, int)) else tuple(wrt)
+    found: list[Any] = []
+    for one in chosen:
+        if isinstance(one, str) and one not in kwargs and one in parameters[: len(args)]:
+            one = parameters.index(one)
+        if isinstance(one, int) and -len(args) <= one < len(args):
+            found.append(one % len(args))
+        elif isinstance(one, str) and one in kwargs:
+            found.append(one)
+        else:
+            given = parameters[: len(args)] or [*range(len(args))]
+            raise InputError(
+                f"wrt={one!r} is no argument of {function_name(function)} in this call",
+                hint=f"the arguments are: {', '.join(map(str, [*given, *kwargs]))}",
+            )
+    return found
+
+
+def check_count(given: int, wanted: int) -> None:
+    if given != wanted:
+        raise InputError(
+            f"{given} arrays are given for {wanted}",
+            hint="seeds and tangents have the containers of what they belong to",
+        )
+
+
+def check_like(given: ArrayType, wanted: ArrayType, where: str = "") -> None:
+    number = given.weak and not wanted.shape  # a Python number for a scalar
+    if not number and (given.shape != wanted.shape or not given.is_float):
+        raise ShapeError(
+            f"a seed or tangent of type {given} is given for {wanted}",
+            where=where,
+            hint="seeds and tangents have the shape of what they belong to, and are floats",
+        )
+
+
+def input_arrays(graph: Graph, function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """The arrays among the arguments by the names of the graph's inputs."""
+    found: dict[str, Any] = {}
+    for root, part in named_arguments(function, args, kwargs).items():
+        leaves, structure = flatten(part, root)
+        for leaf_name, leaf in zip(structure.leaf_names, leaves, strict=True):
+            if leaf_type(leaf, leaf_name) is not None:
+                found[leaf_name] = leaf
+    return {item.name: found.get(item.name, item.default) for item in graph.inputs}
+
+
+def named_arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """The arguments by the names under which they are traced (`a[0]` for those of `*a`)."""
+    signature = inspect.signature(function)
+    found: dict[str, Any] = {}
+    for name, value in signature.bind(*args, **kwargs).arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            found.update(value)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            found.update({f"{name}[{i}]": part for i, part in enumerate(value)})
+        else:
+            found[name] = value
+    return found
+
+
+def trace_in(args: Any, kwargs: Any) -> Trace | None:
+    return trace_of(flatten([args, kwargs])[0])

@@ -1,0 +1,95 @@
+"""Derivatives of functions of numbers: the same, in a trace of its own, which is then run."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ForeignValueError, InputError
+from chainrule.functional.arguments import (
+    check_count,
+    check_like,
+    input_arrays,
+    named_arguments,
+    trace_in,
+)
+from chainrule.graph.graph import Graph
+from chainrule.graph.structure import flatten
+from chainrule.graph.types import type_of
+from chainrule.run.run import Run, run_graph
+from chainrule.tracing import function_name, trace
+from chainrule.transforms.seeded import split, vjp_graph
+
+
+def on_numbers_too(function: Callable[..., Any], in_trace: Callable[..., Any]) -> Any:
+    """`in_trace(trace, frame, args, kwargs)` as a function of traced arrays or of numbers."""
+
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        building = trace_in(args, kwargs)
+        if building is not None:
+            frame = sys._getframe(1) if building.site is None else None
+            return in_trace(building, frame, args, kwargs)
+        try:
+            graph = trace(nested, *args, **kwargs)
+        except ForeignValueError as error:
+            outer = error.outermost
+            if outer is None:
+                raise
+            return in_trace(outer, None, args, kwargs)
+        return run_on(graph, nested, args, kwargs).outputs
+
+    def nested(*args: Any, **kwargs: Any) -> Any:
+        building = trace_in(args, kwargs)
+        if building is None:
+            raise InputError(
+                f"{function_name(function)} was called without any array or number to trace",
+                hint="pass NumPy arrays or Python numbers",
+            )
+        return in_trace(building, None, args, kwargs)
+
+    functools.update_wrapper(nested, function)
+    return functools.wraps(function)(derivative)
+
+
+def run_on(graph: Graph, function: Any, args: Any, kwargs: Any) -> Run:
+    """Run the graph of `function`, traced with these arguments, on them; keeps the outputs."""
+    return run_graph(graph, input_arrays(graph, function, args, kwargs), keep="outputs", flat=True)
+
+
+def vjp_of_numbers(function: Any, primals: Any) -> tuple[Any, Callable[[Any], Any]]:
+    graph = trace(function, *primals)
+    given = input_arrays(graph, function, primals, {})
+    structures = [
+        flatten(value, root)[1] for root, value in named_arguments(function, primals, {}).items()
+    ]
+    combined = vjp_graph(graph, [name for s in structures for name in s.leaf_names])
+    values = tuple(name for name, _ in graph.outputs)
+    seeds = tuple(item.name for item in combined.inputs[len(graph.inputs) :])
+    first, second = split(combined, seeds, values)
+    run = run_graph(first, given, keep="outputs", flat=True)
+    saved = {item.name: run[item.name] for item in second.inputs if item.name not in seeds}
+    leaves = [run[f"value{i}"] for i in range(len(values))]
+    assert graph.result is not None
+
+    def pull_numbers(seed: Any) -> tuple[Any, ...]:
+        floats = [n for _, n in graph.outputs if n.type.is_float]
+        leaves = flatten(seed, "seed")[0]
+        check_count(len(leaves), len(floats))
+        for leaf, node in zip(leaves, floats, strict=True):
+            check_like(type_of(leaf), node.type)
+        given_seeds = [np.asarray(s, n.type.dtype) for s, n in zip(leaves, floats, strict=True)]
+        arguments = {**saved, **dict(zip(seeds, given_seeds, strict=True))}
+        found = run_graph(second, arguments, keep="outputs", flat=True)
+        parts = [found[f"out{i}"] for i in range(len(found.graph.outputs))]
+        result = []
+        for structure in structures:
+            count = len(structure.leaf_names)
+            result.append(structure.unflatten(parts[:count]))
+            parts = parts[count:]
+        return tuple(result)
+
+    return graph.result.unflatten(leaves), pull_numbers
