@@ -1,5 +1,7 @@
 """Writes docs/numpy.md: the NumPy functions that are traced, their options, where they differ."""
 
+# ruff: noqa: E501  (a line of the page is a line here)
+
 import inspect
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """x[...] on traced arrays is NumPy's x[...], for known and for named sizes, with its derivative."""
 
+# ruff: noqa: E501  (messages stand in one line, so that they can be searched for)
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -30,9 +32,7 @@ def index_arrays(length):
     if length == 0:
         return st.just(np.zeros((0,), np.int64))
     return shapes.flatmap(
-        lambda shape: st.lists(
-            st.integers(-length, length - 1), min_size=6, max_size=6
-        ).flatmap(
+        lambda shape: st.lists(st.integers(-length, length - 1), min_size=6, max_size=6).flatmap(
             lambda places: st.sampled_from([np.int64, np.int8, np.int32]).map(
                 lambda dtype: np.array(places[: int(np.prod(shape))], dtype).reshape(shape)
             )

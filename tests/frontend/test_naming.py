@@ -473,7 +473,7 @@ def test_the_source_names_every_value(row, form):
     assert not faults
 
 
-def test_every_python_gives_the_same_names():
+def test_every_python_gives_the_same_names(record_property):
     runs = {(version, python): () for version, python in other_pythons().items()}
     for (version, python), flags in [
         (("this one", sys.executable), ("-X", "no_debug_ranges", "-X", "dev")),
@@ -481,8 +481,8 @@ def test_every_python_gives_the_same_names():
         *((which, ("-X", "no_debug_ranges", "-X", "dev")) for which in runs),
     ]:
         run = subprocess.run([python, *flags, str(HERE)], capture_output=True, text=True)
-        print(f"Python {version} {' '.join(flags)}: {'same names' if not run.returncode else 'NO'}")
         assert run.returncode == 0, run.stderr
+        record_property("ran", f"naming table under Python {version} {' '.join(flags)}".strip())
 
 
 def test_an_instruction_that_is_not_known_costs_names_but_makes_none_wrong():

@@ -67,7 +67,7 @@ CALLS = {
     np.transpose: [call(A), call(C, (1, 0, 2)), call(C, (-1, 0, 1)), call(V), call(SCALAR)],
     np.matrix_transpose: [call(A), call(C)],
     np.swapaxes: [call(C, 0, 2), call(C, -1, 1), call(A, 0, 0)],
-    np.moveaxis: [call(C, 0, -1), call(C, (0, 1), (-1, 0)), call(C, 2, 0)],
+    np.moveaxis: [call(C, 0, -1), call(C, (0, 1), (1, 0)), call(C, (0, 1), (-1, 0)), call(C, 2, 0)],
     np.expand_dims: [call(A, 0), call(A, -1), call(A, (0, 2)), call(SCALAR, 0)],
     np.squeeze: [call(ONE), call(ONE, 0), call(ONE, (0, 2)), call(ONE, -1), call(A)],
     np.broadcast_to: [call(V, (3, 4)), call(SCALAR, (2, 0)), call(SCALAR, 3), call(ONE, (2, 2, 5))],

@@ -1,5 +1,8 @@
 """Operators, methods and options of traced arrays are NumPy's, or they are refused by name."""
 
+# ruff: noqa: E501  (messages stand in one line, so that they can be searched for)
+
+import copy
 import operator
 
 import numpy as np
@@ -41,7 +44,7 @@ METHODS = {
     "and, on the left": lambda x: np.array([True, False, True]) & (x > 0) ^ (x == 2),
     "chained": lambda x: (2 - x) / 2 * 3 ** (x - 1) @ np.ones((3, 1)),
     "matmul on the left": lambda x: np.ones((4, 2)) @ x,
-    "a list": lambda x: x + [1, 2, 3] - [[1.0], [2.0]],
+    "a list": lambda x: [1, 2, 3] * x - [[1.0], [2.0]],
     "a NumPy scalar": lambda x: np.float32(2) * x + np.int8(1),
 }
 
@@ -60,6 +63,14 @@ def test_a_method_gives_numpys_numbers(method):
 
 def test_an_annotation_is_a_dtype():
     assert cr.trace(lambda x: x.astype(cr.float16), X).run(x=X).outputs.dtype == np.float16
+
+
+def test_a_copy_of_a_container_holds_the_same_values():
+    def program(params):
+        deep, flat = copy.deepcopy(params), copy.copy(params["W"])
+        return deep["W"] * flat
+
+    assert np.array_equal(cr.trace(program, {"W": X}).run(params={"W": X}).outputs, X * X)
 
 
 def test_in_place_operators_bind_the_name_anew():

@@ -1,4 +1,6 @@
-"""Named sizes become integers by `bind` or from the inputs of a run, and every condition is checked."""
+"""Named sizes become integers by `bind` or from a run's inputs; every condition is checked."""
+
+# ruff: noqa: E501  (messages stand in one line, so that they can be searched for)
 
 import numpy as np
 import pytest
@@ -44,7 +46,10 @@ def test_sizes_that_are_not_given_stay_named():
     part = cr.trace(mlp).bind(d=3, c=2)
     assert part.sizes == ("n", "h")
     assert str(part.outputs[0][1].type) == "float64[n, 2]"
-    assert part.bind(n=5).bind(h=4).structural_hash == cr.trace(mlp).bind(n=5, d=3, h=4, c=2).structural_hash
+    assert (
+        part.bind(n=5).bind(h=4).structural_hash
+        == cr.trace(mlp).bind(n=5, d=3, h=4, c=2).structural_hash
+    )
     assert np.array_equal(part.run(**ARRAYS).outputs, mlp(**ARRAYS))
 
 

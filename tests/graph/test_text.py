@@ -1,4 +1,4 @@
-"""The text form of a graph is stable, documented, and says everything; `REFRESH=1` rewrites goldens."""
+"""The text form is stable, documented, and says everything; `REFRESH=1` rewrites golden files."""
 
 import dataclasses
 import os
@@ -113,9 +113,8 @@ def test_the_text_follows_its_grammar(name, origins):
 @pytest.mark.parametrize("name", GOLDENS)
 def test_every_node_is_defined_before_it_is_used(name):
     graph = GOLDENS[name]
-    head, *lines = str(graph).splitlines()
     known = {item.name for item in graph.inputs}
-    for line in lines:
+    for line in str(graph).splitlines():
         found = re.fullmatch(rf"  ({VALUE}): {TYPE} = {PRIMITIVE}\((.*)\)", line)
         if found:
             assert set(filter(None, found[2].split(", "))) <= known
@@ -127,7 +126,7 @@ def test_every_node_is_defined_before_it_is_used(name):
 def test_the_page_prints_the_graph_of_the_example():
     page = PAGE.read_text(encoding="utf-8")
     block = page.split("```")[1]
-    want = f"\n{cr.trace(small)}\n"
+    want = f"\n{MLP}\n"
     if REFRESH:
         page = page.replace(f"```{block}```", f"```{want}```", 1)
         PAGE.write_text(page, encoding="utf-8")
@@ -262,7 +261,10 @@ def broken_graphs():
     gradient = Gradient("J", MLP["W1"], MLP["z"], ())
     twin = dataclasses.replace(inputs[0], name="y")
     return {
-        "inputs_come_first": [MLP.replace(nodes=nodes[::-1]), MLP.replace(nodes=(*nodes, nodes[0]))],
+        "inputs_come_first": [
+            MLP.replace(nodes=nodes[::-1]),
+            MLP.replace(nodes=(*nodes, nodes[0])),
+        ],
         "references_are_nodes": [
             MLP.replace(nodes=nodes[:-1]),
             MLP.replace(names={**MLP.names, "new": wrong}),

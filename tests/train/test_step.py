@@ -1,3 +1,4 @@
+import re
 import threading
 
 import numpy as np
@@ -8,8 +9,6 @@ from chainrule import float32, float64, int64
 from chainrule.errors import (
     IndexOutOfRangeError,
     InputError,
-    NameLookupError,
-    NotDifferentiableError,
     SizeError,
 )
 from chainrule.train import State, TrainingStep, sgd, training_step
@@ -26,11 +25,6 @@ def objective(
     L = cr.cross_entropy(o, y)
     s = weight_decay / 2 * (np.sum(W1**2) + np.sum(W2**2))
     J = L + s
-    return J
-
-
-def quadratic(w: float64[3], target: float64[3]):
-    J = np.sum((w - target) ** 2)
     return J
 
 
@@ -75,15 +69,13 @@ def same(state: State, given: dict[str, np.ndarray]) -> bool:
 def test_the_update_is_part_of_the_graph():
     graph = make().graph
     assert [name for name, _ in graph.outputs] == ["J", "W1_next", "W2_next"]
-    last = str(graph).splitlines()[-12:]
-    text = "\n".join(line.split("#")[0].rstrip() for line in last)
-    assert (
-        """float32[] = cast[dtype=float32, weak=False](learning_rate)
-  %59: float32[4, 5] = broadcast_to[shape=(4, 5)](%58)
-  %60: float32[4, 5] = multiply(%59, dJ/dW1)
-  W1_next: float32[4, 5] = subtract(W1, %60)"""
-        in text
-    )
+    text = re.sub(r"%\d+", "%", str(graph))
+    assert """
+  %: float32[] = cast[dtype=float32, weak=False](learning_rate)
+  %: float32[4, 5] = broadcast_to[shape=(4, 5)](%)
+  %: float32[4, 5] = multiply(%, dJ/dW1)
+  W1_next: float32[4, 5] = subtract(W1, %)
+""" in re.sub(r" *#.*", "", text)
     assert text.endswith("return J, W1_next, W2_next")
     assert "learning_rate: weak float64[] = 0.1)" in str(graph).splitlines()[0]
 
@@ -150,7 +142,7 @@ def test_a_state_holds_copies_and_gives_copies():
     assert same(state, old)
     run = step.run(state, batch(2), keep="named")
     with pytest.raises(ValueError, match="read-only"):
-        run["W1"][:] = 9
+        state.arrays["W1"][:] = 9
     assert run["dJ/dW1"].shape == (4, 5)
     assert same(state, old) and state.steps == 0
 
@@ -183,7 +175,7 @@ def test_what_a_step_was_not_given_is_explained():
     with pytest.raises(InputError) as caught:
         step(state, x=batch(2)["x"])
     assert caught.value.what == "step of objective was not given: y: int64[n]"
-    assert "def objective" in caught.value.where or "objective" in caught.value.where
+    assert "test_step.py" in caught.value.where
     assert caught.value.hint == "step(state, y=..., ...)"
     with pytest.raises(InputError, match="W1 was given to a step, and lives in the state"):
         step(state, **batch(2), W1=weights()["W1"])
@@ -317,63 +309,10 @@ def test_a_size_that_only_the_data_tells_is_checked_by_the_step():
         return J
 
     step = training_step(f, wrt="W", optimizer=sgd(1))
-    state = step.init(W=np.zeros(6))
+    W = np.zeros(6)
+    state = step.init(W=W)
+    W[:] = 5  # the state holds a copy
     with pytest.raises(SizeError, match="axis 0 of the input W"):
         step(state, image=np.ones((2, 2)))
     step(state, image=np.ones((2, 3)))
     np.testing.assert_array_equal(state["W"], -np.ones(6))
-
-
-@pytest.mark.parametrize(
-    ("wrt", "error", "message"),
-    [
-        ("y", NotDifferentiableError, "y is int64"),
-        ("W3", NameLookupError, "no value called 'W3'.*\n.*W1"),
-        ("h", InputError, "h is computed by objective: only an input can be a parameter"),
-        ((), InputError, "wrt names no parameter.*\n.*x, W1, W2, weight_decay"),
-    ],
-)
-def test_what_cannot_be_trained_is_explained(wrt, error, message):
-    with pytest.raises(error, match=message) as caught:
-        training_step(objective, wrt=wrt, optimizer=sgd(0.1))
-    assert caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"W2": None}, r"step.init of objective was not given: W2: float32\[5, 3\]"),
-        ({"W3": np.ones(2)}, "objective has no parameter called 'W3'.*\n.*perhaps W"),
-        ({"x": np.ones(2)}, "x is an input of objective and no parameter of this step"),
-        ({"W1": np.ones((4, 5))}, r"W1 of objective must be float32\[4, 5\], got float64"),
-        ({"W1": np.ones((5, 4), np.float32)}, r"must be float32\[4, 5\], got float32\[5, 4\]"),
-    ],
-)
-def test_parameters_that_do_not_fit_are_explained(changes, message):
-    given = {k: v for k, v in {**weights(), **changes}.items() if v is not None}
-    with pytest.raises(InputError, match=message) as caught:
-        make().init(**given)
-    assert caught.value.hint
-
-
-def test_parameters_whose_sizes_disagree_are_refused_at_once():
-    a, b = cr.sizes("a b")
-
-    def f(U: float64[a, b], V: float64[b]):
-        J = np.sum(U @ V)
-        return J
-
-    with pytest.raises(SizeError, match="axis 0 of the input V of f must be b = 3"):
-        training_step(f, wrt=("U", "V"), optimizer=sgd(1)).init(U=np.ones((2, 3)), V=np.ones(4))
-
-
-def test_other_wrong_arguments_are_explained():
-    with pytest.raises(InputError, match="no executor 'gpu'.*\n.*reference"):
-        training_step(objective, wrt="W1", optimizer=sgd(0.1), executor="gpu")
-    with pytest.raises(InputError, match=r"0\.1 is no optimizer"):
-        training_step(objective, wrt="W1", optimizer=0.1)  # type: ignore[arg-type]
-    state = make().init(**weights())
-    with pytest.raises(InputError, match="the state holds W1, W2; this step updates w"):
-        training_step(quadratic, wrt="w", optimizer=sgd(0.1))(state, target=np.ones(3))
-    with pytest.raises(NameLookupError, match="the state has no parameter called 'w'.*\n.*W1, W2"):
-        state["w"]

@@ -46,13 +46,13 @@ def _train(training: Training, quiet: bool) -> Measures:
     with _progress(epochs, quiet) as (show, advance):
         for epoch in range(1, epochs + 1):
             train_epoch(training, epoch)
-            measures = measure(training)
+            now = measure(training)
             show(
-                f"epoch {epoch:{len(str(epochs))}}/{epochs}  objective {measures.objective:.4f}  "
-                f"test accuracy {measures.test_accuracy:.1%}"
+                f"epoch {epoch:{len(str(epochs))}}/{epochs}  objective {now.objective:.4f}  "
+                f"test accuracy {now.test_accuracy:.1%}"
             )
             advance()
-    return measures
+    return measure(training)
 
 
 @contextmanager

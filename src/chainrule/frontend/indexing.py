@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -98,10 +98,12 @@ def _check_mask(trace: Trace, x: Node, first: int, mask: np.ndarray) -> None:
         if isinstance(difference, Size) and sizes.is_positive(difference) is None:
             trace.require(difference, True, text)
         elif difference != 0:
-            raise ShapeError(text, where=trace.where(), hint="a mask has the shape of what it masks")
+            raise ShapeError(
+                text, where=trace.where(), hint="a mask has the shape of what it masks"
+            )
 
 
-def _refuse_mask(trace: Trace, mask: Any) -> None:
+def _refuse_mask(trace: Trace, mask: Any) -> NoReturn:
     if not hasattr(mask, "node"):
         raise UnsupportedError(
             f"the boolean {mask} as an index is not traced",

@@ -6,7 +6,7 @@ import difflib
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -309,7 +309,7 @@ class Traced:
             and key != "out"
         }
 
-    def _refuse_function(self, function: Any) -> None:
+    def _refuse_function(self, function: Any) -> NoReturn:
         known = sorted({name_of(f) for f in (*self.trace.functions, *UFUNCS)} - {"getitem"})
         near = difflib.get_close_matches(name_of(function), known, n=3, cutoff=0.6)
         raise UnsupportedError(
@@ -319,21 +319,21 @@ class Traced:
             + "write it with the functions listed in docs/numpy.md",
         )
 
-    def _refuse_option(self, function: Any, option: str) -> None:
+    def _refuse_option(self, function: Any, option: str) -> NoReturn:
         raise UnsupportedError(
             f"np.{name_of(function)}({option}=...) is not traced",
             where=self._here(),
             hint=f"leave {option}= away, or write the operation with other functions",
         )
 
-    def _refuse_arguments(self, function: Any, count: int) -> None:
+    def _refuse_arguments(self, function: Any, count: int) -> NoReturn:
         raise UnsupportedError(
             f"np.{name_of(function)} with {count} positional arguments is not traced",
             where=self._here(),
             hint="docs/numpy.md lists the arguments that are",
         )
 
-    def _refuse_ufunc_method(self, ufunc: np.ufunc, method: str, frame: Any) -> None:
+    def _refuse_ufunc_method(self, ufunc: np.ufunc, method: str, frame: Any) -> NoReturn:
         self.trace.enter(frame)
         where = self.trace.where()
         self.trace.site = None
@@ -354,7 +354,9 @@ class Traced:
     def _call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         return self._run(function, sys._getframe(2), (self, *args), kwargs)
 
-    def sum(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, **more: Any) -> Any:
+    def sum(
+        self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, **more: Any
+    ) -> Any:
         """The sum over axes, as np.sum."""
         return self._call(np.sum, axis=axis, dtype=dtype, keepdims=keepdims, **more)
 
@@ -404,6 +406,12 @@ class Traced:
 
     def copy(self) -> Any:
         """The value itself: traced arrays are never changed in place."""
+        return self
+
+    def __copy__(self) -> Traced:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Traced:
         return self
 
     # What a traced array is not ------------------------------------------------------------------
@@ -477,7 +485,7 @@ class Traced:
         raise self._number("'in'", "use np.sum(x == item) > 0 inside np.where")
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not hasattr(np.ndarray, name):
+        if name.startswith("_") or name in self.__slots__ or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         known = self.trace.functions.get(getattr(np, name, None)) is not None
         raise MissingMethodError(

@@ -10,7 +10,6 @@ import numpy as np
 
 from chainrule.errors import InputError, NameLookupError, SizeError
 from chainrule.graph import sizes
-from chainrule.graph.bind import check_conditions
 from chainrule.graph.graph import Graph, Input
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
@@ -259,7 +258,6 @@ def sizes_from(graph: Graph, values: Mapping[str, np.ndarray]) -> dict[str, int]
             + ", ".join(f"{n}=..." for n in sorted(sizes.names(size)))
             + ")",
         )
-    check_conditions(graph.conditions, found)
     return found
 
 
@@ -276,7 +274,8 @@ def _disagreement(
     because = f" ({'; '.join(by)})" if by else ""
     wanted = f"{size} = {expected}" if isinstance(expected, int) else f"{size}, at least 1"
     return SizeError(
-        f"axis {axis} of the input {item.name} of {graph.name} must be {wanted}{because}, got {got}",
+        f"axis {axis} of the input {item.name} of {graph.name} must be {wanted}{because}, "
+        f"got {got}",
         where=item.node.origin.describe(),
         hint="named sizes are at least 1 and the same everywhere",
     )

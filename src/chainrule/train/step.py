@@ -115,7 +115,9 @@ class TrainingStep:
                 arrays[part.name] = np.full(shape, part.array.initial, like.dtype)
         return State(arrays, self.parameters, structures)
 
-    def __call__(self, state: State, batch: Mapping[str, Any] | None = None, /, **named: Any):
+    def __call__(
+        self, state: State, batch: Mapping[str, Any] | None = None, /, **named: Any
+    ) -> Any:
         """Take one step on this batch: updates `state`, returns the objective before the update.
 
         `J = step(state, x=x, y=y)`; a NumPy scalar.  `learning_rate=` and other scalars may be
@@ -242,9 +244,9 @@ def _checked_copies(
         names={item.name: item.node for item in plain},
     )
     given = {name: value for name, value in values.items() if name in alone}
-    checked = run_graph(alone, given, keep="outputs", flat=True)
+    checked = run_graph(alone, given, keep="outputs", flat=True)  # an executor's arrays are its own
     return {
-        item.name: np.array(checked[item.name] if item.name in checked else values[item.name])
+        item.name: checked[item.name] if item.name in checked else np.array(values[item.name])
         for item in items
     }
 
