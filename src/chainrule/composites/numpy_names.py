@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites import statistics
-from chainrule.errors import InputError
+from chainrule.errors import InputError, ShapeError
 from chainrule.frontend.functions import FUNCTIONS
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced, wrap
@@ -39,6 +39,11 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """np.tensordot, by way of einsum."""
     left, right = np.ndim(a), np.ndim(b)
     if isinstance(axes, int):
+        if axes > min(left, right):
+            raise ShapeError(
+                f"np.tensordot(axes={axes}): the arrays have {left} and {right} axes",
+                hint="no more axes can be summed than each array has",
+            )
         pairs = ([*range(left - axes, left)], [*range(axes)])
     else:
         pairs = tuple([*one] if isinstance(one, (tuple, list)) else [one] for one in axes)
@@ -79,6 +84,7 @@ def take(a: Any, indices: Any, axis: Any = None) -> Any:
 
 def logaddexp(x1: Any, x2: Any) -> Any:
     """log(exp(x1) + exp(x2)) without overflow."""
+    x1, x2 = x1 + 0.0, x2 + 0.0  # integers and booleans become floats, as NumPy has it
     first = x1 > x2
     high, low = np.where(first, x1, x2), np.where(first, x2, x1)
     shift = np.where(np.abs(high) < np.inf, high, 0)  # inf - inf would be NaN
@@ -103,6 +109,12 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return [ary[(*before, slice(a, b))] for a, b in zip(starts, ends, strict=True)]
 
 
+def hstack(tup: Any) -> Any:
+    """np.hstack: along the second axis, or the first of arrays that have one axis or none."""
+    parts = [np.reshape(x, -1) if np.ndim(x) == 0 else x for x in tup]
+    return np.concatenate(parts, axis=min(1, np.ndim(parts[0]) - 1))
+
+
 COMPOSITES: dict[Any, Callable[..., Any]] = {
     np.mean: statistics.mean,
     np.var: statistics.var,
@@ -122,8 +134,10 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     np.log2: lambda x: np.log(x) * (1 / math.log(2)),
     np.log10: lambda x: np.log(x) * (1 / math.log(10)),
     np.exp2: lambda x: np.exp(x * math.log(2)),
-    np.hstack: lambda tup: np.concatenate(tup, axis=min(1, np.ndim(tup[0]) - 1)),
-    np.vstack: lambda tup: np.concatenate([x[None, :] if np.ndim(x) == 1 else x for x in tup]),
+    np.hstack: hstack,
+    np.vstack: lambda tup: np.concatenate(
+        [np.reshape(x, (1, -1)) if np.ndim(x) < 2 else x for x in tup]
+    ),
 }
 
 

@@ -76,6 +76,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
     `ord` may be None, 2 (vectors), "fro" (matrices), 1 or inf (vectors).
     """
+    x = x + 0.0  # of integers too, the norm is a float
     vector = np.ndim(x) == 1 or (axis is not None and not isinstance(axis, (tuple, list)))
     if ord is None or (ord == 2 and vector) or (ord == "fro" and not vector):
         return _safe_sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
