@@ -109,7 +109,9 @@ def main():
     parser.add_argument("--lengths", type=int, nargs="+", default=[2000, 6000, 20000])
     options = parser.parse_args()
     rows = []
-    print(f"{'program':<12} {'sizes':<9} {'forward':>8} {'all':>8} {'trace µs':>9} {'backward µs':>12}")
+    print(
+        f"{'program':<12} {'sizes':<9} {'forward':>8} {'all':>8} {'trace µs':>9} {'backward µs':>12}"
+    )
     for program in PROGRAMS:
         for concrete in (True, False):
             own = [measure(program, length, concrete) for length in options.lengths]

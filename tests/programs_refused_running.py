@@ -12,6 +12,7 @@ from chainrule import errors, float64, int64
 from chainrule.data.digits import read_digits
 from chainrule.graph.invariants import check
 from chainrule.testing import check_gradients
+from chainrule.train.digits import Settings, begin, train_epoch
 
 
 @provokes(errors.ShapeError)
@@ -269,3 +270,29 @@ def the_base_of_all():
     """
 
     raise errors.ChainruleError("what", where="place\nline", hint="one\ntwo")
+
+
+@provokes(errors.StateError)
+def a_state_that_two_steps_use():
+    """
+    a step was begun on a state on which another step is still running
+      try: one thread steps a state; let the others wait, or init states of their own
+    """
+
+    def objective(w: float64[()]):
+        return w * w
+
+    step = cr.training_step(objective, wrt="w", optimizer=cr.sgd(0.1))
+    state = step.init(w=1.0)
+    with state.held():
+        step(state)
+
+
+@provokes(errors.DivergenceError)
+def a_training_that_diverges():
+    """
+    training diverged: the objective is nan at step 2 (epoch 1)
+      try: a learning rate smaller than 1e+200, or a weight decay smaller than 1
+    """
+    settings = Settings(learning_rate=1e200, weight_decay=1.0, epochs=1)
+    train_epoch(begin(settings), 1)

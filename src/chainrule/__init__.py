@@ -1,6 +1,9 @@
 """A training step as one explicit computational graph with your own names on it."""
 
-from chainrule import errors, testing, transforms
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from chainrule import errors, transforms
 from chainrule.annotations import (
     Array,
     bool_,
@@ -33,6 +36,75 @@ from chainrule.graph.sizes import Size, maximum, minimum, size, sizes
 from chainrule.graph.types import ArrayType
 from chainrule.run import Run
 from chainrule.tracing import trace
+from chainrule.train import Optimizer, State, StateArray, TrainingStep, sgd, training_step
 from chainrule.transforms import backward, deduplicate, prune, simplify
 
+if TYPE_CHECKING:
+    from chainrule import testing
+
 __version__ = "0.1.0"
+__all__ = [
+    "Array",
+    "ArrayType",
+    "Graph",
+    "Node",
+    "Optimizer",
+    "Run",
+    "Size",
+    "State",
+    "StateArray",
+    "TrainingStep",
+    "backward",
+    "bool_",
+    "cross_entropy",
+    "deduplicate",
+    "embedding",
+    "erf",
+    "errors",
+    "float16",
+    "float32",
+    "float64",
+    "gelu",
+    "grad",
+    "hvp",
+    "int32",
+    "int64",
+    "jvp",
+    "layer_norm",
+    "linear",
+    "log_softmax",
+    "logsumexp",
+    "maximum",
+    "mean",
+    "minimum",
+    "norm",
+    "prune",
+    "relu",
+    "sgd",
+    "sigmoid",
+    "simplify",
+    "size",
+    "size_value",
+    "sizes",
+    "softmax",
+    "softplus",
+    "squared_error",
+    "std",
+    "stop_gradient",
+    "testing",
+    "trace",
+    "training_step",
+    "transforms",
+    "uint8",
+    "uint32",
+    "value_and_grad",
+    "var",
+    "vjp",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """`chainrule.testing` is loaded when it is first used."""
+    if name == "testing":
+        return importlib.import_module("chainrule.testing")
+    raise AttributeError(f"module 'chainrule' has no attribute {name!r}")

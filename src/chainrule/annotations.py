@@ -121,7 +121,8 @@ def _size_of(axis: Any) -> int | sizes.Size:
             return parse(axis)
         except ValueError as error:
             raise TypeSpecError(
-                str(error), hint='sizes are written 784, n or 2*n+1, without blanks inside: float32["n 784"]'
+                str(error),
+                hint='sizes are written 784, n or 2*n+1, without blanks inside: float32["n 784"]',
             ) from error
     if isinstance(axis, sizes.Size) or (isinstance(axis, int) and axis >= 0):
         return axis

@@ -86,6 +86,14 @@ class EvaluationError(ChainruleError, ValueError):
     """NumPy refused to evaluate a node with the values that it met."""
 
 
+class StateError(ChainruleError, RuntimeError):
+    """A training state used by two steps at once, or by a step that did not make it."""
+
+
+class DivergenceError(ChainruleError, ArithmeticError):
+    """Training whose objective is no finite number any more."""
+
+
 class GradientCheckError(ChainruleError, AssertionError):
     """A derivative that finite differences contradict."""
 

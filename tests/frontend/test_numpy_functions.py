@@ -159,8 +159,7 @@ DIFFERENT = {
     np.dot: {np.dtype(code) for code in "bhiBHIQef"},
     np.exp2: NARROW,
     np.inner: {np.dtype(code) for code in "ef"},
-    np.linalg.norm: WHOLE,
-    np.logaddexp: {*UNSIGNED, np.dtype(bool)},
+    np.logaddexp: NARROW,
     np.positive: {np.dtype(bool)},
     np.reciprocal: WHOLE,
 }

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from chainrule.errors import EvaluationError, InputError
+from chainrule.errors import DivergenceError, InputError
 from chainrule.train import mlp
 from chainrule.train.digits import Settings, begin, measure, train_epoch
 from chainrule.train.minibatches import minibatches
@@ -94,7 +94,7 @@ def test_a_batch_larger_than_the_data_is_explained():
 def test_training_that_diverges_names_the_step_and_what_to_try():
     training = begin(Settings(learning_rate=1e30))
     with pytest.raises(
-        EvaluationError, match=r"objective is (nan|inf) at step \d+ \(epoch 1\)"
+        DivergenceError, match=r"objective is (nan|inf) at step \d+ \(epoch 1\)"
     ) as e:
         train_epoch(training, 1)
     assert "a learning rate smaller than 1e+30" in e.value.hint

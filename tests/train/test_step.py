@@ -9,6 +9,7 @@ from chainrule import float32, float64, int64
 from chainrule.errors import (
     IndexOutOfRangeError,
     InputError,
+    StateError,
     SizeError,
 )
 from chainrule.train import State, TrainingStep, sgd, training_step
@@ -195,7 +196,7 @@ def test_two_steps_at_a_time_are_refused():
     holder.start()
     entered.wait(5)
     try:
-        with pytest.raises(InputError, match="another step is still running"):
+        with pytest.raises(StateError, match="another step is still running"):
             step(state, **batch(2))
         assert state["W1"].shape == (4, 5)  # reading is allowed
     finally:

@@ -52,13 +52,18 @@ _is_hidden: dict[object, bool] = {}
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
-    """The first frame, at or above this one, that runs neither chainrule's nor NumPy's code."""
+    """The first frame, at or above this one, that runs neither chainrule's nor NumPy's code.
+
+    A module of chainrule that is written as a user would (`__user_program__ = True`) counts as one.
+    """
     while frame is not None:
         module = frame.f_globals.get("__name__")
         hidden = _is_hidden.get(module)
         if hidden is None:
             package = str(module).partition(".")[0]
-            hidden = _is_hidden[module] = package in ("chainrule", "numpy")
+            ours = package in ("chainrule", "numpy")
+            hidden = ours and not frame.f_globals.get("__user_program__", False)
+            _is_hidden[module] = hidden
         if not hidden:
             return frame
         frame = frame.f_back

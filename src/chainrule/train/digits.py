@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.annotations import float32
 from chainrule.data import digits, train_test_split
-from chainrule.errors import EvaluationError, InputError
+from chainrule.errors import DivergenceError, InputError
 from chainrule.graph.graph import Graph
 from chainrule.tracing import trace
 from chainrule.train import mlp
@@ -132,7 +132,7 @@ def forward_graph(bias: bool, weight_decay: float) -> Graph:
 
 
 def train_epoch(training: Training, epoch: int) -> None:
-    """Take the steps of one epoch (the first is 1); EvaluationError where training diverges."""
+    """Take the steps of one epoch (the first is 1); DivergenceError where training diverges."""
     settings, rows = training.settings, training.train
     for chosen in minibatches(len(rows.y), settings.batch, settings.seed, epoch):
         value = training.step(training.state, x=rows.x[chosen], y=rows.y[chosen])
@@ -141,7 +141,7 @@ def train_epoch(training: Training, epoch: int) -> None:
 
 
 def measure(training: Training) -> Measures:
-    """How good the network is now; EvaluationError where training has diverged."""
+    """How good the network is now; DivergenceError where training has diverged."""
     forward, parameters = training.forward, training.state.parameters
     objective, train_accuracy = evaluate(forward, parameters, training.train)
     if not math.isfinite(objective):
@@ -158,9 +158,9 @@ def evaluate(
     return float(run["J"]), float(np.mean(run["o"].argmax(axis=1) == rows.y))
 
 
-def _diverged(training: Training, value: Any) -> EvaluationError:
+def _diverged(training: Training, value: Any) -> DivergenceError:
     settings, steps = training.settings, training.state.steps
-    return EvaluationError(
+    return DivergenceError(
         f"training diverged: the objective is {value} at step {steps} "
         f"(epoch {math.ceil(steps / training.steps_per_epoch)})",
         hint=f"a learning rate smaller than {settings.learning_rate:g}, "

@@ -9,8 +9,7 @@ from chainrule.composites.losses import cross_entropy
 from chainrule.graph.sizes import sizes
 from chainrule.train.minibatches import WEIGHTS, random_bits
 
-# The front end names what users' code computes, and knows the library's own by this.
-__name__ = "mlp"
+__user_program__ = True  # written as a user would: its values get names
 
 n, pixels, hidden, classes = sizes("n pixels hidden classes")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import InputError, NameLookupError
+from chainrule.errors import NameLookupError, StateError
 from chainrule.graph.structure import Structure
 
 
@@ -63,9 +63,9 @@ class State:
 
     @contextmanager
     def held(self) -> Iterator[Mapping[str, np.ndarray]]:
-        """The arrays, for one step at a time; InputError where another step holds them."""
+        """The arrays, for one step at a time; StateError where another step holds them."""
         if not self._lock.acquire(blocking=False):
-            raise InputError(
+            raise StateError(
                 "a step was begun on a state on which another step is still running",
                 hint="one thread steps a state; let the others wait, or init states of their own",
             )
