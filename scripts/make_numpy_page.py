@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from chainrule.composites.numpy_names import COMPOSITES
+from chainrule.frontend.dispatch import name_of
 from chainrule.frontend.elementwise import UFUNCS
 from chainrule.frontend.functions import FUNCTIONS
-from chainrule.frontend.traced import Traced, name_of
+from chainrule.frontend.traced import Traced
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "numpy.md"
 HEAD = """\

@@ -9,8 +9,8 @@ from chainrule import float32, float64, int64
 from chainrule.errors import (
     IndexOutOfRangeError,
     InputError,
-    StateError,
     SizeError,
+    StateError,
 )
 from chainrule.train import State, TrainingStep, sgd, training_step
 

@@ -145,7 +145,9 @@ def is_done(rewrite: Any, graph: Graph) -> bool:
     if rewrite is prune:
         return set(graph.nodes) == set(topological([*inputs, *(node for _, node in graph.outputs)]))
     if rewrite is deduplicate:
-        keys = [(n.primitive, n.inputs, repr(n.params)) for n in graph.nodes if n not in inputs]
+        # 0.0 == -0.0 and repr tells them apart; arrays are one only where they are one object
+        rest = [node for node in graph.nodes if node not in inputs]
+        keys = [(node.primitive, node.inputs, repr(node.params), node.params) for node in rest]
         return len(set(keys)) == len(keys)
     forms = [(n, rule.after(n)) for n in graph.nodes for rule in rules_of(n)]
     return all(after is None or after.type != n.type for n, after in forms)  # as 0 + weak scalar

@@ -13,7 +13,6 @@ import itertools
 from types import BuiltinFunctionType, CodeType, FrameType
 from typing import NamedTuple
 
-
 from .bytecode import Analysis, analyses, analysis_of
 from .effects import called
 from .following import UNPACKINGS, Route, Settled, Unsettled, route_of

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,8 @@ from chainrule.errors import (
     MutationError,
     UnsupportedError,
 )
-from chainrule.frontend.elementwise import UFUNCS, elementwise, name_scalar
+from chainrule.frontend.dispatch import dispatch, refuse_ufunc_method
+from chainrule.frontend.elementwise import elementwise, name_scalar
 from chainrule.frontend.trace import Trace, type_text
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
@@ -243,7 +243,7 @@ class Traced:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         frame = sys._getframe(1)
         if method != "__call__":
-            self._refuse_ufunc_method(ufunc, method, frame)
+            refuse_ufunc_method(self.trace, ufunc, method, frame)
         return self._run(ufunc, frame, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -253,13 +253,13 @@ class Traced:
         """Call the traced version of a NumPy function, naming its result at the user's level."""
         trace = self.trace
         if trace.site is not None:
-            return wrap(trace, self._dispatch(function, args, kwargs))
+            return wrap(trace, dispatch(trace, function, args, kwargs))
         found = trace.enter(frame)
         try:
             if not kwargs and any(type(value) is float for value in args):
                 last = len(args) - 1
                 args = tuple([name_scalar(trace, v, last - i) for i, v in enumerate(args)])
-            result = self._dispatch(function, args, kwargs)
+            result = dispatch(trace, function, args, kwargs)
         finally:
             trace.site = None
         if isinstance(result, Node):
@@ -269,85 +269,6 @@ class Traced:
                 if isinstance(part, Node):
                     trace.name_result(part, found, i, len(result))
         return wrap(trace, result)
-
-    def _dispatch(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        trace = self.trace
-        if kwargs:
-            kwargs = self._plain_options(function, kwargs)
-        if function in UFUNCS:
-            if kwargs:
-                self._refuse_option(function, next(iter(kwargs)))
-            return elementwise(trace, function, args)
-        traced = trace.functions.get(function)
-        if traced is None:
-            self._refuse_function(function)
-        try:
-            return traced(trace, *args, **kwargs)
-        except TypeError as error:
-            unknown = str(error).partition("unexpected keyword argument ")[2].strip("'")
-            if unknown and unknown in kwargs:
-                self._refuse_option(function, unknown)
-            if " positional argument" in str(error):
-                self._refuse_arguments(function, len(args))
-            raise
-
-    def _plain_options(self, function: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The options that say something: NumPy passes defaults such as out=None along."""
-        out = kwargs.get("out")
-        if out is not None and not (isinstance(out, tuple) and all(one is None for one in out)):
-            raise MutationError(
-                f"np.{name_of(function)} cannot write into out=: traced arrays are values",
-                where=self._here(),
-                hint="leave out= away and bind the result to a name",
-            )
-        default = {"where": True, "subok": True, "order": "K", "casting": "same_kind"}
-        default |= {"dtype": None} if function in UFUNCS else {}
-        return {
-            key: value
-            for key, value in kwargs.items()
-            if not (value is np._NoValue or (key in default and _is(value, default[key])))
-            and key != "out"
-        }
-
-    def _refuse_function(self, function: Any) -> NoReturn:
-        known = sorted({name_of(f) for f in (*self.trace.functions, *UFUNCS)} - {"getitem"})
-        near = difflib.get_close_matches(name_of(function), known, n=3, cutoff=0.6)
-        raise UnsupportedError(
-            f"np.{name_of(function)} is not traced",
-            where=self._here(),
-            hint=(f"perhaps one of: {', '.join(near)}\n" if near else "")
-            + "write it with the functions listed in docs/numpy.md",
-        )
-
-    def _refuse_option(self, function: Any, option: str) -> NoReturn:
-        raise UnsupportedError(
-            f"np.{name_of(function)}({option}=...) is not traced",
-            where=self._here(),
-            hint=f"leave {option}= away, or write the operation with other functions",
-        )
-
-    def _refuse_arguments(self, function: Any, count: int) -> NoReturn:
-        raise UnsupportedError(
-            f"np.{name_of(function)} with {count} positional arguments is not traced",
-            where=self._here(),
-            hint="docs/numpy.md lists the arguments that are",
-        )
-
-    def _refuse_ufunc_method(self, ufunc: np.ufunc, method: str, frame: Any) -> NoReturn:
-        self.trace.enter(frame)
-        where = self.trace.where()
-        self.trace.site = None
-        if method == "at":
-            raise MutationError(
-                f"np.{ufunc.__name__}.at changes an array in place; traced arrays are values",
-                where=where,
-                hint="build the result anew, for instance with np.where or a matrix product",
-            )
-        raise UnsupportedError(
-            f"np.{ufunc.__name__}.{method} is not traced",
-            where=where,
-            hint="use np.sum, np.max or np.min for reductions",
-        )
 
     # Methods of arrays ---------------------------------------------------------------------------
 
@@ -499,22 +420,6 @@ class Traced:
 
     def __format__(self, spec: str) -> str:
         return repr(self)
-
-
-def _is(value: Any, default: Any) -> bool:
-    return value is default or (
-        isinstance(default, str) and isinstance(value, str) and value == default
-    )
-
-
-def name_of(function: Any) -> str:
-    """The name of a NumPy function or ufunc."""
-    if isinstance(function, str):
-        return function
-    module = getattr(function, "__module__", "") or ""
-    prefix = module.removeprefix("numpy").lstrip(".")
-    name = function.__name__
-    return f"{prefix}.{name}" if prefix and not prefix.startswith("_") else name
 
 
 def wrap(trace: Trace, result: Any) -> Any:

@@ -1,0 +1,114 @@
+"""From a NumPy function that is called on traced arrays to its traced version, or a refusal."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, NoReturn
+
+import numpy as np
+
+from chainrule.errors import MutationError, UnsupportedError
+from chainrule.frontend.elementwise import UFUNCS, elementwise
+from chainrule.frontend.trace import Trace
+
+
+def dispatch(trace: Trace, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Call the traced version of a NumPy function (a ufunc, or one of `trace.functions`)."""
+    if kwargs:
+        kwargs = _plain_options(trace, function, kwargs)
+    if function in UFUNCS:
+        if kwargs:
+            _refuse_option(trace, function, next(iter(kwargs)))
+        return elementwise(trace, function, args)
+    traced = trace.functions.get(function)
+    if traced is None:
+        _refuse_function(trace, function)
+    try:
+        return traced(trace, *args, **kwargs)
+    except TypeError as error:
+        unknown = str(error).partition("unexpected keyword argument ")[2].strip("'")
+        if unknown and unknown in kwargs:
+            _refuse_option(trace, function, unknown)
+        if " positional argument" in str(error):
+            _refuse_arguments(trace, function, len(args))
+        raise
+
+
+def _plain_options(trace: Trace, function: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The options that say something: NumPy passes defaults such as out=None along."""
+    out = kwargs.get("out")
+    if out is not None and not (isinstance(out, tuple) and all(one is None for one in out)):
+        raise MutationError(
+            f"np.{name_of(function)} cannot write into out=: traced arrays are values",
+            where=trace.where(),
+            hint="leave out= away and bind the result to a name",
+        )
+    default = {"where": True, "subok": True, "order": "K", "casting": "same_kind"}
+    default |= {"dtype": None} if function in UFUNCS else {}
+    return {
+        key: value
+        for key, value in kwargs.items()
+        if not (value is np._NoValue or (key in default and _is(value, default[key])))
+        and key != "out"
+    }
+
+
+def _refuse_function(trace: Trace, function: Any) -> NoReturn:
+    known = sorted({name_of(f) for f in (*trace.functions, *UFUNCS)} - {"getitem"})
+    near = difflib.get_close_matches(name_of(function), known, n=3, cutoff=0.6)
+    raise UnsupportedError(
+        f"np.{name_of(function)} is not traced",
+        where=trace.where(),
+        hint=(f"perhaps one of: {', '.join(near)}\n" if near else "")
+        + "write it with the functions listed in docs/numpy.md",
+    )
+
+
+def _refuse_option(trace: Trace, function: Any, option: str) -> NoReturn:
+    raise UnsupportedError(
+        f"np.{name_of(function)}({option}=...) is not traced",
+        where=trace.where(),
+        hint=f"leave {option}= away, or write the operation with other functions",
+    )
+
+
+def _refuse_arguments(trace: Trace, function: Any, count: int) -> NoReturn:
+    raise UnsupportedError(
+        f"np.{name_of(function)} with {count} positional arguments is not traced",
+        where=trace.where(),
+        hint="docs/numpy.md lists the arguments that are",
+    )
+
+
+def refuse_ufunc_method(trace: Trace, ufunc: np.ufunc, method: str, frame: Any) -> NoReturn:
+    """Refuse np.add.reduce and its like, and np.add.at, which works in place."""
+    trace.enter(frame)
+    where = trace.where()
+    trace.site = None
+    if method == "at":
+        raise MutationError(
+            f"np.{ufunc.__name__}.at changes an array in place; traced arrays are values",
+            where=where,
+            hint="build the result anew, for instance with np.where or a matrix product",
+        )
+    raise UnsupportedError(
+        f"np.{ufunc.__name__}.{method} is not traced",
+        where=where,
+        hint="use np.sum, np.max or np.min for reductions",
+    )
+
+
+def _is(value: Any, default: Any) -> bool:
+    return value is default or (
+        isinstance(default, str) and isinstance(value, str) and value == default
+    )
+
+
+def name_of(function: Any) -> str:
+    """The name of a NumPy function or ufunc."""
+    if isinstance(function, str):
+        return function
+    module = getattr(function, "__module__", "") or ""
+    prefix = module.removeprefix("numpy").lstrip(".")
+    name = function.__name__
+    return f"{prefix}.{name}" if prefix and not prefix.startswith("_") else name

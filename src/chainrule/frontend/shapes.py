@@ -1,0 +1,267 @@
+"""NumPy functions that change shapes and axes of traced arrays, or join them."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ShapeError, UnsupportedError
+from chainrule.frontend.elementwise import (
+    as_node,
+    kind_of,
+    resolve,
+    to_dtype,
+    to_shape,
+)
+from chainrule.frontend.trace import Trace, declared_size, show_shape
+from chainrule.graph import sizes
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import Shape
+from chainrule.primitives.movement import (
+    broadcast_to,
+    concatenate,
+    pad,
+    reshape,
+    transpose,
+)
+
+Axes = Any
+
+
+def axis_index(trace: Trace, axis: Any, x: Node, what: str = "axis", new: int = 0) -> int:
+    """A non-negative axis of x (with `new` more), or an error that says which axes there are."""
+    ndim = x.ndim + new
+    try:
+        index = operator.index(axis)
+    except TypeError:
+        index = None
+    if index is None or not -ndim <= index < ndim:
+        raise ShapeError(
+            f"{what}={axis!r} does not exist: {trace.show(x)} has {ndim} axes"
+            + (", with the new ones" if new else ""),
+            where=trace.where(),
+            hint=f"give an integer from {-ndim} to {ndim - 1}" if ndim else "a number has no axes",
+        )
+    return index % ndim
+
+
+def axes_of(trace: Trace, axis: Axes, x: Node) -> tuple[int, ...]:
+    """The axes of x that `axis=` means (all for None), increasing."""
+    if axis is None:
+        return tuple(range(x.ndim))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = sorted(axis_index(trace, one, x) for one in given)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(
+            f"axis={axis!r} names an axis of {trace.show(x)} twice",
+            where=trace.where(),
+            hint="name each axis once",
+        )
+    return tuple(axes)
+
+
+def keep_axes(trace: Trace, out: Node, shape: Shape, axes: tuple[int, ...], keep: Any) -> Node:
+    """The reduced value, with axes of length 1 in place of the reduced ones where asked."""
+    if not keep or not axes:
+        return out
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    return trace.build(reshape, out, shape=kept)
+
+
+def traced_reshape(trace: Trace, a: Any, shape: Any, order: str = "C") -> Node:
+    """np.reshape in C order; -1 stands for what is left, also among named sizes."""
+    if order != "C":
+        raise UnsupportedError(
+            f"np.reshape(order={order!r}) is not traced",
+            where=trace.where(),
+            hint="leave order= away; for Fortran order transpose before and after",
+        )
+    x = as_node(trace, a)
+    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    wanted = [declared_size(size) if not isinstance(size, Size) else size for size in given]
+    total = x.type.size
+    if -1 in [size for size in wanted if isinstance(size, int)]:
+        place = wanted.index(-1)
+        rest = sizes.product(tuple(size for i, size in enumerate(wanted) if i != place))
+        exact = sizes.divide_exactly(total, rest) if rest != 0 else None
+        if exact is None:
+            if rest == 0 or (isinstance(total, int) and isinstance(rest, int)):
+                _refuse_reshape(trace, x, given)
+            exact = total // rest
+        wanted[place] = exact
+    target = tuple(wanted)
+    _require_same_size(trace, x, target, given)
+    return x if target == x.type.shape else trace.build(reshape, x, shape=target)
+
+
+def _require_same_size(trace: Trace, x: Node, target: Shape, given: tuple) -> None:
+    difference = sizes.product(target) - x.type.size
+    if isinstance(difference, int):
+        impossible = difference != 0
+    else:
+        impossible = sizes.is_positive(difference) or sizes.is_positive(-difference)
+    if impossible or any(isinstance(size, int) and size < 0 for size in target):
+        _refuse_reshape(trace, x, given)
+    if not isinstance(difference, int):
+        text = f"reshape of {trace.show(x)} to {show_shape(target)} needs equal numbers of elements"
+        trace.require(difference, True, text)
+
+
+def _refuse_reshape(trace: Trace, x: Node, given: tuple) -> None:
+    raise ShapeError(
+        f"cannot reshape {trace.show(x)} to {show_shape(given)}: it has {x.type.size} elements",
+        where=trace.where(),
+        hint="the products of the sizes must be equal; one size may be -1",
+    )
+
+
+def traced_transpose(trace: Trace, a: Any, axes: Any = None) -> Node:
+    """np.transpose."""
+    x = as_node(trace, a)
+    if axes is None:
+        permutation = tuple(reversed(range(x.ndim)))
+    else:
+        permutation = tuple(axis_index(trace, axis, x) for axis in axes)
+        if sorted(permutation) != list(range(x.ndim)):
+            raise ShapeError(
+                f"axes={tuple(axes)} is no permutation of the {x.ndim} axes of {trace.show(x)}",
+                where=trace.where(),
+                hint="name each axis once",
+            )
+    if permutation == tuple(range(x.ndim)):
+        return x
+    return trace.build(transpose, x, permutation=permutation)
+
+
+def traced_swapaxes(trace: Trace, a: Any, axis1: int, axis2: int) -> Node:
+    """np.swapaxes."""
+    x = as_node(trace, a)
+    order = list(range(x.ndim))
+    one, two = axis_index(trace, axis1, x), axis_index(trace, axis2, x)
+    order[one], order[two] = order[two], order[one]
+    return traced_transpose(trace, a, tuple(order))
+
+
+def traced_moveaxis(trace: Trace, a: Any, source: Any, destination: Any) -> Node:
+    """np.moveaxis."""
+    x = as_node(trace, a)
+    sources = source if isinstance(source, (tuple, list)) else (source,)
+    places = destination if isinstance(destination, (tuple, list)) else (destination,)
+    from_ = [axis_index(trace, axis, x, "source") for axis in sources]
+    to = [axis_index(trace, axis, x, "destination") for axis in places]
+    if len(from_) != len(to):
+        raise ShapeError(
+            f"np.moveaxis: {len(from_)} axes have {len(to)} destinations",
+            where=trace.where(),
+            hint="give one destination for each source",
+        )
+    order = [axis for axis in range(x.ndim) if axis not in from_]
+    for place, axis in sorted(zip(to, from_, strict=True)):
+        order.insert(place, axis)
+    return traced_transpose(trace, a, tuple(order))
+
+
+def traced_expand_dims(trace: Trace, a: Any, axis: Any) -> Node:
+    """np.expand_dims."""
+    x = as_node(trace, a)
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    ndim = x.ndim + len(given)
+    new = {axis_index(trace, one, x, new=len(given)) for one in given}
+    rest = iter(x.type.shape)
+    shape = tuple(1 if place in new else next(rest) for place in range(ndim))
+    return trace.build(reshape, x, shape=shape)
+
+
+def traced_squeeze(trace: Trace, a: Any, axis: Any = None) -> Node:
+    """np.squeeze; named sizes are never 1."""
+    x = as_node(trace, a)
+    ones = {i for i, size in enumerate(x.type.shape) if isinstance(size, int) and size == 1}
+    gone = ones if axis is None else set(axes_of(trace, axis, x))
+    if not gone <= ones:
+        raise ShapeError(
+            f"cannot squeeze axis {sorted(gone - ones)[0]} of {trace.show(x)}: its size is not 1",
+            where=trace.where(),
+            hint="an axis of literal size 1 can be left away; index the others, x[0]",
+        )
+    shape = tuple(size for i, size in enumerate(x.type.shape) if i not in gone)
+    return trace.build(reshape, x, shape=shape)
+
+
+def traced_broadcast_to(trace: Trace, array: Any, shape: Any) -> Node:
+    """np.broadcast_to."""
+    x = as_node(trace, array)
+    target = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    try:
+        broadcast_to.result_type(x.type, shape=target)
+    except TypeError:
+        raise ShapeError(
+            f"cannot broadcast {trace.show(x)} to {show_shape(target)}",
+            where=trace.where(),
+            hint="from the last axis on, the sizes must be equal or a literal 1",
+        ) from None
+    return to_shape(trace, to_dtype(trace, x, x.type.dtype), target)
+
+
+def common_dtype(trace: Trace, nodes: list[Any]) -> list[Node]:
+    """The operands in the dtype that np.add would compute in."""
+    found = resolve(
+        np.maximum, tuple(kind_of(node) for node in nodes[:2] * (1 + (len(nodes) == 1)))
+    )
+    dtype = found[0] if found else nodes[0].type.dtype
+    for node in nodes[2:]:
+        step = resolve(np.maximum, (dtype, kind_of(node)))
+        dtype = step[0] if step else dtype
+    return [to_dtype(trace, node, dtype) for node in nodes]
+
+
+def traced_concatenate(trace: Trace, arrays: Any, axis: Any = 0) -> Node:
+    """np.concatenate."""
+    nodes = common_dtype(trace, [as_node(trace, array) for array in arrays])
+    if not nodes:
+        raise ShapeError(
+            "np.concatenate of no arrays", where=trace.where(), hint="give at least one array"
+        )
+    if axis is None:
+        nodes = [traced_reshape(trace, node, -1) for node in nodes]
+        axis = 0
+    index = axis_index(trace, axis, nodes[0])
+    first = nodes[0].type.shape
+    for node in nodes:
+        other = node.type.shape
+        if len(other) != len(first) or any(
+            a != b for i, (a, b) in enumerate(zip(first, other, strict=True)) if i != index
+        ):
+            raise ShapeError(
+                f"np.concatenate along axis {index}: {trace.show(nodes[0])} and {trace.show(node)} "
+                "differ in another axis",
+                where=trace.where(),
+                hint="all axes but the joined one must be equal",
+            )
+    return nodes[0] if len(nodes) == 1 else trace.build(concatenate, *nodes, axis=index)
+
+
+def traced_stack(trace: Trace, arrays: Any, axis: int = 0) -> Node:
+    """np.stack."""
+    nodes = [as_node(trace, array) for array in arrays]
+    widened = [traced_expand_dims(trace, node, axis) for node in nodes]
+    return traced_concatenate(trace, widened, axis)
+
+
+def traced_pad(trace: Trace, array: Any, pad_width: Any, mode: str = "constant") -> Node:
+    """np.pad with zeros."""
+    x = as_node(trace, array)
+    if mode != "constant":
+        raise UnsupportedError(
+            f"np.pad(mode={mode!r}) is not traced",
+            where=trace.where(),
+            hint="pad with zeros, or join the parts with np.concatenate",
+        )
+    widths = np.broadcast_to(np.asarray(pad_width, dtype=np.int64), (x.ndim, 2)).tolist()
+    start = tuple(before for before, _ in widths)
+    shape = tuple(
+        size + before + after for size, (before, after) in zip(x.type.shape, widths, strict=True)
+    )
+    return trace.build(pad, x, start=start, step=(1,) * x.ndim, shape=shape)
