@@ -110,7 +110,8 @@ def main():
     options = parser.parse_args()
     rows = []
     print(
-        f"{'program':<12} {'sizes':<9} {'forward':>8} {'all':>8} {'trace µs':>9} {'backward µs':>12}"
+        f"{'program':<12} {'sizes':<9} {'forward':>8} {'all':>8} "
+        f"{'trace µs':>9} {'backward µs':>12}"
     )
     for program in PROGRAMS:
         for concrete in (True, False):

@@ -9,7 +9,7 @@ from typing import Any
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
-from chainrule.functional.arguments import Wrt, trace_in
+from chainrule.functional.arguments import Wrt, seeds_of_floats, trace_in
 from chainrule.functional.calls import Call, gradient_in_trace, like
 from chainrule.functional.numbers import on_numbers_too, vjp_of_numbers
 from chainrule.graph.structure import flatten
@@ -89,8 +89,9 @@ def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any]]:
     """(value, pull): the function at `primals`, and pull(seed), the tuple of its cotangents.
 
-    `seed` has the containers and shapes of the value.  The forward pass runs once; `pull` reads
-    the values that it saved and may be called many times.
+    `seed` has the containers and shapes of the value (what it has for integers counts for
+    nothing).  The forward pass runs once; `pull` reads the values that it saved and may be called
+    many times.
     """
     building = trace_in(primals, {})
     if building is not None:
@@ -102,8 +103,9 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
         ]
 
         def pull_traced(seed: Any) -> tuple[Any, ...]:
-            seeds = like(building, flatten(seed, "seed")[0], nodes)
-            return tuple(call.pulled(summed_seeds(nodes, seeds), None))
+            leaves, floats = seeds_of_floats(seed, nodes)
+            seeds = like(building, leaves, floats)
+            return tuple(call.pulled(summed_seeds(floats, seeds), None))
 
         return structure.unflatten([Traced(n, building) for n in nodes]), pull_traced
     return vjp_of_numbers(function, primals)

@@ -10,6 +10,7 @@ from chainrule.composites.composite import trace_of
 from chainrule.errors import InputError, ShapeError
 from chainrule.frontend.trace import Trace
 from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import ArrayType
 from chainrule.tracing import function_name, leaf_type
@@ -56,6 +57,14 @@ def check_count(given: int, wanted: int) -> None:
             f"{given} arrays are given for {wanted}",
             hint="seeds and tangents have the containers of what they belong to",
         )
+
+
+def seeds_of_floats(seed: Any, outputs: list[Node]) -> tuple[list[Any], list[Node]]:
+    """The seeds of the floating-point outputs, and these; seeds of others count for nothing."""
+    leaves = flatten(seed, "seed")[0]
+    check_count(len(leaves), len(outputs))
+    pairs = [p for p in zip(leaves, outputs, strict=True) if p[1].type.is_float]
+    return [leaf for leaf, _ in pairs], [node for _, node in pairs]
 
 
 def check_like(given: ArrayType, wanted: ArrayType, where: str = "") -> None:

@@ -11,10 +11,10 @@ import numpy as np
 
 from chainrule.errors import ForeignValueError, InputError
 from chainrule.functional.arguments import (
-    check_count,
     check_like,
     input_arrays,
     named_arguments,
+    seeds_of_floats,
     trace_in,
 )
 from chainrule.graph.graph import Graph
@@ -76,9 +76,7 @@ def vjp_of_numbers(function: Any, primals: Any) -> tuple[Any, Callable[[Any], An
     assert graph.result is not None
 
     def pull_numbers(seed: Any) -> tuple[Any, ...]:
-        floats = [n for _, n in graph.outputs if n.type.is_float]
-        leaves = flatten(seed, "seed")[0]
-        check_count(len(leaves), len(floats))
+        leaves, floats = seeds_of_floats(seed, [node for _, node in graph.outputs])
         for leaf, node in zip(leaves, floats, strict=True):
             check_like(type_of(leaf), node.type)
         given_seeds = [np.asarray(s, n.type.dtype) for s, n in zip(leaves, floats, strict=True)]

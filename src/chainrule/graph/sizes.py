@@ -141,10 +141,10 @@ class Size:
             )
         return product((self,) * int(exponent))
 
-    def __truediv__(self, other: object) -> NoReturn:
+    def __truediv__(self, other: object) -> Any:
         return _no_number(f"{self} / {other}", self) if _is_plain(other) else NotImplemented
 
-    def __rtruediv__(self, other: object) -> NoReturn:
+    def __rtruediv__(self, other: object) -> Any:
         return _no_number(f"{other} / {self}", self) if _is_plain(other) else NotImplemented
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:

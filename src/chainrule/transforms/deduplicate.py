@@ -17,8 +17,9 @@ from chainrule.primitives.sources import full
 def deduplicate(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
     """The graph in which no two nodes compute the same; their names become names of one node.
 
-    Inputs are always different, and nodes in `frozen` stay what they are (others may become one
-    of them).  Idempotent; values are unchanged bit for bit.
+    Inputs are always different, closed-over arrays are the same if they are one object, and nodes
+    in `frozen` stay what they are (others may become one of them).  Idempotent; values are
+    unchanged bit for bit.
     """
     keep = {*frozen, *(item.node for item in graph.inputs)}
     new = deduplicated(graph.nodes, keep)

@@ -8,6 +8,7 @@ from typing import Any
 from chainrule.graph.graph import Term
 from chainrule.graph.node import Node, stamp
 from chainrule.primitives.arithmetic import add
+from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import Explicit, Flat, Linear, Multilinear, Partials
 from chainrule.primitives.sources import full_like
 
@@ -82,6 +83,8 @@ def pull(
             value = cotangent(node, index, total)
             if value is None:
                 continue
+            if value.type is not parent.type and value.type.weak != parent.type.weak:
+                value = cast(value, dtype=parent.type.dtype, weak=parent.type.weak)
             stamp((value,), origin)
             parts.setdefault(parent, []).append(value)
             terms.setdefault(parent, []).append(Term(node, index, value))
