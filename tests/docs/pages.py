@@ -9,7 +9,6 @@ import linecache
 import re
 import sys
 import types
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,16 +74,22 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def run_page(page: Path) -> Iterator[Ran]:
+def run_page(page: Path) -> list[Ran]:
     """Run the Python blocks of a page, in order and in one namespace.
 
     They are run as one file that has the page's name, so that messages show the lines that a
     reader has who copied all blocks into `tutorial.py`.
     """
+    with np.printoptions():
+        return _run_blocks(page)
+
+
+def _run_blocks(page: Path) -> list[Ran]:
     found = blocks(page.read_text(encoding="utf-8"))
     name = f"{page.stem.lower()}.py"
     module = types.ModuleType(page.stem.lower())
     source = ""
+    ran = []
     for index, block in enumerate(found):
         if not block.is_run:
             continue
@@ -94,11 +99,12 @@ def run_page(page: Path) -> Iterator[Ran]:
         linecache.cache[name] = (len(source), None, lines, name)
         code = compile(padding + block.text, name, "exec", dont_inherit=True)
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), np.printoptions():
+        with contextlib.redirect_stdout(printed):
             exec(code, vars(module))
         after = found[index + 1] if index + 1 < len(found) else None
         promised = after is not None and after.info == "text" and after.follows_directly
-        yield Ran(block, printed.getvalue(), after if promised else None)
+        ran.append(Ran(block, printed.getvalue(), after if promised else None))
+    return ran
 
 
 def stripped(text: str) -> str:
@@ -109,7 +115,7 @@ def stripped(text: str) -> str:
 def write_outputs(page: Path) -> None:
     """Put what each block printed into the text block after it."""
     text = page.read_text(encoding="utf-8")
-    for ran in reversed(list(run_page(page))):
+    for ran in reversed(run_page(page)):
         if ran.promise is not None:
             text = text[: ran.promise.start] + stripped(ran.printed) + text[ran.promise.end :]
     page.write_text(text, encoding="utf-8")

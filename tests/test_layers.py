@@ -1,0 +1,213 @@
+"""Imports point down the layers, and every module keeps the rules of the house."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1] / "src"
+PACKAGE = ROOT / "chainrule"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# Lowest first; each name is a module or a folder of chainrule.  docs/decisions/0002 says why.
+LAYERS = (
+    "errors",
+    "source",
+    "graph",
+    "annotations",
+    "primitives",
+    "frontend",
+    "composites",
+    "tracing",
+    "transforms",
+    "run",
+    "functional",
+    "testing",
+    "data",
+    "train",
+    "__init__",
+    "cli",
+    "__main__",
+)
+
+# The imports that point up: methods of Graph that open a higher layer when they are called.
+DOORS = {("graph/graph.py", "run")}
+
+# More than 400 lines, and why that is one idea.
+LONG = {
+    "graph/sizes.py": "the arithmetic of size polynomials: each operation needs the others",
+    "frontend/traced.py": "one class: everything that an array can be asked",
+}
+LONGEST = 400
+
+EVALUATES = {"tracing.py": "annotations that are text under `from __future__ import annotations`"}
+
+EVERY_FILE = pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+
+
+@dataclass(frozen=True)
+class Import:
+    """One module of chainrule that a file imports; `inside` says whether in a function's body."""
+
+    file: str
+    target: str
+    line: int
+    inside: bool
+
+
+def layer_of(module: str) -> str:
+    """`chainrule.graph.node` is of the layer graph; `chainrule` itself is `__init__`."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def module_of(file: Path) -> str:
+    """`chainrule.graph.node`; a package is called as its folder."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def exists(module: str) -> bool:
+    path = ROOT.joinpath(*module.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def targets(node: ast.stmt, package: list[str]) -> list[str]:
+    """The modules of chainrule that one import statement loads by name."""
+    if isinstance(node, ast.Import):
+        found = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        start = package[: len(package) - node.level + 1] if node.level else []
+        base = ".".join([*start, *([node.module] if node.module else [])])
+        # `from chainrule import source` is of the module, `from chainrule import Graph` of __init__
+        found = [
+            inner if exists(inner := f"{base}.{alias.name}") else base for alias in node.names
+        ]
+    else:
+        return []
+    return [name for name in found if name == "chainrule" or name.startswith("chainrule.")]
+
+
+def imports(source: str, file: str, package: list[str]) -> Iterator[Import]:
+    """Every import of chainrule's own modules that can run; TYPE_CHECKING blocks cannot."""
+    pending: list[tuple[ast.AST, bool]] = [(ast.parse(source), False)]
+    while pending:
+        node, inside = pending.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for target in targets(node, package):
+                yield Import(file, target, node.lineno, inside)
+        inside = inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending += [(child, inside) for child in node.orelse]
+        else:
+            pending += [(child, inside) for child in ast.iter_child_nodes(node)]
+
+
+def imports_of(file: Path) -> list[Import]:
+    module = module_of(file).split(".")
+    package = module if file.name == "__init__.py" else module[:-1]
+    name = file.relative_to(PACKAGE).as_posix()
+    return list(imports(file.read_text(encoding="utf-8"), name, package))
+
+
+def points_up(one: Import) -> bool:
+    """Whether an import leads to a higher layer than the file's own."""
+    own = one.file.split("/")[0].removesuffix(".py")
+    return LAYERS.index(layer_of(one.target)) > LAYERS.index(own)
+
+
+UPWARD = [one for file in FILES for one in imports_of(file) if points_up(one)]
+
+
+def test_every_module_belongs_to_a_layer_and_every_layer_exists() -> None:
+    found = {file.relative_to(PACKAGE).parts[0].removesuffix(".py") for file in FILES}
+    assert found == set(LAYERS)
+
+
+def test_imports_point_down() -> None:
+    doors = {(one.file, layer_of(one.target)) for one in UPWARD if one.inside}
+    wrong = [
+        f"{one.file}:{one.line} imports {one.target}"
+        for one in UPWARD
+        if not (one.inside and (one.file, layer_of(one.target)) in DOORS)
+    ]
+    assert wrong == []
+    assert doors == DOORS, "an entry of DOORS is no longer needed"
+
+
+def test_files_are_short_or_say_why_not() -> None:
+    lines = {f.relative_to(PACKAGE).as_posix(): len(f.read_bytes().splitlines()) for f in FILES}
+    assert {name: count for name, count in lines.items() if count > LONGEST}.keys() == LONG.keys()
+
+
+@EVERY_FILE
+def test_every_module_begins_with_what_it_is(file: Path) -> None:
+    source = file.read_text(encoding="utf-8")
+    assert source.startswith('"""') and ast.get_docstring(ast.parse(source))
+
+
+@pytest.mark.parametrize("folder", sorted({file.parent for file in FILES}), ids=lambda f: f.name)
+def test_every_folder_has_a_readme(folder: Path) -> None:
+    assert (folder / "README.md").is_file() or folder == PACKAGE
+
+
+@EVERY_FILE
+def test_nothing_is_pickled(file: Path) -> None:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        assert not {"pickle", "_pickle", "cPickle", "dill", "joblib", "shelve"} & set(names)
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+            assert isinstance(node.value, ast.Constant) and node.value.value is False
+
+
+def evaluates(source: str) -> bool:
+    """Whether the code calls eval or exec."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"eval", "exec"}
+        for node in ast.walk(ast.parse(source))
+    )
+
+
+def test_text_is_evaluated_only_where_it_is_the_users_own_source() -> None:
+    found = {f.relative_to(PACKAGE).as_posix() for f in FILES if evaluates(f.read_text("utf-8"))}
+    assert found == EVALUATES.keys()
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "from chainrule.run import run_graph",
+        "import chainrule",
+        "import chainrule as cr",
+        "from chainrule import Graph",
+        "from chainrule import transforms",
+        "from ..run.reference import evaluate",
+        "from .. import functional",
+        "try:\n    import chainrule.cli\nexcept ImportError:\n    pass",
+        "def f():\n    from chainrule.tracing import trace",
+        "if TYPE_CHECKING:\n    pass\nelse:\n    from chainrule.run import Run",
+    ],
+)
+def test_an_import_that_points_up_is_found(planted: str) -> None:
+    found = list(imports(planted, "graph/node.py", ["chainrule", "graph"]))
+    assert [one for one in found if points_up(one)] == found != []
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        "from chainrule import errors, source",
+        "from . import sizes",
+        "from chainrule.graph.types import ArrayType",
+        "if TYPE_CHECKING:\n    from chainrule.run import Run",
+        "import numpy",
+    ],
+)
+def test_an_import_that_points_down_is_none(harmless: str) -> None:
+    assert not any(map(points_up, imports(harmless, "graph/node.py", ["chainrule", "graph"])))
