@@ -83,9 +83,7 @@ def targets(node: ast.stmt, package: list[str]) -> list[str]:
         start = package[: len(package) - node.level + 1] if node.level else []
         base = ".".join([*start, *([node.module] if node.module else [])])
         # `from chainrule import source` is of the module, `from chainrule import Graph` of __init__
-        found = [
-            inner if exists(inner := f"{base}.{alias.name}") else base for alias in node.names
-        ]
+        found = [inner if exists(inner := f"{base}.{alias.name}") else base for alias in node.names]
     else:
         return []
     return [name for name in found if name == "chainrule" or name.startswith("chainrule.")]

@@ -1,4 +1,4 @@
-"""Everything in the documentation that looks like a program is one: it runs and prints what it says."""
+"""Everything in the documentation that looks like a program runs, and prints what it says."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def test_every_python_block_runs_and_prints_what_the_page_says(
     monkeypatch.chdir(tmp_path)
     for ran in run_page(page):
         if ran.promise is None:
-            assert ran.printed == "", f"{page.name} does not show what this prints:\n{ran.block.text}"
+            assert ran.printed == "", (
+                f"{page.name} does not show what this prints:\n{ran.block.text}"
+            )
         else:
             assert stripped(ran.printed) == stripped(ran.promise.text)
 

@@ -1,0 +1,116 @@
+"""The README's example is quiet under ruff and pyright as a user has them (docs/decisions/0001)."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pages import ROOT, blocks
+
+from chainrule.frontend.traced import Traced
+
+FUTURE = "from __future__ import annotations\n\n"
+EITHER_WAY = pytest.mark.parametrize("first", ["", FUTURE], ids=["plain", "future annotations"])
+
+# Of `Traced`, what a user is not meant to find: how it works inside, NumPy's protocols, and what
+# it has in order to refuse it with a message.
+INSIDE = {
+    "node",
+    "trace",
+    "__array_function__",
+    "__array_priority__",
+    "__array_ufunc__",
+    "__copy__",
+    "__deepcopy__",
+}
+REFUSED = {
+    "__bool__",
+    "__complex__",
+    "__contains__",
+    "__float__",
+    "__index__",
+    "__int__",
+    "__setitem__",
+    "item",
+    "tolist",
+}
+FROM_OBJECT = {*dir(object), "__module__", "__slots__", "__getattr__"} - {"__eq__", "__ne__"}
+
+
+def example() -> str:
+    """The Python of the README, as one file."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    return "\n".join(block.text for block in blocks(page) if block.is_run)
+
+
+def run_tool(name: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`python -m NAME ARGUMENTS` in a folder without any configuration."""
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed here")
+    command = [sys.executable, "-m", name, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def pyright_errors(folder: Path) -> list[str]:
+    """What pyright says of the folder's file, with its default configuration."""
+    arguments = ["--outputjson", "--pythonpath", sys.executable, "example.py"]
+    done = run_tool("pyright", *arguments, folder=folder)
+    try:
+        report = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        pytest.skip(f"pyright did not start: {done.stderr.strip()[-200:]}")
+    assert report["summary"]["filesAnalyzed"] == 1
+    return [item["message"] for item in report["generalDiagnostics"]]
+
+
+@EITHER_WAY
+def test_ruff_is_quiet(first: str, tmp_path: Path) -> None:
+    (tmp_path / "example.py").write_text(first + example(), encoding="utf-8")
+    done = run_tool("ruff", "check", "--isolated", "--no-cache", "example.py", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@EITHER_WAY
+def test_pyright_is_quiet(first: str, tmp_path: Path) -> None:
+    (tmp_path / "example.py").write_text(first + example(), encoding="utf-8")
+    assert pyright_errors(tmp_path) == []
+
+
+def test_pyright_still_finds_a_misspelled_attribute(tmp_path: Path) -> None:
+    wrong = example().replace("z = x @ W1", "z = x @ W1 * x.sahpe")
+    (tmp_path / "example.py").write_text(wrong, encoding="utf-8")
+    (message,) = pyright_errors(tmp_path)
+    assert "sahpe" in message
+
+
+def test_pyright_accepts_arrays_of_numpy_where_arrays_are_asked_for(tmp_path: Path) -> None:
+    call = "objective(images, labels, W1, W2)\nobjective(np.ones((2, 3)), labels, W1, W2)\n"
+    (tmp_path / "example.py").write_text(example() + call, encoding="utf-8")
+    assert pyright_errors(tmp_path) == []
+
+
+def declared() -> set[str]:
+    """The members of `Array` and its kinds, which exist for type checkers alone.
+
+    `&` and its like belong to `bool_`: NumPy's arrays of floats have none, and would not fit.
+    """
+    tree = ast.parse((ROOT / "src/chainrule/annotations.py").read_text(encoding="utf-8"))
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    arrays = [c for c in classes if any(ast.unparse(base) == "Protocol" for base in c.bases)]
+    methods = {node.name for c in arrays for node in c.body if isinstance(node, ast.FunctionDef)}
+    return methods - {"__class_getitem__"}
+
+
+def test_a_checker_accepts_nothing_that_a_traced_array_lacks() -> None:
+    assert declared() - set(dir(Traced)) == set()
+
+
+def test_a_checker_knows_everything_that_a_traced_array_offers() -> None:
+    private = {name for name in dir(Traced) if name.startswith("_") and name[1] != "_"}
+    offered = set(dir(Traced)) - private - INSIDE - REFUSED - FROM_OBJECT
+    assert offered - declared() == set()
