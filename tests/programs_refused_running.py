@@ -190,7 +190,7 @@ def a_gradient_with_respect_to_integers():
 @provokes(errors.IndexOutOfRangeError)
 def a_label_that_is_no_class():
     """
-    gather(..., ..., y): index 7 (at position 2 of the indices) is out of range for an axis of length 5: it must be from 0 to 4
+    cross_entropy(x, y): index 7 (at position 2 of the indices) is out of range for an axis of length 5: it must be from 0 to 4
       where: FILE:LINE, in a_label_that_is_no_class.<locals>.objective
         L = cr.cross_entropy(x, y)
             ^^^^^^^^^^^^^^^^^^^^^^

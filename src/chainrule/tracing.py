@@ -289,6 +289,7 @@ def _graph(
     structures: dict[str, Structure],
     result: Any,
 ) -> Graph:
+    building.name_returned()
     leaves, structure = flatten(result, "out")
     outputs: list[tuple[str, Node]] = []
     taken: set[str] = set()

@@ -279,3 +279,66 @@ def test_tracing_twice_gives_the_same_text():
 def test_int64_arrays_stay_int64():
     graph = cr.trace(lambda y: y + 1, y=int64["n"])
     assert graph.run(y=np.arange(3)).outputs.dtype == np.int64
+
+
+def returning(x, W):
+    z = x @ W
+    h = np.tanh(z)
+    return h
+
+
+def passing_on(*args, **kwargs):
+    out = returning(*args, **kwargs)
+    return out
+
+
+def names_of(program, **types):
+    graph = cr.trace(program, **types)
+    return {name: graph.name_of[node] for name, node in graph.names.items()}
+
+
+def test_what_a_helper_returns_takes_the_name_of_the_callers_variable():
+    def program(x, W):
+        h = returning(x, W)
+        h = h + 1
+        last = passing_on(h, W)
+        parts = [returning(last, W) for _ in range(2)]
+        return np.sum(parts[0]) + np.sum(parts[1])
+
+    found = names_of(program, x=np.ones((2, 2)), W=np.ones((2, 2)))
+    assert found["returning.h"] == found["h"] == "h"
+    assert found["h_1"] == "h_1"
+    assert found["out"] == found["returning_1.h"] == "last"
+    assert found["returning_2.h"] == "parts[0]"
+    assert found["returning_3.h"] == "parts[1]"
+    assert found["returning.z"] == "returning.z"
+
+
+def test_what_a_helper_returns_without_making_it_keeps_its_name():
+    def same(v):
+        return v
+
+    def failing(v):
+        u = v * 2
+        raise KeyError(u)
+
+    def program(x):
+        y = same(x)
+        try:
+            z = failing(y)
+        except KeyError:
+            z = y * 3
+        return z
+
+    found = names_of(program, x=np.ones(2))
+    assert found == {"x": "x", "failing.u": "failing.u", "z": "z"}
+
+
+def test_a_gradient_has_the_name_of_the_callers_variable():
+    def program(x, W):
+        h = returning(x, W)
+        J = np.sum(h * h)
+        return J
+
+    step = cr.backward(cr.trace(program, np.ones((2, 2)), np.ones((2, 2))), wrt="W")
+    assert "dJ/dh" in step and "dJ/d(returning.z)" in step

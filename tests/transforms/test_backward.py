@@ -290,3 +290,15 @@ def test_the_objective_may_itself_be_an_input():
     graph = cr.trace(lambda x: x, np.float64(1.0))
     assert cr.backward(graph).run(x=2.0).graph.outputs[-1][0] == "dx/dx"
     assert cr.backward(graph).run(x=2.0)["dx/dx"] == 1
+
+
+def test_a_gradient_that_is_a_constant_takes_no_value_of_the_forward_pass():
+    def program(x):
+        h = x * 2
+        h = h + 1
+        J = np.sum(h)
+        return J
+
+    step = cr.backward(cr.trace(program, np.ones(3)))
+    forward = [node for node in step.nodes if not node.origin.transform]
+    assert not {name for node in forward for name in [step.name_of.get(node, "")] if "/" in name}

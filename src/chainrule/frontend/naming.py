@@ -8,6 +8,7 @@ be known is unnamed: a wrong name is worse than none.
 from __future__ import annotations
 
 import builtins
+import dis
 import functools
 import itertools
 from types import BuiltinFunctionType, CodeType, FrameType
@@ -32,7 +33,7 @@ from .slots import (
     top,
 )
 
-__all__ = ["Namer", "Target", "operand_name", "user_frame"]
+__all__ = ["Namer", "Target", "has_returned", "operand_name", "returned_variable", "user_frame"]
 
 COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not a class written in C
@@ -67,6 +68,19 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def has_returned(frame: FrameType) -> bool:
+    """Whether the last instruction that this frame ran is its return."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN_")
+
+
+def returned_variable(frame: FrameType) -> tuple[str, object]:
+    """The local variable that this frame has returned and its value; "" and None otherwise."""
+    found = operand_name(frame, 0)
+    if found is None or found[0] != "local":
+        return "", None
+    return found[1], frame.f_locals.get(found[1])
 
 
 class Namer:

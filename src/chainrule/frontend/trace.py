@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 from collections.abc import Callable, Mapping
 from types import CodeType, FrameType
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ForeignValueError
-from chainrule.frontend.naming import Namer, user_frame
+from chainrule.frontend.naming import Namer, Target, has_returned, returned_variable, user_frame
 from chainrule.graph.graph import Condition, ValueGuard
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.origin import Origin, Scope
@@ -47,6 +48,8 @@ class Trace:
         self._scopes: dict[FrameType, Scope | None] = {}
         self._roots: set[FrameType] = set()
         self._calls: dict[tuple[Scope | None, str], int] = {}
+        self._inside: dict[Node, list[str]] = {}
+        self._returning: list[tuple[FrameType, Scope | None, Target]] = []
 
     # Building ------------------------------------------------------------------------------
 
@@ -162,7 +165,10 @@ class Trace:
                 self._roots.add(call)
             elif not wrapper and code.co_name not in _NO_SCOPE:
                 scope = Scope(self._unique_call(scope, code.co_name), scope)
+                self._expect_return(call, scope)
             self._scopes[call] = scope
+            if wrapper and not at_root:
+                self._expect_return(call, scope)
             at_root = at_root and wrapper
         return scope
 
@@ -186,12 +192,45 @@ class Trace:
         """
         if frame is None or node in self.name_of:
             return
+        self.name_returned()
         target = self.namer.target(frame, entry, length)
         if target is None:
             return
         scope = self.scope_of(target.frame)
         full = f"{scope.path}.{target.name}" if scope is not None else target.name
         self.bind_name(full, node, target.frame.f_code)
+
+    def _expect_return(self, call: FrameType, scope: Scope | None) -> None:
+        """Remember under which name the caller of a helper function will store what it returns."""
+        caller = call.f_back
+        target = self.namer.target(caller) if caller is not None else None
+        if target is not None and user_frame(caller) is caller:
+            self._returning.append((call, scope, target))
+
+    def name_returned(self) -> None:
+        """Give what helper functions have returned by now the names of their callers' targets.
+
+        The variable that the helper returned stays a second name: `h` is also `block.y`.
+        """
+        for item in reversed(list(self._returning)):  # the innermost call first
+            call, scope, target = item
+            if not has_returned(call):
+                continue
+            self._returning.remove(item)
+            variable, value = returned_variable(call)
+            node = getattr(value, "node", None)
+            inner = self.name_of.get(node) if isinstance(node, Node) else None
+            prefix = f"{scope.path}." if scope is not None else ""
+            if inner is None or not re.fullmatch(re.escape(prefix + variable) + r"(_\d+)?", inner):
+                continue
+            outer = self.scope_of(target.frame)
+            full = f"{outer.path}.{target.name}" if outer is not None else target.name
+            inside = self._inside.setdefault(node, [])
+            inside.insert(0, inner)
+            for name in inside:
+                del self.names[name]
+            self.bind_name(full, node, target.frame.f_code)
+            self.names.update(dict.fromkeys(inside, node))  # after the name that counts
 
     def bind_name(self, full: str, node: Node, code: CodeType | None = None) -> None:
         """Call the node `full`, or `full_1`, `full_2`, ... where that is taken."""

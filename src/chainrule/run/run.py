@@ -84,7 +84,7 @@ def run_graph(
     concrete = graph.bound(bindings)
     inputs = {item.node: values[item.name] for item in concrete.inputs}
     kept = kept_nodes(concrete, keep)
-    return Run(concrete, evaluate(concrete, inputs, kept), keep)
+    return Run(concrete, evaluate(concrete, inputs, kept, graph), keep)
 
 
 def kept_nodes(graph: Graph, keep: Keep) -> list[Node]:

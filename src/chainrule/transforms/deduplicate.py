@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from chainrule.graph.collector import without_collector
@@ -22,15 +22,21 @@ def deduplicate(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
     unchanged bit for bit.
     """
     keep = {*frozen, *(item.node for item in graph.inputs)}
-    new = deduplicated(graph.nodes, keep)
+    new = deduplicated(graph.nodes, keep, graph.name_of)
     if all(old is node for old, node in new.items()):
         return graph
     moved = substituted(graph, new, tuple(dict.fromkeys(new.values())))
     return check(substituted(moved, {}, ordered(moved)))
 
 
-def deduplicated(nodes: Iterable[Node], frozen: Iterable[Node]) -> dict[Node, Node]:
-    """For each node (in topological order) the first that computes the same."""
+def deduplicated(
+    nodes: Iterable[Node], frozen: Iterable[Node], named: Container[Node] = ()
+) -> dict[Node, Node]:
+    """For each node (in topological order) the first that computes the same.
+
+    A named node never becomes an unnamed frozen one, which would get its name: a constant 1 of
+    the forward pass is not dJ/dL.
+    """
     fixed = set(frozen)
     seen: dict[Any, Node] = {}
     new: dict[Node, Node] = {}
@@ -46,7 +52,7 @@ def deduplicated(nodes: Iterable[Node], frozen: Iterable[Node]) -> dict[Node, No
             new[node] = node
             continue
         found = seen.get(key)
-        if found is None:
+        if found is None or (node in named and found in fixed and found not in named):
             found = node
             if operands is not node.inputs:
                 found = type(node)(node.primitive, operands, node.params, node.type, node.origin)
