@@ -219,7 +219,9 @@ class Trace:
             self._returning.remove(item)
             variable, value = returned_variable(call)
             node = getattr(value, "node", None)
-            inner = self.name_of.get(node) if isinstance(node, Node) else None
+            if not isinstance(node, Node):
+                continue
+            inner = self.name_of.get(node)
             prefix = f"{scope.path}." if scope is not None else ""
             if inner is None or not re.fullmatch(re.escape(prefix + variable) + r"(_\d+)?", inner):
                 continue
