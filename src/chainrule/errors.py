@@ -16,6 +16,9 @@ class ChainruleError(Exception):
         super().__init__(what, where, hint)
         self.what, self.where, self.hint = what, where, hint
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.what, self.where, self.hint)
+
     def __str__(self) -> str:
         parts = [self.what]
         if self.where:
@@ -23,6 +26,11 @@ class ChainruleError(Exception):
         if self.hint:
             parts.append("  try: " + self.hint.replace("\n", "\n       "))
         return "\n".join(parts)
+
+
+def _remade(kind: type[ChainruleError], what: str, where: str, hint: str) -> ChainruleError:
+    """An error that was pickled, for instance on its way from a worker process."""
+    return kind(what, where=where, hint=hint)
 
 
 class ShapeError(ChainruleError, ValueError):

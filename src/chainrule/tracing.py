@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.annotations import ElementType
 from chainrule.composites.numpy_names import TABLE
 from chainrule.errors import InputError, TypeSpecError, UnsupportedError
-from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.elementwise import as_node, refuse_subclass
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.graph.graph import Graph, Input
@@ -56,10 +56,10 @@ def trace(function: Callable[..., Any], /, *examples: Any, **types: Any) -> Grap
     inputs: list[Input] = []
     structures: dict[str, Structure] = {}
 
-    def argument(name: str, value: Any) -> Any:
+    def argument(name: str, value: Any, is_default: bool = False) -> Any:
         leaves, structure = flatten(value, name)
         made = [
-            _traced_leaf(building, function, leaf, leaf_name, inputs)
+            _traced_leaf(building, function, leaf, leaf_name, inputs, is_default)
             for leaf, leaf_name in zip(leaves, structure.leaf_names, strict=True)
         ]
         if any(isinstance(leaf, Traced) for leaf in made):
@@ -83,7 +83,7 @@ def _arguments(
     function: Callable[..., Any],
     examples: tuple[Any, ...],
     types: dict[str, Any],
-    argument: Callable[[str, Any], Any],
+    argument: Callable[..., Any],
 ) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments, each parameter's best description traced."""
     try:
@@ -97,7 +97,6 @@ def _arguments(
     given, rest = list(examples), dict(types)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    skipped = False
     for parameter in parameters:
         name = parameter.name
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -122,12 +121,11 @@ def _arguments(
             value = rest.pop(name)
         if value is _MISSING:
             raise _missing_type(function, name, annotations.get(name))
-        if value is parameter.default and not _has_arrays(value, name):
-            skipped = True  # the function's own default; it is no array and needs no tracing
-        elif keyword_only or (skipped and parameter.kind is not parameter.POSITIONAL_ONLY):
-            kwargs[name] = argument(name, value)
-        else:
-            args.append(argument(name, value))
+        own = value is parameter.default
+        if keyword_only and not (own and not _has_arrays(value, name)):
+            kwargs[name] = argument(name, value, own)
+        elif not keyword_only:
+            args.append(argument(name, value, own))
     if given or rest:
         extra = f"{len(given)} more positional" if given else ", ".join(rest)
         raise InputError(
@@ -248,6 +246,7 @@ def leaf_type(value: Any, name: str) -> ArrayType | None:
     if isinstance(value, (bool, np.bool_)) or value is None or isinstance(value, str):
         return None
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
+        refuse_subclass(value, f"the argument {name}")
         array = value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value)
         try:
             dtype = np.dtype(array.dtype)
@@ -258,26 +257,35 @@ def leaf_type(value: Any, name: str) -> ArrayType | None:
                 f"the argument {name} has dtype {dtype}, which is not traced",
                 hint="use real floating-point, integer or boolean arrays",
             )
-        return array_type(dtype, tuple(int(size) for size in array.shape))
+        return array_type(dtype.newbyteorder("="), tuple(int(size) for size in array.shape))
     if isinstance(value, float):
         return FLOAT_SCALAR
     if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise TypeSpecError(
+                f"the argument {name} is {value}, which does not fit int64",
+                hint="pass it as a float",
+            )
         return INT_SCALAR
     return None
 
 
-def _traced_leaf(building: Trace, function: Any, value: Any, name: str, inputs: list[Input]) -> Any:
+def _traced_leaf(
+    building: Trace, function: Any, value: Any, name: str, inputs: list[Input], is_default: bool
+) -> Any:
     type_ = leaf_type(value, name)
     if type_ is None:
         return value
-    origin = Origin(getattr(function, "__code__", None), -1)
+    origin = Origin(getattr(inspect.unwrap(function), "__code__", None), -1)
     node = input_(index=len(inputs), type=type_)
     object.__setattr__(node, "origin", origin)
     default = value if type_.weak and isinstance(value, (int, float)) else None
+    if is_default and isinstance(value, (np.ndarray, np.generic)):
+        default = value
     inputs.append(Input(name, node, default))
     building.names[name] = node
     building.name_of[node] = name
-    if default is not None:
+    if isinstance(default, (int, float)) and type_.weak:
         building.scalars[node] = default
     return Traced(node, building)
 

@@ -76,7 +76,7 @@ def _refusing_usage() -> Iterator[None]:
         yield
     except InputError as error:
         raise click.UsageError(str(error)) from error
-    except MemoryError as error:
+    except (MemoryError, OverflowError, ValueError) as error:
         raise click.UsageError(f"not enough memory: {error}\n  try: a smaller --hidden") from error
 
 

@@ -10,11 +10,12 @@ from chainrule.composites.activations import log_softmax
 from chainrule.composites.composite import composite, trace_of
 from chainrule.composites.statistics import mean
 from chainrule.errors import DTypeError, IndexOutOfRangeError, InputError, ShapeError
-from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.elementwise import as_node, to_dtype
 from chainrule.frontend.traced import Traced
 from chainrule.graph import sizes
 from chainrule.primitives.indexing import gather
 from chainrule.primitives.movement import reshape
+from chainrule.primitives.reduce import INDEX
 from chainrule.primitives.sources import positions
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -77,13 +78,14 @@ def _at_labels(values: Any, labels: Any) -> Any:
                 hint=f"class numbers start at 0 and end at {values.shape[-1] - 1}",
             )
         return np.take_along_axis(values, labels[..., None], -1)[..., 0]
-    table, index = as_node(trace, values), as_node(trace, labels)
+    table = as_node(trace, values)
+    index = to_dtype(trace, as_node(trace, labels), INDEX)  # row numbers may not fit the labels'
     shape, classes = index.type.shape, table.type.shape[-1]
     rows = sizes.product(shape)
     if len(shape) != 1:
         table = trace.build(reshape, table, shape=(rows, classes))
         index = trace.build(reshape, index, shape=(rows,))
-    line = positions(rows, index.type.dtype)
+    line = positions(rows, INDEX)
     line = trace.build(line.primitive, **dict(line.params))
     picked = trace.build(gather, table, line, index, wrap=False)
     if len(shape) != 1:

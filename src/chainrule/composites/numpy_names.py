@@ -79,7 +79,9 @@ def take(a: Any, indices: Any, axis: Any = None) -> Any:
     """np.take: the elements at `indices` along an axis."""
     if axis is None:
         return np.reshape(a, -1)[indices]
-    return a[(slice(None),) * (axis % np.ndim(a)) + (indices,)]
+    first = np.moveaxis(a, axis, 0)[indices]  # moveaxis refuses an axis that is not there
+    count, place = np.ndim(indices), axis % np.ndim(a)
+    return np.moveaxis(first, [*range(count)], [*range(place, place + count)])
 
 
 def logaddexp(x1: Any, x2: Any) -> Any:

@@ -11,7 +11,7 @@ from chainrule.composites.composite import composite
 from chainrule.errors import InputError, UnsupportedError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.traced import Traced
-from chainrule.graph.sizes import Size, product
+from chainrule.graph.sizes import Size, maximum, product
 
 
 def count_along(x: Any, axis: Any) -> Any:
@@ -44,19 +44,28 @@ def size_value(size: Any, like: Any) -> Any:
     return Traced(node, trace)
 
 
+def widened(x: Any) -> tuple[Any, Any]:
+    """x in the dtype in which NumPy takes means (float32 for float16), and the way back."""
+    if getattr(x, "dtype", None) != np.float16:
+        return x, lambda value: value
+    return x.astype(np.float32), lambda value: value.astype(np.float16)
+
+
 @composite(symbol="mean", latex=r"\operatorname{mean}")
 def mean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The arithmetic mean over axes (all by default)."""
-    return np.sum(x, axis=axis, keepdims=keepdims) / count_along(x, axis)
+    wide, narrow = widened(x)
+    return narrow(np.sum(wide, axis=axis, keepdims=keepdims) / count_along(x, axis))
 
 
 @composite(symbol="var", latex=r"\operatorname{var}")
 def var(x: Any, axis: Any = None, ddof: int = 0, *, keepdims: bool = False) -> Any:
     """The mean squared distance from the mean; `ddof` is taken off the number of elements."""
-    centred = x - mean(x, axis=axis, keepdims=True)
+    wide, narrow = widened(x)
+    centred = wide - mean(wide, axis=axis, keepdims=True)
     total = np.sum(centred * centred, axis=axis, keepdims=keepdims)
     count = count_along(x, axis)
-    return total / (count - ddof if ddof else count)
+    return narrow(total / (maximum(count - ddof, 0) if ddof else count))
 
 
 @composite(symbol="std", latex=r"\operatorname{std}")

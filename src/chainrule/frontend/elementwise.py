@@ -119,6 +119,7 @@ def lift_array(trace: Trace, value: Any) -> Node:
     """A constant node for a NumPy array, scalar, or nested list of numbers."""
     if isinstance(value, (list, tuple)) and any(hasattr(item, "node") for item in value):
         return trace.functions[np.stack](trace, list(value))
+    refuse_subclass(value, "a closed-over array", trace.where())
     array = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)
     if array.dtype.char not in _DTYPES:
         raise DTypeError(
@@ -127,6 +128,16 @@ def lift_array(trace: Trace, value: Any) -> Node:
             hint="use real floating-point, integer or boolean arrays",
         )
     return trace.constant(array)
+
+
+def refuse_subclass(value: Any, what: str, where: str = "") -> None:
+    """Refuse the array types whose arithmetic is not that of arrays."""
+    if isinstance(value, (np.ma.MaskedArray, np.matrix)):
+        raise UnsupportedError(
+            f"{what} is a {type(value).__name__}, which would be taken for a plain array",
+            where=where,
+            hint="pass np.asarray(...) of it, and a mask as an array of its own",
+        )
 
 
 def as_node(trace: Trace, value: Any) -> Node:
@@ -310,6 +321,6 @@ def name_scalar(trace: Trace, value: Any, depth: int) -> Any:
     known = trace.names.get(found[1])
     if known is not None:
         held = dict(known.params).get("value")
-        same = held is not None and getattr(held, "array", None) == value
+        same = held is not None and repr(float(held.array)) == repr(value)
         return known if same else value
     return trace.constant(value, found[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ForeignValueError
+from chainrule.errors import DTypeError, ForeignValueError
 from chainrule.frontend.naming import Namer, Target, has_returned, returned_variable, user_frame
 from chainrule.graph.graph import Condition, ValueGuard
 from chainrule.graph.node import ArrayValue, Node
@@ -19,11 +20,17 @@ from chainrule.graph.origin import Origin, Scope
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, type_of
 from chainrule.primitives.primitive import Primitive
-from chainrule.primitives.sources import constant_of
+from chainrule.primitives.sources import constant, constant_of
 from chainrule.primitives.value import Value
 
 _WRAPPER = 0x04 | 0x08  # CO_VARARGS | CO_VARKEYWORDS: def wrapper(*args, **kwargs)
 _SERIALS = itertools.count()
+_INT_OPERATIONS: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.power: operator.pow,
+}
 _NO_SCOPE = frozenset({"<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
 
 
@@ -44,7 +51,7 @@ class Trace:
         self.guards: dict[str, ValueGuard] = {}
         self.scalars: dict[Node, Any] = {}
         self.site: Origin | None = None
-        self._constants: dict[int, tuple[Any, Node]] = {}
+        self._constants: dict[tuple[int, str], tuple[Any, Node]] = {}
         self._scopes: dict[FrameType, Scope | None] = {}
         self._roots: set[FrameType] = set()
         self._calls: dict[tuple[Scope | None, str], int] = {}
@@ -61,19 +68,18 @@ class Trace:
 
     def constant(self, value: Any, name: str = "") -> Node:
         """The constant node of a closed-over array or named scalar; one for each object."""
-        known = self._constants.get(id(value))
-        if known is not None and known[0] is value:
+        known = self._constants.get((id(value), name))
+        if known is not None and known[0] is value and _unchanged(value, known[1]):
             return known[1]
         type_ = type_of(value)
         node = constant_of(ArrayValue(np.asarray(value, type_.dtype), name), type_)
         object.__setattr__(node, "origin", self.site or Origin())
-        self._constants[id(value)] = (value, node)
+        self._constants[id(value), name] = (value, node)
         if not name:
             frame = user_frame(sys._getframe(1))
             name = _name_of_object(value, frame) if frame is not None else ""
-        if name and name not in self.names:
-            self.names[name] = node
-            self.name_of[node] = name
+        if name and (name not in self.names or self.names[name].primitive is constant):
+            self.bind_name(name, node)
         return node
 
     def require(self, expression: int | Size, zero: bool, text: str) -> None:
@@ -95,8 +101,18 @@ class Trace:
     def carry_int(self, ufunc: np.ufunc, node: Node, left: Any, right: Any) -> None:
         """Remember the integer that an operation on known integers gives."""
         known = self.known_int(left), self.known_int(right)
-        if node.type.weak and node.type.dtype.kind == "i" and None not in known:
-            self.scalars[node] = int(ufunc(*known))
+        operation = _INT_OPERATIONS.get(ufunc)
+        if operation is None or None in known or node.type.dtype.kind != "i":
+            return
+        value = operation(*known)
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise DTypeError(
+                f"the Python integer {value} does not fit int64",
+                where=self.origin_at(sys._getframe(2)).describe(),
+                hint="use floats: 2.0 in place of 2",
+            )
+        if isinstance(value, int):
+            self.scalars[node] = value
 
     def guard(self, node: Node) -> Any:
         """The number of a known scalar that Python asks for, to which the graph is then bound."""
@@ -265,6 +281,14 @@ def call_traced(
 
 def _is_entry(frame: FrameType) -> bool:
     return frame.f_code is call_traced.__code__ and not frame.f_locals["nested"]
+
+
+def _unchanged(value: Any, node: Node) -> bool:
+    """Whether an array still has the bytes that its constant holds (programs may write into it)."""
+    if not isinstance(value, np.ndarray):
+        return True
+    held = node.param("value").array
+    return held.shape == value.shape and held.tobytes() == value.tobytes()
 
 
 def _name_of_object(value: Any, frame: FrameType) -> str:

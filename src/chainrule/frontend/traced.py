@@ -167,10 +167,22 @@ class Traced:
         return self._binary(np.subtract, other, self)
 
     def __mul__(self, other: Any) -> Any:
+        if isinstance(other, (list, tuple, str, bytes)) and self.node in self.trace.scalars:
+            return self._repeated(other)
         return self._binary(np.multiply, self, other)
 
     def __rmul__(self, other: Any) -> Any:
+        if isinstance(other, (list, tuple, str, bytes)) and self.node in self.trace.scalars:
+            return self._repeated(other)
         return self._binary(np.multiply, other, self)
+
+    def _repeated(self, sequence: Any) -> Any:
+        """[x] * n with an int argument n is Python's repetition."""
+        self.trace.enter(sys._getframe(2))
+        try:
+            return sequence * self.trace.guard(self.node)
+        finally:
+            self.trace.site = None
 
     def __truediv__(self, other: Any) -> Any:
         return self._binary(np.true_divide, self, other)

@@ -80,7 +80,7 @@ def check_like(given: ArrayType, wanted: ArrayType, where: str = "") -> None:
 def input_arrays(graph: Graph, function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """The arrays among the arguments by the names of the graph's inputs."""
     found: dict[str, Any] = {}
-    for root, part in named_arguments(function, args, kwargs).items():
+    for root, part in named_arguments(function, args, kwargs, defaults=True).items():
         leaves, structure = flatten(part, root)
         for leaf_name, leaf in zip(structure.leaf_names, leaves, strict=True):
             if leaf_type(leaf, leaf_name) is not None:
@@ -88,11 +88,14 @@ def input_arrays(graph: Graph, function: Any, args: Any, kwargs: Any) -> dict[st
     return {item.name: found.get(item.name, item.default) for item in graph.inputs}
 
 
-def named_arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+def named_arguments(function: Any, args: Any, kwargs: Any, *, defaults: bool) -> dict[str, Any]:
     """The arguments by the names under which they are traced (`a[0]` for those of `*a`)."""
     signature = inspect.signature(function)
     found: dict[str, Any] = {}
-    for name, value in signature.bind(*args, **kwargs).arguments.items():
+    bound = signature.bind(*args, **kwargs)
+    if defaults:
+        bound.apply_defaults()
+    for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
             found.update(value)

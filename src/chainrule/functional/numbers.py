@@ -64,7 +64,8 @@ def vjp_of_numbers(function: Any, primals: Any) -> tuple[Any, Callable[[Any], An
     graph = trace(function, *primals)
     given = input_arrays(graph, function, primals, {})
     structures = [
-        flatten(value, root)[1] for root, value in named_arguments(function, primals, {}).items()
+        flatten(value, root)[1]
+        for root, value in named_arguments(function, primals, {}, defaults=False).items()
     ]
     combined = vjp_graph(graph, [name for s in structures for name in s.leaf_names])
     values = tuple(name for name, _ in graph.outputs)

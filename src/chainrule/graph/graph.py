@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,9 @@ from chainrule.graph.types import ArrayType
 if TYPE_CHECKING:
     from chainrule.graph.structure import Structure
     from chainrule.run import Run
+
+
+_BINDING = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,11 +207,14 @@ class Graph:
     def bound(self, values: Mapping[str, int]) -> Graph:
         """As `bind`, from a mapping; the last few results are remembered."""
         key = tuple(sorted(values.items()))
-        if key not in self._bound:
-            while len(self._bound) >= 16:
-                del self._bound[next(iter(self._bound))]
-            self._bound[key] = self.bind(**values)
-        return self._bound[key]
+        found = self._bound.get(key)
+        if found is None:
+            found = self.bind(**values)
+            with _BINDING:
+                while len(self._bound) >= 16:
+                    self._bound.pop(next(iter(self._bound)))
+                self._bound[key] = found
+        return found
 
     def run(
         self,

@@ -141,6 +141,9 @@ class Size:
             )
         return product((self,) * int(exponent))
 
+    def __divmod__(self, other: Any) -> tuple[int | Size, int | Size]:
+        return self // other, self % other
+
     def __truediv__(self, other: object) -> Any:
         return _no_number(f"{self} / {other}", self) if _is_plain(other) else NotImplemented
 

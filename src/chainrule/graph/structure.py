@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from chainrule.errors import InputError
 
 NAMESPACE = "chainrule"
 _registered: set[type] = set()
+_registering = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -34,22 +36,27 @@ class Structure:
 
 def _register_dataclass(cls: type) -> None:
     """Teach optree a dataclass, in our namespace only: its fields are its children."""
-    names = tuple(f.name for f in dataclasses.fields(cls) if f.init)
+    names = tuple(f.name for f in dataclasses.fields(cls))
 
     def flatten(value: Any) -> tuple[list[Any], None, tuple[str, ...]]:
         return [getattr(value, name) for name in names], None, names
 
     def unflatten(_: Any, children: Any) -> Any:
-        return cls(**dict(zip(names, children, strict=True)))
+        value = object.__new__(cls)  # not through __init__, which may change what it is given
+        for name, child in zip(names, children, strict=True):
+            object.__setattr__(value, name, child)
+        return value
 
-    optree.register_pytree_node(
-        cls,
-        flatten,
-        unflatten,
-        path_entry_type=optree.GetAttrEntry,
-        namespace=NAMESPACE,
-    )
-    _registered.add(cls)
+    with _registering:
+        if cls not in _registered:
+            optree.register_pytree_node(
+                cls,
+                flatten,
+                unflatten,
+                path_entry_type=optree.GetAttrEntry,
+                namespace=NAMESPACE,
+            )
+            _registered.add(cls)
 
 
 def _is_new_dataclass(value: Any) -> bool:

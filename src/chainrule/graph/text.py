@@ -28,7 +28,8 @@ def text(graph: Graph, *, origins: bool = False) -> str:
     inputs = {item.node for item in graph.inputs}
     arguments = []
     for item in graph.inputs:
-        default = "" if item.default is None else f" = {item.default!r}"
+        number = isinstance(item.default, (int, float))
+        default = f" = {item.default!r}" if number else ""
         arguments.append(f"{item.name}: {item.node.type}{default}")
     lines = [f"graph {graph.name}({', '.join(arguments)})"]
     body = []

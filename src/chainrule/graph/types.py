@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,9 @@ class ArrayType:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return array_type, (self.dtype, self.shape, self.weak)
 
     @property
     def ndim(self) -> int:

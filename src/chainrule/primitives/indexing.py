@@ -22,6 +22,7 @@ from chainrule.primitives.primitive import (
 from chainrule.primitives.sources import positions
 
 ANY = (-2.0, 2.0)
+INDEX = np.dtype(np.int64)  # positions in a batch may not fit the dtype of the indices
 
 
 def _index_shape(indices: tuple[ArrayType, ...]) -> Shape:
@@ -74,7 +75,7 @@ def _batch_indices(size: int | Size, indices: tuple[Node, ...], has: tuple[bool,
     """The indices with a batch axis, before them the position in the batch."""
     wide = [i if b else add_batch_axis(i, size) for i, b in zip(indices, has, strict=True)]
     shape = wide[0].type.shape
-    column = reshape(positions(size, wide[0].type.dtype), shape=(size, *(1,) * (len(shape) - 1)))
+    column = reshape(positions(size, INDEX), shape=(size, *(1,) * (len(shape) - 1)))
     return [broadcast_to(column, shape=shape), *wide]
 
 

@@ -188,6 +188,8 @@ def _array(graph: Graph, item: Input, value: Any) -> np.ndarray:
         array = np.asarray(value)
     except ValueError:  # a ragged list
         array = np.empty((), object)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind in "biufc":
         return array
     shown = repr(value)

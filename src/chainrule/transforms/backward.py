@@ -43,6 +43,11 @@ def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = N
     The result's outputs are those of `graph`, then the gradients in the order of `wrt`.  What
     `of` does not depend on gets a zero gradient and is listed in `unreached`.
     """
+    if not isinstance(graph, Graph):
+        raise InputError(
+            f"backward needs a graph, got {type(graph).__name__}",
+            hint="trace the function first: cr.backward(cr.trace(objective), wrt=...)",
+        )
     target_name, target = _target(graph, of)
     chosen = wrt_names(graph, wrt, target)
     variables = [graph[name] for name in chosen]
@@ -64,15 +69,10 @@ def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = N
         gradients.append(Gradient(target_name, node, cotangent, terms.get(node, ())))
         variable_name = graph.name_of.get(node)
         if variable_name is not None and node is not target:
-            name = gradient_name(target_name, variable_name)
-            names.setdefault(name, cotangent)
-    taken = {name for name, _ in outputs}
+            _bind(names, gradient_name(target_name, variable_name), cotangent)
     for name, variable in zip(chosen, variables, strict=True):
-        shown = gradient_name(target_name, name)
-        names.setdefault(shown, cotangents[variable])
-        if shown not in taken:
-            taken.add(shown)
-            outputs.append((shown, cotangents[variable]))
+        value = cotangents[variable]
+        outputs.append((_bind(names, gradient_name(target_name, name), value), value))
     combined = graph.replace(
         inputs=inputs,
         outputs=tuple(outputs),
@@ -84,7 +84,31 @@ def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = N
     combined = combined.replace(nodes=ordered(combined))
     combined = substituted(combined, {}, combined.nodes)
     simple = simplify(combined, frozen=graph.nodes)
-    return deduplicate(simple, frozen=graph.nodes)
+    return _without_echoes(graph, deduplicate(simple, frozen=graph.nodes))
+
+
+def _bind(names: dict[str, Node], name: str, node: Node) -> str:
+    """Call the node `name`; `name_1`, `name_2`, ... where that is another one's."""
+    shown, count = name, 0
+    while names.get(shown, node) is not node:
+        count += 1
+        shown = f"{name}_{count}"
+    names[shown] = node
+    return shown
+
+
+def _without_echoes(before: Graph, after: Graph) -> Graph:
+    """Without second names for gradients that an earlier backward pass has made already."""
+    echoes = {}
+    for name, node in after.names.items():
+        stem = name.rpartition("_")[0]
+        if name not in before.names and stem in before.names and after.names[stem] is node:
+            echoes[name] = stem
+    if not echoes:
+        return after
+    outputs = {echoes.get(name, name): node for name, node in after.outputs}
+    names = {name: node for name, node in after.names.items() if name not in echoes}
+    return after.replace(names=names, outputs=tuple(outputs.items()))
 
 
 def _target(graph: Graph, of: str | None) -> tuple[str, Node]:
@@ -117,6 +141,8 @@ def wrt_names(graph: Graph, wrt: Wrt, target: Node | None = None) -> list[str]:
         wrt = (first,)
     if wrt == "all" and "all" not in graph.names:
         return _all_names(graph, target)
+    if isinstance(wrt, bool) or not isinstance(wrt, (str, int, Iterable)):
+        raise InputError(f"wrt={wrt!r} names nothing", hint='wrt="W", or several: wrt=("W1", "W2")')
     chosen = (wrt,) if isinstance(wrt, (str, int)) else wrt
     found: list[str] = []
     for one in chosen:
@@ -180,12 +206,20 @@ def _seed(graph: Graph, name: str, target: Node, seed: Any) -> tuple[tuple[Input
             )
         return graph.inputs, seed_one(target)
     if isinstance(seed, str):
+        if not seed.isidentifier():
+            raise InputError(f"{seed!r} is no name for an input", hint='seed="v"')
         if seed in graph.names:
             raise InputError(f"the name {seed!r} is taken in {graph.name}", hint="choose another")
         node = input_(index=len(graph.inputs), type=target.type)
         stamp((node,), target.origin.derived("backward", target))
         return (*graph.inputs, Input(seed, node)), node
-    array = np.asarray(seed, target.type.dtype)
+    try:
+        array = np.asarray(seed, target.type.dtype)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the seed is no array of numbers: {error}",
+            hint="pass an array of the shape of what is differentiated, or the name of an input",
+        ) from error
     if type_of(array).shape != target.type.shape:
         raise ShapeError(
             f"the seed has shape {list(array.shape)}, {name} is {target.type}",

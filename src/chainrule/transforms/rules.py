@@ -143,12 +143,20 @@ def _gathered_factors(node: Node) -> Node | None:
             if second is None or _scalar(rest) is not None:
                 continue
             if not (is_uniform(factor) and is_uniform(second)):
+                if not (_is_mild(factor) or _is_mild(second)):
+                    continue
                 both = A.multiply(factor, second)
                 return A.multiply(M.broadcast_to(both, shape=rest.type.shape), rest)
             known = _product(factor, second)
             if _is_normal(known, node.type.dtype):
                 return A.multiply(full_like(rest, known), rest)
     return None
+
+
+def _is_mild(x: Node) -> bool:
+    """Whether a product with this known number is as good as safe from overflow and underflow."""
+    roomy = x.type.dtype.itemsize >= 4
+    return roomy and is_uniform(x) and 2**-20 <= abs(value_of(x)) <= 2**20
 
 
 def _is_normal(value: float, dtype: np.dtype) -> bool:
