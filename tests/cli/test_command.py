@@ -166,7 +166,10 @@ def environment() -> dict[str, str]:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
 def test_ctrl_c_ends_the_real_command_with_130(tmp_path: Path):
-    command = [sys.executable, "-m", "chainrule", "train", "--epochs", "1000000"]
+    # a shell that starts jobs in the background has them ignore the signal, and so their children
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    start = f"{heed}; from chainrule.cli import main; main()"
+    command = [sys.executable, "-c", start, "train", "--epochs", "1000000"]
     with subprocess.Popen(
         command,
         cwd=tmp_path,
