@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,9 +99,3 @@ def flatten(value: Any, root: str = "") -> tuple[list[Any], Structure]:
         for cls in new:
             _register_dataclass(cls)
     return leaves, Structure(spec, tuple(leaf_name(root, path) for path in paths))
-
-
-def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
-    """The same container with `function` applied to each leaf."""
-    leaves, structure = flatten(value)
-    return structure.unflatten([function(leaf) for leaf in leaves])

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
@@ -223,11 +221,6 @@ def elements(out: Node) -> int | Size:
 def no_flops(out: Node) -> int:
     """Only moves, no arithmetic."""
     return 0
-
-
-def numpy_only(xp: Any) -> bool:
-    """Whether the namespace is NumPy itself (some evaluations have a better spelling there)."""
-    return xp is np
 
 
 from chainrule.primitives.value import Value  # noqa: E402  (a Value applies Primitives)
