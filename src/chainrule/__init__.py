@@ -36,7 +36,16 @@ from chainrule.graph.sizes import Size, maximum, minimum, size, sizes
 from chainrule.graph.types import ArrayType
 from chainrule.run import Run
 from chainrule.tracing import trace
-from chainrule.train import Optimizer, State, StateArray, TrainingStep, sgd, training_step
+from chainrule.train import (
+    Optimizer,
+    State,
+    StateArray,
+    TrainingStep,
+    adam,
+    adamw,
+    sgd,
+    training_step,
+)
 from chainrule.transforms import backward, deduplicate, prune, simplify
 
 if TYPE_CHECKING:
@@ -54,6 +63,8 @@ __all__ = [
     "State",
     "StateArray",
     "TrainingStep",
+    "adam",
+    "adamw",
     "backward",
     "bool_",
     "cross_entropy",

@@ -1,7 +1,18 @@
 """Training: forward, backward and update as one graph, and the arrays that outlive its runs."""
 
-from chainrule.train.optimizers import Optimizer, StateArray, sgd
+from chainrule.train.optimizer import Optimizer, StateArray, scaled
+from chainrule.train.optimizers import adam, adamw, sgd
 from chainrule.train.state import State
 from chainrule.train.step import TrainingStep, training_step
 
-__all__ = ["Optimizer", "State", "StateArray", "TrainingStep", "sgd", "training_step"]
+__all__ = [
+    "Optimizer",
+    "State",
+    "StateArray",
+    "TrainingStep",
+    "adam",
+    "adamw",
+    "scaled",
+    "sgd",
+    "training_step",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,8 @@ from chainrule.graph.structure import Structure, flatten
 from chainrule.run import Run, run_graph
 from chainrule.run.run import Keep, leaves_of
 from chainrule.tracing import trace
-from chainrule.train.optimizers import Optimizer
+from chainrule.train.optimizer import Optimizer
+from chainrule.train.penalty import second_decay
 from chainrule.train.state import State
 from chainrule.train.update import Persistent, with_update
 from chainrule.transforms.backward import Wrt, backward, wrt_names
@@ -39,7 +41,8 @@ def training_step(
     objective where there are several (the others stay as named values).
 
     Raises NotDifferentiableError for a parameter that is not floating-point, NameLookupError for
-    an unknown one, and what `trace` and `backward` raise.
+    an unknown one, and what `trace` and `backward` raise.  Warns (UserWarning) where the objective
+    penalises parameters that the optimizer decays as well.
     """
     if executor not in EXECUTORS:
         raise InputError(
@@ -53,6 +56,9 @@ def training_step(
     parameters = _parameters(forward, wrt)
     combined = backward(forward, wrt=parameters, of=of)
     name = of or forward.outputs[0][0]
+    twice = second_decay(forward, name, parameters, optimizer)
+    if twice:
+        warnings.warn(twice, UserWarning, stacklevel=2)
     update = with_update(combined, name, parameters, optimizer)
     return TrainingStep(
         graph=update.graph,
@@ -70,9 +76,10 @@ class TrainingStep:
     """One training step; `training_step` makes it.
 
     `graph` is the whole step: its outputs are the objective, then the updated parameters
-    (`W1_next`), then the optimizer's updated arrays.  `parameters` are names of inputs, containers
-    taken apart.  `scalars` maps each scalar of the optimizer to the input that takes it
-    (`learning_rate`, or `learning_rate_1` where the objective has an input of that name).
+    (`W1_next`), then the optimizer's updated arrays: those of each parameter (`W1_m_next`), and
+    those that all share (`steps_next`).  `parameters` are names of inputs, containers taken apart.
+    `scalars` maps each scalar of the optimizer to the input that takes it (`learning_rate`, or
+    `learning_rate_1` where the objective has an input of that name).
     """
 
     graph: Graph
@@ -110,9 +117,10 @@ class TrainingStep:
         arrays = _checked_copies(self.graph, items, leaves)
         for part in self.persistent:
             if part.array is not None:
-                like = arrays[part.parameter]
-                shape = () if part.array.scalar else like.shape
-                arrays[part.name] = np.full(shape, part.array.initial, like.dtype)
+                owner = None if part.array.scalar else part.parameter
+                shape = () if owner is None else arrays[owner].shape
+                dtype = self.graph[part.name].dtype
+                arrays[part.name] = np.full(shape, part.array.initial, dtype)
         return State(arrays, self.parameters, structures)
 
     def __call__(

@@ -1,0 +1,64 @@
+"""An `Optimizer` says how parameters are updated: its scalars, its arrays, and a rule on nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chainrule.primitives.arithmetic import multiply
+from chainrule.primitives.movement import broadcast_to
+from chainrule.primitives.value import Value
+
+Named = Mapping[str, Any]  # of Values, as are all arguments and results of the two functions
+UpdateRule = Callable[[Any, Any, Named, Named], tuple[Any, Named]]
+Factors = Callable[[Named, Named], tuple[Named, Named]]
+
+
+@dataclass(frozen=True)
+class StateArray:
+    """An array that an optimizer keeps from step to step; it begins as `initial` everywhere.
+
+    In `Optimizer.arrays` there is one for each parameter, of its dtype (float32 for a parameter of
+    float16) and its shape (`scalar`: the shape ()).  In `Optimizer.shared` there is one for all
+    parameters together, float64[].
+    """
+
+    name: str
+    initial: float = 0.0
+    scalar: bool = False
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """What a training step has to know of an optimizer.
+
+    `scalars` are its hyperparameters with their defaults: each becomes one input of the graph.
+    `arrays` are what it keeps for each parameter, `shared` what it keeps once.
+
+    `rule(parameter, gradient, scalars, arrays)` returns the next parameter and, by name, the next
+    of each array; all are nodes of one dtype: that of the parameter, or float32 where that is
+    float16.  The scalars are 0-d (`scaled` multiplies an array by one).
+
+    `factors(scalars, shared)` is what is computed once a step, for all parameters: it returns 0-d
+    values that the rule finds among its scalars, and the next of each shared array.  All are
+    float64, so that 1 - 0.999 keeps its digits; each gets its name in the graph.
+    """
+
+    name: str
+    scalars: tuple[tuple[str, float], ...]
+    rule: UpdateRule = field(repr=False)
+    arrays: tuple[StateArray, ...] = ()
+    shared: tuple[StateArray, ...] = ()
+    factors: Factors | None = field(default=None, repr=False)
+
+
+def scaled(scalar: Value, array: Value) -> Value:
+    """The 0-d `scalar` times every element of `array`."""
+    return multiply(spread(scalar, array), array)
+
+
+def spread(scalar: Value, array: Value) -> Value:
+    """The 0-d `scalar` in the shape of `array`."""
+    shape = array.type.shape
+    return broadcast_to(scalar, shape=shape) if shape else scalar
