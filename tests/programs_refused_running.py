@@ -11,6 +11,8 @@ import chainrule as cr
 from chainrule import errors, float64, int64
 from chainrule.data.digits import read_digits
 from chainrule.graph.invariants import check
+from chainrule.plan.schedule import Buffer, Compute, Schedule
+from chainrule.plan.simulate import simulate
 from chainrule.testing import check_gradients
 from chainrule.train.digits import Settings, begin, train_epoch
 
@@ -257,6 +259,26 @@ def a_graph_that_is_none():
 
     graph = cr.trace(np.sin, x=float64["n"])
     check(graph.replace(nodes=graph.nodes[::-1]))
+
+
+@provokes(errors.ScheduleError)
+def a_schedule_that_reads_what_is_not_there():
+    """
+    instruction 0 (exp) reads h: float64[2, 3], which is neither given nor computed
+      where: FILE:LINE, in a_schedule_that_reads_what_is_not_there.<locals>.program
+        h = np.tanh(x)
+            ^^^^^^^^^^
+      try: this is an error in a planner; please report it with the program
+    """
+
+    def program(x):
+        h = np.tanh(x)
+        return np.exp(h)
+
+    graph = cr.trace(program, X)
+    result = graph.outputs[0][1]
+    kernel = Compute((result,), (Buffer("result", 0, 48),), reads=(graph["h"],), label="exp")
+    simulate(Schedule(graph, (kernel,), {}, (result,)))
 
 
 @provokes(errors.ChainruleError)

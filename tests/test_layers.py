@@ -24,6 +24,7 @@ LAYERS = (
     "composites",
     "tracing",
     "transforms",
+    "plan",
     "run",
     "functional",
     "testing",

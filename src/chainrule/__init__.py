@@ -29,12 +29,12 @@ from chainrule.composites.activations import (
 from chainrule.composites.layers import embedding, layer_norm, linear
 from chainrule.composites.losses import cross_entropy, squared_error
 from chainrule.composites.statistics import mean, norm, size_value, std, var
-from chainrule.functional import grad, hvp, jvp, value_and_grad, vjp
+from chainrule.functional import compile, grad, hvp, jvp, value_and_grad, vjp
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size, maximum, minimum, size, sizes
 from chainrule.graph.types import ArrayType
-from chainrule.run import Run
+from chainrule.run import CompiledGraph, Run
 from chainrule.tracing import trace
 from chainrule.train import (
     Optimizer,
@@ -55,6 +55,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Array",
     "ArrayType",
+    "CompiledGraph",
     "Graph",
     "Node",
     "Optimizer",
@@ -67,6 +68,7 @@ __all__ = [
     "adamw",
     "backward",
     "bool_",
+    "compile",
     "cross_entropy",
     "deduplicate",
     "embedding",

@@ -112,3 +112,7 @@ class DataFileError(ChainruleError, ValueError):
 
 class InvariantError(ChainruleError):
     """A graph that breaks one of its own rules: an error of a transform, not of the user."""
+
+
+class ScheduleError(ChainruleError):
+    """A schedule that reads what is not there, or writes over it: an error of a planner."""

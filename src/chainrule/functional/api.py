@@ -13,19 +13,26 @@ from chainrule.functional.arguments import Wrt, seeds_of_floats, trace_in
 from chainrule.functional.calls import Call, gradient_in_trace, like
 from chainrule.functional.numbers import on_numbers_too, vjp_of_numbers
 from chainrule.graph.structure import flatten
+from chainrule.run.executors import executor_named
 from chainrule.tracing import output_node
 from chainrule.transforms.vjp import summed_seeds
 
 
 def value_and_grad(
-    function: Callable[..., Any], wrt: Wrt = None, *, has_aux: bool = False
+    function: Callable[..., Any],
+    wrt: Wrt = None,
+    *,
+    has_aux: bool = False,
+    executor: str | None = None,
 ) -> Callable[..., Any]:
     """A function that returns (value, gradient) of the scalar `function`.
 
     `wrt` names or counts the arguments to differentiate, by default the first; several give a
     tuple of gradients.  A gradient has the containers, shapes and dtypes of its argument.  With
     `has_aux`, `function` returns (value, aux), and the result is ((value, aux), gradient).
-    Raises ShapeError where the value is not a scalar.
+    The function is traced again at every call, and compiled once for each structure; `executor`
+    is "native" (the default where native code can be made) or "reference".  Raises ShapeError
+    where the value is not a scalar.
     """
 
     def in_trace(building: Trace, frame: FrameType | None, args: Any, kwargs: Any) -> Any:
@@ -34,11 +41,15 @@ def value_and_grad(
             building.name_result(gradient.node, user_frame(frame), 1, 2)
         return value, gradient
 
-    return on_numbers_too(function, in_trace)
+    return on_numbers_too(function, in_trace, executor)
 
 
 def grad(
-    function: Callable[..., Any], wrt: Wrt = None, *, has_aux: bool = False
+    function: Callable[..., Any],
+    wrt: Wrt = None,
+    *,
+    has_aux: bool = False,
+    executor: str | None = None,
 ) -> Callable[..., Any]:
     """A function that returns the gradient of the scalar `function`; see `value_and_grad`.
 
@@ -51,10 +62,12 @@ def grad(
             building.name_result(gradient.node, user_frame(frame))
         return (gradient, value[1]) if has_aux else gradient
 
-    return on_numbers_too(function, in_trace)
+    return on_numbers_too(function, in_trace, executor)
 
 
-def jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
+def jvp(
+    function: Callable[..., Any], primals: Any, tangents: Any, *, executor: str | None = None
+) -> tuple[Any, Any]:
     """(value, tangent): the function at `primals` and its derivative along `tangents`.
 
     `primals` is a tuple of arguments (or one argument), `tangents` has the same containers,
@@ -71,22 +84,26 @@ def jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any,
     def both(primals: Any, tangents: Any) -> Any:
         raise AssertionError("replaced by in_trace")
 
-    return on_numbers_too(both, in_trace)(args, directions)
+    return on_numbers_too(both, in_trace, executor)(args, directions)
 
 
-def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+def hvp(
+    function: Callable[..., Any], primals: Any, tangents: Any, *, executor: str | None = None
+) -> Any:
     """The Hessian of the scalar `function` at `primals`, times `tangents`: forward over reverse.
 
     Costs a few gradients, never forms the Hessian.  The result has the containers of `primals`
     (a tuple of arguments, or one argument).
     """
     args = primals if isinstance(primals, tuple) else (primals,)
-    gradient = grad(function, wrt=range(len(args)))
-    product = jvp(gradient, args, tangents)[1]
+    gradient = grad(function, wrt=range(len(args)), executor=executor)
+    product = jvp(gradient, args, tangents, executor=executor)[1]
     return product if isinstance(primals, tuple) else product[0]
 
 
-def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any]]:
+def vjp(
+    function: Callable[..., Any], *primals: Any, executor: str | None = None
+) -> tuple[Any, Callable[[Any], Any]]:
     """(value, pull): the function at `primals`, and pull(seed), the tuple of its cotangents.
 
     `seed` has the containers and shapes of the value (what it has for integers counts for
@@ -108,4 +125,4 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
             return tuple(call.pulled(summed_seeds(floats, seeds), None))
 
         return structure.unflatten([Traced(n, building) for n in nodes]), pull_traced
-    return vjp_of_numbers(function, primals)
+    return vjp_of_numbers(function, primals, executor_named(executor))

@@ -20,13 +20,17 @@ from chainrule.functional.arguments import (
 from chainrule.graph.graph import Graph
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import type_of
+from chainrule.run.executors import executor_named
 from chainrule.run.run import Run, run_graph
 from chainrule.tracing import function_name, trace
 from chainrule.transforms.seeded import split, vjp_graph
 
 
-def on_numbers_too(function: Callable[..., Any], in_trace: Callable[..., Any]) -> Any:
+def on_numbers_too(
+    function: Callable[..., Any], in_trace: Callable[..., Any], executor: str | None
+) -> Any:
     """`in_trace(trace, frame, args, kwargs)` as a function of traced arrays or of numbers."""
+    executor = executor_named(executor)
 
     def derivative(*args: Any, **kwargs: Any) -> Any:
         building = trace_in(args, kwargs)
@@ -40,7 +44,7 @@ def on_numbers_too(function: Callable[..., Any], in_trace: Callable[..., Any]) -
             if outer is None:
                 raise
             return in_trace(outer, None, args, kwargs)
-        return run_on(graph, nested, args, kwargs).outputs
+        return run_on(graph, nested, args, kwargs, executor).outputs
 
     def nested(*args: Any, **kwargs: Any) -> Any:
         building = trace_in(args, kwargs)
@@ -55,12 +59,13 @@ def on_numbers_too(function: Callable[..., Any], in_trace: Callable[..., Any]) -
     return functools.wraps(function)(derivative)
 
 
-def run_on(graph: Graph, function: Any, args: Any, kwargs: Any) -> Run:
+def run_on(graph: Graph, function: Any, args: Any, kwargs: Any, executor: str) -> Run:
     """Run the graph of `function`, traced with these arguments, on them; keeps the outputs."""
-    return run_graph(graph, input_arrays(graph, function, args, kwargs), keep="outputs", flat=True)
+    given = input_arrays(graph, function, args, kwargs)
+    return run_graph(graph, given, keep="outputs", flat=True, executor=executor)
 
 
-def vjp_of_numbers(function: Any, primals: Any) -> tuple[Any, Callable[[Any], Any]]:
+def vjp_of_numbers(function: Any, primals: Any, executor: str) -> tuple[Any, Callable[[Any], Any]]:
     graph = trace(function, *primals)
     given = input_arrays(graph, function, primals, {})
     structures = [
@@ -71,7 +76,7 @@ def vjp_of_numbers(function: Any, primals: Any) -> tuple[Any, Callable[[Any], An
     values = tuple(name for name, _ in graph.outputs)
     seeds = tuple(item.name for item in combined.inputs[len(graph.inputs) :])
     first, second = split(combined, seeds, values)
-    run = run_graph(first, given, keep="outputs", flat=True)
+    run = run_graph(first, given, keep="outputs", flat=True, executor=executor)
     saved = {item.name: run[item.name] for item in second.inputs if item.name not in seeds}
     leaves = [run[f"value{i}"] for i in range(len(values))]
     assert graph.result is not None
@@ -82,7 +87,7 @@ def vjp_of_numbers(function: Any, primals: Any) -> tuple[Any, Callable[[Any], An
             check_like(type_of(leaf), node.type)
         given_seeds = [np.asarray(s, n.type.dtype) for s, n in zip(leaves, floats, strict=True)]
         arguments = {**saved, **dict(zip(seeds, given_seeds, strict=True))}
-        found = run_graph(second, arguments, keep="outputs", flat=True)
+        found = run_graph(second, arguments, keep="outputs", flat=True, executor=executor)
         parts = [found[f"out{i}"] for i in range(len(found.graph.outputs))]
         result = []
         for structure in structures:

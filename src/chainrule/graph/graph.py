@@ -19,7 +19,7 @@ from chainrule.graph.types import ArrayType
 
 if TYPE_CHECKING:
     from chainrule.graph.structure import Structure
-    from chainrule.run import Run
+    from chainrule.run import CompiledGraph, Run
 
 
 _BINDING = threading.Lock()
@@ -222,13 +222,15 @@ class Graph:
         /,
         *,
         keep: str | tuple[str, ...] | list[str] = "named",
+        executor: str | None = "reference",
         **named: Any,
     ) -> Run:
         """Evaluate the graph: `run = graph.run(x=..., W1=...)`, then `run["h"]`.
 
         Containers are given as they were traced.  `keep=` says which values outlive the run:
-        "named" (default), "outputs", or a list of names (beside the outputs).  An input that is
-        itself called `keep` goes into the mapping `arguments`.  See `chainrule.run.run_graph`.
+        "named" (default), "outputs", or a list of names (beside the outputs).  `executor` is
+        "reference" (one NumPy call a node) or "native" (compiled code; see `compile`).  An input
+        that is itself called `keep` or `executor` goes into the mapping `arguments`.
         """
         from chainrule.run import run_graph
 
@@ -237,7 +239,23 @@ class Graph:
                 f"graph.run takes its arguments by name, got {type(arguments).__name__}",
                 hint="graph.run(" + ", ".join(f"{name}=..." for name in self.arguments) + ")",
             )
-        return run_graph(self, {**(arguments or {}), **named}, keep=keep)
+        return run_graph(self, {**(arguments or {}), **named}, keep=keep, executor=executor)
+
+    def compile(
+        self,
+        keep: str | tuple[str, ...] | list[str] = "outputs",
+        *,
+        executor: str | None = None,
+        strict: bool = False,
+    ) -> CompiledGraph:
+        """The graph as a function that is planned and compiled once for each set of sizes.
+
+        `f = graph.compile()`, then `f(x=..., W1=...)` gives what the traced function returned, and
+        `f.run(...)` a `Run` of the values that `keep` says.  See `chainrule.run.CompiledGraph`.
+        """
+        from chainrule.run import CompiledGraph
+
+        return CompiledGraph(self, keep, executor=executor, strict=strict)
 
     def text(self, *, origins: bool = False) -> str:
         """The text form (docs/text-form.md); `origins` adds file and line of each node."""

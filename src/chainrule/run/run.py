@@ -13,7 +13,7 @@ from chainrule.graph import sizes
 from chainrule.graph.graph import Graph, Input
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
-from chainrule.run.reference import evaluate
+from chainrule.run.executors import evaluator
 
 Keep = str | tuple[str, ...] | list[str]
 
@@ -69,22 +69,37 @@ class Run(Mapping[str, np.ndarray]):
 
 
 def run_graph(
-    graph: Graph, arguments: Mapping[str, Any], *, keep: Keep = "named", flat: bool = False
+    graph: Graph,
+    arguments: Mapping[str, Any],
+    *,
+    keep: Keep = "named",
+    flat: bool = False,
+    executor: str | None = "reference",
+    strict: bool = False,
 ) -> Run:
     """Evaluate `graph` on the arguments, given by name (containers as they were traced).
 
     With `flat`, the arguments are the inputs, one by one, by their own names.  `keep` says which
     values outlive the run: "named", "outputs", or a list of names.  Arrays of another dtype are
-    refused, except Python numbers, which take the input's dtype.  Raises
-    InputError (name, expected, got) or SizeError before anything runs.
+    refused, except Python numbers, which take the input's dtype.  `executor` and `strict` as in
+    `executors.evaluator`.  Raises InputError (name, expected, got) or SizeError before anything
+    runs.
     """
+    evaluate = evaluator(executor, strict=strict)
     given = dict(arguments) if flat else leaves_of(graph, arguments)
-    values = {item.name: _checked(graph, item, given) for item in graph.inputs}
-    bindings = sizes_from(graph, values)
-    concrete = graph.bound(bindings)
-    inputs = {item.node: values[item.name] for item in concrete.inputs}
+    concrete, inputs = bound_to(graph, given)
     kept = kept_nodes(concrete, keep)
     return Run(concrete, evaluate(concrete, inputs, kept, graph), keep)
+
+
+def bound_to(graph: Graph, given: Mapping[str, Any]) -> tuple[Graph, dict[Node, np.ndarray]]:
+    """The graph at the sizes that the arrays show, and the arrays by its input nodes.
+
+    `given` are the inputs, by their own names.  Raises InputError or SizeError as `run_graph`.
+    """
+    values = {item.name: _checked(graph, item, given) for item in graph.inputs}
+    concrete = graph.bound(sizes_from(graph, values))
+    return concrete, {item.node: values[item.name] for item in concrete.inputs}
 
 
 def kept_nodes(graph: Graph, keep: Keep) -> list[Node]:

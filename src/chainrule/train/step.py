@@ -14,7 +14,8 @@ from chainrule.errors import InputError
 from chainrule.graph.graph import Graph, Input
 from chainrule.graph.structure import Structure, flatten
 from chainrule.run import Run, run_graph
-from chainrule.run.run import Keep, leaves_of
+from chainrule.run.executors import executor_named
+from chainrule.run.run import Keep, bound_to, leaves_of
 from chainrule.tracing import trace
 from chainrule.train.optimizer import Optimizer
 from chainrule.train.penalty import second_decay
@@ -22,7 +23,7 @@ from chainrule.train.state import State
 from chainrule.train.update import Persistent, with_update
 from chainrule.transforms.backward import Wrt, backward, wrt_names
 
-EXECUTORS: Mapping[str, Callable[..., Run]] = {"reference": run_graph}
+REMEMBERED = 8  # sizes for which a state keeps its code bound (the last batch may be short)
 
 
 def training_step(
@@ -31,23 +32,21 @@ def training_step(
     optimizer: Optimizer,
     *,
     of: str | None = None,
-    executor: str = "reference",
+    executor: str | None = None,
     **types: Any,
 ) -> TrainingStep:
     """The training step that makes `objective` small by changing the inputs `wrt`.
 
     `objective` is a function (traced; further keywords are types or examples for `trace`) or a
     graph; `wrt` names its parameters, or containers of them; `of` says which output is the
-    objective where there are several (the others stay as named values).
+    objective where there are several (the others stay as named values).  `executor` is "native"
+    (compiled; the default where native code can be made) or "reference".
 
     Raises NotDifferentiableError for a parameter that is not floating-point, NameLookupError for
     an unknown one, and what `trace` and `backward` raise.  Warns (UserWarning) where the objective
     penalises parameters that the optimizer decays as well.
     """
-    if executor not in EXECUTORS:
-        raise InputError(
-            f"there is no executor {executor!r}", hint=f"one of: {', '.join(EXECUTORS)}"
-        )
+    executor = executor_named(executor)
     if not isinstance(optimizer, Optimizer):
         raise InputError(
             f"optimizer={optimizer!r} is no optimizer", hint="optimizer=cr.sgd(learning_rate=0.1)"
@@ -131,11 +130,33 @@ class TrainingStep:
         `J = step(state, x=x, y=y)`; a NumPy scalar.  `learning_rate=` and other scalars may be
         given too.  Whatever is raised, the state is then as it was.
         """
+        given = {**batch, **named} if batch else named
+        latest = state.latest
+        if latest is not None and latest.step is self:
+            objective = latest(given)
+            if objective is not None:
+                return objective
         with state.held() as arrays:
-            run = self._run(arrays, {**(batch or {}), **named}, "outputs")
+            if self.executor == "native":
+                return self._native(state, arrays, given)
+            run = self._run(arrays, given, "outputs")
             objective = run[self.objective][()]
             state.advance({part.name: run[part.next_name] for part in self.persistent})
         return objective
+
+    def _native(self, state: State, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
+        """A step in machine code, bound to the state's memory at the first call of each size."""
+        from chainrule.train.bound import BoundStep
+
+        concrete, inputs = bound_to(self.graph, self._arguments(arrays, given))
+        bound = state.bound.get(concrete)
+        if bound is None:
+            bound = BoundStep(self, state, concrete)
+            while len(state.bound) >= REMEMBERED:
+                state.bound.pop(next(iter(state.bound)))
+            state.bound[concrete] = bound
+        state.latest = bound
+        return bound.take(inputs)
 
     def run(
         self,
@@ -153,6 +174,13 @@ class TrainingStep:
         return self._run(state.arrays, {**(batch or {}), **named}, keep)
 
     def _run(self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any], keep: Keep) -> Run:
+        arguments = self._arguments(arrays, batch)
+        return run_graph(self.graph, arguments, keep=keep, flat=True, executor=self.executor)
+
+    def _arguments(
+        self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The inputs of the graph by name, from the state and the batch."""
         if set(arrays) != {part.name for part in self.persistent}:
             raise InputError(
                 f"the state holds {', '.join(arrays)}; this step updates "
@@ -169,7 +197,7 @@ class TrainingStep:
                     )
         arguments = {**leaves_of(self.graph, batch), **arrays}
         self._refuse_missing(self.graph.inputs, arguments, "step")
-        return EXECUTORS[self.executor](self.graph, arguments, keep=keep, flat=True)
+        return arguments
 
     def _refuse_unknown(self, names: list[str]) -> None:
         for name in names:

@@ -209,6 +209,46 @@ def _times_reciprocal(node: Node) -> Node | None:
     return None
 
 
+def _joined_pads(node: Node) -> Node | None:
+    """A sum of two pieces side by side, each on zeros, is the pieces joined."""
+    x, y = node.inputs
+    if x.primitive is not M.pad or y.primitive is not M.pad or x is y:
+        return None
+    if any(step != 1 for one in (x, y) for step in one.param("step")):
+        return None
+    starts, others = x.param("start"), y.param("start")
+    shape, other_shape = x.inputs[0].type.shape, y.inputs[0].type.shape
+    moved = [axis for axis in range(x.ndim) if starts[axis] != others[axis]]
+    if len(moved) != 1:
+        return None
+    axis = moved[0]
+    if any(k != axis and shape[k] != other_shape[k] for k in range(x.ndim)):
+        return None
+    if others[axis] == starts[axis] + shape[axis]:
+        parts, start = (x.inputs[0], y.inputs[0]), starts
+    elif starts[axis] == others[axis] + other_shape[axis]:
+        parts, start = (y.inputs[0], x.inputs[0]), others
+    else:
+        return None
+    flat = [
+        piece
+        for part in parts
+        for piece in (
+            part.inputs
+            if part.primitive is M.concatenate and part.param("axis") == axis
+            else (part,)
+        )
+    ]
+    joined = M.concatenate(*flat, axis=axis)
+    return M.pad(joined, start=start, step=x.param("step"), shape=x.type.shape)
+
+
+def _unpadded(node: Node) -> Node | None:
+    """Padding that adds nothing."""
+    x = node.inputs[0]
+    return x if x.type.shape == node.type.shape and set(node.param("step")) <= {1} else None
+
+
 def _sum_over_nothing(node: Node) -> Node | None:
     return node.inputs[0] if not node.param("axes") else None
 
@@ -316,6 +356,23 @@ RULES: tuple[Rule, ...] = (
         lambda x, y: [x * (1.0 / y), (1.0 / y) * x],
         _times_reciprocal,
         ulps=2,
+    ),
+    Rule(
+        "join pieces",
+        (A.add,),
+        lambda x, y: [
+            M.pad(x, start=(0, 0), step=(1, 1), shape=(4, 3))
+            + M.pad(y, start=(2, 0), step=(1, 1), shape=(4, 3)),
+            M.pad(x, start=(0, 4), step=(1, 1), shape=(2, 8))
+            + M.pad(y, start=(0, 1), step=(1, 1), shape=(2, 8)),
+        ],
+        _joined_pads,
+    ),
+    Rule(
+        "pad with nothing",
+        (M.pad,),
+        lambda x, y: [M.pad(x, start=(0, 0), step=(1, 1), shape=x.type.shape)],
+        _unpadded,
     ),
     Rule(
         "sum over no axes",

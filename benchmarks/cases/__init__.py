@@ -1,0 +1,31 @@
+"""Every case, at the sizes of the table and at sizes that a test can afford."""
+
+from . import cross_entropy, deep_mlp, gelu, mlp, rowwise, transformer
+from .case import Case
+
+CASES: tuple[Case, ...] = (
+    mlp.training_case("mlp-small", 20, 64, 10, 32),
+    mlp.training_case("mlp-medium", 784, 256, 10, 256),
+    mlp.training_case("mlp-large", 784, 2048, 10, 512),
+    deep_mlp.training_case("deep-mlp-adam", 1024, 4, 10, 256),
+    transformer.training_case("transformer-adamw", 256, 64, 128, 2, 16),
+    rowwise.softmax_case("softmax-backward", 512, 2048),
+    rowwise.layer_norm_case("layer-norm", 512, 2048),
+    gelu.case("gelu-erf-backward", 512, 2048, "none"),
+    gelu.case("gelu-tanh-backward", 512, 2048, "tanh"),
+    cross_entropy.case("cross-entropy-small", 256, 10),
+    cross_entropy.case("cross-entropy-large", 4096, 1000),
+    mlp.hessian_case("hessian-vector", 784, 256, 10, 256),
+)
+
+TINY: tuple[Case, ...] = (
+    mlp.training_case("tiny-mlp", 5, 7, 3, 4),
+    deep_mlp.training_case("tiny-deep-mlp-adam", 6, 2, 3, 4),
+    transformer.training_case("tiny-transformer-adamw", 11, 5, 8, 2, 3),
+    rowwise.softmax_case("tiny-softmax-backward", 3, 5),
+    rowwise.layer_norm_case("tiny-layer-norm", 3, 5),
+    gelu.case("tiny-gelu-erf-backward", 3, 5, "none"),
+    gelu.case("tiny-gelu-tanh-backward", 3, 5, "tanh"),
+    cross_entropy.case("tiny-cross-entropy", 4, 3),
+    mlp.hessian_case("tiny-hessian-vector", 5, 7, 3, 4),
+)

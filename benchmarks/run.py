@@ -1,0 +1,201 @@
+"""Time every case against the peers: one command, a table and JSON.
+
+    python benchmarks/run.py [--cases PATTERN ...] [--processes 3] [--threads 2] [--json FILE]
+                             [--quick] [--executor native|reference]
+
+README.md tells how times are taken.  Ends with status 1 where results disagree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cases import CASES
+from cases.case import IMPLEMENTATIONS, Case
+from measure import Timing
+from report import table
+
+HERE = Path(__file__).parent
+SECONDS_ALLOWED = 1800  # of one process; torch.compile takes minutes
+FIRST = "first-call-"  # before the name of a case: the row of its first call
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured."""
+
+    processes: int
+    rounds: int
+    first_calls: int
+    compiled_first_calls: int
+    left_out: dict[str, str]
+    timing: Timing
+
+
+def plan(processes: int, quick: bool) -> Plan:
+    """In full: 20 rounds in each process, and as many first calls as an interval needs."""
+    if quick:
+        skip = {"torch.compile": "left out by --quick"}
+        return Plan(processes, 5, processes, 0, skip, Timing())
+    return Plan(processes, 20, max(6, processes), processes, {}, Timing())
+
+
+def environment(threads: int) -> dict[str, str]:
+    """The same number of threads for every library, no GPU, and no cache from an earlier run."""
+    given = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    pools = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")
+    return {
+        **given,
+        **dict.fromkeys(pools, str(threads)),
+        "CHAINRULE_CACHE": "0",
+        "JAX_PLATFORMS": "cpu",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def ask_worker(request: dict[str, Any], torch_cache: str) -> dict[str, Any]:
+    """The answer of a fresh process, or {"failed": why there is none}."""
+    variables = {**environment(request["threads"]), "TORCHINDUCTOR_CACHE_DIR": torch_cache}
+    command = [sys.executable, str(HERE / "worker.py"), json.dumps(request)]
+    try:
+        done = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=SECONDS_ALLOWED
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": f"no answer within {SECONDS_ALLOWED} s"}
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return {"failed": f"the process ended with status {done.returncode}: {last}"[:300]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def measure_steady(case: Case, how: Plan, request: dict[str, Any], cache: str) -> dict[str, Any]:
+    """Each process's seconds of the case by implementation and yardstick."""
+    names = [name for name in IMPLEMENTATIONS if name not in how.left_out]
+    whole = {**request, "case": case.name, "implementations": names}
+    whole |= {"rounds": how.rounds, "timing": asdict(how.timing)}
+    answers = [ask_worker(whole, cache) for _ in range(how.processes)]
+    worked = [answer for answer in answers if "failed" not in answer]
+    absent = dict(how.left_out)
+    for answer in answers:
+        absent |= answer.get("absent", {})
+        if "failed" in answer:
+            absent["a process"] = answer["failed"]
+    return {
+        "name": case.name,
+        "title": case.title,
+        "yardsticks": list(case.yardsticks),
+        "processes": [answer["seconds"] for answer in worked],
+        "cpus_busy_elsewhere": [answer["cpus_busy_elsewhere"] for answer in worked],
+        "variants": [answer["variants"] for answer in worked],
+        "tried": [answer["tried"] for answer in worked],
+        "absent": absent,
+        "versions": worked[0]["versions"] if worked else {},
+    }
+
+
+def measure_first_calls(case: Case, how: Plan, request: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of first calls by implementation, each of a fresh process with empty caches."""
+    seconds: dict[str, list[float]] = {}
+    imports: dict[str, list[float]] = {}
+    absent = dict(how.left_out)
+    for turn in range(how.first_calls):
+        for name in IMPLEMENTATIONS:
+            if name in absent or (name == "torch.compile" and turn >= how.compiled_first_calls):
+                continue
+            asked = {**request, "case": case.name, "implementations": [name], "first_call": True}
+            with tempfile.TemporaryDirectory() as cache:
+                answer = ask_worker(asked, cache)
+            if "seconds" in answer:
+                seconds.setdefault(name, []).append(answer["seconds"])
+                imports.setdefault(name, []).append(answer["import_seconds"])
+            else:
+                absent[name] = answer.get("absent") or answer["failed"]
+    return {
+        "name": FIRST + case.name,
+        "title": f"first call: {case.title}",
+        "seconds": seconds,
+        "import_seconds": imports,
+        "absent": absent,
+    }
+
+
+def chosen(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """The names that match one of the patterns; raises SystemExit for a pattern without any."""
+    for pattern in patterns:
+        if not fnmatch.filter(names, pattern):
+            raise SystemExit(f"no case matches {pattern!r}; the cases: {', '.join(names)}")
+    return [name for name in names if any(fnmatch.fnmatch(name, p) for p in patterns)]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", nargs="+", default=["*"], help="names or patterns such as mlp-*")
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="also saves the table beside it, as .md")
+    parser.add_argument("--quick", action="store_true", help="few rounds, no torch.compile")
+    parser.add_argument("--executor", default="native", choices=("native", "reference"))
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = arguments()
+    rows = {case.name: case for case in CASES}
+    first_rows = {FIRST + case.name: case for case in CASES if case.trains}
+    wanted = chosen([*rows, *first_rows], given.cases)
+    how = plan(given.processes, given.quick)
+    request = {"threads": given.threads, "executor": given.executor}
+    found: dict[str, Any] = {
+        "command": sys.argv[1:],
+        "machine": {"cpu": cpu(), "cpus": os.cpu_count(), "system": platform.platform()},
+        "plan": asdict(how),
+        **request,
+        "cases": [],
+        "first_calls": [],
+    }
+    with tempfile.TemporaryDirectory() as cache:
+        for name in wanted:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            if name in rows:
+                found["cases"].append(measure_steady(rows[name], how, request, cache))
+            else:
+                found["first_calls"].append(measure_first_calls(first_rows[name], how, request))
+            if given.json:
+                save(found, given.json)
+    print(table(found))
+    disagreeing = [row for row in found["cases"] if "disagrees" in str(row["absent"])]
+    return 1 if disagreeing else 0
+
+
+def save(found: dict[str, Any], file: Path) -> None:
+    """Write the JSON and the table of what there is so far: a long run may be cut short."""
+    text = table(found)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    file.with_suffix(".md").write_text(text + "\n", encoding="utf-8")
+
+
+def cpu() -> str:
+    """The processor's name, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""Makes src/chainrule/run/native/elementary/coefficients.py: the best polynomials and quotients.
+
+    python scripts/make_elementary.py
+
+Needs mpmath and ruff.  A fit has the least possible greatest error, weighted so that it is the
+relative error of the function: Remez's exchange of points (Muller, *Elementary Functions*, 3rd
+ed., 2016, chapter 3) on a fine grid.  Coefficients are then rounded to the format.
+"""
+
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+
+TARGET = Path(__file__).parent.parent / "src/chainrule/run/native/elementary/coefficients.py"
+DIGITS = {"float": 24, "double": 53}  # binary digits of a significand
+Real = Any  # a number of mpmath
+Column = list[Real]
+
+mp.mp.dps = 70
+
+
+def grid(low: Real, high: Real, count: int) -> Column:
+    """Points of the interval, denser at its ends, without 0 (where formulas below divide by 0)."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    points = [middle - half * mp.cos(mp.pi * i / count) for i in range(count + 1)]
+    return [x for x in points if abs(x) > mp.mpf("1e-20")]
+
+
+def remez(rows: Sequence[Column], targets: Column, weights: Column) -> Column:
+    """The c with the least greatest |target - row · c| weight over all rows."""
+    count, last = len(rows[0]), len(rows) - 1
+    places = [i * last // count for i in range(count + 1)]
+    found: Column = []
+    for _ in range(40):
+        system = mp.matrix(count + 1, count + 1)
+        for i, place in enumerate(places):
+            for j in range(count):
+                system[i, j] = rows[place][j]
+            system[i, count] = (-1) ** i / weights[place]
+        solution = list(mp.lu_solve(system, mp.matrix([targets[place] for place in places])))
+        found, level = solution[:count], abs(solution[count])
+        errors = residuals(rows, targets, weights, found)
+        places = alternating(errors, count + 1)
+        if max(map(abs, errors)) <= level * 1.0005 or len(places) <= count:
+            break
+    return found
+
+
+def residuals(rows: Sequence[Column], targets: Column, weights: Column, found: Column) -> Column:
+    """The weighted errors of the coefficients found."""
+    values = [mp.fdot(row, found) for row in rows]
+    return [(t - v) * w for t, v, w in zip(targets, values, weights, strict=True)]
+
+
+def alternating(errors: Column, count: int) -> list[int]:
+    """Where the error is extreme between its changes of sign: the `count` places that matter."""
+    places: list[int] = []
+    for i, error in enumerate(errors):
+        if not places or (error >= 0) != (errors[places[-1]] >= 0):
+            places.append(i)
+        elif abs(error) > abs(errors[places[-1]]):
+            places[-1] = i
+    while len(places) > count:
+        places.pop(0 if abs(errors[places[0]]) < abs(errors[places[-1]]) else -1)
+    return places
+
+
+def nearest(x: Real, digits: int) -> Real:
+    """x rounded to so many binary digits."""
+    with mp.workprec(digits):
+        return +x
+
+
+def powers(x: Real, degree: int) -> Column:
+    """1, x, x², ..."""
+    return [x**i for i in range(degree + 1)]
+
+
+def polynomial(
+    function: Callable, weight: Callable, low: float, high: float, degree: int
+) -> Column:
+    """The best polynomial for the function on the interval."""
+    points = grid(mp.mpf(low), mp.mpf(high), 30 * (degree + 1))
+    rows = [[x**i for i in range(degree + 1)] for x in points]
+    return remez(rows, list(map(function, points)), list(map(weight, points)))
+
+
+def parts(x: Real, digits: Sequence[int]) -> Column:
+    """Numbers of so many binary digits that add up to x."""
+    result: Column = []
+    for count in digits:
+        result.append(nearest(x - mp.fsum(result), count))
+    return result
+
+
+def odd(function: Callable) -> Callable:
+    """function(x) / x, in z = x²."""
+    return lambda z: function(mp.sqrt(z)) / mp.sqrt(z)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a polynomial is fitted to, where, and of which degree in each format."""
+
+    meaning: str
+    function: Callable
+    weight: Callable
+    low: float
+    high: dict[str, float]
+    degree: dict[str, int]
+
+
+def table(
+    meaning: str,
+    function: Callable,
+    weight: Callable,
+    interval: tuple,
+    degrees: tuple[int, int],
+) -> Table:
+    """One table; `interval` is (low, high) or (low, high in float, high in double)."""
+    low, *high = interval
+    ends = dict(zip(DIGITS, high * 2, strict=False))
+    return Table(meaning, function, weight, low, ends, dict(zip(DIGITS, degrees, strict=True)))
+
+
+LN2 = mp.log(2)
+TABLES = {
+    "EXPONENTIAL": table(
+        "(exp(r) - 1 - r) / r² in r, |r| <= log 2; the error is relative to exp(r).",
+        lambda r: (mp.expm1(r) - r) / r**2,
+        lambda r: r**2 * mp.exp(-r),
+        (-LN2, LN2),
+        (5, 11),
+    ),
+    "LOGARITHM": table(
+        "2 (atanh(s)/s - 1) / s² in s², |s| <= 3 - √8; relative to 2 atanh(s).",
+        lambda z: 2 * (odd(mp.atanh)(z) - 1) / z,
+        lambda z: z / 2,
+        (0, (3 - mp.sqrt(8)) ** 2),
+        (2, 6),
+    ),
+    "SINE": table(
+        "(sin(r)/r - 1) / r² in r², |r| <= π/4; relative to sin(r).",
+        lambda z: (odd(mp.sin)(z) - 1) / z,
+        lambda z: z,
+        (0, (mp.pi / 4) ** 2),
+        (2, 5),
+    ),
+    "COSINE": table(
+        "(cos(r) - 1 + r²/2) / r⁴ in r², |r| <= π/4; absolute.",
+        lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2,
+        lambda z: z**2,
+        (0, (mp.pi / 4) ** 2),
+        (2, 5),
+    ),
+    "ERF_NEAR": table(
+        "erf(x)/x in x², |x| <= ½; relative.",
+        odd(mp.erf),
+        lambda z: 1 / odd(mp.erf)(z),
+        (0, 0.25),
+        (4, 8),
+    ),
+    "ERF_FAR": table(
+        "log(1 - erf(x)) in x from ½ to 3.925 (float) and 5.93 (double); relative to erf(x).",
+        lambda x: mp.log(mp.erfc(x)),
+        mp.erfc,
+        (0.5, 3.925, 5.93),
+        (6, 19),
+    ),
+}
+
+
+def text(numbers: Column, digits: int) -> str:
+    """The numbers, rounded, as a tuple of Python's."""
+    return f"({', '.join(repr(float(nearest(x, digits))) for x in numbers)},)"
+
+
+def rows(found: dict[str, str]) -> str:
+    """One entry for each format."""
+    return "".join(f'    "{name}": {entry},\n' for name, entry in found.items())
+
+
+def module() -> str:
+    """The text of the module."""
+    lines = ['"""Coefficients made by scripts/make_elementary.py, lowest power first."""\n']
+    for name, one in TABLES.items():
+        found = {
+            kind: text(
+                polynomial(one.function, one.weight, one.low, one.high[kind], one.degree[kind]),
+                digits,
+            )
+            for kind, digits in DIGITS.items()
+        }
+        lines.append(f"# {one.meaning}\n{name} = {{\n{rows(found)}}}\n")
+    halves = {
+        kind: text(parts(LN2, splits), DIGITS[kind])
+        for kind, splits in {"float": (15, 24), "double": (41, 53)}.items()
+    }
+    lines.append("# log 2 in two parts; the first times an exponent is exact.")
+    lines.append(f"LN2 = {{\n{rows(halves)}}}\n")
+    lines.append("# π/2 in parts (double); the first three times an integer up to 2²⁰ are exact.")
+    lines.append(f"HALF_PI = {text(parts(mp.pi / 2, (33, 33, 33, 53)), 53)}\n")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    TARGET.write_text(module())
+    subprocess.run(["ruff", "format", TARGET], check=True)

@@ -1,0 +1,182 @@
+"""`cr.compile`: a function that is traced and compiled once for each combination of types."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import InputError
+from chainrule.functional.arguments import input_arrays, named_arguments, trace_in
+from chainrule.graph.graph import Graph
+from chainrule.graph.structure import flatten
+from chainrule.run.compiled import CompiledGraph
+from chainrule.run.executors import executor_named
+from chainrule.run.run import run_graph
+from chainrule.tracing import function_name, leaf_type, trace
+
+MOST = 64  # combinations of types that one function is compiled for at a time
+
+
+def compile(
+    function: Callable[..., Any] | Graph, *, executor: str | None = None, strict: bool = False
+) -> Any:
+    """The function, compiled: `f = cr.compile(f)`, then `f(x, W)` as before.
+
+    It is traced once for each combination of argument types (dtypes, shapes, containers; Python
+    numbers are arguments, while bools, strings and None are part of the type).  What the function
+    reads from outside, and Python control flow, is as it was then.  Derivatives inside it
+    (`cr.grad(f)(x)`) are compiled with it.  A graph gives a `CompiledGraph`.
+
+    `executor` is "native" (the default where native code can be made) or "reference";
+    `strict=True` refuses operations without a native kernel, by name and line.
+    """
+    if isinstance(function, Graph):
+        return CompiledGraph(function, executor=executor, strict=strict)
+    if not callable(function):
+        raise InputError(
+            f"compile needs a function or a graph, got {type(function).__name__}",
+            hint="cr.compile(f), where f takes arrays and returns arrays",
+        )
+    calls = _Calls(function, executor_named(executor), strict)
+
+    @functools.wraps(function)
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        return calls(args, kwargs)
+
+    return compiled
+
+
+class _Calls:
+    """What was traced of one function, by the types of its arguments."""
+
+    def __init__(self, function: Callable[..., Any], executor: str, strict: bool) -> None:
+        self.function, self.executor, self.strict = function, executor, strict
+        self.known: dict[Any, list[_Traced]] = {}
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not kwargs and all(type(one) is np.ndarray for one in args):
+            leaves: Any = args
+            key: Any = tuple((one.dtype, one.shape) for one in args)
+        else:
+            leaves, structure = flatten([args, kwargs])
+            key = (structure.spec, *map(_type_key, leaves))
+        for one in self.known.get(key, ()):
+            if one.holds_for(leaves):
+                return one(leaves)
+        if trace_in(args, kwargs) is not None:
+            return self.function(*args, **kwargs)
+        made = _Traced(self.function, args, kwargs, self.executor, self.strict)
+        found = self.known.setdefault(key, [])
+        found.append(made)
+        if len(self.known) > MOST or len(found) > MOST:
+            self.known.pop(next(iter(self.known)))
+        return made(leaves)
+
+
+def _type_key(leaf: Any) -> Any:
+    """What two leaves have in common if one graph serves both."""
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype, leaf.shape
+    if type(leaf) in (int, float):
+        return type(leaf)
+    try:
+        hash(leaf)
+    except TypeError:
+        return type(leaf), id(leaf)
+    return type(leaf), leaf
+
+
+class _Traced:
+    """The graph for one combination of types, and its code."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        executor: str,
+        strict: bool,
+    ) -> None:
+        self.name = function_name(function)
+        self.graph = trace(function, *args, **kwargs)
+        self.executor, self.strict = executor, strict
+        self.leaf_of = _leaf_of_inputs(self.graph, function, args, kwargs)
+        given = input_arrays(self.graph, function, args, kwargs)
+        self.fixed = {name: given[name] for name in given if name not in self.leaf_of}
+        self.guards = [
+            (self.leaf_of[guard.name], guard.value)
+            for guard in self.graph.guards
+            if guard.name in self.leaf_of
+        ]
+        self.launch = _launch(self.graph, strict) if executor == "native" else None
+        if self.launch is not None:
+            nodes = {item.name: item.node for item in self.graph.inputs}
+            self.arrays = {
+                nodes[name]: np.asarray(value, nodes[name].dtype)
+                for name, value in self.fixed.items()
+            }
+            self.places = [(nodes[name], leaf) for name, leaf in self.leaf_of.items()]
+
+    def holds_for(self, leaves: Any) -> bool:
+        """Whether Python numbers that the program looked at are still the same."""
+        return all(leaves[leaf] == value for leaf, value in self.guards)
+
+    def __call__(self, leaves: Any) -> Any:
+        launch, graph = self.launch, self.graph
+        if launch is None:
+            return self._by_name(leaves)
+        inputs = dict(self.arrays)
+        for node, leaf in self.places:
+            array = leaves[leaf]
+            if type(array) is not np.ndarray or not array.flags.c_contiguous:
+                array = np.ascontiguousarray(np.asarray(array, node.dtype)).reshape(node.shape)
+            inputs[node] = array
+        found = launch(inputs)
+        if found is None:
+            return self._by_name(leaves)  # raises, with the call and its line
+        results = [
+            found[node] if node in found else np.array(_value(node, inputs))
+            for _, node in graph.outputs
+        ]
+        return results if graph.result is None else graph.result.unflatten(results)
+
+    def _by_name(self, leaves: Any) -> Any:
+        given = dict(self.fixed)
+        given.update((name, leaves[leaf]) for name, leaf in self.leaf_of.items())
+        run = run_graph(
+            self.graph,
+            given,
+            keep="outputs",
+            flat=True,
+            executor=self.executor,
+            strict=self.strict,
+        )
+        return run.outputs
+
+
+def _value(node: Any, inputs: dict[Any, np.ndarray]) -> np.ndarray:
+    """The array of an input or of a constant that is returned as it is."""
+    return inputs[node] if node in inputs else node.param("value").array
+
+
+def _launch(graph: Graph, strict: bool) -> Any:
+    from chainrule.run.native.launch import Launcher
+
+    return Launcher(graph, [node for _, node in graph.outputs], strict=strict)
+
+
+def _leaf_of_inputs(graph: Graph, function: Any, args: Any, kwargs: Any) -> dict[str, int]:
+    """Which leaf of the arguments, in order, each input of the graph is."""
+    leaves, structure = flatten([args, kwargs])
+    numbers = structure.unflatten(list(range(len(leaves))))
+    found: dict[str, int] = {}
+    for root, part in named_arguments(function, *numbers, defaults=False).items():
+        places, inner = flatten(part, root)
+        for name, place in zip(inner.leaf_names, places, strict=True):
+            if leaf_type(leaves[place], name) is not None:
+                found[name] = place
+    known = {item.name for item in graph.inputs}
+    return {name: place for name, place in found.items() if name in known}

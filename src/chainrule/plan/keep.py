@@ -1,0 +1,111 @@
+"""Which values go to memory: those that a kernel cannot just as well compute again.
+
+A value that a later loop nest needs is computed again there where it comes, elementwise and at
+little cost, from at most one array of its size that is in memory anyway.  So gelu keeps only its
+input for the backward pass, and layer_norm its input and what belongs to a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan.fold import Products
+from chainrule.plan.fuse import Level, Nest
+from chainrule.plan.order import Alone, Unit
+from chainrule.plan.roles import Role, needed, sources
+from chainrule.plan.sweeps import expression_cost
+from chainrule.primitives.primitive import Gather
+
+AGAIN = 48  # operations for each element that are cheaper than an array written and read
+
+
+def stored_values(
+    graph: Graph,
+    roles: Mapping[Node, Role],
+    units: Sequence[Unit],
+    results: Iterable[Node],
+    stored: Iterable[Node],
+    overwrites: Mapping[Node, Node],
+) -> set[Node]:
+    """The computed values that are written to memory; `overwrites` as in `plan`."""
+    extra = set(stored)
+    must: set[Node] = set(results)
+    home: dict[Node, int] = {}
+    crossing: dict[Node, set[int]] = {}
+    for number, unit in enumerate(units):
+        if isinstance(unit, Nest):
+            home.update(dict.fromkeys(unit.members, number))
+        else:
+            home[unit.root if isinstance(unit, Products) else unit.node] = number
+    for number, unit in enumerate(units):
+        if isinstance(unit, Products):
+            must.add(unit.root)
+            for term, _ in unit.terms:
+                must.update(sources(term, roles, extra))
+            for scalar in unit.scalars:
+                must.update(needed(scalar, roles, extra))
+        elif isinstance(unit, Alone):
+            must.add(unit.node)
+            must.update(sources(unit.node, roles, extra))
+        else:
+            for member in unit.members:
+                gathers = isinstance(member.primitive.kernel, Gather)
+                for source in sources(member, roles, extra):
+                    if home.get(source, number) != number:
+                        crossing.setdefault(source, set()).add(number)
+                        if gathers:
+                            must.add(source)
+    lost = {given: home[result] for given, result in overwrites.items() if result in home}
+    for node in graph.nodes:
+        if node in crossing and node not in must:
+            last = max(crossing[node])
+            if not _again(node, roles, units[home[node]], must, extra, lost, last):
+                must.add(node)
+    return {node for node in must if node in home}
+
+
+def _again(
+    node: Node,
+    roles: Mapping[Node, Role],
+    unit: Unit,
+    must: set[Node],
+    extra: set[Node],
+    lost: Mapping[Node, int],
+    last: int,
+) -> bool:
+    """Whether other nests, up to the unit `last`, may compute the value again.
+
+    What it needs of each row is then stored.  `lost` says which unit overwrites a given array.
+    """
+    if not isinstance(unit, Nest) or unit.members[node] is Level.TOTAL:
+        return False
+    points, cost, arrays = prod(node.shape), 0, 0
+    seen: set[Node] = set()
+    by_row: list[Node] = []
+    pending = [node]
+    while pending:
+        one = pending.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        role = roles[one]
+        if one is not node and role is Role.FOLD and prod(one.shape) < points:
+            by_row.append(one)
+            continue
+        if one is not node and (one in must or role is Role.GIVEN):
+            if one in lost and last >= lost[one]:
+                return False
+            arrays += prod(one.shape) >= points
+            continue
+        if one in extra or role not in (Role.MAP, Role.SCALAR, Role.MOVED, Role.GENERATED):
+            return False
+        if role in (Role.MAP, Role.SCALAR):
+            cost += expression_cost(one)
+        pending += one.inputs
+    if arrays > 1 or cost > AGAIN:
+        return False
+    must.update(by_row)
+    return True

@@ -1,0 +1,105 @@
+"""How a loop nest is cut into vectors and into parts for several threads, and its workspace.
+
+Each part has its own share of the workspace: buffers of one row, and what its rows add to every
+reduction over rows; the shares are combined when all parts have run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from chainrule.graph.node import Node
+from chainrule.plan.axes import merged
+from chainrule.plan.loops import Instance, Kind, LoopNest, Store
+from chainrule.plan.schedule import aligned
+from chainrule.plan.sweeps import sweeps
+
+FAILED_NBYTES = 64  # a cache line for each part's flag
+FLOAT64 = np.dtype(np.float64)
+
+
+@dataclass(eq=False)
+class NestLayout:
+    """How a nest is cut into parts and vectors, and what its workspace holds.
+
+    `vector_nbytes` is the width of the processor's vectors, `parts` how many threads share it.
+    `nest` becomes the merged one; `saved` and `shares` are offsets in a part's share.
+    """
+
+    nest: LoopNest
+    vector_nbytes: int
+    parts: int
+    saved: dict[Instance, int] = field(default_factory=dict)
+    shares: dict[Store, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.nest, self.strip = merged(self.nest)
+        self.sweeps = sweeps(self.nest)
+        self.row_count = prod(self.nest.rows)
+        self.width = self._width()
+        columns = prod(self.nest.columns)
+        used = 0
+        for sweep in self.sweeps:
+            for one in sweep.saves:
+                self.saved[one] = used
+                used += aligned(columns * one.node.dtype.itemsize)
+        if self.parts > 1:
+            for store in self.nest.stores:
+                if store in self.folds:
+                    self.shares[store] = used
+                    count = 1 if is_total(store) else prod(store.node.shape)
+                    used += aligned(count * total_dtype(store).itemsize)
+        self.part_nbytes = used
+
+    @property
+    def workspace_nbytes(self) -> int:
+        """What all parts together need."""
+        return self.part_nbytes * self.parts
+
+    @property
+    def arrays(self) -> list[Node]:
+        """The values whose arrays the function takes, in order."""
+        return list(dict.fromkeys([*self.nest.reads, *(one.node for one in self.nest.stores)]))
+
+    @property
+    def folds(self) -> list[Store]:
+        """The reductions that are complete when all rows have run."""
+        return [one for one in self.nest.stores if one.fold and not one.indices]
+
+    @property
+    def fails(self) -> bool:
+        """Whether an index may be out of range."""
+        kinds = (Kind.GATHER, Kind.LOOKUP, Kind.ONE_HOT)
+        scatters = any(one.indices for one in self.nest.stores)
+        return scatters or any(one.kind in kinds for one in self.nest.instances)
+
+    def _width(self) -> int:
+        """The number of lanes; 0 where a row is one point."""
+        scattered = any(index.inner for one in self.nest.stores for index in one.indices)
+        if not self.nest.columns or scattered:  # lanes might add to one place
+            return 0
+        inner = [one for one in self.nest.instances if one.inner]
+        inner += [one.value for one in self.nest.stores if one.inner]
+        sizes = [
+            one.node.dtype.itemsize
+            for one in inner
+            if one.kind is not Kind.INDEX and one.node.dtype.kind != "b"
+        ]
+        lanes = self.vector_nbytes // max([4, *sizes])
+        columns = self.nest.columns[-1]
+        while lanes > 1 and lanes // 2 >= columns:
+            lanes //= 2
+        return lanes if lanes > 1 else 0
+
+
+def is_total(store: Store) -> bool:
+    """Whether a reduction has one result, which a register can hold."""
+    return not any(store.place[1:])
+
+
+def total_dtype(store: Store) -> np.dtype:
+    """The dtype in which a reduction over rows is kept: sums of floats to one number in float64."""
+    return FLOAT64 if is_total(store) and store.node.dtype.kind == "f" else store.node.dtype

@@ -1,0 +1,265 @@
+"""The units of work of a graph, in the order in which they run.
+
+One unit is a loop nest, a product, or a node that is computed alone.  Units are made while the
+order is made: a nest takes in every node that it can compute from what exists when it begins, so
+the partition has no cycles by construction.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan.fold import Products
+from chainrule.plan.fuse import Nest, is_one_hot
+from chainrule.plan.roles import KERNELS, Role, needed, sources
+from chainrule.primitives.reduce import argmax
+
+SMALL_TOTAL = 2048  # elements of a whole reduction that its own nest may go on with
+
+
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """A node that is computed by itself: scattered, assembled of regions, or without a kernel."""
+
+    node: Node
+
+
+Unit = Nest | Products | Alone
+
+
+class Ordering:
+    """The state of the list scheduler.
+
+    `stored` are transparent nodes that are wanted in memory all the same.  A result that takes a
+    given array (`overwrites`) is computed after everything that reads the array, and after all
+    that may stop the run; `copied` are the results for which that is impossible, so that they
+    need memory of their own.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        roles: Mapping[Node, Role],
+        products: Mapping[Node, Products],
+        stored: Collection[Node],
+        overwrites: Mapping[Node, Node],
+        layouts: Mapping[Node, tuple[int, ...]],
+    ) -> None:
+        self.layouts = layouts
+        self.graph, self.roles, self.products, self.stored = graph, roles, products, stored
+        absorbed = {node for one in products.values() for node in one.absorbed}
+        given = {node for node in graph.nodes if roles[node] is Role.GIVEN}
+        self.done: set[Node] = set(given)
+        self.position = {node: place for place, node in enumerate(graph.nodes)}
+        self.pending = {
+            node: None
+            for node in graph.nodes
+            if (roles[node] in KERNELS and node not in absorbed) or node in stored
+        }
+        self.needs: dict[Node, list[Node]] = {}
+        self.users: dict[Node, list[Node]] = {}
+        for node in self.pending:
+            self._require(node)
+        self.taken = {result: given for given, result in overwrites.items()}
+        self.readers = {
+            result: {user for user in self.users.get(given, ()) if user is not result}
+            for result, given in self.taken.items()
+        }
+        failing = (Role.GATHER, Role.SCATTER, Role.FOREIGN)
+        self.failing = [node for node in self.pending if roles[node] in failing]
+        self.copied: list[Node] = []
+        self.units: list[Unit] = []
+
+    def _require(self, node: Node) -> None:
+        products = self.products.get(node)
+        if products is None:
+            found = sources(node, self.roles, self.stored)
+        else:
+            parts = [*(one for one, _ in products.terms)]
+            found = [s for one in parts for s in sources(one, self.roles, self.stored)]
+            for scalar in products.scalars:
+                found += needed(scalar, self.roles, self.stored)
+            if products.base is not None:
+                found.append(products.base)
+        self.needs[node] = list(dict.fromkeys(found))
+        for one in self.needs[node]:
+            self.users.setdefault(one, []).append(node)
+
+    def run(self) -> list[Unit]:
+        """All units, in order."""
+        self.waiting = {
+            node: sum(one not in self.done for one in self.needs[node]) for node in self.pending
+        }
+        self.ready: list[tuple[int, int]] = []
+        self.parked: dict[Node, None] = {}
+        blocked: list[Node] = []
+        for node, count in self.waiting.items():
+            if not count:
+                self._offer(node)
+        while self.pending:
+            if not self.ready and self.parked:  # nobody else can go on
+                node = min(self.parked, key=self.position.__getitem__)
+                del self.parked[node]
+                self._complete(self._unit(node))
+                continue
+            if not self.ready:
+                self._give_up_place(blocked.pop())
+                blocked, again = [], blocked
+                for node in [*again, *self.copied]:
+                    if node in self.pending and not self.waiting[node]:
+                        self._offer(node)
+                continue
+            node = self.graph.nodes[heapq.heappop(self.ready)[1]]
+            if node not in self.pending or node in self.parked:
+                continue
+            if not self._may_overwrite(node, ()):
+                blocked.append(node)
+                continue
+            if not self._leads_on(node):
+                self.parked[node] = None
+                self._wake(node)
+                continue
+            self._complete(self._unit(node))
+            for one in blocked:
+                self._offer(one)
+            blocked = []
+        return self.units
+
+    def _offer(self, node: Node) -> None:
+        update = node in self.taken
+        heapq.heappush(self.ready, (0 if update else 1, self.position[node]))
+
+    def _complete(self, members: Iterable[Node]) -> None:
+        """These are computed; what waited for them may be ready."""
+        for member in members:
+            del self.pending[member]
+            self.parked.pop(member, None)
+            self.done.add(member)
+            self._wake(member)
+            for user in self.users.get(member, ()):
+                self.waiting[user] -= 1
+                if not self.waiting[user] and user in self.pending:
+                    self._offer(user)
+
+    def _wake(self, node: Node) -> None:
+        """What was parked beside the node may lead on now."""
+        for user in self.users.get(node, ()):
+            for other in self.needs[user]:
+                if other in self.parked and other is not node:
+                    del self.parked[other]
+                    self._offer(other)
+
+    def _leads_on(self, node: Node) -> bool:
+        """Whether somebody who needs the elementwise node could run now, with it in one nest.
+
+        If not, computing it now would only keep an array for later.
+        """
+        if self.roles[node] is not Role.MAP or node in self.products or node in self.taken:
+            return True
+        users = self.users.get(node, ())
+        if not users:
+            return True
+        for user in users:
+            if user in self.products or self.roles[user] not in (Role.MAP, Role.FOLD):
+                return True
+            others = (one for one in self.needs[user] if one is not node)
+            if all(one in self.done or one in self.parked for one in others):
+                return True
+        return False
+
+    def _give_up_place(self, node: Node) -> None:
+        """The result cannot wait for all readers of the array it was to take."""
+        del self.taken[node], self.readers[node]
+        self.copied.append(node)
+
+    def _may_overwrite(self, node: Node, inside: Collection[Node]) -> bool:
+        """Whether nothing that is still to run may fail, or reads the array the node takes."""
+        if node in self.taken and any(one in self.pending for one in self.failing):
+            return False
+        return all(
+            user not in self.pending or user in inside for user in self.readers.get(node, ())
+        )
+
+    def _unit(self, node: Node) -> Iterable[Node]:
+        """Make the unit that begins with this node; the nodes that it computes."""
+        role = self.roles[node]
+        if node in self.products:
+            self.units.append(self.products[node])
+            return [node]
+        if role in (Role.ASSEMBLED, Role.FOREIGN) or (
+            role is Role.SCATTER and not is_one_hot(node)
+        ):
+            self.units.append(Alone(node))
+            return [node]
+        nest = Nest(*self._domain(node), self.roles, self.done, self.stored, self.layouts)
+        if not nest.join(node):
+            self.units.append(Alone(node))
+            return [node]
+        self._grow(nest, node)
+        self.units.append(nest)
+        return nest.members
+
+    def _domain(self, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Rows and columns of the nest that begins with this node."""
+        if self.roles[node] is not Role.FOLD:
+            return node.shape[:-1], node.shape[-1:]
+        shape = node.inputs[0].shape
+        axes = (node.param("axis"),) if node.primitive is argmax else node.param("axes")
+        kept = len(shape) - len(axes)
+        if axes == tuple(range(kept, len(shape))) and (kept or prod(shape) <= SMALL_TOTAL):
+            return shape[:kept], shape[kept:]
+        if axes == tuple(range(len(shape))):
+            return shape, ()
+        return shape[:-1], shape[-1:]
+
+    def _grow(self, nest: Nest, seed: Node) -> None:
+        """Take in all that is connected with the nest and can be computed in it."""
+        offered: list[int] = []
+        tried: set[Node] = set()
+        rows = prod(nest.rows)
+
+        def offer_users_of(node: Node) -> None:
+            for user in self.users.get(node, ()):
+                if user in self.pending and user not in nest.members and user not in tried:
+                    tried.add(user)
+                    heapq.heappush(offered, self.position[user])
+
+        def offer_neighbours(node: Node) -> None:
+            offer_users_of(node)
+            for source in self.needs[node]:
+                if source not in nest.members and prod(source.shape) >= rows > 1:
+                    offer_users_of(source)
+
+        offer_neighbours(seed)
+        while offered:
+            node = self.graph.nodes[heapq.heappop(offered)]
+            tried.discard(node)
+            if node in nest.members or node in self.products:
+                continue
+            before = len(nest.members)
+            if self._joins(nest, node):
+                for member in [*nest.members][before:]:
+                    offer_neighbours(member)
+
+    def _joins(self, nest: Nest, node: Node) -> bool:
+        """Take the node in, with what it needs and nobody computed so far."""
+        missing = [
+            one for one in self.needs[node] if one not in self.done and one not in nest.members
+        ]
+        ready = self.roles[node] in (Role.MAP, Role.FOLD) and all(
+            self.roles[one] is Role.MAP and one in self.pending and not self.waiting[one]
+            for one in missing
+        )
+        if missing and not ready:
+            return False
+        if node in self.taken and not self._may_overwrite(node, {*nest.members, *missing}):
+            return False
+        for one in missing:
+            if one in self.products or one in self.taken or not nest.join(one):
+                return False
+        return nest.join(node)

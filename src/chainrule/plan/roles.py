@@ -1,0 +1,128 @@
+"""What a planner has to do for each node: nothing, an expression inlined anywhere, or a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from enum import Enum, auto
+from math import prod
+
+import numpy as np
+
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.primitives.primitive import Contract, Fold, Gather, Generate, Map, Move
+from chainrule.primitives.reduce import sum_
+from chainrule.primitives.sources import iota
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+# The functions that kernels have of integers and booleans, too.
+OF_INTEGERS = ("cast", "fabs", "fmax_nan", "fmin_nan", "sign", "where")
+
+
+class Role(Enum):
+    """How the value of a node comes about."""
+
+    GIVEN = auto()  # an array from outside: inputs, constants
+    GENERATED = auto()  # from its position alone, wherever it is read
+    MOVED = auto()  # the elements of its input at other places: read through an index map
+    SCALAR = auto()  # the same number everywhere: arithmetic of 0-d values, repeated where read
+    MAP = auto()
+    FOLD = auto()
+    GATHER = auto()
+    SCATTER = auto()
+    PRODUCT = auto()
+    ASSEMBLED = auto()  # regions of the result are copies: pad, concatenate
+    FOREIGN = auto()  # no kernel: the reference evaluation
+
+
+KERNELS = frozenset(
+    (Role.MAP, Role.FOLD, Role.GATHER, Role.SCATTER, Role.PRODUCT, Role.ASSEMBLED, Role.FOREIGN)
+)
+# What needs no instruction: it can be read through, or repeated where it is read.
+TRANSPARENT = frozenset((Role.GENERATED, Role.MOVED, Role.SCALAR))
+
+
+def roles_of(graph: Graph) -> dict[Node, Role]:
+    """The role of each node of a concrete graph."""
+    roles: dict[Node, Role] = {}
+    for node in graph.nodes:
+        roles[node] = _role(node, roles)
+    return roles
+
+
+def _role(node: Node, roles: dict[Node, Role]) -> Role:
+    primitive = node.primitive
+    match primitive.kernel:
+        case Generate():
+            return Role.GENERATED
+        case Move() if primitive.name in ("pad", "concatenate"):
+            return Role.ASSEMBLED
+        case Move() | Map("x"):
+            return Role.MOVED
+        case Map():
+            if not _computes(node):
+                return Role.FOREIGN
+            return Role.SCALAR if all(_is_one_number(x, roles) for x in node.inputs) else Role.MAP
+        case Fold() if primitive is not sum_ and 0 in node.inputs[0].shape:
+            return Role.FOREIGN  # there may be no largest element
+        case Fold():
+            return Role.FOLD if _computes(node) else Role.FOREIGN
+        case Gather():
+            if not _computes(node) or 0 in (*node.shape, *node.inputs[0].shape):
+                return Role.FOREIGN  # no loop would check indices into an empty array
+            return Role.GATHER if primitive.name == "gather" else Role.SCATTER
+        case Contract():
+            return Role.PRODUCT if node.dtype in FLOATS else Role.FOREIGN
+    return Role.GIVEN if primitive.name in ("input", "constant") else Role.FOREIGN
+
+
+def _is_one_number(node: Node, roles: dict[Node, Role]) -> bool:
+    """Whether all elements are one number that needs no kernel."""
+    while roles[node] is Role.MOVED:
+        node = node.inputs[0]
+    if roles[node] is Role.GENERATED:
+        return node.primitive is not iota
+    return roles[node] is Role.SCALAR or (roles[node] is Role.GIVEN and node.shape == ())
+
+
+def _computes(node: Node) -> bool:
+    """Whether the kernels have the dtypes: not float16, whose rounding after each operation they
+    would not repeat, and of integers only what is no function of real numbers."""
+    if any(one.dtype == np.float16 for one in (node, *node.inputs)):
+        return False
+    kernel = node.primitive.kernel
+    if not isinstance(kernel, Map) or any(one.dtype.kind == "f" for one in node.inputs):
+        return True
+    function, bracket, _ = kernel.expression.partition("(")
+    return "/" not in kernel.expression and (not bracket or function in OF_INTEGERS)
+
+
+def size_of(node: Node) -> int:
+    """The number of elements of a node of a concrete graph."""
+    return prod(node.shape)
+
+
+def needed(node: Node, roles: dict[Node, Role], stored: Container[Node]) -> list[Node]:
+    """What must exist in memory to read `node`: itself, or its sources where it is transparent
+    and not `stored`."""
+    if roles[node] in TRANSPARENT and node not in stored:
+        return sources(node, roles, stored)
+    return [node]
+
+
+def sources(node: Node, roles: dict[Node, Role], stored: Container[Node] = ()) -> list[Node]:
+    """The nodes that must exist in memory, or be computed in the same kernel, to compute `node`:
+    its inputs, with those that are transparent (and not `stored`) seen through."""
+    found: dict[Node, None] = {}
+    pending = list(reversed(node.inputs))
+    seen: set[Node] = set()
+    while pending:
+        one = pending.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if roles[one] in TRANSPARENT and one not in stored:
+            pending.extend(reversed(one.inputs))
+        else:
+            found.setdefault(one)
+    return list(found)

@@ -1,0 +1,344 @@
+"""The work of one instruction: loop nests, a product, or one node by the reference evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from chainrule.graph.node import Node
+from chainrule.graph.types import array_type
+from chainrule.plan.access import address, natural, row_major
+from chainrule.plan.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
+from chainrule.plan.fold import Coefficient, Products
+from chainrule.plan.fuse import Nest
+from chainrule.plan.loops import Builder, Instance, Kind, LoopNest, NotAffineError, Store
+from chainrule.plan.memory import axis_by_axis, place_in_memory
+from chainrule.plan.nest import NestLayout
+from chainrule.plan.roles import Role, needed, sources
+from chainrule.plan.schedule import aligned
+from chainrule.plan.sweeps import cost
+from chainrule.primitives.sources import full
+
+Strides = tuple[int, ...]
+
+# What is worth a second thread, in nanoseconds on one thread: sharing costs about 1,000.
+WORTH_SHARING = 4000.0
+OPERATIONS_EACH_NANOSECOND = 60.0  # elementwise, in vectors of 64 bytes
+BYTES_EACH_NANOSECOND = 25.0
+FLOPS_EACH_NANOSECOND = 200.0  # of a large product in float32
+
+
+@dataclass(frozen=True, eq=False)
+class NestWork:
+    """Loop nests, one after another."""
+
+    layouts: tuple[NestLayout, ...]
+    writes: tuple[Node, ...]
+    reads: tuple[Node, ...]
+    inner: tuple[Node, ...] = ()
+    fails: bool = False
+    label: str = ""
+
+    @property
+    def workspace_nbytes(self) -> int:
+        """What the largest of them needs."""
+        return max((aligned(one.workspace_nbytes) for one in self.layouts), default=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """An operand of a product: the value in memory, and its first element's place in its array.
+
+    `pack` is the nest that first copies it into the workspace, where it is then read.
+    """
+
+    node: Node
+    offset: int
+    pack: NestLayout | None = None
+    pack_offset: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One matrix product: alpha x y + beta out."""
+
+    gemm: Gemm
+    x: Matrix
+    y: Matrix
+    alpha: Coefficient
+    parts: int
+
+
+@dataclass(frozen=True, eq=False)
+class ProductWork:
+    """The products whose sum is `products.root`, with the scalars that scale them."""
+
+    products: Products
+    calls: tuple[Call, ...]
+    writes: tuple[Node, ...]
+    reads: tuple[Node, ...]
+    inner: tuple[Node, ...] = ()
+    fails: bool = False
+    label: str = ""
+    workspace_nbytes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignWork:
+    """A node that has no kernel."""
+
+    node: Node
+    reads: tuple[Node, ...]
+    fails: bool = True
+    inner: tuple[Node, ...] = ()
+    label: str = ""
+    workspace_nbytes: int = field(default=0, init=False)
+
+    @property
+    def writes(self) -> tuple[Node, ...]:
+        """The one node."""
+        return (self.node,)
+
+
+Work = NestWork | ProductWork | ForeignWork
+
+
+@dataclass(frozen=True, eq=False)
+class Worker:
+    """Makes works from units; `strides` are those of every value in memory."""
+
+    roles: Mapping[Node, Role]
+    strides: Mapping[Node, Strides]
+    threads: int
+    vector_nbytes: int
+
+    def nest(self, nest: LoopNest) -> NestWork:
+        """A nest as an instruction."""
+        return self._nests([nest])
+
+    def _nests(self, nests: list[LoopNest], name: str = "") -> NestWork:
+        layouts = tuple(self._layout(one) for one in nests)
+        writes = tuple(dict.fromkeys(store.node for one in nests for store in one.stores))
+        reads = tuple(dict.fromkeys(node for one in nests for node in one.reads))
+        inner = tuple(
+            dict.fromkeys(
+                instance.node
+                for one in nests
+                for instance in one.instances
+                if instance.kind not in (Kind.LOAD, Kind.NUMBER, Kind.INDEX)
+                and instance.node not in writes
+            )
+        )
+        label = name or " ".join(dict.fromkeys(n.primitive.name for n in (*inner, *writes)))
+        fails = any(one.fails for one in layouts)
+        return NestWork(layouts, writes, reads, inner, fails, label)
+
+    def _layout(self, nest: LoopNest) -> NestLayout:
+        scatters = any(store.indices for store in nest.stores)
+        parts = 1 if scatters else self._parts(nanoseconds(nest))
+        layout = NestLayout(nest, self.vector_nbytes, parts)
+        if parts > 1 and layout.row_count < parts:
+            return NestLayout(nest, self.vector_nbytes, 1)
+        return layout
+
+    def _parts(self, alone: float) -> int:
+        return self.threads if alone > WORTH_SHARING else 1
+
+    def alone(self, node: Node, available: set[Node]) -> list[Work]:
+        """A node that no loop nest takes in with others."""
+        match self.roles[node]:
+            case Role.SCATTER:
+                return [self._nests(self._scatter(node, available), "scatter_add")]
+            case Role.ASSEMBLED:
+                return [self._nests(self._assemble(node, available), node.primitive.name)]
+        reads = [n for n in sources(node, self.roles, available) if n in available]
+        return [ForeignWork(node, tuple(reads), label=node.primitive.name)]
+
+    def _builder(self, shape: tuple[int, ...], available: set[Node]) -> Builder:
+        nest = Nest(shape[:-1], shape[-1:], self.roles, available, (), self.strides)
+        return Builder(nest, self.roles, self.strides, available)
+
+    def _zeros(self, node: Node, available: set[Node]) -> LoopNest:
+        """Zeros in the whole array."""
+        builder = self._builder(node.shape, available)
+        domain = builder.domain
+        zero = full(value=0, type=array_type(node.dtype, node.shape))
+        where = natural(node.shape, domain, len(domain))
+        assert where is not None
+        value = Instance(zero, Kind.NUMBER, uniform=True)
+        place = address(where, row_major(node.shape), domain)
+        inner = any(place[len(builder.nest.rows) + 1 :])
+        store = Store(node, value, place, place, inner)
+        return LoopNest(builder.nest.rows, builder.nest.columns, [store], [store.value])
+
+    def _scatter(self, node: Node, available: set[Node]) -> list[LoopNest]:
+        """Zeros, and then each update added at its place."""
+        updates, *indices = node.inputs
+        builder = self._builder(updates.shape, available)
+        where = natural(updates.shape, builder.domain, len(builder.domain))
+        assert where is not None
+        value = builder.at(updates, where)
+        found = tuple(builder.at(one, where[: one.ndim]) for one in indices)
+        strides = row_major(node.shape)
+        count = len(indices)
+        rest = where[indices[0].ndim :]
+        place = address(rest, strides[count:], builder.domain)
+        reach = address(where, row_major(updates.shape), builder.domain)
+        inner = any(reach[len(builder.nest.rows) + 1 :])
+        store = Store(node, value, place, reach, inner, True, found, strides[:count])
+        nest = LoopNest(builder.nest.rows, builder.nest.columns, [store], builder.found)
+        return [self._zeros(node, available), nest]
+
+    def _assemble(self, node: Node, available: set[Node]) -> list[LoopNest]:
+        """Copies of the inputs into regions of the result, on zeros where these leave gaps."""
+        strides = row_major(node.shape)
+        nests: list[LoopNest] = []
+        regions: list[tuple[Node, tuple[int, ...], tuple[int, ...]]] = []
+        if node.primitive.name == "pad":
+            nests.append(self._zeros(node, available))
+            regions.append((node.inputs[0], node.param("start"), node.param("step")))
+        else:
+            axis, begin = node.param("axis"), 0
+            for one in node.inputs:
+                start = tuple(begin if k == axis else 0 for k in range(node.ndim))
+                regions.append((one, start, (1,) * node.ndim))
+                begin += one.shape[axis]
+        for source, start, step in regions:
+            builder = self._builder(source.shape, available)
+            where = natural(source.shape, builder.domain, len(builder.domain))
+            assert where is not None
+            value = builder.at(source, where)
+            region = tuple(
+                (first + by * one[0], *(by * k for k in one[1:]))
+                for first, by, one in zip(start, step, where, strict=True)
+            )
+            place = address(region, strides, builder.domain)
+            reach = address(where, row_major(source.shape), builder.domain)
+            inner = any(reach[len(builder.nest.rows) + 1 :])
+            store = Store(node, value, place, reach, inner)
+            nests.append(LoopNest(builder.nest.rows, builder.nest.columns, [store], builder.found))
+        return nests
+
+    def products(self, unit: Products, available: set[Node]) -> list[Work]:
+        """Matrix products as calls of BLAS."""
+        calls: list[Call] = []
+        reads: dict[Node, None] = {}
+        workspace = 0
+        out_strides = self.strides[unit.root]
+        for term, alpha in unit.terms:
+            call, workspace = self._call(term, alpha, out_strides, workspace, available)
+            calls.append(call)
+            for matrix in (call.x, call.y):
+                reads.setdefault(matrix.node)
+        for scalar in unit.scalars:
+            reads.update(dict.fromkeys(needed(scalar, self.roles, available)))
+        if unit.base is not None:
+            reads.setdefault(unit.base)
+        inner = [*unit.absorbed]
+        scalars = _scalar_nodes(unit.scalars, self.roles, available)
+        label = "product" if len(calls) == 1 else f"{len(calls)} products"
+        found = tuple(dict.fromkeys([*inner, *scalars]))
+        return [
+            ProductWork(
+                unit, tuple(calls), (unit.root,), tuple(reads), found, False, label, workspace
+            )
+        ]
+
+    def _call(
+        self,
+        term: Node,
+        alpha: Coefficient,
+        out_strides: Strides,
+        workspace: int,
+        available: set[Node],
+    ) -> tuple[Call, int]:
+        own, other, kept, sizes = labels_of(term)
+        matrices = [self._matrix(one, available) for one in term.inputs]
+        operands = [
+            Operand(labels, strides)
+            for labels, (_, strides) in zip((own, other), matrices, strict=True)
+        ]
+        found = [matrix for matrix, _ in matrices]
+        out = Operand(kept, out_strides)
+        while True:
+            gemm = plan_contraction(operands[0], operands[1], out, sizes)
+            if isinstance(gemm, Gemm):
+                break
+            assert gemm.which != "out", "results lie in C order, or in that of their transpose"
+            place = 0 if gemm.which == "x" else 1
+            packed, operands[place], nbytes = self._packed(
+                term.inputs[place], operands[place].labels, gemm, sizes, available
+            )
+            found[place] = Matrix(found[place].node, 0, packed, workspace)
+            workspace += nbytes
+        parts = self._parts(gemm.flops / FLOPS_EACH_NANOSECOND)
+        return Call(gemm, found[0], found[1], alpha, parts), workspace
+
+    def _matrix(self, node: Node, available: set[Node]) -> tuple[Matrix, Strides]:
+        """Where the operand of a product lies, with its strides."""
+        own = axis_by_axis(node.shape)
+        found = place_in_memory(node, own, node.shape, self.roles, available, self.strides)
+        if found is None:
+            raise NotAffineError(node)
+        base, place = found
+        return Matrix(base, place[0]), place[1:]
+
+    def _packed(
+        self,
+        node: Node,
+        labels: tuple[int, ...],
+        copy: Copy,
+        sizes: Mapping[int, int],
+        available: set[Node],
+    ) -> tuple[NestLayout, Operand, int]:
+        """The nest that copies an operand into the workspace, with its axes in another order."""
+        shape = tuple(sizes[label] for label in copy.order)
+        by_label = dict(zip(copy.order, row_major(shape), strict=True))
+        strides = tuple(by_label.get(label, 0) for label in labels)
+        kept = tuple(
+            size if label in by_label else 1 for label, size in zip(labels, node.shape, strict=True)
+        )
+        builder = self._builder(kept, available)
+        where = natural(kept, builder.domain, len(builder.domain))
+        assert where is not None
+        value = builder.at(node, where)
+        place = address(where, strides, builder.domain)
+        reach = address(where, row_major(kept), builder.domain)
+        inner = any(reach[len(builder.nest.rows) + 1 :])
+        # Not the operand itself, which the nest may read from its own array.
+        copied = full(value=0, type=array_type(node.dtype, node.shape))
+        store = Store(copied, value, place, reach, inner)
+        nest = LoopNest(builder.nest.rows, builder.nest.columns, [store], builder.found)
+        nbytes = aligned(prod(shape) * node.dtype.itemsize)
+        return self._layout(nest), Operand(labels, strides), nbytes
+
+
+def _scalar_nodes(
+    nodes: list[Node], roles: Mapping[Node, Role], available: set[Node]
+) -> list[Node]:
+    """The scalars that are computed where they are used, with all that they need."""
+    found: dict[Node, None] = {}
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if node in available:
+            continue
+        if node not in found and roles[node] is Role.SCALAR:
+            found.setdefault(node)
+            pending += node.inputs
+        elif roles[node] is Role.MOVED:
+            pending += node.inputs
+    return list(found)
+
+
+def nanoseconds(nest: LoopNest) -> float:
+    """About how long a nest takes on one thread."""
+    points = prod(nest.rows) * prod(nest.columns)
+    rows = prod(nest.rows)
+    inner = sum(cost(one) for one in nest.instances if one.inner)
+    outer = sum(cost(one) for one in nest.instances if not one.inner and not one.uniform)
+    nbytes = sum(prod(node.shape) * node.dtype.itemsize for node in nest.reads)
+    nbytes += sum(prod(s.node.shape) * s.node.dtype.itemsize for s in nest.stores)
+    work = points * max(inner, 1) / OPERATIONS_EACH_NANOSECOND
+    return max(work, nbytes / BYTES_EACH_NANOSECOND) + rows * (outer * 0.5 + 2)

@@ -1,0 +1,59 @@
+"""A `CompiledGraph` is a graph with an executor and with what to keep, ready to be called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from chainrule.graph.graph import Graph
+from chainrule.run.executors import evaluator, executor_named
+from chainrule.run.run import Keep, Run, kept_nodes, run_graph
+
+if TYPE_CHECKING:
+    from chainrule.plan.planner import Plan
+
+
+class CompiledGraph:
+    """What `graph.compile(keep=)` gives: `f(x=..., W1=...)`, or `f.run(...)` for named values.
+
+    A graph whose sizes are integers is compiled at once, one with named sizes for each set of
+    sizes when it is first called.  `executor=None` is the default executor; `strict=True` refuses
+    operations without a native kernel (they would run by their reference evaluation between
+    native parts), with UnsupportedError.
+    """
+
+    def __init__(
+        self, graph: Graph, keep: Keep = "outputs", *, executor: str | None = None, strict: bool
+    ) -> None:
+        self.graph, self.keep = graph, keep
+        self.executor, self.strict = executor_named(executor), strict
+        kept = kept_nodes(graph, keep)  # an unknown name is refused now
+        evaluator(self.executor, strict=strict)
+        if self.executor == "native" and not graph.sizes:
+            from chainrule.run.native.launch import Launcher
+
+            Launcher(graph, kept, strict=strict)
+
+    def run(self, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Run:
+        """The values that `keep` says, by name; arguments as for `Graph.run`."""
+        return run_graph(
+            self.graph,
+            {**(arguments or {}), **named},
+            keep=self.keep,
+            executor=self.executor,
+            strict=self.strict,
+        )
+
+    def __call__(self, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
+        """What the traced function returned, in its containers."""
+        return self.run(arguments, **named).outputs
+
+    def plan(self, **sizes: int) -> Plan:
+        """How the native executor runs the graph at these sizes: `print(f.plan(n=256))`."""
+        from chainrule.run.native.machine import plan_for
+
+        graph = self.graph.bind(**sizes)
+        return plan_for(graph, kept_nodes(graph, self.keep))
+
+    def __repr__(self) -> str:
+        return f"<CompiledGraph {self.graph.name}: {self.executor}, keep={self.keep!r}>"

@@ -1,0 +1,1 @@
+"""The native executor: a schedule compiled by LLVM into one function, its products by BLAS."""

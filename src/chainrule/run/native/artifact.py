@@ -1,0 +1,141 @@
+"""What is kept of a compiled plan: machine code, and where its pointers go, by positions of nodes.
+
+It has no node, no name and no value in it, so it serves every graph of the same structure, in this
+process and (see `cache`) in later ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan.planner import Plan, plan
+from chainrule.plan.work import ForeignWork
+from chainrule.run.native.driver import RUNTIME, program
+from chainrule.run.native.target import Target, compile_object
+
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The array of a node (by position): its arena, its offset and its strides, in bytes."""
+
+    node: int
+    arena: str
+    offset: int
+    strides: Strides
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A node without a kernel: what must be read to evaluate it, and where its value goes."""
+
+    result: Place
+    reads: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One native function, and the node that is evaluated after it; `shared`: by many threads."""
+
+    function: str
+    shared: bool
+    then: Foreign | None
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Everything that running a plan needs, but for the arrays.
+
+    `arenas` are the arrays given from outside, in the order of their pointers; `overwritten` says
+    for each of the overwrites that were asked for whether it is so.  `threaded_products`: BLAS
+    would use threads of its own.  `phase_count`: see `phases`.
+    """
+
+    code: bytes
+    parts: tuple[Part, ...]
+    arenas: tuple[str, ...]
+    scratch_nbytes: int
+    threads: int
+    overwritten: tuple[bool, ...]
+    routines: tuple[str, ...]
+    threaded_products: bool
+    phase_count: int
+
+
+def key_of(
+    graph: Graph,
+    results: Sequence[Node],
+    overwrites: Mapping[Node, Node],
+    threads: int,
+    target: Target,
+) -> str:
+    """What determines an artifact, as a SHA-256; the values of constants and names do not."""
+    positions = positions_of(graph)
+    pairs = [(positions[given], positions[result]) for given, result in overwrites.items()]
+    wanted = [positions[node] for node in results]
+    # The hash alone does not tell (x - A) * B + A from (x - A) * B + B, for constants of one type.
+    wiring = [[positions[parent] for parent in node.inputs] for node in graph.nodes]
+    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{threads}|{target}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def positions_of(graph: Graph) -> dict[Node, int]:
+    """The place of each node in the graph's order."""
+    return {node: place for place, node in enumerate(graph.nodes)}
+
+
+def compiled(
+    graph: Graph,
+    results: Sequence[Node],
+    overwrites: Mapping[Node, Node],
+    threads: int,
+    target: Target,
+) -> Artifact:
+    """Plan and compile a concrete graph."""
+    made = plan(graph, results, overwrites, threads=threads, vector_nbytes=target.vector_nbytes)
+    return artifact_of(made, overwrites, target)
+
+
+def artifact_of(made: Plan, overwrites: Mapping[Node, Node], target: Target) -> Artifact:
+    """The machine code of a plan."""
+    text = program(made, target.function_attributes)
+    positions = positions_of(made.graph)
+    buffers = dict(made.schedule.given)
+    for compute in made.computes:
+        buffers.update(zip(compute.nodes, compute.into, strict=True))
+
+    def place(node: Node) -> Place:
+        buffer = buffers[node]
+        strides = tuple(k * node.dtype.itemsize for k in made.strides[node])
+        return Place(positions[node], buffer.arena, buffer.offset, strides)
+
+    foreign = {
+        work.node: Foreign(place(work.node), tuple(place(one) for one in work.reads))
+        for work in made.works
+        if isinstance(work, ForeignWork)
+    }
+    parts = tuple(
+        Part(one.name, one.shared, None if one.then is None else foreign[one.then])
+        for one in text.segments
+    )
+    return Artifact(
+        code=compile_object(text.text, target),
+        parts=parts,
+        arenas=text.slots.arenas,
+        scratch_nbytes=made.schedule.scratch_nbytes,
+        threads=made.threads,
+        overwritten=tuple(made.overwrites.get(g) is r for g, r in overwrites.items()),
+        routines=tuple(sorted(text.routines)),
+        threaded_products=text.threaded_products,
+        phase_count=text.phase_count,
+    )
+
+
+def slot_count(artifact: Artifact) -> int:
+    """The number of pointers in a context."""
+    return len(RUNTIME) + len(artifact.arenas)

@@ -1,0 +1,89 @@
+"""sin and cos: |x| less a multiple of π/2, then one of two polynomials by the quadrant.
+
+The multiple is taken off in parts whose products are exact (Cody and Waite, *Software Manual for
+the Elementary Functions*, 1980, chapter 8), always in double precision.  Up to |x| = 2^20, two
+parts serve float (of all floats next to a multiple of π/2, what is left out is at most 0.17 ulp
+of the rest, at 170015 π/2), and four double (three leave out 3 million ulp, at 204551 π/2).
+Where a lane is beyond, libm is called for it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from chainrule.run.native.elementary.coefficients import COSINE, HALF_PI, SINE
+from chainrule.run.native.elementary.formats import Terms
+from chainrule.run.native.elementary.library import each
+from chainrule.run.native.emit import Code, Operand, constant, element, lanes, like
+
+FAR = 2.0**20
+
+
+def sin(code: Code, x: Operand) -> Operand:
+    """The sine of radians."""
+    terms = Terms(code, x)
+    rest, quadrant = _reduce(terms, x)
+    sign = terms.whole("and", terms.bits(x), terms.format.sign)
+    return _near_or_far(terms, x, _wave(terms, rest, quadrant, sign), "sin")
+
+
+def cos(code: Code, x: Operand) -> Operand:
+    """The cosine of radians: the sine, a quadrant further."""
+    terms = Terms(code, x)
+    rest, quadrant = _reduce(terms, x)
+    quadrant = terms.whole("add", quadrant, 1)
+    return _near_or_far(terms, x, _wave(terms, rest, quadrant, None), "cos")
+
+
+def _reduce(terms: Terms, x: Operand) -> tuple[Operand, Operand]:
+    """|x| - n π/2, between -π/4 and π/4, and n (its lowest bits at least)."""
+    code = terms.code
+    wide = code.convert("fpext", terms.absolute(x), like("double", x.type))
+    doubles = Terms(code, wide)
+    rounder = doubles.format.rounder
+    shifted = doubles.fma(wide, 2 / math.pi, rounder)
+    count = doubles.real("fsub", shifted, rounder)
+    rest = wide
+    for part in HALF_PI[: 2 if element(x.type) == "float" else 4]:
+        rest = doubles.fma(count, -part, rest)
+    quadrant = code.convert("trunc", doubles.bits(shifted), terms.integer)
+    return code.convert("fptrunc", rest, x.type), quadrant
+
+
+def _wave(terms: Terms, rest: Operand, quadrant: Operand, sign: Operand | None) -> Operand:
+    """The sine of rest + quadrant π/2, its sign changed by `sign`."""
+    z = terms.real("fmul", rest, rest)
+    sine = terms.fma(
+        terms.real("fmul", rest, z), terms.polynomial(z, SINE[element(rest.type)]), rest
+    )
+    square = terms.real("fmul", z, z)
+    flat = terms.fma(z, -0.5, 1.0)
+    cosine = terms.fma(square, terms.polynomial(z, COSINE[element(rest.type)]), flat)
+    zero = constant(0, terms.integer)
+    odd = terms.code.compare("icmp ne", terms.whole("and", quadrant, 1), zero)
+    value = terms.select(odd, cosine, sine)
+    turned = terms.whole(
+        "and", terms.whole("shl", quadrant, terms.format.width - 2), terms.format.sign
+    )
+    if sign is not None:
+        turned = terms.whole("xor", turned, sign)
+    return terms.number(terms.whole("xor", terms.bits(value), turned))
+
+
+def _near_or_far(terms: Terms, x: Operand, near: Operand, name: str) -> Operand:
+    """`near`, but libm's result in lanes where |x| > FAR: only then it is called."""
+    code = terms.code
+    far = terms.compare("ogt", terms.absolute(x), FAR)
+    count = lanes(x.type)
+    found = far
+    if count:
+        found = code.convert("bitcast", far, f"i{count}")
+        found = code.compare("icmp ne", found, Operand("0", found.type))
+    number = code.fresh()
+    call, after, before = f"far{number}", f"near{number}", code.block
+    code.branch(found, call, after)
+    code.label(call)
+    mixed = terms.select(far, each(code, name, x), near)
+    code.jump(after)
+    code.label(after)
+    return code.emit(f"phi {x.type} [ {near.text}, %{before} ], [ {mixed.text}, %{call} ]", x.type)

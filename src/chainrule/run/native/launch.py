@@ -1,0 +1,103 @@
+"""A compiled graph bound to its arrays: inputs are given by position, constants stay in place."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.primitives.sources import constant
+from chainrule.run.native import recycled
+from chainrule.run.native.machine import Context, Machine, given_nodes, machine_for
+
+# Where an array object keeps the address of its first element: behind the object's head (the
+# layout of NumPy's PyArrayObject, which its C interface publishes).
+_DATA = object.__basicsize__
+_read_pointer = ctypes.c_void_p.from_address
+
+
+def _pointer_by_interface(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _pointer_by_layout(array: np.ndarray) -> int:
+    return _read_pointer(id(array) + _DATA).value or 0
+
+
+_probe = np.zeros(3)[1:]
+# Ten times as fast as the interface; only where it is seen to give the same.
+pointer_of = (
+    _pointer_by_layout
+    if _pointer_by_layout(_probe) == _pointer_by_interface(_probe)
+    else _pointer_by_interface
+)
+
+
+class Launcher:
+    """The code for `results` of a concrete graph.
+
+    `overwrites` maps inputs to the results that may take their arrays; for those of them that
+    cannot, `overwritten` is False and the result is an array of its own, as for all others.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        overwrites: Mapping[Node, Node] | None = None,
+        *,
+        strict: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        self.graph = graph
+        overwrites = overwrites or {}
+        given = given_nodes(graph)
+        outside = set(given)
+        self.results = [node for node in dict.fromkeys(results) if node not in outside]
+        self.machine: Machine = machine_for(
+            graph, self.results, overwrites, strict=strict, threads=threads
+        )
+        pairs = zip(overwrites.items(), self.machine.artifact.overwritten, strict=True)
+        self.overwritten = {result: node for (node, result), done in pairs if done}
+        self.fresh = [node for node in self.results if node not in self.overwritten]
+        first = self.machine.first_array
+        self.slots = {node: first + place for place, node in enumerate(given)}
+        place = first + len(given)
+        self.result_slots = {node: place + number for number, node in enumerate(self.fresh)}
+        self.constants = {
+            slot: np.ascontiguousarray(node.param("value").array)
+            for node, slot in self.slots.items()
+            if node.primitive is constant
+        }
+
+    def new_context(self) -> Context:
+        """Memory for calls that nobody else uses, with the constants in place."""
+        return self._prepared(self.machine.new_context())
+
+    def _prepared(self, context: Context) -> Context:
+        for slot, array in self.constants.items():
+            context.slots[slot] = pointer_of(array)
+        return context
+
+    def __call__(self, inputs: Mapping[Node, np.ndarray]) -> dict[Node, np.ndarray] | None:
+        """The values of the results; None if an index was out of range.
+
+        `inputs` are arrays in C order of the inputs' types, for every input.
+        """
+        context = self._prepared(self.machine.take())
+        slots = context.slots
+        for node, array in inputs.items():
+            slots[self.slots[node]] = pointer_of(array)
+        made: dict[Node, np.ndarray] = {}
+        for node in self.fresh:
+            array = recycled.empty(node.shape, node.dtype)
+            made[node] = array
+            slots[self.result_slots[node]] = pointer_of(array)
+        try:
+            done = self.machine.call(self.graph, context)
+        finally:
+            self.machine.give_back(context)
+        return made if done else None

@@ -1,0 +1,265 @@
+"""Compiled code ready to be called: loaded, with its scratch memory, and called."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from chainrule.errors import UnsupportedError
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node, topological
+from chainrule.plan.nest import FAILED_NBYTES
+from chainrule.plan.planner import Plan, plan
+from chainrule.plan.roles import Role, roles_of
+from chainrule.plan.schedule import ALIGNMENT
+from chainrule.run.native import cache
+from chainrule.run.native.artifact import Artifact, Foreign, Place, compiled, key_of, slot_count
+from chainrule.run.native.blas import Blas, load_blas
+from chainrule.run.native.driver import RUNTIME
+from chainrule.run.native.phases import PHASE_NBYTES
+from chainrule.run.native.pool import pool, thread_count
+from chainrule.run.native.target import (
+    ObjectError,
+    Target,
+    host_target,
+    load_objects,
+    native_refusal,
+)
+from chainrule.run.reference import apply
+
+ENTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+REMEMBERED = 256  # compiled plans in memory
+
+
+class Context:
+    """The memory of one call at a time: pointers, scratch arena, flags."""
+
+    def __init__(self, artifact: Artifact, fixed: Mapping[str, int]) -> None:
+        self.slots = (ctypes.c_void_p * slot_count(artifact))()
+        self.address = ctypes.addressof(self.slots)
+        memory = np.empty(artifact.scratch_nbytes + ALIGNMENT, np.uint8)
+        start = -address_of(memory) % ALIGNMENT
+        self.scratch = memory[start : start + artifact.scratch_nbytes]
+        self.failed = np.zeros(FAILED_NBYTES * max(artifact.threads, 1), np.uint8)
+        self.slots[0] = address_of(memory) + start
+        self.slots[1] = address_of(self.failed)
+        self.phases = np.zeros(artifact.phase_count * PHASE_NBYTES // 8 + 8, np.int64)
+        self.slots[2] = address_of(self.phases)
+        self.process: object = None
+        for name, value in fixed.items():
+            self.slots[RUNTIME.index(name)] = value
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where the first element is."""
+    return array.__array_interface__["data"][0]
+
+
+class Machine:
+    """A loaded artifact.  Calls from several threads at once each get memory of their own."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        self.library = load_objects([artifact.code], {})
+        self.blas: Blas | None = load_blas() if artifact.routines else None
+        self.enters = [
+            (ENTER(self.library.address(f"{part.function}_enter")), part) for part in artifact.parts
+        ]
+        self.first_array = len(RUNTIME)
+        self._free: list[Context] = []
+
+    def take(self) -> Context:
+        """Memory for one call; give it back afterwards."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self.new_context()
+
+    def give_back(self, context: Context) -> None:
+        """Let other calls use the memory."""
+        self._free.append(context)
+
+    def new_context(self) -> Context:
+        """Memory that nobody else uses."""
+        fixed: dict[str, int] = {}
+        if any(part.shared for part in self.artifact.parts):
+            threads = pool(self.artifact.threads)
+            fixed.update(pool=threads.address, run=threads.run_address, wait=threads.wait_address)
+        for name in self.artifact.routines:
+            fixed[name] = getattr(self.blas, name)
+        if self.artifact.threaded_products:
+            fixed.update(_blas_threads(self.blas))
+        context = Context(self.artifact, fixed)
+        context.process = _process
+        return context
+
+    def call(self, graph: Graph, context: Context) -> bool:
+        """Run all parts; False if an index was out of range (nothing given is changed then)."""
+        if context.process is not _process:  # after a fork: threads are started anew
+            pool(self.artifact.threads)
+            context.process = _process
+        for enter, part in self.enters:
+            if enter(context.address):
+                context.failed[:] = 0
+                return False
+            if part.then is not None:
+                self._evaluate(graph, part.then, context)
+        return True
+
+    def _evaluate(self, graph: Graph, foreign: Foreign, context: Context) -> None:
+        """A node that has no kernel, by its reference evaluation."""
+        nodes = graph.nodes
+        names = (graph.name_of,)
+        values = {nodes[one.node]: self._array(graph, one, context) for one in foreign.reads}
+        result = nodes[foreign.result.node]
+        pending = [result]
+        with np.errstate(all="ignore"):
+            while pending:
+                node = pending[-1]
+                missing = [one for one in node.inputs if one not in values]
+                if missing:
+                    pending += missing
+                    continue
+                pending.pop()
+                if node not in values:
+                    values[node] = apply(node, [values[one] for one in node.inputs], names)
+        self._array(graph, foreign.result, context)[...] = values[result]
+
+    def _array(self, graph: Graph, place: Place, context: Context) -> np.ndarray:
+        """The memory of a value as an array."""
+        node = graph.nodes[place.node]
+        slot = 0 if place.arena == "scratch" else None
+        if slot is None:
+            slot = self.first_array + self.artifact.arenas.index(place.arena)
+        address = (context.slots[slot] or 0) + place.offset
+        if not node.type.size:
+            return np.empty(node.shape, node.dtype)
+        count = int(np.prod(node.shape)) * node.dtype.itemsize
+        memory = (ctypes.c_char * count).from_address(address)
+        return np.ndarray(node.shape, node.dtype, memory, 0, place.strides)
+
+
+_process = object()  # another one in each process
+_blas_state = np.zeros(2, np.int64)  # calls that want BLAS quiet, and the threads it had before
+
+
+def _after_fork() -> None:
+    global _process
+    _process = object()
+    _blas_state[0] = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _blas_threads(blas: Blas | None) -> dict[str, int]:
+    """Pointers by which a step takes BLAS's own threads away for a while."""
+    get = blas.get_threads_address if blas is not None else None
+    put = blas.set_threads_address if blas is not None else None
+    if get is None or put is None:  # this BLAS has no threads that can be told
+        get, put = _address(_ONE_THREAD), _address(_NOTHING)
+    return {"blas_state": address_of(_blas_state), "blas_get": get, "blas_set": put}
+
+
+def _address(function: object) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
+_ONE_THREAD = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)
+_NOTHING = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda threads: None)
+
+_machines: OrderedDict[str, Machine] = OrderedDict()
+_making = threading.RLock()
+
+
+def machine_for(
+    graph: Graph,
+    results: Sequence[Node],
+    overwrites: Mapping[Node, Node] | None = None,
+    *,
+    strict: bool = False,
+    threads: int | None = None,
+    target: Target | None = None,
+) -> Machine:
+    """The code that computes `results` of a concrete graph: from memory, from disk, or compiled.
+
+    `strict` refuses a node that has no kernel.
+    """
+    refusal = _refusal()
+    if refusal:
+        raise UnsupportedError(refusal, hint='executor="reference" runs everywhere')
+    if strict:
+        _refuse_foreign(graph, results)
+    threads = _default_threads() if threads is None else threads
+    target = target or host_target()
+    key = key_of(graph, results, overwrites or {}, threads, target)
+    with _making:
+        found = _machines.get(key)
+        if found is not None:
+            _machines.move_to_end(key)
+            return found
+        made = _stored(key)
+        if made is None:
+            artifact = compiled(graph, results, overwrites or {}, threads, target)
+            made = Machine(artifact)
+            cache.store(key, artifact)
+        _machines[key] = made
+        while len(_machines) > REMEMBERED:
+            _machines.popitem(last=False)
+        return made
+
+
+def plan_for(
+    graph: Graph, results: Sequence[Node], overwrites: Mapping[Node, Node] | None = None
+) -> Plan:
+    """The plan that `machine_for` compiles on this machine."""
+    nbytes = host_target().vector_nbytes
+    return plan(graph, results, overwrites, threads=_default_threads(), vector_nbytes=nbytes)
+
+
+@lru_cache(maxsize=1)
+def _refusal() -> str | None:
+    return native_refusal()
+
+
+def _refuse_foreign(graph: Graph, results: Sequence[Node]) -> None:
+    """Raise UnsupportedError for the first node that runs by its reference evaluation."""
+    roles = roles_of(graph)
+    for node in topological(results):
+        if roles[node] is Role.FOREIGN:
+            name = graph.name_of.get(node)
+            raise UnsupportedError(
+                f"{f'{name} = ' if name else ''}{node.expression} of {node.type} has no native "
+                "kernel, and strict=True",
+                where=node.origin.describe(),
+                hint="leave strict=True out: it then runs by its reference evaluation",
+            )
+
+
+def _stored(key: str) -> Machine | None:
+    """The code that this process or another one has stored on disk."""
+    artifact = cache.load(key)
+    if artifact is None:
+        return None
+    try:
+        return Machine(artifact)
+    except (ObjectError, KeyError):  # no code for this machine, or other functions
+        return None
+
+
+@lru_cache(maxsize=1)
+def _default_threads() -> int:
+    return thread_count()
+
+
+def given_nodes(graph: Graph) -> list[Node]:
+    """The nodes whose arrays come from outside, in the order of their arenas."""
+    roles = roles_of(graph)
+    return [node for node in graph.nodes if roles[node] is Role.GIVEN]

@@ -1,0 +1,39 @@
+"""The functions that kernels' expressions call, by name, as emitters of vector and scalar code.
+
+Each takes a `Code` and operands of one type (`float`, `double`, or a vector of them) and returns
+an operand of that type.  Errors are at most 4 ulp over the whole range, subnormal numbers
+included; NaN gives NaN; infinities and zeros (with their signs) give what C's libm gives.
+Rounding to nearest is assumed.  There are no tables and, but for sin and cos of huge numbers
+and `pow`, no branches: a vector costs the same whatever is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from chainrule.run.native.elementary.exponential import erf, exp, expm1, logistic, tanh
+from chainrule.run.native.elementary.logarithm import log, log1p
+from chainrule.run.native.elementary.order import fabs, fmax_nan, fmin_nan, sign
+from chainrule.run.native.elementary.powers import integer_power, power, sqrt
+from chainrule.run.native.elementary.trigonometric import cos, sin
+from chainrule.run.native.emit import Operand
+
+FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
+    "cos": cos,
+    "erf": erf,
+    "exp": exp,
+    "expm1": expm1,
+    "fabs": fabs,
+    "fmax_nan": fmax_nan,
+    "fmin_nan": fmin_nan,
+    "log": log,
+    "log1p": log1p,
+    "logistic": logistic,
+    "pow": power,
+    "sign": sign,
+    "sin": sin,
+    "sqrt": sqrt,
+    "tanh": tanh,
+}
+
+__all__ = ["FUNCTIONS", "integer_power"]

@@ -1,0 +1,159 @@
+"""The benchmark compares equals: every way to write a case gives the same results."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+cases, worker, measure, report = map(
+    importlib.import_module, ("cases", "worker", "measure", "report")
+)
+case_module, limits, mlp = map(importlib.import_module, ("cases.case", "cases.limits", "cases.mlp"))
+
+EVERY_CASE = pytest.mark.parametrize("case", cases.TINY, ids=lambda case: case.name)
+PEERS = {"PyTorch": "torch", "JAX": "jax"}
+REFERENCE = case_module.Settings(executor="reference", threads=1)
+SHORT = measure.Timing(pause=0, warm=0, burst=0, fewest=1)
+
+
+def tiny(name: str) -> Any:
+    return next(case for case in cases.TINY if case.name == f"tiny-{name}")
+
+
+def installed() -> list[str]:
+    """The peers that are here; torch.compile is the same program as PyTorch, minutes later."""
+    found = [name for name, module in PEERS.items() if importlib.util.find_spec(module)]
+    return [*found, "NumPy"]
+
+
+@EVERY_CASE
+@pytest.mark.parametrize("executor", ["reference", "native"])
+@pytest.mark.peers
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+def test_every_way_to_write_a_case_gives_the_same_results(case: Any, executor: str) -> None:
+    if executor == "native" and not hasattr(cr, "compile"):
+        pytest.skip("chainrule has no cr.compile yet")
+    peers = [name for name in installed() if name in case.variants]
+    if not peers:
+        pytest.skip("neither PyTorch nor JAX is installed, and there is no NumPy version")
+    settings = replace(REFERENCE, executor=executor)
+    ready, absent = worker.prepare(case, [*peers, "chainrule"], settings)
+    assert absent == {}
+    written = {(name, way) for name in (*peers, "chainrule") for way in case.variants[name]}
+    assert set(ready) == written
+
+
+@EVERY_CASE
+def test_no_call_changes_the_arrays_that_all_start_from(case: Any) -> None:
+    problem = case.problem()
+    ways = [way for name in ("NumPy", "chainrule") for way in case.variants.get(name, {}).values()]
+    for build in ways:
+        worker.results(build(problem, REFERENCE), case.trains)
+    fresh = case.problem()
+    for kept, made in ((problem.arrays, fresh.arrays), (problem.parameters, fresh.parameters)):
+        for name, array in case_module.flat(made).items():
+            np.testing.assert_array_equal(case_module.flat(kept)[name], array, err_msg=name)
+
+
+def test_a_training_that_decays_less_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlp, "WEIGHT_DECAY", 0.9e-3)  # chainrule has it as a default already
+    _, absent = worker.prepare(tiny("mlp"), ["NumPy", "chainrule"], REFERENCE)
+    assert "disagrees: " in absent["chainrule: training_step"]
+
+
+@pytest.mark.parametrize("fault", [1e-3, np.nan])
+@EVERY_CASE
+def test_a_result_that_is_a_little_wrong_is_found_out(case: Any, fault: float) -> None:
+    build = next(iter(case.variants["chainrule"].values()))
+    problem = case.problem()
+    right = worker.results(build(problem, REFERENCE), case.trains)
+    initial = case_module.flat(problem.parameters) if case.trains else {}
+    assert case_module.worst_disagreement(case, right, right, initial) is None
+    for name in right:
+        loose = case.trains and case.tolerance > 1e-3  # Adam: 1 % of the update
+        moved = right[name] - initial.get(name, 0)
+        wrong = {**right, name: right[name] + np.float32(30 * fault if loose else fault) * moved}
+        message = case_module.worst_disagreement(case, wrong, right, initial)
+        if np.linalg.norm(moved) > 0:
+            assert message is not None and name in message
+
+
+def test_a_missing_result_is_found_out() -> None:
+    found, expected = {"dx": np.ones(2)}, {"dx": np.ones(2), "dy": np.ones(2)}
+    message = case_module.worst_disagreement(tiny("layer-norm"), found, expected, {})
+    assert message == "gives dx; expected dx, dy"
+
+
+def test_the_matrix_products_of_a_step_are_those_of_its_graph() -> None:
+    shapes = {"x": (3, 4), "W1": (4, 5), "W2": (5, 2)}
+    types: dict[str, Any] = {name: cr.float32[shape] for name, shape in shapes.items()}
+    types["y"] = cr.int64[(3,)]
+    step = cr.training_step(mlp.objective, ("W1", "W2"), cr.sgd(0.1), **types)
+    linear_algebra, made = importlib.import_module("scipy.linalg"), []
+    (sgemm,) = linear_algebra.get_blas_funcs(("gemm",), dtype=np.float32)
+
+    def recorded(alpha: float, a: Any, b: Any, *rest: Any, trans_a: int, trans_b: int, **_: Any):
+        rows, inner = a.shape[::-1] if trans_a else a.shape
+        made.append((rows, inner, b.shape[0] if trans_b else b.shape[1]))
+        return sgemm(alpha, a, b, *rest, trans_a=trans_a, trans_b=trans_b, overwrite_c=1)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(linear_algebra, "get_blas_funcs", lambda *_, **__: (recorded,))
+        limits.matrix_products(step)()
+    # o = h W2, z = x W1, dW2, dh, dW1, each transposed
+    assert sorted(made) == sorted([(5, 4, 3), (2, 5, 3), (2, 3, 5), (5, 2, 3), (5, 3, 4)])
+    assert limits.matrix_products_seconds(step, repeats=3) > 0
+
+
+def test_a_copy_moves_as_many_bytes_as_the_operation() -> None:
+    pytest.importorskip("torch")
+    case = tiny("softmax-backward")
+    build = case.yardsticks["copying the same bytes"]
+    copied = build(case.problem(), REFERENCE).call()
+    array = case.problem().arrays["y"]
+    assert copied.numel() == array.size * 3 // 2  # reads y and g, writes dx
+
+
+def test_a_worker_measures_in_a_process_of_its_own() -> None:
+    common = {"case": "tiny-mlp", "implementations": ["NumPy"], "threads": 1}
+    common |= {"executor": "reference"}
+    steady = ask({**common, "rounds": 2, "timing": {"pause": 0, "warm": 0, "burst": 0.001}})
+    assert len(steady["seconds"]["NumPy"]) == 2 and min(steady["seconds"]["NumPy"]) > 0
+    assert steady["variants"] == {"NumPy": "by hand"}
+    first = ask({**common, "first_call": True})
+    assert 0 < first["seconds"] < 60 and first["import_seconds"] > 0
+
+
+def ask(request: dict[str, Any]) -> dict[str, Any]:
+    command = [sys.executable, str(BENCHMARKS / "worker.py"), json.dumps(request)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_command_refuses_a_case_that_is_not_there() -> None:
+    command = [sys.executable, str(BENCHMARKS / "run.py"), "--cases", "mlp-*", "nosuch"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0
+    assert "no case matches 'nosuch'" in done.stderr and "first-call-mlp-small" in done.stderr
+
+
+def test_an_implementation_that_fails_is_absent_with_its_reason() -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError("no compiler\nand more")
+
+    case = replace(tiny("mlp"), variants={"NumPy": {"by hand": fails}}, missing={"JAX": "why"})
+    _, absent = worker.prepare(case, ["NumPy", "JAX"], REFERENCE)
+    assert absent == {"NumPy: by hand": "RuntimeError: no compiler", "JAX": "why"}

@@ -1,0 +1,186 @@
+"""Graphs run by the native executor on memory between guards; the simulator checks every plan.
+
+Guards show what was written beside an array.  What is only read there shows where the variable
+FENCES is in the environment: then every array ends (or begins) at a page that nobody may touch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from chainrule.graph.graph import Graph, Input
+from chainrule.graph.invariants import check
+from chainrule.graph.node import Node
+from chainrule.graph.rebuild import ordered
+from chainrule.graph.types import type_of
+from chainrule.plan.planner import Plan, plan
+from chainrule.plan.schedule import ALIGNMENT
+from chainrule.plan.simulate import simulate
+from chainrule.primitives.sources import input_
+from chainrule.run import reference
+from chainrule.run.native.artifact import artifact_of
+from chainrule.run.native.launch import pointer_of
+from chainrule.run.native.machine import Machine, given_nodes
+from chainrule.run.native.target import Target, host_target
+
+GUARD_NBYTES = 4 * ALIGNMENT
+GUARD, POISON = 0xA5, 0xFF  # bytes of POISON are NaN in every floating-point format
+FENCES = "CHAINRULE_TEST_FENCES"  # "end" or "begin"
+
+
+class Guarded:
+    """`nbytes` of poison between two guards; with `array`, a copy of it in their place.
+
+    The memory begins at a multiple of `align`, but not of more: nobody may rely on it.
+    """
+
+    def __init__(self, nbytes: int, align: int, array: np.ndarray | None = None) -> None:
+        fence = os.environ.get(FENCES)
+        if fence is None:
+            self._memory = np.full(nbytes + 2 * GUARD_NBYTES + 2 * ALIGNMENT, GUARD, np.uint8)
+            start = GUARD_NBYTES + -(pointer_of(self._memory) + GUARD_NBYTES) % ALIGNMENT
+            start += align % ALIGNMENT
+        else:
+            self._memory = fenced_pages(nbytes)
+            start = (len(self._memory) - nbytes) // align * align if fence == "end" else 0
+        self._start, self._end = start, start + nbytes
+        self.bytes = self._memory[start : self._end]
+        self.bytes[:] = POISON if array is None else np.frombuffer(array.tobytes(), np.uint8)
+        self.address = pointer_of(self._memory) + start
+
+    def is_whole(self) -> bool:
+        """Whether nothing was written around it."""
+        before, after = self._memory[: self._start], self._memory[self._end :]
+        return bool(np.all(before == GUARD) and np.all(after == GUARD))
+
+    def array(self, node: Node) -> np.ndarray:
+        """What it holds, as the value of a node."""
+        return np.frombuffer(self.bytes.tobytes(), node.dtype).reshape(node.shape)
+
+
+def fenced_pages(nbytes: int) -> np.ndarray:
+    """Whole pages for so many bytes, between two pages that cannot be read or written."""
+    page = mmap.PAGESIZE
+    count = max(-(-nbytes // page), 1)
+    memory = mmap.mmap(-1, (count + 2) * page)
+    first = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    protect = ctypes.CDLL(None).mprotect
+    for offset in (0, (count + 1) * page):
+        assert protect(ctypes.c_void_p(first + offset), ctypes.c_size_t(page), 0) == 0
+    pages = np.frombuffer(memory, np.uint8, count * page, page)
+    pages[:] = GUARD
+    return pages
+
+
+def planned(
+    graph: Graph,
+    results: Iterable[Node],
+    overwrites: Mapping[Node, Node] | None = None,
+    *,
+    threads: int = 1,
+    target: Target | None = None,
+) -> Plan:
+    """A plan, in which the simulator finds no fault."""
+    nbytes = (target or host_target()).vector_nbytes
+    made = plan(graph, list(results), overwrites, threads=threads, vector_nbytes=nbytes)
+    simulate(made.schedule)
+    return made
+
+
+def given_array(node: Node, inputs: Mapping[Node, Any]) -> np.ndarray:
+    """The array of an input or a constant."""
+    if node in inputs:
+        return np.asarray(inputs[node], node.dtype)
+    return node.param("value").array
+
+
+def native(
+    graph: Graph,
+    inputs: Mapping[Node, Any],
+    keep: Iterable[Node],
+    overwrites: Mapping[Node, Node] | None = None,
+    *,
+    threads: int = 1,
+    target: Target | None = None,
+) -> dict[Node, np.ndarray] | None:
+    """The computed values of `keep`; None if an index was out of range.
+
+    Fails where a byte outside the arrays was written, or a given array that nothing may overwrite.
+    """
+    given = given_nodes(graph)
+    results = [node for node in dict.fromkeys(keep) if node not in set(given)]
+    overwrites = overwrites or {}
+    made = planned(graph, results, overwrites, threads=threads, target=target)
+    artifact = artifact_of(made, overwrites, target or host_target())
+    machine = Machine(artifact)
+    context = machine.new_context()
+    scratch = Guarded(artifact.scratch_nbytes, ALIGNMENT)
+    context.slots[0] = scratch.address
+    arrays = {node: given_array(node, inputs) for node in given}
+    places = {node: Guarded(x.nbytes, x.itemsize, x) for node, x in arrays.items()}
+    taken = {result: node for node, result in made.overwrites.items()}
+    for node in results:
+        if node not in taken:
+            places[node] = Guarded(int(node.type.nbytes), node.dtype.itemsize)
+    for slot, place in enumerate(places.values(), machine.first_array):
+        context.slots[slot] = place.address
+    done = machine.call(graph, context)
+    assert scratch.is_whole()
+    for node, place in places.items():
+        assert place.is_whole(), node
+        if node in arrays and not (done and node in made.overwrites):
+            assert place.bytes.tobytes() == arrays[node].tobytes(), node
+    return {node: places[taken.get(node, node)].array(node) for node in results} if done else None
+
+
+def expected(graph: Graph, inputs: Mapping[Node, Any], keep: Iterable[Node]) -> Any:
+    """The values of `keep` by the reference executor."""
+    arrays = {node: np.asarray(array, node.dtype) for node, array in inputs.items()}
+    return reference.evaluate(graph, arrays, list(keep))
+
+
+def agree(got: Any, wanted: Any, rtol: float, what: str = "") -> None:
+    """Within rtol of the largest finite element; integers, booleans, NaN and infinities equal."""
+    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), what
+    if got.dtype.kind != "f":
+        np.testing.assert_array_equal(got, wanted, what)
+        return
+    largest = np.max(np.abs(wanted[np.isfinite(wanted)]), initial=1.0)
+    np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol * largest, err_msg=what)
+
+
+def compare(
+    graph: Graph, inputs: Mapping[Node, Any], keep: Iterable[Node], rtol: float, **options: Any
+) -> None:
+    """Native values are the reference's."""
+    keep = list(keep)
+    wanted, got = expected(graph, inputs, keep), native(graph, inputs, keep, **options)
+    assert got is not None, "an index was out of range"
+    for node, value in got.items():
+        agree(value, wanted[node], rtol, graph.name_of.get(node, repr(node)))
+
+
+def inputs_of(graph: Graph, arguments: Mapping[str, Any]) -> dict[Node, np.ndarray]:
+    """The arguments by the nodes of the inputs."""
+    return {one.node: np.asarray(arguments[one.name], one.type.dtype) for one in graph.inputs}
+
+
+def graph_of_calls(calls: list[tuple[Any, list[np.ndarray], dict[str, Any]]]) -> Any:
+    """One graph that applies primitives, each to its own arrays; and its inputs' arrays."""
+    inputs: dict[Node, np.ndarray] = {}
+    outputs = []
+    for primitive, arrays, params in calls:
+        nodes = [input_(index=len(inputs) + k, type=type_of(x)) for k, x in enumerate(arrays)]
+        inputs.update(zip(nodes, arrays, strict=True))
+        outputs.append(primitive(*nodes, **params))
+    named = tuple(Input(f"x{place}", node) for place, node in enumerate(inputs))
+    results = tuple((f"out{place}", node) for place, node in enumerate(outputs))
+    names = {**{one.name: one.node for one in named}, **dict(results)}
+    graph = Graph(name="calls", inputs=named, outputs=results, nodes=(), names=names)
+    return check(graph.replace(nodes=ordered(graph))), inputs

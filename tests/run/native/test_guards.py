@@ -1,0 +1,103 @@
+"""Nothing beside an array is written or read, and the checks for that see planted faults."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from executing import FENCES, Guarded, compare, inputs_of, native
+
+import chainrule as cr
+from chainrule.errors import ScheduleError
+from chainrule.plan import planner
+from chainrule.plan.place import Placement
+from chainrule.run.native import nest_code, points
+from chainrule.run.native.emit import Operand
+from chainrule.run.run import kept_nodes
+
+HERE = Path(__file__).parent
+SOME = [
+    "test_primitives.py",
+    "test_random_graphs.py::test_nests_that_threads_share_have_the_same_values",
+    "test_overwrites.py::test_an_update_has_the_references_value",
+]
+
+
+def small_graph() -> tuple[Any, Any, Any]:
+    x = np.random.default_rng(0).normal(size=(7, 19))
+    graph = cr.backward(cr.trace(lambda x: np.sum(cr.layer_norm(np.tanh(x @ x.T)) ** 3), x))
+    return graph, inputs_of(graph, {"x": x}), kept_nodes(graph, "named")
+
+
+@pytest.mark.parametrize("place", [-1, 8 * 5])
+def test_a_byte_beside_the_array_is_seen(place: int) -> None:
+    memory = Guarded(8 * 5, 8)
+    assert memory.is_whole()
+    memory._memory[memory._start + place] ^= 1
+    assert not memory.is_whole()
+
+
+def test_the_small_graph_is_right_without_a_fault() -> None:
+    compare(*small_graph(), rtol=1e-11)
+
+
+def test_an_offset_that_is_off_by_one_is_seen(monkeypatch: Any) -> None:
+    right = points.affine
+
+    def wrong(code: Any, place: Any, indices: Any) -> Operand:
+        return right(code, (place[0] + 1, *place[1:]), indices)
+
+    monkeypatch.setattr(points, "affine", wrong)
+    with pytest.raises(AssertionError):
+        native(*small_graph())
+
+
+def test_a_row_too_many_is_seen(monkeypatch: Any) -> None:
+    right = nest_code.NestCode.emit
+
+    def wrong(self: Any, name: str, attributes: str = "") -> None:
+        self.end = self.code.binary("add", self.end, Operand("1", "i64"))
+        right(self, name, attributes)
+
+    monkeypatch.setattr(nest_code.NestCode, "emit", wrong)
+    with pytest.raises(AssertionError):
+        native(*small_graph())
+
+
+def test_values_in_the_same_bytes_are_seen(monkeypatch: Any) -> None:
+    right = planner.place
+
+    def wrong(requests: Any) -> Placement:
+        found = right(requests)
+        return replace(found, offsets=(0,) * len(found.offsets))
+
+    monkeypatch.setattr(planner, "place", wrong)
+    with pytest.raises(ScheduleError):
+        graph, inputs, _ = small_graph()
+        native(graph, inputs, kept_nodes(graph, "outputs"))
+
+
+def test_poison_shows_what_was_never_written() -> None:
+    graph, _, _ = small_graph()
+    node = graph.outputs[0][1]
+    assert np.isnan(Guarded(8, 8).array(node))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fence", ["end", "begin"])
+def test_nothing_beside_an_array_is_read(fence: str) -> None:
+    """Other tests of this folder, in a process that dies where they read beside an array."""
+    options = ["-q", "-x", "-m", "not slow", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *(str(HERE / one) for one in SOME)],
+        env={**os.environ, FENCES: fence},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

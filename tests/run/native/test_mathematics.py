@@ -1,0 +1,326 @@
+"""Elementary functions in native code: their errors against mpmath, and exceptional values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import runpy
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from emitted import TARGETS, function
+
+from chainrule.run.native.elementary import coefficients
+from chainrule.run.native.emit import Code, Module, Operand
+from chainrule.run.native.mathematics import FUNCTIONS, integer_power
+from chainrule.run.native.target import compile_object, cross_target
+
+F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
+LANES = {
+    (name, dtype): width // dtype.itemsize
+    for name, width in (("avx512", 64), ("avx2", 32), ("sse2", 16))
+    for dtype in (F4, F8)
+}
+# By mpmath, and by NumPy in a wider dtype, which finds the candidates for the worst quickly.
+EXACT = {
+    "cos": mpmath.cos,
+    "erf": mpmath.erf,
+    "exp": mpmath.exp,
+    "expm1": mpmath.expm1,
+    "log": mpmath.log,
+    "log1p": mpmath.log1p,
+    "logistic": lambda x: 1 / (1 + mpmath.exp(-x)),
+    "sin": mpmath.sin,
+    "sqrt": mpmath.sqrt,
+    "tanh": mpmath.tanh,
+}
+WIDE = {
+    "erf": lambda x: np.vectorize(math.erf, otypes=[float])(x),
+    "logistic": lambda x: 1 / (1 + np.exp(-x)),
+    **{name: getattr(np, name) for name in EXACT if name not in ("erf", "logistic")},
+}
+# In units of the last place; the least possible is 0.5.  The issue asks for 4.
+GREATEST_ERROR = 4
+CASES = pytest.mark.parametrize(
+    ("name", "dtype", "target"),
+    [(name, dtype, target) for name in EXACT for dtype in (F4, F8) for target in TARGETS],
+    ids=lambda one: str(one),
+)
+EDGES = {
+    F4: (-104, -103.97208, -87.33655, 88.72284, 89, 9.02, 3.925, 17.32868, 103.97208, 2.0**20),
+    F8: (-746, -745.13322, -708.39642, 709.782713, 710, 19.07, 5.93, 36.7368, 2.0**20),
+}
+
+
+def emitted(name: str, dtype: np.dtype, target: str, scalar: bool = False):
+    lanes = 0 if scalar else LANES[target, dtype]
+    return function(FUNCTIONS[name], [dtype], dtype, lanes, TARGETS[target])
+
+
+def exceptional(dtype: np.dtype) -> np.ndarray:
+    """NaN, inf, zeros, both ends of the normal and of the subnormal numbers, ones."""
+    limits = np.finfo(dtype)
+    least, tiny = limits.smallest_subnormal, limits.tiny
+    positive = [0, least, tiny - least, tiny, limits.eps, 0.5, 1, 2, limits.max, np.inf]
+    return np.array([np.nan, *positive, *(-one for one in positive), -0.0], dtype)
+
+
+def near_edges(dtype: np.dtype) -> np.ndarray:
+    """Where a function changes its formula, overflows or ends, and the neighbours."""
+    integer = np.dtype(f"i{dtype.itemsize}")
+    points = [0.5, np.sqrt(0.5), np.sqrt(2), 1, np.log(2), *EDGES[dtype]]
+    points += list(np.log(2) * np.arange(-7, 8, 2) + 1e-30)
+    bits = np.array(points, dtype).view(integer)
+    around = (bits[:, None] + np.arange(-4, 5, dtype=integer)).ravel().view(dtype)
+    return np.concatenate([around, -around])
+
+
+def near_quadrants(dtype: np.dtype, count: int) -> np.ndarray:
+    """The numbers next to multiples of π/2 up to 2^20, where sin or cos is almost 0."""
+    multiples = np.unique(np.geomspace(1, 2**20 / (np.pi / 2), count).astype(int))
+    multiples = np.append(multiples, [170015, 204551])  # the hardest in float32 and float64
+    with mpmath.workdps(40):
+        return np.array([float(k * mpmath.pi / 2) for k in multiples.tolist()], dtype)
+
+
+def sample(name: str, dtype: np.dtype, count: int) -> np.ndarray:
+    """Numbers of all exponents and both signs, more of them of a size that matters."""
+    random = np.random.default_rng(0)
+    bits = random.integers(0, 2 ** (8 * dtype.itemsize), count, f"u{dtype.itemsize}")
+    scale = np.resize([0.1, 1, 1, 3, 10, 100, 300], count)
+    usual = (random.standard_normal(count) * scale).astype(dtype)
+    near_one = (1 + 0.3 * random.standard_normal(count // 4)).astype(dtype)
+    with np.errstate(invalid="ignore"):
+        parts = [bits.view(dtype), usual, near_one, near_edges(dtype), exceptional(dtype)]
+    x = np.concatenate(parts)
+    if name in ("sin", "cos"):
+        x = np.concatenate([x, near_quadrants(dtype, count // 4)])
+        x = x[~(np.abs(x) > 2.0**20)]  # libm's, beyond
+    return x
+
+
+def unit(exact, dtype: np.dtype):
+    """One unit in the last place at each exact value."""
+    limits = np.finfo(dtype)
+    _, exponent = np.frexp(np.where(np.isfinite(exact), exact, 0))
+    exponent = np.clip(exponent - 1, limits.minexp, limits.maxexp - 1)
+    return np.ldexp(np.ones_like(exact), exponent - limits.nmant)
+
+
+def errors(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """In units of the last place; inf as the number after the greatest; inf where NaN is wrong."""
+    dtype = got.dtype
+    end = np.ldexp(exact.dtype.type(1), np.finfo(dtype).maxexp)
+    with np.errstate(invalid="ignore"):
+        number = np.where(np.isinf(got), np.copysign(end, got), got.astype(exact.dtype))
+        distance = np.abs(number - np.clip(exact, -end, end)) / unit(exact, dtype)
+    distance[np.isnan(got) & np.isnan(exact)] = 0
+    distance[np.isnan(distance)] = np.inf
+    return distance
+
+
+def widened(name: str, x: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.asarray(WIDE[name](x.astype(wider(x.dtype))), wider(x.dtype))
+
+
+def wider(dtype: np.dtype) -> np.dtype:
+    return F8 if dtype == F4 else np.dtype(np.longdouble)
+
+
+def worst_by_mpmath(name: str, x: np.ndarray, got: np.ndarray, count: int) -> float:
+    """The greatest error, of the `count` numbers whose error seems greatest."""
+    finite = np.isfinite(x) & (np.isfinite(got))
+    x, got = x[finite], got[finite]
+    seeming = errors(got, widened(name, x))
+    worst = 0.0
+    for place in np.argsort(seeming)[-count:]:
+        with mpmath.workdps(60):
+            exact = EXACT[name](mpmath.mpf(float(x[place])))
+            unit_ = mpmath.mpf(float(unit(np.array(float(exact)), x.dtype)))
+            worst = max(worst, float(abs(mpmath.mpf(float(got[place])) - exact) / unit_))
+    return worst
+
+
+def check(name: str, dtype: np.dtype, target: str, x: np.ndarray, count: int) -> float:
+    got = emitted(name, dtype, target)(x)
+    seeming = errors(got, widened(name, x))
+    # erf is judged by a double here, which adds its own error; the worst are judged by mpmath.
+    allowed = GREATEST_ERROR + (name == "erf" and dtype == F8)
+    wrong = ~(seeming <= allowed)
+    assert not wrong.any(), (x[wrong][:5], got[wrong][:5])
+    worst = worst_by_mpmath(name, x, got, count)
+    assert worst <= GREATEST_ERROR
+    return worst
+
+
+@CASES
+def test_errors_are_at_most_4_units_of_the_last_place(name, dtype, target):
+    check(name, dtype, target, sample(name, dtype, 2000), 50)
+
+
+@pytest.mark.slow
+@CASES
+def test_errors_of_many_numbers_are_small(name, dtype, target, record_property):
+    if dtype == F4:
+        x = np.arange(0, 2**32, 509, dtype=np.uint64).astype(np.uint32).view(F4)
+        if name in ("sin", "cos"):
+            x = x[~(np.abs(x) > 2.0**20)]
+        if name == "erf":
+            x = x[::8]
+    else:
+        x = sample(name, dtype, 100_000 if name == "erf" else 500_000)
+    worst = check(name, dtype, target, x, 300)
+    record_property("ran", f"{name} in {dtype} for {target}: {worst:.2f} ulp of {x.size} numbers")
+
+
+@CASES
+def test_exceptional_values_are_those_of_libm(name, dtype, target):
+    x = exceptional(dtype)
+    got, expected = emitted(name, dtype, target)(x), widened(name, x).astype(dtype)
+    with np.errstate(over="ignore"):
+        expected = widened(name, x).astype(dtype)
+    np.testing.assert_allclose(got, expected, rtol=4 * np.finfo(dtype).eps, atol=0)
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(expected[known]))
+
+
+@CASES
+def test_a_scalar_gets_the_same_bits_as_a_lane(name, dtype, target):
+    x = np.concatenate([sample(name, dtype, 1000), exceptional(dtype)])
+    vector, scalar = emitted(name, dtype, target)(x), emitted(name, dtype, target, scalar=True)(x)
+    np.testing.assert_array_equal(vector, scalar)
+    known = ~np.isnan(vector)
+    np.testing.assert_array_equal(np.signbit(vector[known]), np.signbit(scalar[known]))
+
+
+@pytest.mark.parametrize("name", ["tanh", "erf", "logistic", "sin", "cos"])
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+def test_bounded_functions_keep_their_bound(name, dtype):
+    x = sample(name, dtype, 50_000)
+    assert np.nanmax(np.abs(emitted(name, dtype, "sse2")(x))) == 1
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+def test_huge_angles_are_given_to_libm_and_spare_their_neighbours(name, dtype, target):
+    random = np.random.default_rng(1)
+    x = np.ldexp(random.uniform(-1, 1, 1000), random.integers(-30, 100, 1000)).astype(dtype)
+    x[::97] = np.nan
+    run = emitted(name, dtype, target)
+    got, far = run(x), np.abs(x) > 2.0**20
+    assert 0.2 < far.mean() < 0.8
+    assert (errors(got, widened(name, x)) <= 2.5).all()
+    np.testing.assert_array_equal(got[~far], run(np.where(far, dtype.type(0), x))[~far])
+
+
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["sign", "fabs"])
+def test_sign_and_size_are_those_of_numpy(name, dtype, target):
+    x = np.concatenate([exceptional(dtype), sample("exp", dtype, 200)])
+    expected = {"sign": np.sign, "fabs": np.abs}[name](x)
+    np.testing.assert_array_equal(emitted(name, dtype, target)(x), expected)
+    known = ~np.isnan(x)
+    got = emitted(name, dtype, target)(x)
+    np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(expected[known]))
+
+
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["fmax_nan", "fmin_nan"])
+def test_of_two_the_chosen_is_that_of_numpy(name, dtype, target):
+    x, y = np.array(list(itertools.product(exceptional(dtype), repeat=2)), dtype).T
+    expected = {"fmax_nan": np.maximum, "fmin_nan": np.minimum}[name](x, y)
+    lanes = LANES[target, dtype]
+    run = function(FUNCTIONS[name], [dtype, dtype], dtype, lanes, TARGETS[target])
+    np.testing.assert_array_equal(run(x, y), expected)
+
+
+@pytest.mark.parametrize("number", [0.0, -1.5, np.inf])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_constant_is_chosen_in_one_instruction_and_nan_stays(number, first):
+    def relu(code: Code, x: Operand) -> Operand:
+        one = Operand(f"splat (double {number:e})".replace("inf", "0x7FF0000000000000"), x.type)
+        before = len(code.lines)
+        result = FUNCTIONS["fmax_nan"](code, *((one, x) if first else (x, one)))
+        assert len(code.lines) - before == 2  # a comparison and a choice, which x86 has as one
+        return result
+
+    x = exceptional(F8)
+    got = function(relu, [F8], F8, 8, TARGETS["avx512"])(x)
+    np.testing.assert_array_equal(got, np.maximum(x, number))
+
+
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+def test_power_is_that_of_libm(dtype):
+    points = np.concatenate([exceptional(dtype), np.array([-3, 3, 0.3, -0.7, 1e3, -2], dtype)])
+    x, y = np.array(list(itertools.product(points, repeat=2)), dtype).T
+    run = function(FUNCTIONS["pow"], [dtype, dtype], dtype, LANES["avx2", dtype], TARGETS["avx2"])
+    with np.errstate(all="ignore"):
+        expected = np.power(x.astype(wider(dtype)), y.astype(wider(dtype)))
+    assert (errors(run(x, y), expected) <= 2).all()
+
+
+@pytest.mark.parametrize("exponent", [*range(-9, 13), -40, 33, 1000, -1000])
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+def test_integer_powers_are_close_from_end_to_end(dtype, exponent):
+    twos = np.ldexp(dtype.type(1), np.arange(-126, 128))
+    x = np.concatenate([sample("exp", dtype, 2000), twos, -twos])
+    got = function(
+        lambda code, x: integer_power(code, x, exponent),
+        [dtype],
+        dtype,
+        LANES["avx2", dtype],
+        TARGETS["avx2"],
+    )(x)
+    with np.errstate(all="ignore"):
+        expected = x.astype(wider(dtype)) ** exponent
+    # Where the power of a double passes through the ends of its range, NumPy's does as well.
+    assert (errors(got, expected) <= GREATEST_ERROR).all()
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(expected[known]))
+
+
+def test_functions_of_integers_are_refused():
+    with pytest.raises(TypeError, match="take float and double, not <8 x i32>"):
+        FUNCTIONS["exp"](Code(Module()), Operand("%x", "<8 x i32>"))
+    with pytest.raises(ValueError, match="negative power -1"):
+        integer_power(Code(Module()), Operand("%x", "i32"), -1)
+
+
+def test_the_call_of_libm_is_made_once_a_module():
+    module = Module()
+    for _ in range(2):
+        code = Code(module)
+        FUNCTIONS["sin"](code, Operand("%x", "<4 x float>"))
+        FUNCTIONS["sin"](code, Operand("%y", "<4 x float>"))
+    assert [one.split("(")[0] for one in module.functions] == [
+        "define internal <4 x float> @each_sin_v4f32"
+    ]
+
+
+@pytest.mark.parametrize("type_", ["float", "double", "<4 x float>", "<2 x double>"])
+def test_every_function_is_generated_for_another_processor(type_):
+    module = Module()
+    for name, emit in FUNCTIONS.items():
+        code, count = Code(module), 2 if name in ("pow", "fmax_nan", "fmin_nan") else 1
+        parameters = [Operand(f"%p{k}", type_) for k in range(count)]
+        result = emit(code, *parameters)
+        code.do(f"ret {type_} {result.text}")
+        code.function(f"{name}_", parameters, type_)
+    assert compile_object(module.text(), cross_target("aarch64-linux-gnu")).startswith(b"\x7fELF")
+
+
+@pytest.mark.slow
+def test_the_coefficients_are_those_that_the_script_makes():
+    script = Path(__file__).parents[3] / "scripts" / "make_elementary.py"
+    made: dict[str, object] = {}
+    exec(runpy.run_path(str(script))["module"](), made)
+    names = [name for name in vars(coefficients) if name.isupper()]
+    assert len(names) == 8
+    for name in names:
+        assert made[name] == getattr(coefficients, name), name

@@ -1,0 +1,144 @@
+"""Random programs with their gradients have the values of the reference executor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from executing import compare, inputs_of, native
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from namespaces import kink_distance, traced
+from programs import Program, programs
+
+import chainrule as cr
+import chainrule.plan.work
+from chainrule.run.run import kept_nodes
+
+SEEDS = st.integers(0, 2**32 - 1)
+WIDE = (1, 1, 2, 5, 8, 9, 16, 17, 33)
+RTOL = 1e-9
+
+
+def examples(count: int, repeatable: bool, **options: Any) -> Any:
+    calm = settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=repeatable,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    return lambda test: calm(given(programs(**options), SEEDS)(test))
+
+
+def gradient_graph(program: Program, seed: int) -> tuple[Any, Any]:
+    """The program with its gradients, and the inputs' arrays."""
+    values = program.arguments(seed, {})
+    assume(kink_distance(program, values) > 1e-6)
+    arguments = dict(zip(program.parameters, values, strict=True))
+    graph = cr.backward(cr.trace(program.function(traced), **arguments), wrt=program.parameters)
+    return graph, inputs_of(graph, arguments)
+
+
+def check(program: Program, seed: int) -> None:
+    graph, inputs = gradient_graph(program, seed)
+    for place, keep in enumerate(("named", "outputs")):
+        threads = 1 + (seed + place) % 3
+        compare(graph, inputs, kept_nodes(graph, keep), RTOL, threads=threads)
+
+
+@examples(60, True)
+def test_values_are_the_references(program: Program, seed: int) -> None:
+    check(program, seed)
+
+
+@pytest.mark.slow
+@examples(1000, False)
+def test_values_are_the_references_often(program: Program, seed: int) -> None:
+    check(program, seed)
+
+
+@pytest.mark.slow
+@examples(500, False, axes=WIDE)
+def test_values_of_wider_arrays_are_the_references(program: Program, seed: int) -> None:
+    check(program, seed)
+
+
+def test_nests_that_threads_share_have_the_same_values(monkeypatch: Any) -> None:
+    monkeypatch.setattr(chainrule.plan.work, "WORTH_SHARING", 0.0)
+    examples(40, True, axes=WIDE)(check)()
+
+
+@pytest.mark.slow
+def test_nests_that_threads_share_have_the_same_values_often(monkeypatch: Any) -> None:
+    monkeypatch.setattr(chainrule.plan.work, "WORTH_SHARING", 0.0)
+    examples(500, False, axes=(0, *WIDE))(check)()
+
+
+def test_every_run_has_the_same_bits(monkeypatch: Any) -> None:
+    monkeypatch.setattr(chainrule.plan.work, "WORTH_SHARING", 0.0)
+
+    def same(program: Program, seed: int) -> None:
+        graph, inputs = gradient_graph(program, seed)
+        keep = kept_nodes(graph, "named")
+        first, *others = [native(graph, inputs, keep, threads=3) for _ in range(3)]
+        assert first is not None
+        for other in others:
+            assert other is not None
+            assert all(value.tobytes() == other[node].tobytes() for node, value in first.items())
+
+    examples(10, True, axes=WIDE)(same)()
+
+
+def test_sums_of_long_arrays_have_the_same_bits_in_every_run() -> None:
+    x = np.random.default_rng(0).normal(size=(300, 1000)).astype(np.float32)
+    graph = cr.trace(lambda x: (np.sum(x), np.sum(x, axis=0), np.sum(np.tanh(x), axis=1)), x)
+    inputs, keep = inputs_of(graph, {"x": x}), kept_nodes(graph, "outputs")
+    compare(graph, inputs, keep, 1e-4, threads=3)
+    runs = [native(graph, inputs, keep, threads=3) for _ in range(5)]
+    for run in runs:
+        assert run is not None and runs[0] is not None
+        assert all(run[node].tobytes() == runs[0][node].tobytes() for node in run)
+
+
+def test_what_is_reduced_of_a_row_is_counted_once() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(4, 3, 5)), random.normal(size=4)
+
+    def program(x: Any, y: Any) -> Any:
+        z = np.reshape(np.transpose(x, (0, 2, 1)), (4, 15)) * y[:, None]
+        v = np.tanh(y)
+        w = np.reshape(z, (4, 5, 3)) * x.transpose((0, 2, 1))
+        return z, v, np.sum(v), np.max(v * 2), w
+
+    graph = cr.trace(program, x, y)
+    compare(graph, inputs_of(graph, {"x": x, "y": y}), kept_nodes(graph, "named"), 1e-12)
+
+
+def test_a_sum_over_a_part_of_the_columns_is_right() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 2))
+
+    def program(x: Any) -> Any:
+        y = cr.log_softmax(x, axis=1)
+        z = cr.log_softmax(np.reshape(y, (-1,)))
+        return np.sum(y) + np.sum(np.sin(z))
+
+    graph = cr.backward(cr.trace(program, x))
+    compare(graph, inputs_of(graph, {"x": x}), kept_nodes(graph, "named"), 1e-12)
+
+
+def test_scalars_that_are_kept_scale_products() -> None:
+    random = np.random.default_rng(0)
+    W, x = random.normal(size=(6, 6)), random.normal(size=(5, 6))
+
+    def program(W: Any, x: Any, rate: Any) -> Any:
+        double = rate * 2
+        grown = np.exp(double)
+        new = W - grown * (x.T @ x) / double
+        return new, double, grown
+
+    graph = cr.trace(program, W, x, 0.3)
+    inputs = inputs_of(graph, {"W": W, "x": x, "rate": 0.3})
+    overwrites = {graph.inputs[0].node: graph["new"]}
+    compare(graph, inputs, kept_nodes(graph, "named"), 1e-12, overwrites=overwrites)
