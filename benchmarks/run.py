@@ -51,9 +51,21 @@ def plan(processes: int, quick: bool) -> Plan:
     return Plan(processes, 20, max(6, processes), processes, {}, Timing())
 
 
+# Left to each library: a cache of its own, its choice of kernels for this processor, .pyc files.
+UNSET = (
+    "JAX_COMPILATION_CACHE_DIR",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "PYTHONDONTWRITEBYTECODE",
+    "CHAINRULE_EXECUTOR",
+    "CHAINRULE_NUM_THREADS",
+)
+
+
 def environment(threads: int) -> dict[str, str]:
     """The same number of threads for every library, no GPU, and no cache from an earlier run."""
-    given = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    given = {k: v for k, v in os.environ.items() if k not in UNSET}
     pools = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")
     return {
         **given,

@@ -136,6 +136,13 @@ TABLES = {
         (-LN2, LN2),
         (5, 11),
     ),
+    "EXPONENTIAL_NARROW": table(
+        "The same where |r| <= ½ log 2.",
+        lambda r: (mp.expm1(r) - r) / r**2,
+        lambda r: r**2 * mp.exp(-r),
+        (-LN2 / 2, LN2 / 2),
+        (4, 9),
+    ),
     "LOGARITHM": table(
         "2 (atanh(s)/s - 1) / s² in s², |s| <= 3 - √8; relative to 2 atanh(s).",
         lambda z: 2 * (odd(mp.atanh)(z) - 1) / z,
@@ -158,18 +165,18 @@ TABLES = {
         (2, 5),
     ),
     "ERF_NEAR": table(
-        "erf(x)/x in x², |x| <= ½; relative.",
-        odd(mp.erf),
+        "erf(x)/x - 1 in x², |x| <= 0.9; relative to erf(x)/x.",
+        lambda z: odd(mp.erf)(z) - 1,
         lambda z: 1 / odd(mp.erf)(z),
-        (0, 0.25),
-        (4, 8),
+        (0, 0.81),
+        (5, 10),
     ),
     "ERF_FAR": table(
-        "log(1 - erf(x)) in x from ½ to 3.925 (float) and 5.93 (double); relative to erf(x).",
-        lambda x: mp.log(mp.erfc(x)),
-        mp.erfc,
-        (0.5, 3.925, 5.93),
-        (6, 19),
+        "(1 - erf(x)) exp(x²) in x - 2, x from 0.9 to 3.925 (float), 5.93 (double); for erf(x).",
+        lambda t: mp.erfc(t + 2) * mp.exp((t + 2) ** 2),
+        lambda t: mp.exp(-((t + 2) ** 2)) / mp.erf(t + 2),
+        (-1.1, 1.925, 3.93),
+        (7, 20),
     ),
 }
 

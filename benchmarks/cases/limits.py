@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -16,44 +17,47 @@ from .libraries import chainrule_step
 def matrix_products(step: Any) -> Callable[[], None]:
     """A call that does the matrix products of a training step, and nothing else.
 
-    `step` is a TrainingStep of concrete sizes whose products are of two matrices each.  This is
-    SciPy's BLAS (its threads are those of the environment, as run.py sets them) called from
-    Python, on column-major arrays, transposed by its flags as in the graph.  It stands in for a
-    list of the calls of the native executor; what Python adds is some microseconds.
+    `step` is a TrainingStep of concrete sizes.  The products are those of its plan, with their
+    scale factors, through the same BLAS and shared between the same threads; what lies between
+    them is left out, and the memory holds small random numbers.
     """
-    from scipy.linalg import get_blas_funcs
+    from chainrule.plan.planner import Plan
+    from chainrule.plan.work import ProductWork
+    from chainrule.run.native.artifact import artifact_of
+    from chainrule.run.native.machine import Machine, address_of, plan_for
+    from chainrule.run.native.target import host_target
 
-    (sgemm,) = get_blas_funcs(("gemm",), dtype=np.float32)
+    graph = step.graph
+    after = {part.name: graph.names[part.next_name] for part in step.persistent}
+    overwrites = {graph.input(name).node: node for name, node in after.items()}
+    whole: Plan = plan_for(graph, [node for _, node in graph.outputs], overwrites)
+    pairs = zip(whole.computes, whole.works, strict=True)
+    products = [(one, work) for one, work in pairs if isinstance(work, ProductWork)]
+    written = {
+        node: buffer
+        for one in whole.computes
+        for node, buffer in zip(one.nodes, one.into, strict=True)
+    }
+    schedule = replace(
+        whole.schedule,
+        instructions=tuple(one for one, _ in products),
+        given={**whole.schedule.given, **written},
+        results=(),
+    )
+    alone = replace(whole, schedule=schedule, works=tuple(work for _, work in products))
+    machine = Machine(artifact_of(alone, {}, host_target()))
+    context = machine.new_context()
     random = np.random.default_rng(0)
-    calls = []
-    for node in step.graph.nodes:
-        if node.primitive.name != "matmul":
-            continue
-        # Row-major C = A B is column-major Cᵀ = Bᵀ Aᵀ.
-        factors, flags = [], []
-        for factor in reversed(node.inputs):
-            turned = factor.primitive.name == "transpose"
-            stored = factor.inputs[0] if turned else factor
-            if len(stored.type.shape) != 2:
-                raise ValueError(f"a product of {stored.type}: only matrices are counted here")
-            array = random.standard_normal(stored.type.shape, dtype=np.float32)
-            factors.append(array.T)
-            flags.append(int(turned))
-        result = np.zeros(node.type.shape, np.float32).T
-        calls.append((*factors, result, *flags))
+    numbers = context.scratch.size // 4
+    context.scratch[: 4 * numbers].view(np.float32)[:] = random.random(numbers, np.float32) * 0.01
+    arrays = []
+    for slot, (node, _) in enumerate(whole.schedule.given.items(), machine.first_array):
+        arrays.append((random.random(node.shape) * 0.01).astype(node.dtype))
+        context.slots[slot] = address_of(arrays[-1])
 
     def run() -> None:
-        for first, second, result, turn_first, turn_second in calls:
-            sgemm(
-                1.0,
-                first,
-                second,
-                0.0,
-                result,
-                trans_a=turn_first,
-                trans_b=turn_second,
-                overwrite_c=1,
-            )
+        assert arrays  # they stay alive with this function
+        machine.call(graph, context)
 
     return run
 

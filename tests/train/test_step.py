@@ -17,6 +17,12 @@ from chainrule.train import State, TrainingStep, sgd, training_step
 n = cr.size("n")
 
 
+@pytest.fixture(autouse=True, params=["reference", "native"])
+def executor(request, monkeypatch):
+    """Every test is true of both executors."""
+    monkeypatch.setenv("CHAINRULE_EXECUTOR", request.param)
+
+
 def objective(
     x: float32[n, 4], y: int64[n], W1: float32[4, 5], W2: float32[5, 3], weight_decay=1e-2
 ):
@@ -187,23 +193,48 @@ def test_two_steps_at_a_time_are_refused():
     state = step.init(**weights())
     entered, leave = threading.Event(), threading.Event()
 
-    def hold():
-        with state.held():
+    def hold():  # as a step does
+        with state.stepping, state.updating:
             entered.set()
             leave.wait(5)
 
-    holder = threading.Thread(target=hold)
-    holder.start()
-    entered.wait(5)
-    try:
-        with pytest.raises(StateError, match="another step is still running"):
-            step(state, **batch(2))
-        assert state["W1"].shape == (4, 5)  # reading is allowed
-    finally:
-        leave.set()
-        holder.join()
-    step(state, **batch(2))
-    assert state.steps == 1
+    for taken in (0, 1):  # the first step binds the state, the second one finds it bound
+        entered.clear()
+        leave.clear()
+        holder = threading.Thread(target=hold)
+        holder.start()
+        entered.wait(5)
+        try:
+            with pytest.raises(StateError, match="another step is still running"):
+                step(state, **batch(2))
+            assert state.steps == taken and state.arrays["W1"].shape == (4, 5)
+        finally:
+            leave.set()
+            holder.join()
+        step(state, **batch(2))
+        assert state.steps == taken + 1
+
+
+def test_who_reads_waits_for_the_step_that_is_running():
+    step = make()
+    state = step.init(**weights())
+    read: list[object] = []
+    readers = [
+        threading.Thread(target=lambda what=what: read.append(what()))
+        for what in (
+            lambda: state["W1"],
+            lambda: state.parameters,
+            lambda: step.run(state, **batch(2)),
+        )
+    ]
+    with state.stepping, state.updating:
+        for reader in readers:
+            reader.start()
+        readers[0].join(0.05)
+        assert not read
+    for reader in readers:
+        reader.join(5)
+    assert len(read) == 3
 
 
 def test_containers_of_parameters_stay_containers():

@@ -9,6 +9,12 @@ from chainrule.train import TrainingStep, sgd, training_step
 n = cr.size("n")
 
 
+@pytest.fixture(autouse=True, params=["reference", "native"])
+def executor(request, monkeypatch):
+    """Every test is true of both executors."""
+    monkeypatch.setenv("CHAINRULE_EXECUTOR", request.param)
+
+
 def objective(
     x: float32[n, 4], y: int64[n], W1: float32[4, 5], W2: float32[5, 3], weight_decay=1e-2
 ):

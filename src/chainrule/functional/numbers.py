@@ -21,7 +21,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import type_of
 from chainrule.run.executors import executor_named
-from chainrule.run.run import Run, run_graph
+from chainrule.run.run import Run, distinct, run_graph
 from chainrule.tracing import function_name, trace
 from chainrule.transforms.seeded import split, vjp_graph
 
@@ -78,7 +78,7 @@ def vjp_of_numbers(function: Any, primals: Any, executor: str) -> tuple[Any, Cal
     first, second = split(combined, seeds, values)
     run = run_graph(first, given, keep="outputs", flat=True, executor=executor)
     saved = {item.name: run[item.name] for item in second.inputs if item.name not in seeds}
-    leaves = [run[f"value{i}"] for i in range(len(values))]
+    leaves = [run[f"value{i}"].copy() for i in range(len(values))]  # others may be saved
     assert graph.result is not None
 
     def pull_numbers(seed: Any) -> tuple[Any, ...]:
@@ -88,7 +88,7 @@ def vjp_of_numbers(function: Any, primals: Any, executor: str) -> tuple[Any, Cal
         given_seeds = [np.asarray(s, n.type.dtype) for s, n in zip(leaves, floats, strict=True)]
         arguments = {**saved, **dict(zip(seeds, given_seeds, strict=True))}
         found = run_graph(second, arguments, keep="outputs", flat=True, executor=executor)
-        parts = [found[f"out{i}"] for i in range(len(found.graph.outputs))]
+        parts = distinct(found[f"out{i}"] for i in range(len(found.graph.outputs)))
         result = []
         for structure in structures:
             count = len(structure.leaf_names)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from enum import Enum, auto
 from math import prod
+from typing import Literal
 
 from chainrule.graph.node import Node
 from chainrule.plan.access import Domain, IndexMap, natural, pulled, refined
@@ -142,7 +143,7 @@ class Nest:
     def _could_refine(self, node: Node) -> bool:
         return prod(node.shape) in (prod(self.domain), prod(self.rows))
 
-    def _reads(self, node: Node, where: IndexMap) -> bool | tuple[int, ...] | None:
+    def _reads(self, node: Node, where: IndexMap) -> Literal[True] | tuple[int, ...] | None:
         """Whether the value can be read at these places: True, or the shape for which the axes
         are too coarse, or None."""
         while True:
@@ -168,7 +169,7 @@ class Nest:
         found = place_in_memory(node, where, self.domain, self._roles, self._done, self._storage)
         return found is not None
 
-    def _all_done(self, node: Node) -> bool | None:
+    def _all_done(self, node: Node) -> Literal[True] | None:
         needed = sources(node, self._roles, self._stored)
         return True if all(one in self._done for one in needed) else None
 

@@ -15,6 +15,7 @@ from chainrule.graph.node import Node
 from chainrule.plan.axes import merged
 from chainrule.plan.loops import Instance, Kind, LoopNest, Store
 from chainrule.plan.schedule import aligned
+from chainrule.plan.sharing import Sharing
 from chainrule.plan.sweeps import sweeps
 
 FAILED_NBYTES = 64  # a cache line for each part's flag
@@ -25,13 +26,13 @@ FLOAT64 = np.dtype(np.float64)
 class NestLayout:
     """How a nest is cut into parts and vectors, and what its workspace holds.
 
-    `vector_nbytes` is the width of the processor's vectors, `parts` how many threads share it.
+    `vector_nbytes` is the width of the processor's vectors, `sharing` how many threads share it.
     `nest` becomes the merged one; `saved` and `shares` are offsets in a part's share.
     """
 
     nest: LoopNest
     vector_nbytes: int
-    parts: int
+    sharing: Sharing
     saved: dict[Instance, int] = field(default_factory=dict)
     shares: dict[Store, int] = field(default_factory=dict)
 
@@ -53,6 +54,11 @@ class NestLayout:
                     count = 1 if is_total(store) else prod(store.node.shape)
                     used += aligned(count * total_dtype(store).itemsize)
         self.part_nbytes = used
+
+    @property
+    def parts(self) -> int:
+        """In how many parts it is cut."""
+        return self.sharing.parts
 
     @property
     def workspace_nbytes(self) -> int:

@@ -147,10 +147,11 @@ class Ordering:
                     self._offer(user)
 
     def _wake(self, node: Node) -> None:
-        """What was parked beside the node may lead on now."""
+        """What was parked beside the node may lead on now; what does not stays parked, or two
+        that wait for a third would wake each other for ever."""
         for user in self.users.get(node, ()):
             for other in self.needs[user]:
-                if other in self.parked and other is not node:
+                if other in self.parked and other is not node and self._leads_on(other):
                     del self.parked[other]
                     self._offer(other)
 

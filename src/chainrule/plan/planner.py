@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from chainrule.errors import SizeError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.access import row_major
@@ -35,6 +37,12 @@ class Plan:
     overwrites: Mapping[Node, Node]
     threads: int
 
+    def __str__(self) -> str:
+        """One line for each instruction: what it is, how many threads and why, what it writes."""
+        from chainrule.plan.text import text
+
+        return text(self)
+
     @property
     def computes(self) -> list[Compute]:
         """The instructions that compute; each has its work."""
@@ -53,14 +61,23 @@ def plan(
     *,
     threads: int = 1,
     vector_nbytes: int = 64,
+    chunks: bool = False,
 ) -> Plan:
     """The plan that computes `results` of a concrete graph (all its sizes are integers).
 
     `overwrites` says which inputs' arrays may take which results (parameters: W1 by W1_next);
     where that cannot be, the plan's own `overwrites` lacks the pair.  Up to `threads` threads
-    share an instruction, where it is worth it.
+    share an instruction, where it is worth it.  `chunks`: large products with a thin side are cut
+    up, as some kernels of BLAS like it (`thin_products.CORES`).  SizeError where a size is a name.
     """
-    return _Planner(graph, results, dict(overwrites or {}), threads, vector_nbytes).planned()
+    if graph.sizes:
+        raise SizeError(
+            f"a plan of {graph.name} is made for integers, and these sizes are names: "
+            + ", ".join(graph.sizes),
+            hint=f"plan({', '.join(f'{name}=...' for name in graph.sizes)})",
+        )
+    worker = partial(Worker, threads=threads, vector_nbytes=vector_nbytes, chunks=chunks)
+    return _Planner(graph, results, dict(overwrites or {}), threads, worker).planned()
 
 
 class _Planner:
@@ -70,9 +87,9 @@ class _Planner:
         results: Sequence[Node],
         overwrites: dict[Node, Node],
         threads: int,
-        vector_nbytes: int,
+        worker: Callable[..., Worker],
     ) -> None:
-        self.graph, self.threads, self.vector_nbytes = graph, threads, vector_nbytes
+        self.graph, self.threads, self.worker = graph, threads, worker
         self.roles = roles_of(graph)
         self.results = [
             node for node in dict.fromkeys(results) if self.roles[node] is not Role.GIVEN
@@ -110,7 +127,7 @@ class _Planner:
             for node in graph.nodes
             if node in values or roles[node] is Role.GIVEN
         }
-        worker = Worker(roles, strides, self.threads, self.vector_nbytes)
+        worker = self.worker(roles, strides)
         available = {node for node in graph.nodes if roles[node] is Role.GIVEN}
         works: list[Work] = []
         unfit: set[Node] = set()

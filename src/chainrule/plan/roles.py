@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from enum import Enum, auto
 from math import prod
 
@@ -102,7 +102,7 @@ def size_of(node: Node) -> int:
     return prod(node.shape)
 
 
-def needed(node: Node, roles: dict[Node, Role], stored: Container[Node]) -> list[Node]:
+def needed(node: Node, roles: Mapping[Node, Role], stored: Container[Node]) -> list[Node]:
     """What must exist in memory to read `node`: itself, or its sources where it is transparent
     and not `stored`."""
     if roles[node] in TRANSPARENT and node not in stored:
@@ -110,7 +110,7 @@ def needed(node: Node, roles: dict[Node, Role], stored: Container[Node]) -> list
     return [node]
 
 
-def sources(node: Node, roles: dict[Node, Role], stored: Container[Node] = ()) -> list[Node]:
+def sources(node: Node, roles: Mapping[Node, Role], stored: Container[Node] = ()) -> list[Node]:
     """The nodes that must exist in memory, or be computed in the same kernel, to compute `node`:
     its inputs, with those that are transparent (and not `stored`) seen through."""
     found: dict[Node, None] = {}

@@ -10,6 +10,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
 from chainrule.plan.access import address, natural, row_major
 from chainrule.plan.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
+from chainrule.plan.distribute import distributed
 from chainrule.plan.fold import Coefficient, Products
 from chainrule.plan.fuse import Nest
 from chainrule.plan.loops import Builder, Instance, Kind, LoopNest, NotAffineError, Store
@@ -17,16 +18,11 @@ from chainrule.plan.memory import axis_by_axis, place_in_memory
 from chainrule.plan.nest import NestLayout
 from chainrule.plan.roles import Role, needed, sources
 from chainrule.plan.schedule import aligned
-from chainrule.plan.sweeps import cost
+from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
+from chainrule.plan.thin_products import in_chunks
 from chainrule.primitives.sources import full
 
 Strides = tuple[int, ...]
-
-# What is worth a second thread, in nanoseconds on one thread: sharing costs about 1,000.
-WORTH_SHARING = 4000.0
-OPERATIONS_EACH_NANOSECOND = 60.0  # elementwise, in vectors of 64 bytes
-BYTES_EACH_NANOSECOND = 25.0
-FLOPS_EACH_NANOSECOND = 200.0  # of a large product in float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +63,12 @@ class Call:
     x: Matrix
     y: Matrix
     alpha: Coefficient
-    parts: int
+    sharing: Sharing
+
+    @property
+    def parts(self) -> int:
+        """In how many parts it is cut."""
+        return self.sharing.parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,54 +107,55 @@ Work = NestWork | ProductWork | ForeignWork
 
 @dataclass(frozen=True, eq=False)
 class Worker:
-    """Makes works from units; `strides` are those of every value in memory."""
+    """Makes works from units; `strides` are those of every value in memory.
+
+    `chunks`: large products with a thin side are cut up (`thin_products`).
+    """
 
     roles: Mapping[Node, Role]
     strides: Mapping[Node, Strides]
     threads: int
     vector_nbytes: int
+    chunks: bool = False
 
     def nest(self, nest: LoopNest) -> NestWork:
-        """A nest as an instruction."""
-        return self._nests([nest])
+        """A nest as an instruction; what it computes is told by the nodes of the graph."""
+        nodes = _computed([nest])
+        nest.instances = distributed(nest.instances)
+        return self._nests([nest], nodes)
 
-    def _nests(self, nests: list[LoopNest], name: str = "") -> NestWork:
+    def _nests(self, nests: list[LoopNest], nodes: list[Node], name: str = "") -> NestWork:
         layouts = tuple(self._layout(one) for one in nests)
         writes = tuple(dict.fromkeys(store.node for one in nests for store in one.stores))
         reads = tuple(dict.fromkeys(node for one in nests for node in one.reads))
-        inner = tuple(
-            dict.fromkeys(
-                instance.node
-                for one in nests
-                for instance in one.instances
-                if instance.kind not in (Kind.LOAD, Kind.NUMBER, Kind.INDEX)
-                and instance.node not in writes
-            )
-        )
+        inner = tuple(node for node in nodes if node not in writes)
         label = name or " ".join(dict.fromkeys(n.primitive.name for n in (*inner, *writes)))
         fails = any(one.fails for one in layouts)
         return NestWork(layouts, writes, reads, inner, fails, label)
 
     def _layout(self, nest: LoopNest) -> NestLayout:
-        scatters = any(store.indices for store in nest.stores)
-        parts = 1 if scatters else self._parts(nanoseconds(nest))
-        layout = NestLayout(nest, self.vector_nbytes, parts)
-        if parts > 1 and layout.row_count < parts:
-            return NestLayout(nest, self.vector_nbytes, 1)
+        decided = sharing(nest_nanoseconds(nest), self.threads)
+        if any(store.indices for store in nest.stores):
+            decided = decided.prevented("updates may meet")
+        layout = NestLayout(nest, self.vector_nbytes, decided)
+        if layout.row_count < decided.parts:
+            rows = f"{layout.row_count} row{'s' if layout.row_count != 1 else ''}"
+            return NestLayout(nest, self.vector_nbytes, decided.prevented(f"it has {rows}"))
         return layout
-
-    def _parts(self, alone: float) -> int:
-        return self.threads if alone > WORTH_SHARING else 1
 
     def alone(self, node: Node, available: set[Node]) -> list[Work]:
         """A node that no loop nest takes in with others."""
         match self.roles[node]:
             case Role.SCATTER:
-                return [self._nests(self._scatter(node, available), "scatter_add")]
+                nests = self._scatter(node, available)
+                return [self._nests(nests, _computed(nests), "scatter_add")]
             case Role.ASSEMBLED:
-                return [self._nests(self._assemble(node, available), node.primitive.name)]
+                nests = self._assemble(node, available)
+                return [self._nests(nests, _computed(nests), node.primitive.name)]
         reads = [n for n in sources(node, self.roles, available) if n in available]
-        return [ForeignWork(node, tuple(reads), label=node.primitive.name)]
+        inner = _scalar_nodes([*node.inputs], self.roles, available)
+        label = node.primitive.name
+        return [ForeignWork(node, tuple(reads), inner=tuple(inner), label=label)]
 
     def _builder(self, shape: tuple[int, ...], available: set[Node]) -> Builder:
         nest = Nest(shape[:-1], shape[-1:], self.roles, available, (), self.strides)
@@ -272,8 +274,10 @@ class Worker:
             )
             found[place] = Matrix(found[place].node, 0, packed, workspace)
             workspace += nbytes
-        parts = self._parts(gemm.flops / FLOPS_EACH_NANOSECOND)
-        return Call(gemm, found[0], found[1], alpha, parts), workspace
+        if self.chunks and term.dtype.itemsize == 4:
+            gemm = in_chunks(gemm)
+        decided = sharing(product_nanoseconds(gemm), self.threads)
+        return Call(gemm, found[0], found[1], alpha, decided), workspace
 
     def _matrix(self, node: Node, available: set[Node]) -> tuple[Matrix, Strides]:
         """Where the operand of a product lies, with its strides."""
@@ -314,6 +318,13 @@ class Worker:
         return self._layout(nest), Operand(labels, strides), nbytes
 
 
+def _computed(nests: list[LoopNest]) -> list[Node]:
+    """The nodes that the nests compute, each once."""
+    read = (Kind.LOAD, Kind.NUMBER, Kind.INDEX)
+    found = (one for nest in nests for one in nest.instances if one.kind not in read)
+    return list(dict.fromkeys(one.node for one in found))
+
+
 def _scalar_nodes(
     nodes: list[Node], roles: Mapping[Node, Role], available: set[Node]
 ) -> list[Node]:
@@ -330,15 +341,3 @@ def _scalar_nodes(
         elif roles[node] is Role.MOVED:
             pending += node.inputs
     return list(found)
-
-
-def nanoseconds(nest: LoopNest) -> float:
-    """About how long a nest takes on one thread."""
-    points = prod(nest.rows) * prod(nest.columns)
-    rows = prod(nest.rows)
-    inner = sum(cost(one) for one in nest.instances if one.inner)
-    outer = sum(cost(one) for one in nest.instances if not one.inner and not one.uniform)
-    nbytes = sum(prod(node.shape) * node.dtype.itemsize for node in nest.reads)
-    nbytes += sum(prod(s.node.shape) * s.node.dtype.itemsize for s in nest.stores)
-    work = points * max(inner, 1) / OPERATIONS_EACH_NANOSECOND
-    return max(work, nbytes / BYTES_EACH_NANOSECOND) + rows * (outer * 0.5 + 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -59,13 +59,23 @@ class Run(Mapping[str, np.ndarray]):
     @property
     def outputs(self) -> Any:
         """What the traced function returned, with numbers in place of traced arrays."""
-        leaves = [self[name] for name, _ in self.graph.outputs]
+        leaves = distinct([self[name] for name, _ in self.graph.outputs])
         structure = self.graph.result
         return leaves if structure is None else structure.unflatten(leaves)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}: {v.dtype.name}{list(v.shape)}" for k, v in self._values.items())
         return f"<Run of {self.graph.name}: {shown}>"
+
+
+def distinct(arrays: Iterable[np.ndarray]) -> list[np.ndarray]:
+    """The arrays, with copies for those that came before: who changes one result changes one."""
+    found: list[np.ndarray] = []
+    seen: set[int] = set()
+    for array in arrays:
+        found.append(array.copy() if id(array) in seen else array)
+        seen.add(id(array))
+    return found
 
 
 def run_graph(

@@ -9,12 +9,27 @@ import numpy as np
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.run.native.evaluate import raise_failure
-from chainrule.run.native.launch import Launcher, pointer_of
+from chainrule.run.native.evaluate import given_value, raise_failure
+from chainrule.run.native.launch import Launcher, is_plain, plain, pointer_of
 from chainrule.train.state import State
 
 if TYPE_CHECKING:
     from chainrule.train.step import TrainingStep
+
+
+def moved_by(step: TrainingStep, concrete: Graph) -> dict[str, Node]:
+    """The new values of the arrays of the state, by their names, but for those that stay."""
+    inputs = {item.name: item.node for item in concrete.inputs}
+    after = {part.name: concrete.names[part.next_name] for part in step.persistent}
+    return {name: node for name, node in after.items() if node is not inputs[name]}
+
+
+def results_of(step: TrainingStep, concrete: Graph) -> tuple[list[Node], dict[Node, Node]]:
+    """What a step computes, and which inputs' arrays take which of it."""
+    moving = moved_by(step, concrete)
+    inputs = {item.name: item.node for item in concrete.inputs}
+    overwrites = {inputs[name]: node for name, node in moving.items()}
+    return [concrete.names[step.objective], *moving.values()], overwrites
 
 
 class BoundStep:
@@ -26,16 +41,10 @@ class BoundStep:
 
     def __init__(self, step: TrainingStep, state: State, concrete: Graph) -> None:
         self.step, self.concrete, self.state = step, concrete, state
-        names = {part.name: part.next_name for part in step.persistent}
+        names = [part.name for part in step.persistent]
         inputs = {item.name: item.node for item in concrete.inputs}
-        after = {name: concrete.names[later] for name, later in names.items()}
-        objective = concrete.names[step.objective]
-        moving = {name: node for name, node in after.items() if node is not inputs[name]}
-        launcher = Launcher(
-            concrete,
-            [objective, *moving.values()],
-            {inputs[name]: node for name, node in moving.items()},
-        )
+        objective, moving = concrete.names[step.objective], moved_by(step, concrete)
+        launcher = Launcher(concrete, *results_of(step, concrete))
         self.launcher, self.context = launcher, launcher.new_context()
         self.slots = self.context.slots
         self.made = {node: np.empty(node.shape, node.dtype) for node in launcher.fresh}
@@ -43,9 +52,8 @@ class BoundStep:
             self.slots[launcher.result_slots[node]] = pointer_of(array)
         for name in names:
             self.slots[launcher.slots[inputs[name]]] = pointer_of(state.memory[name])
-        by_node = {node: name for name, node in inputs.items()}
-        self.exchanges = [(n, by_node[node]) for n, node in moving.items() if node in by_node]
-        self.copies = self._copies(moving, by_node)
+        self.copies = self._copies(moving)
+        self.unmoved = [(n, node) for n, node in moving.items() if self._is_given(node)]
         self.objective_node, self.objective = objective, self.made.get(objective)
         given = [item for item in concrete.inputs if item.name not in names]
         self.arrays = [
@@ -63,20 +71,24 @@ class BoundStep:
                 self.slots[launcher.slots[item.node]] = pointer_of(self.scalars[item.name][0])
         self.changed: set[str] = set()
         roots = {name for s in step.graph.structures.values() for name in s.leaf_names[:1]}
-        plain = all(name in step.graph.structures or name not in roots for name, *_ in self.arrays)
-        self.plain = plain and not step.graph.guards and self.objective is not None
-        self.plain = self.plain and len(self.arrays) + len(self.scalars) == len(given)
+        known = step.graph.structures
+        plain = all(name in known or name not in roots for name, *_ in self.arrays)
+        plain = plain and not step.graph.guards and not self.unmoved
+        plain = plain and len(self.arrays) + len(self.scalars) == len(given)
+        self.plain = plain and self.objective is not None
 
-    def _copies(
-        self, moving: Mapping[str, Node], names: Mapping[Node, str]
-    ) -> list[tuple[str, np.ndarray | str]]:
+    def _is_given(self, node: Node) -> bool:
+        return node not in self.made and node not in self.launcher.overwritten
+
+    def _copies(self, moving: Mapping[str, Node]) -> list[tuple[str, np.ndarray]]:
         """The arrays that code could not update in place, and where their new values are."""
-        found: list[tuple[str, np.ndarray | str]] = []
+        names = {item.node: item.name for item in self.concrete.inputs}
+        found: list[tuple[str, np.ndarray]] = []
         for name, node in moving.items():
             taken = self.launcher.overwritten.get(node)
             if taken is not None and names[taken] != name:
-                found.append((name, names[taken]))
-            elif taken is None and node in self.made:
+                found.append((name, self.state.memory[names[taken]]))
+            elif node in self.made:
                 found.append((name, self.made[node]))
         return found
 
@@ -84,37 +96,43 @@ class BoundStep:
         """The objective after a step on the batch; None if the batch has to be looked at."""
         if not self.plain:
             return None
+        state = self.state
+        state.refuse_second_step()
+        with state.stepping, state.updating:
+            if self._takes(batch) and self._run({}):
+                assert self.objective is not None
+                return self.objective[()]
+        return None
+
+    def _takes(self, batch: Mapping[str, Any]) -> bool:
+        """Point at the arrays of the batch and set its scalars, if all fit as they are."""
         count, slots = 0, self.slots
+        begin, end = self.state.begin, self.state.end
         for name, slot, dtype, shape in self.arrays:
             array = batch.get(name)
             if (
                 type(array) is not np.ndarray
                 or array.dtype is not dtype
                 or array.shape != shape
-                or not array.flags.c_contiguous
+                or not is_plain(array)
             ):
-                return None
-            slots[slot] = pointer_of(array)
+                return False
+            slots[slot] = pointer = pointer_of(array)
+            if begin <= pointer < end:  # a view of the state: it would change under the step
+                return False
             count += 1
         if len(batch) != count:
             for name, value in batch.items():
                 scalar = self.scalars.get(name)
                 if scalar is not None and type(value) is float:
-                    scalar[0][...] = value
                     self.changed.add(name)
+                    scalar[0][...] = value
                     count += 1
             if len(batch) != count:
-                return None
+                return False
         if self.changed:
             self._restore(batch)
-        done = 0
-        self.state.begin()
-        try:
-            done = self._run()
-        finally:
-            self.state.end(done)
-        assert self.objective is not None
-        return self.objective[()] if done else None
+        return True
 
     def _restore(self, batch: Mapping[str, Any]) -> None:
         """Scalars of earlier calls that are not given now have their defaults again."""
@@ -129,28 +147,43 @@ class BoundStep:
         for item in self.concrete.inputs:
             if item.name in self.state.arrays:
                 continue
+            value = inputs[item.node]
             if item.name in self.scalars:
-                self.scalars[item.name][0][...] = inputs[item.node]
                 self.changed.add(item.name)
+                self.scalars[item.name][0][...] = value
                 continue
-            array = np.ascontiguousarray(inputs[item.node]).reshape(item.node.shape)
+            array = plain(value, item.node.dtype)
+            if self.state.begin <= pointer_of(array) < self.state.end:
+                array = array.copy()
             self.slots[self.launcher.slots[item.node]] = pointer_of(array)
             kept.append(array)
-        if not self._run():
-            raise_failure(self.concrete, inputs, [self.objective_node])
-        self.state.advance({})
-        if self.objective is None:
-            return np.array(inputs[self.objective_node])[()]
-        return self.objective[()]
+        objective = self.objective
+        if objective is None:  # an input or a constant: as it was before the step
+            objective = given_value(self.objective_node, inputs)
+        if not self._run(inputs):
+            outputs = [node for _, node in self.concrete.outputs]
+            raise_failure(self.concrete, inputs, outputs, self.step.graph)
+        return objective[()]
 
-    def _run(self) -> int:
-        """The number of steps taken: 0 if an index was out of range."""
-        memory = self.state.memory
-        early = [(name, memory[source].copy()) for name, source in self.exchanges]
-        if not self.launcher.machine.call(self.concrete, self.context):
-            return 0
-        for name, source in self.copies:
-            memory[name][...] = memory[source] if isinstance(source, str) else source
-        for name, array in early:
-            memory[name][...] = array
-        return 1
+    def _run(self, inputs: Mapping[Node, np.ndarray]) -> bool:
+        """Take a step; False if an index was out of range, and nothing has changed.
+
+        Python raises for a signal (Ctrl-C) anywhere between two calls, also when native code has
+        just returned.  A step that was taken is then taken to its end, and counts.
+        """
+        unmoved = [(name, given_value(node, inputs)) for name, node in self.unmoved]
+        machine, finished = self.launcher.machine, self.context.finished
+        wanted = finished.value + len(machine.enters)
+        try:
+            done = machine.call(self.concrete, self.context)
+        finally:
+            if finished.value == wanted:
+                self.state.steps_taken += 1
+                changes = [*self.copies, *unmoved]
+                if changes:
+                    try:
+                        self.state.put(changes)
+                    except BaseException:
+                        self.state.put(changes)
+                        raise
+        return done

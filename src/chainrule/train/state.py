@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -33,16 +32,20 @@ class State:
     ) -> None:
         self._memory = _in_one_arena(arrays)
         self._views = {name: _read_only(array) for name, array in self._memory.items()}
-        self._steps = 0
+        self.begin, self.end = _span(self._memory.values())
+        self.steps_taken = 0
         self._parameters, self._structures = parameters, dict(structures)
-        self._stepping, self._updating = threading.Lock(), threading.Lock()
+        # A step holds both for as long as it runs: one keeps other steps away, the other readers
+        # (but not the handler of a signal that comes in its own thread).  `with` on them directly:
+        # in a method of ours, a signal could come between taking a lock and saying so.
+        self.stepping, self.updating = threading.Lock(), threading.RLock()
         # What the native executor has bound to this memory, by concrete graph; the last one first.
         self.bound: dict[Any, Any] = {}
         self.latest: Any = None
 
     def __getitem__(self, name: str) -> Any:
         """A copy of the parameter, container of parameters, or optimizer array called `name`."""
-        with self._updating:
+        with self.updating:
             if name in self._memory:
                 return self._memory[name].copy()
             structure = self._structures.get(name)
@@ -56,13 +59,13 @@ class State:
     @property
     def parameters(self) -> dict[str, np.ndarray]:
         """Copies of all parameters by name, containers taken apart."""
-        with self._updating:
+        with self.updating:
             return {name: self._memory[name].copy() for name in self._parameters}
 
     @property
     def steps(self) -> int:
         """The number of steps taken."""
-        return self._steps
+        return self.steps_taken
 
     @property
     def arrays(self) -> Mapping[str, np.ndarray]:
@@ -72,35 +75,34 @@ class State:
         """
         return MappingProxyType(self._views)
 
-    @contextmanager
-    def held(self) -> Iterator[Mapping[str, np.ndarray]]:
-        """The arrays, for one step at a time; StateError where another step holds them."""
-        self.begin()
-        try:
-            yield self.arrays
-        finally:
-            self.end()
+    def refuse_second_step(self) -> None:
+        """StateError where a step is running.
 
-    def begin(self) -> None:
-        """Hold the state for a step; StateError where another step holds it."""
-        if not self._stepping.acquire(blocking=False):
+        Two threads that ask at the same moment may both pass; then one waits for the other.
+        """
+        if self.stepping.locked():
             raise StateError(
                 "a step was begun on a state on which another step is still running",
                 hint="one thread steps a state; let the others wait, or init states of their own",
             )
-        self._updating.acquire()
 
-    def end(self, steps: int = 0) -> None:
-        """Let go of the state, after so many steps."""
-        self._steps += steps
-        self._updating.release()
-        self._stepping.release()
+    def advance(self, changes: Collection[tuple[str, np.ndarray]]) -> None:
+        """Take the changed arrays after a step, all of them also when a signal (Ctrl-C) comes.
 
-    def advance(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take the arrays after a step; the caller holds the state."""
-        for name, array in arrays.items():
+        The caller holds the state.
+        """
+        try:
+            self.put(changes)
+        except BaseException:
+            self.put(changes)
+            raise
+        finally:
+            self.steps_taken += 1
+
+    def put(self, changes: Collection[tuple[str, np.ndarray]]) -> None:
+        """Give arrays new values, by name; the caller holds the state."""
+        for name, array in changes:
             self._memory[name][...] = array
-        self._steps += 1
 
     @property
     def memory(self) -> Mapping[str, np.ndarray]:
@@ -109,7 +111,7 @@ class State:
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}: {v.dtype.name}{list(v.shape)}" for k, v in self._views.items())
-        return f"<State after {self._steps} steps: {shown}>"
+        return f"<State after {self.steps_taken} steps: {shown}>"
 
 
 def _in_one_arena(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -128,6 +130,12 @@ def _in_one_arena(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         copy[...] = array
         found[name] = copy
     return found
+
+
+def _span(arrays: Iterable[np.ndarray]) -> tuple[int, int]:
+    """The addresses of the first byte of the arrays, which lie together, and of the one behind."""
+    begins = [(x.__array_interface__["data"][0], x.nbytes) for x in arrays if x.nbytes]
+    return min(begins, default=(0, 0))[0], max((at + nbytes for at, nbytes in begins), default=0)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import difflib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from chainrule.train.penalty import second_decay
 from chainrule.train.state import State
 from chainrule.train.update import Persistent, with_update
 from chainrule.transforms.backward import Wrt, backward, wrt_names
+
+if TYPE_CHECKING:
+    from chainrule.plan.planner import Plan
 
 REMEMBERED = 8  # sizes for which a state keeps its code bound (the last batch may be short)
 
@@ -136,12 +139,14 @@ class TrainingStep:
             objective = latest(given)
             if objective is not None:
                 return objective
-        with state.held() as arrays:
+        arrays = state.arrays
+        state.refuse_second_step()
+        with state.stepping, state.updating:
             if self.executor == "native":
                 return self._native(state, arrays, given)
             run = self._run(arrays, given, "outputs")
             objective = run[self.objective][()]
-            state.advance({part.name: run[part.next_name] for part in self.persistent})
+            state.advance([(part.name, run[part.next_name]) for part in self.persistent])
         return objective
 
     def _native(self, state: State, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
@@ -171,7 +176,16 @@ class TrainingStep:
 
         `step.run(state, x=x, y=y, keep="named")["dJ/dW1"]`; `keep` as in `Graph.run`.
         """
-        return self._run(state.arrays, {**(batch or {}), **named}, keep)
+        with state.updating:
+            return self._run(state.arrays, {**(batch or {}), **named}, keep)
+
+    def plan(self, **sizes: int) -> Plan:
+        """How the native executor takes a step at these sizes: `print(step.plan(n=256))`."""
+        from chainrule.run.native.machine import plan_for
+        from chainrule.train.bound import results_of
+
+        concrete = self.graph.bind(**sizes)
+        return plan_for(concrete, *results_of(self, concrete))
 
     def _run(self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any], keep: Keep) -> Run:
         arguments = self._arguments(arrays, batch)

@@ -27,7 +27,7 @@ def function(
 ) -> Callable[..., np.ndarray]:
     """`emit(code, *operands)` over whole arrays, in vectors of `count` lanes (0: scalars)."""
     step = max(count, 1)
-    module = Module()
+    module = Module(avx512=target.has_avx512)
     code = Code(module)
     pointers = [Operand(f"%p{k}", "ptr") for k in range(len(inputs) + 1)]
     stop = Operand("%n", "i64")

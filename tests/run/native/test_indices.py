@@ -108,3 +108,14 @@ def test_no_parameter_is_overwritten_before_an_index_fails(threads: int) -> None
     compare(graph, arrays, results, 1e-12, overwrites=overwrites, threads=threads)
     arrays[graph.inputs[2].node] = np.array([0, 2, 9, 3])
     assert native(graph, arrays, results, overwrites, threads=threads) is None
+
+
+def test_lanes_behind_the_last_index_do_not_fail() -> None:
+    def program(x: Any, i: Any) -> Any:
+        return cr.embedding(x[:, :1], i - 1)  # what is not there is read as 0, and 0 - 1 is bad
+
+    for count in (1, 2, 3, 5, 9, 13, ROWS):
+        indices = 1 + np.arange(count) % 7
+        graph = cr.trace(program, X, indices)
+        inputs = inputs_of(graph, {"x": X, "i": indices})
+        compare(graph, inputs, kept_nodes(graph, "outputs"), 1e-12)

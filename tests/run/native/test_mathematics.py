@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 from emitted import TARGETS, function
 
+import chainrule
+from chainrule.plan.planner import plan
+from chainrule.run.native.driver import program
 from chainrule.run.native.elementary import coefficients
 from chainrule.run.native.emit import Code, Module, Operand
 from chainrule.run.native.mathematics import FUNCTIONS, integer_power
@@ -70,8 +73,8 @@ def exceptional(dtype: np.dtype) -> np.ndarray:
 def near_edges(dtype: np.dtype) -> np.ndarray:
     """Where a function changes its formula, overflows or ends, and the neighbours."""
     integer = np.dtype(f"i{dtype.itemsize}")
-    points = [0.5, np.sqrt(0.5), np.sqrt(2), 1, np.log(2), *EDGES[dtype]]
-    points += list(np.log(2) * np.arange(-7, 8, 2) + 1e-30)
+    points = [0.5, 0.9, np.sqrt(0.5), np.sqrt(2), 1, np.log(2), *EDGES[dtype]]
+    points += list(np.log(2) * np.arange(-7, 8, 0.5) + 1e-30)
     bits = np.array(points, dtype).view(integer)
     around = (bits[:, None] + np.arange(-4, 5, dtype=integer)).ravel().view(dtype)
     return np.concatenate([around, -around])
@@ -194,6 +197,28 @@ def test_a_scalar_gets_the_same_bits_as_a_lane(name, dtype, target):
     np.testing.assert_array_equal(vector, scalar)
     known = ~np.isnan(vector)
     np.testing.assert_array_equal(np.signbit(vector[known]), np.signbit(scalar[known]))
+
+
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+@pytest.mark.parametrize("name", ["exp", "erf"])
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+def test_the_width_of_a_vector_does_not_matter(name, dtype, lanes):
+    x = np.concatenate([sample(name, dtype, 1000), exceptional(dtype)])
+    narrow = function(FUNCTIONS[name], [dtype], dtype, lanes, TARGETS["avx512"])
+    np.testing.assert_array_equal(narrow(x), emitted(name, dtype, "avx512")(x))
+
+
+@pytest.mark.parametrize(
+    ("avx512", "once"), [(True, "call <16 x float> @llvm.x86.avx512.mask.scalef"), (False, "= shl")]
+)
+def test_erf_and_its_derivative_compute_one_exponential(avx512, once):
+    def both(x: np.ndarray) -> tuple:
+        y, pull = chainrule.vjp(chainrule.erf, x)
+        return y, pull(x)
+
+    graph = chainrule.trace(both, np.zeros((4, 32), F4))
+    made = plan(graph, [node for _, node in graph.outputs], vector_nbytes=64)
+    assert program(made, "", avx512=avx512).text.count(once) == 1
 
 
 @pytest.mark.parametrize("name", ["tanh", "erf", "logistic", "sin", "cos"])
@@ -321,6 +346,6 @@ def test_the_coefficients_are_those_that_the_script_makes():
     made: dict[str, object] = {}
     exec(runpy.run_path(str(script))["module"](), made)
     names = [name for name in vars(coefficients) if name.isupper()]
-    assert len(names) == 8
+    assert len(names) == 9
     for name in names:
         assert made[name] == getattr(coefficients, name), name

@@ -73,6 +73,7 @@ def key_of(
     overwrites: Mapping[Node, Node],
     threads: int,
     target: Target,
+    chunks: bool = False,
 ) -> str:
     """What determines an artifact, as a SHA-256; the values of constants and names do not."""
     positions = positions_of(graph)
@@ -80,7 +81,7 @@ def key_of(
     wanted = [positions[node] for node in results]
     # The hash alone does not tell (x - A) * B + A from (x - A) * B + B, for constants of one type.
     wiring = [[positions[parent] for parent in node.inputs] for node in graph.nodes]
-    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{threads}|{target}"
+    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{threads}|{target}|{chunks}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -95,15 +96,17 @@ def compiled(
     overwrites: Mapping[Node, Node],
     threads: int,
     target: Target,
+    chunks: bool = False,
 ) -> Artifact:
-    """Plan and compile a concrete graph."""
-    made = plan(graph, results, overwrites, threads=threads, vector_nbytes=target.vector_nbytes)
+    """Plan and compile a concrete graph; `chunks` as in `plan`."""
+    nbytes = target.vector_nbytes
+    made = plan(graph, results, overwrites, threads=threads, vector_nbytes=nbytes, chunks=chunks)
     return artifact_of(made, overwrites, target)
 
 
 def artifact_of(made: Plan, overwrites: Mapping[Node, Node], target: Target) -> Artifact:
     """The machine code of a plan."""
-    text = program(made, target.function_attributes)
+    text = program(made, target.function_attributes, avx512=target.has_avx512)
     positions = positions_of(made.graph)
     buffers = dict(made.schedule.given)
     for compute in made.computes:

@@ -33,7 +33,7 @@ from chainrule.run.native.points import Places, Points, memory_type, register_ty
 from chainrule.run.native.products import emit_product, routine_name
 
 RUNTIME = (
-    *("scratch", "failed", "phases", "pool", "run", "wait"),
+    *("scratch", "failed", "finished", "phases", "pool", "run", "wait"),
     *("sgemm", "dgemm", "sgemv", "dgemv"),
     *("blas_state", "blas_get", "blas_set"),
 )
@@ -81,15 +81,17 @@ class Program:
     phase_count: int = 0
 
 
-def program(plan: Plan, attributes: str, header: str = "") -> Program:
-    """The native functions of a plan; `attributes` are those of every function."""
-    return _Writer(plan, attributes, header).written()
+def program(plan: Plan, attributes: str, header: str = "", avx512: bool = False) -> Program:
+    """The native functions of a plan; `attributes` are those of every function.
+
+    `avx512`: the target has its instructions.
+    """
+    return _Writer(plan, attributes, Module(header, avx512)).written()
 
 
 class _Writer:
-    def __init__(self, plan: Plan, attributes: str, header: str) -> None:
-        self.plan, self.attributes = plan, attributes
-        self.module = Module(header)
+    def __init__(self, plan: Plan, attributes: str, module: Module) -> None:
+        self.plan, self.attributes, self.module = plan, attributes, module
         self.roles = roles_of(plan.graph)
         self.buffers: dict[Node, Buffer] = dict(plan.schedule.given)
         for compute in plan.computes:
@@ -143,7 +145,7 @@ class _Writer:
 
     def kernel(self, layout: NestLayout) -> str:
         """The function of a nest; one serves all nests with the same text."""
-        scratch, name = Module(), f"nest{len(self.kernels)}"
+        scratch, name = Module(avx512=self.module.avx512), f"nest{len(self.kernels)}"
         NestCode(scratch, layout).emit(name, self.attributes)
         return self._function(scratch, name, "@nest")
 

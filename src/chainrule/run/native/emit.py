@@ -16,6 +16,14 @@ from functools import lru_cache
 # step of an MLP compiles in 25 instead of 42 ms, that of a small transformer in 200 of 305.
 UNOPTIMISED = "noinline optnone"
 FLOATS = ("half", "float", "double")
+# First words of instructions without memory and effects: two with the same text are one.
+PURE = frozenset(
+    "fadd fsub fmul fdiv fneg fcmp add sub mul shl lshr ashr and or xor icmp select bitcast "
+    "trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp "
+    "insertelement extractelement shufflevector".split()
+)
+# Intrinsics of which the same is true; of x86's, those in `elementary/scaling.py` are called.
+MATHEMATICAL = frozenset("copysign fabs floor fma fmuladd smax smin sqrt umax umin x86".split())
 BITS = {"half": 16, "float": 32, "double": 64, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 
@@ -90,6 +98,7 @@ class Module:
     """The functions and declarations that one object file is made of."""
 
     header: str = ""
+    avx512: bool = False  # whether they may name what only processors with AVX-512 have
     functions: list[str] = field(default_factory=list)
     declarations: dict[str, None] = field(default_factory=dict)
 
@@ -105,7 +114,8 @@ class Module:
 class Code:
     """The body of one function, written from top to bottom.
 
-    `block` is the label of the basic block that is being written.
+    `block` is the label of the basic block that is being written.  In one block, a pure
+    instruction is written once: asked for again, it gives the same register.
     """
 
     def __init__(self, module: Module) -> None:
@@ -113,6 +123,7 @@ class Code:
         self.lines: list[str] = []
         self.block = "entry"
         self._count = 0
+        self._known: dict[str, Operand] = {}
 
     def fresh(self) -> str:
         """A number that no register or label of this function has yet."""
@@ -120,10 +131,12 @@ class Code:
         return str(self._count)
 
     def emit(self, text: str, type_: str) -> Operand:
-        """One instruction with a result."""
-        name = f"%v{self.fresh()}"
-        self.lines.append(f"  {name} = {text}")
-        return Operand(name, type_)
+        """One instruction with a result; the one that is there, if it is pure and in this block."""
+        if text in self._known and is_pure(text):
+            return self._known[text]
+        result = self._known[text] = Operand(f"%v{self.fresh()}", type_)
+        self.lines.append(f"  {result.text} = {text}")
+        return result
 
     def do(self, text: str) -> None:
         """One instruction without a result."""
@@ -207,6 +220,7 @@ class Code:
         """Begin a basic block (the one before must have ended)."""
         self.lines.append(f"{name}:")
         self.block = name
+        self._known.clear()
 
     def jump(self, name: str) -> None:
         """End the block: go on at a label."""
@@ -260,6 +274,15 @@ class Code:
         """Wrap what was written into a function of the module (the last block must have ended)."""
         head = f"define {result} @{name}({typed(parameters)}) {attributes} {{"
         self.module.functions.append("\n".join([head, "entry:", *self.lines, "}"]))
+
+
+def is_pure(text: str) -> bool:
+    """Whether the instruction's result depends on its operands only."""
+    word, _, rest = text.partition(" ")
+    if word != "call":
+        return word in PURE
+    _, found, name = rest.partition("@llvm.")
+    return bool(found) and name.partition(".")[0] in MATHEMATICAL
 
 
 def typed(operands: Iterable[Operand]) -> str:

@@ -3,7 +3,8 @@
     i64 step_enter(ptr context)
 
 It takes BLAS's own threads away for as long as products run, clears the counters of the phases,
-and calls the step: alone, or in the threads of the pool.
+and calls the step: alone, or in the threads of the pool.  What ran to its end is counted, because
+Python may raise (Ctrl-C) before it looks at what the function returns.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ def emit_enter(
         status = code.emit(f"call i64 @{name}(ptr %context, i64 0, i64 1)", I64)
     if before is not None:
         _restore(code, slot, before)
+    finished = slot("finished")
+    success = code.convert("zext", code.compare("icmp eq", status, Operand("0", I64)), I64)
+    code.store(code.binary("add", code.load(finished, I64, 8), success), finished, 8)
     code.do(f"ret i64 {status.text}")
     code.function(f"{name}_enter", [CONTEXT], I64, f"{attributes} {UNOPTIMISED}")
 

@@ -10,9 +10,9 @@ import numpy as np
 from chainrule.errors import EvaluationError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.primitives.sources import constant
 from chainrule.run import reference
-from chainrule.run.native.launch import Launcher
-from chainrule.run.native.machine import given_nodes
+from chainrule.run.native.launch import Launcher, plain
 
 
 def evaluate(
@@ -29,17 +29,17 @@ def evaluate(
     """
     kept = list(dict.fromkeys(keep))
     launcher = Launcher(graph, kept, strict=strict)
-    arrays = {node: np.ascontiguousarray(array) for node, array in inputs.items()}
+    arrays = {node: plain(array, node.dtype) for node, array in inputs.items()}
     made = launcher(arrays) if launcher.results else {}
     if made is None:
         raise_failure(graph, inputs, kept, traced)
-    found = dict(made)
-    for node in given_nodes(graph):
-        if node in inputs:
-            found[node] = np.array(inputs[node], order="C")
-        else:
-            found[node] = np.array(node.param("value").array, order="C")
-    return {node: found[node] for node in kept}
+    return {node: made[node] if node in made else given_value(node, inputs) for node in kept}
+
+
+def given_value(node: Node, inputs: Mapping[Node, np.ndarray]) -> np.ndarray:
+    """The value of an input or of a constant, in memory of its own."""
+    value = node.param("value").array if node.primitive is constant else inputs[node]
+    return np.array(value, node.dtype, order="C")
 
 
 def raise_failure(

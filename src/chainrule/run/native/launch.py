@@ -36,6 +36,19 @@ pointer_of = (
 )
 
 
+def is_plain(array: np.ndarray) -> bool:
+    """Whether code can read the array as it is: C order, every element at its natural place."""
+    flags = array.flags
+    return flags.carray or (flags.c_contiguous and flags.aligned)  # carray is also writeable
+
+
+def plain(value: object, dtype: np.dtype) -> np.ndarray:
+    """The value as an array that code can read: itself where that is so, else a copy."""
+    if type(value) is np.ndarray and value.dtype == dtype and is_plain(value):
+        return value
+    return np.require(value, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+
+
 class Launcher:
     """The code for `results` of a concrete graph.
 
@@ -68,7 +81,7 @@ class Launcher:
         place = first + len(given)
         self.result_slots = {node: place + number for number, node in enumerate(self.fresh)}
         self.constants = {
-            slot: np.ascontiguousarray(node.param("value").array)
+            slot: plain(node.param("value").array, node.dtype)
             for node, slot in self.slots.items()
             if node.primitive is constant
         }

@@ -18,6 +18,8 @@ from chainrule.plan.nest import FAILED_NBYTES
 from chainrule.plan.planner import Plan, plan
 from chainrule.plan.roles import Role, roles_of
 from chainrule.plan.schedule import ALIGNMENT
+from chainrule.plan.thin_products import CORES
+from chainrule.primitives.primitive import Contract
 from chainrule.run.native import cache
 from chainrule.run.native.artifact import Artifact, Foreign, Place, compiled, key_of, slot_count
 from chainrule.run.native.blas import Blas, load_blas
@@ -48,9 +50,14 @@ class Context:
         self.scratch = memory[start : start + artifact.scratch_nbytes]
         self.failed = np.zeros(FAILED_NBYTES * max(artifact.threads, 1), np.uint8)
         self.slots[0] = address_of(memory) + start
-        self.slots[1] = address_of(self.failed)
+        self.finished = ctypes.c_int64(0)  # parts that ran to their end, of all calls so far
         self.phases = np.zeros(artifact.phase_count * PHASE_NBYTES // 8 + 8, np.int64)
-        self.slots[2] = address_of(self.phases)
+        fixed = {
+            **fixed,
+            "failed": address_of(self.failed),
+            "finished": ctypes.addressof(self.finished),
+            "phases": address_of(self.phases),
+        }
         self.process: object = None
         for name, value in fixed.items():
             self.slots[RUNTIME.index(name)] = value
@@ -104,12 +111,17 @@ class Machine:
         if context.process is not _process:  # after a fork: threads are started anew
             pool(self.artifact.threads)
             context.process = _process
-        for enter, part in self.enters:
-            if enter(context.address):
+        done = False
+        try:
+            for enter, part in self.enters:
+                if enter(context.address):
+                    return False
+                if part.then is not None:
+                    self._evaluate(graph, part.then, context)
+            done = True
+        finally:
+            if not done:  # or an interrupted call would fail the next one
                 context.failed[:] = 0
-                return False
-            if part.then is not None:
-                self._evaluate(graph, part.then, context)
         return True
 
     def _evaluate(self, graph: Graph, foreign: Foreign, context: Context) -> None:
@@ -142,7 +154,7 @@ class Machine:
             return np.empty(node.shape, node.dtype)
         count = int(np.prod(node.shape)) * node.dtype.itemsize
         memory = (ctypes.c_char * count).from_address(address)
-        return np.ndarray(node.shape, node.dtype, memory, 0, place.strides)
+        return np.ndarray(node.shape, node.dtype, memory, 0, place.strides)  # type: ignore[arg-type]
 
 
 _process = object()  # another one in each process
@@ -177,6 +189,12 @@ _NOTHING = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda threads: None)
 
 _machines: OrderedDict[str, Machine] = OrderedDict()
 _making = threading.RLock()
+if hasattr(os, "register_at_fork"):  # no fork while another thread compiles: LLVM has locks, too
+    os.register_at_fork(
+        before=_making.acquire,
+        after_in_parent=_making.release,
+        after_in_child=_making.release,
+    )
 
 
 def machine_for(
@@ -199,7 +217,8 @@ def machine_for(
         _refuse_foreign(graph, results)
     threads = _default_threads() if threads is None else threads
     target = target or host_target()
-    key = key_of(graph, results, overwrites or {}, threads, target)
+    chunks = _likes_chunks(graph)
+    key = key_of(graph, results, overwrites or {}, threads, target, chunks)
     with _making:
         found = _machines.get(key)
         if found is not None:
@@ -207,7 +226,7 @@ def machine_for(
             return found
         made = _stored(key)
         if made is None:
-            artifact = compiled(graph, results, overwrites or {}, threads, target)
+            artifact = compiled(graph, results, overwrites or {}, threads, target, chunks)
             made = Machine(artifact)
             cache.store(key, artifact)
         _machines[key] = made
@@ -220,8 +239,20 @@ def plan_for(
     graph: Graph, results: Sequence[Node], overwrites: Mapping[Node, Node] | None = None
 ) -> Plan:
     """The plan that `machine_for` compiles on this machine."""
-    nbytes = host_target().vector_nbytes
-    return plan(graph, results, overwrites, threads=_default_threads(), vector_nbytes=nbytes)
+    return plan(
+        graph,
+        results,
+        overwrites,
+        threads=_default_threads(),
+        vector_nbytes=host_target().vector_nbytes,
+        chunks=_likes_chunks(graph),
+    )
+
+
+def _likes_chunks(graph: Graph) -> bool:
+    """Whether BLAS, if the graph needs it, is faster with thin products in chunks."""
+    products = any(isinstance(node.primitive.kernel, Contract) for node in graph.nodes)
+    return products and load_blas().core in CORES
 
 
 @lru_cache(maxsize=1)

@@ -1,20 +1,25 @@
-"""A few threads that run one native function together, and a barrier for use inside it.
+"""A few threads that run one native function together: those that come in time.
 
 All of it is machine code: the interpreter only starts the threads.  In LLVM's words:
 
     i64  run(ptr pool, ptr function, ptr argument, i64 count)
     i64  function(ptr argument, i64 index, i64 count)
-    void barrier(ptr pool, i64 count)
+    void wait(ptr counter, i64 target)
 
-`run` calls the function at once in `count` threads, each with its own index, the calling thread
-being index 0, and returns when all have returned: the status of the lowest index that gave one
-other than 0, or else 0.  `count` is lowered to the threads that there are.  While the pool works
-for another thread (or for a function that calls `run` again), and in a child process whose
-threads were not started anew, `run` calls the function once with index 0 of 1: the function must
-go by the count that it is told, never by the count that was asked for.
+`run` calls the function in the calling thread with index 0, at once.  Until that call returns,
+workers that look for work join it, each with an index of its own from 1 to `count - 1`, given in
+the order in which they come.  `run` returns when all that have joined have returned; a worker
+that comes later never calls the function, so its argument may then be freed.  Nobody is waited
+for who has not joined: index 0 may be the only one, and the function must share its work
+out to whoever comes.  The status is that of index 0 if it is not 0, or else the first other than
+0 that a worker gave, or else 0.
 
-`barrier` returns when it was called by `count` threads; inside a function, `count` is the
-function's own, and every index calls it equally often.
+`count` is lowered to the threads that there are.  While the pool works for another thread (or for
+a function that calls `run` again), and in a child process whose threads were not started anew,
+`run` calls the function once with index 0 of 1.
+
+`wait` returns when the i64 at `counter`, which others raise, is at least `target`; what they
+wrote before they raised it (with release) can then be read.
 """
 
 from __future__ import annotations
@@ -29,10 +34,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from chainrule.errors import InputError
-from chainrule.run.native.runtime import POOL, SLOT, SLOT_NBYTES, runtime_text
+from chainrule.run.native.runtime import MOST_WORKERS, POOL, POOL_NBYTES, runtime_text
 from chainrule.run.native.target import Library, compile_object, host_target, load_objects
 
-MOST_THREADS = 1024
+MOST_THREADS = MOST_WORKERS + 1
 VARIABLE = "CHAINRULE_NUM_THREADS"
 
 RUN = ctypes.CFUNCTYPE(
@@ -47,7 +52,6 @@ class Pool:
     address: int
     run_address: int
     wait_address: int
-    barrier_address: int
 
     @property
     def threads(self) -> int:
@@ -80,7 +84,6 @@ def pool(threads: int) -> Pool:
         address=memory,
         run_address=library.address("chainrule_run"),
         wait_address=library.address("chainrule_wait"),
-        barrier_address=library.address("chainrule_barrier"),
     )
 
 
@@ -88,21 +91,18 @@ _starting = threading.Lock()
 
 
 def _start(worker: int, threads: int) -> None:
-    """Start workers until there are as many; each gets its slot, and is never waited for."""
+    """Start workers until there are as many; they are never waited for."""
     process = ctypes.CDLL(None)
     # Signals are for the threads that Python knows: workers inherit a mask that blocks them all.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         for index in range(_field(POOL["THREADS"]).value, threads):
-            slot = POOL["SLOTS"] + SLOT_NBYTES * index
-            _field(slot + SLOT["INDEX"]).value = index
-            _field(slot + SLOT["POOL"]).value = _memory()
             thread = ctypes.c_void_p()
             failed = process.pthread_create(
                 ctypes.byref(thread),
                 None,
                 ctypes.c_void_p(worker),
-                ctypes.c_void_p(_memory() + slot),
+                ctypes.c_void_p(_memory()),
             )
             if failed:
                 return
@@ -125,15 +125,12 @@ def _memory() -> int:
     """The address of the pool's memory: zeros, of one thread, never freed (workers look at it)."""
     allocate = ctypes.CDLL(None).aligned_alloc
     allocate.argtypes, allocate.restype = (ctypes.c_size_t, ctypes.c_size_t), ctypes.c_void_p
-    address = allocate(4096, POOL_NBYTES)
+    address = allocate(128, POOL_NBYTES)
     if address is None:
         raise MemoryError(f"no {POOL_NBYTES} bytes for the pool of threads")
     ctypes.memset(address, 0, POOL_NBYTES)
     ctypes.c_int64.from_address(address + POOL["THREADS"]).value = 1
     return address
-
-
-POOL_NBYTES = -(-(POOL["SLOTS"] + SLOT_NBYTES * MOST_THREADS) // 4096) * 4096
 
 
 def _field(offset: int) -> ctypes.c_int64:
@@ -149,8 +146,7 @@ def _forget_threads() -> None:
     global _starting
     _starting = threading.Lock()
     if _memory.cache_info().currsize:
-        used = POOL["SLOTS"] + SLOT_NBYTES * _field(POOL["THREADS"]).value
-        ctypes.memset(_memory(), 0, used)
+        ctypes.memset(_memory(), 0, POOL_NBYTES)
         _field(POOL["THREADS"]).value = 1
 
 

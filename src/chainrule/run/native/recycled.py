@@ -1,82 +1,95 @@
 """Memory of results: what the caller has let go of is used again, so that no page faults anew.
 
 Fresh memory of a few megabytes costs more time than a kernel that fills it (4 MiB: 0.8 ms to have,
-0.07 ms to write).  A result from here is an ordinary array; when it and all views of it are gone,
-its memory comes back, and stays for later results of that size.
+0.07 ms to write).  A result from here is an ordinary array that is also remembered here.  When
+nobody else refers to it, nor to any view of it, it is given out again.
 """
 
 from __future__ import annotations
 
-import ctypes
 import math
-from collections import defaultdict
-from functools import lru_cache
-from typing import Any
+import sys
+import threading
+from collections import OrderedDict
 
 import numpy as np
 
 from chainrule.plan.schedule import ALIGNMENT
 
-SMALLEST = 1 << 16  # bytes from which this is worth its own microsecond
-MOST = 1 << 27  # bytes that are kept for later at most
+SMALLEST = 1 << 16  # bytes from which this is worth its own half microsecond
+MOST = 1 << 27  # bytes that are remembered at most
+
+Entry = tuple[np.ndarray, np.ndarray]  # the owner of the memory, and the result that shows it
 
 
-class _Store:
-    """The memory that nobody uses, by size."""
+def _references(entry: Entry) -> tuple[int, int]:
+    return sys.getrefcount(entry[1]), sys.getrefcount(entry[0])
+
+
+def _made(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> Entry:
+    owner = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -owner.__array_interface__["data"][0] % ALIGNMENT
+    return owner, np.ndarray(shape, dtype, owner, start)  # type: ignore[arg-type]
+
+
+# As many references as there are where nobody else knows of them; NumPy lets every view refer to
+# the owner.  A Python without its global lock counts otherwise: there nothing is given out again.
+_NOBODY = _references(_made((1,), np.dtype(np.uint8), 1))
+_COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+class _Results:
+    """The results that are remembered, by type; the types used last come last."""
 
     def __init__(self) -> None:
-        self.free: defaultdict[int, list[np.ndarray]] = defaultdict(list)
+        self.known: OrderedDict[tuple[tuple[int, ...], np.dtype], list[Entry]] = OrderedDict()
         self.nbytes = 0
+        self.lock = threading.Lock()
 
 
-_store = _Store()
-
-
-@lru_cache(maxsize=256)
-def _lease_type(nbytes: int) -> Any:
-    """The owner of a result's memory, as seen by the result: it gives the memory back.
-
-    (An array cannot be that: NumPy looks through arrays for the owner of their memory.)
-    """
-
-    class Lease(ctypes.c_char * nbytes):
-        memory: np.ndarray
-
-        def __del__(self) -> None:
-            _give_back(self.memory)
-
-    return Lease
-
-
-def _give_back(memory: np.ndarray) -> None:
-    nbytes = memory.nbytes
-    if _store.nbytes + nbytes <= MOST:
-        _store.nbytes += nbytes
-        _store.free[nbytes].append(memory)
+_results = _Results()
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """As `np.empty`; large arrays begin at a multiple of ALIGNMENT bytes."""
+    """As `np.empty`; large arrays begin at a multiple of ALIGNMENT bytes, and are recycled."""
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < SMALLEST:
         return np.empty(shape, dtype)
-    try:
-        memory = _store.free[nbytes].pop()
-        _store.nbytes -= nbytes
-    except IndexError:
-        memory = _aligned(nbytes)
-    lease = _lease_type(nbytes).from_address(memory.__array_interface__["data"][0])
-    lease.memory = memory
-    return np.ndarray(shape, dtype, lease)
+    with _results.lock:
+        entries = _results.known.get((shape, dtype))
+        if entries is not None:
+            for entry in entries:
+                if _COUNTS and _references(entry) == _NOBODY:
+                    array = entry[1]
+                    flags = array.flags
+                    if (
+                        array.shape == shape
+                        and array.dtype == dtype
+                        and flags.c_contiguous
+                        and flags.writeable
+                    ):
+                        return array
+        return _remembered(shape, dtype, nbytes)
 
 
 def forget() -> None:
-    """Give all memory that nobody uses back to the system."""
-    _store.free.clear()
-    _store.nbytes = 0
+    """Remember nothing: memory that nobody uses goes back to the system."""
+    with _results.lock:
+        _results.known.clear()
+        _results.nbytes = 0
 
 
-def _aligned(nbytes: int) -> np.ndarray:
-    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -memory.__array_interface__["data"][0] % ALIGNMENT
-    return memory[start : start + nbytes]
+def _remembered(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> np.ndarray:
+    """A new result, for which old ones are forgotten if there are too many."""
+    entry = _made(shape, dtype, nbytes)
+    if nbytes > MOST:
+        return entry[1]
+    while _results.nbytes + nbytes > MOST:
+        key, entries = next(iter(_results.known.items()))
+        _results.nbytes -= entries.pop(0)[1].nbytes
+        if not entries:
+            del _results.known[key]
+    _results.known.setdefault((shape, dtype), []).append(entry)
+    _results.known.move_to_end((shape, dtype))
+    _results.nbytes += nbytes
+    return entry[1]

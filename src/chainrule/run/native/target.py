@@ -48,6 +48,11 @@ class Target:
         return self.triple.split("-", 1)[0]
 
     @property
+    def has_avx512(self) -> bool:
+        """Whether code may name instructions of AVX-512 (its parts F, BW, DQ and VL)."""
+        return self.architecture == "x86_64" and self.vector_nbytes == 64
+
+    @property
     def function_attributes(self) -> str:
         """Attributes for the `define` lines of the text.
 

@@ -4,15 +4,24 @@ x = 2k log 2 + r with |r| <= log 2, in two steps so that r is exact to the last 
 Waite, *Software Manual for the Elementary Functions*, 1980, chapter 6).  The step is 2 log 2, not
 log 2, so that 2^k never leaves the normal numbers: multiplying by it twice gives overflow and
 subnormal results rightly without any further case.  That costs one more coefficient than the
-narrow step and saves the splitting of the exponent.
+narrow step and saves the splitting of the exponent.  AVX-512 scales by any power of two in one
+instruction: there exp, and erf with it, take the narrow step (a quarter less time, measured;
+logistic would gain 8 %, and is left as it is).
 """
 
 from __future__ import annotations
 
 import math
 
-from chainrule.run.native.elementary.coefficients import ERF_FAR, ERF_NEAR, EXPONENTIAL, LN2
+from chainrule.run.native.elementary.coefficients import (
+    ERF_FAR,
+    ERF_NEAR,
+    EXPONENTIAL,
+    EXPONENTIAL_NARROW,
+    LN2,
+)
 from chainrule.run.native.elementary.formats import Terms
+from chainrule.run.native.elementary.scaling import bounded, times_power_of_two
 from chainrule.run.native.emit import Code, Operand, element
 
 # Beyond these, exp(x) is 0 (and expm1(x) -1) or inf whatever x is; tanh and erf are 1.
@@ -20,6 +29,9 @@ LEAST = {"float": -104.0, "double": -746.0}
 GREATEST = {"float": 89.0, "double": 710.0}
 TANH_END = {"float": 9.02, "double": 19.07}
 ERF_END = {"float": 3.925, "double": 5.93}
+NARROW = 0.35  # a little more than ½ log 2
+ERF_TURN = 0.9  # from where on erf is 1 - exp(-x²) q(|x|)
+ERF_CENTRE = 2.0  # of q: in powers of |x| itself, the error in double is 5.5 ulp
 
 
 class Reduced:
@@ -61,12 +73,23 @@ class Reduced:
 def exp(code: Code, x: Operand) -> Operand:
     """e^x."""
     terms, base = Terms(code, x), element(x.type)
-    return _exp(terms, terms.clamp(x, LEAST[base], GREATEST[base]))
-
-
-def _exp(terms: Terms, x: Operand) -> Operand:
-    reduced = Reduced(terms, x)
+    if code.module.avx512:
+        return _scaled(terms, x)
+    reduced = Reduced(terms, terms.clamp(x, LEAST[base], GREATEST[base]))
     return terms.real("fmul", terms.real("fmul", reduced.exponential(), reduced.root), reduced.root)
+
+
+def _scaled(terms: Terms, x: Operand) -> Operand:
+    """e^x = 2^count e^rest, |rest| <= ½ log 2, where AVX-512 may be named.
+
+    Where |x| is so large that the rest comes out wrong or NaN, the count alone decides.
+    """
+    (high, low), rounder = LN2[element(x.type)], terms.format.rounder
+    count = terms.real("fsub", terms.fma(x, 1 / math.log(2), rounder), rounder)
+    rest = terms.fma(count, -low, terms.fma(count, -high, x))
+    rest = bounded(terms.code, rest, NARROW)
+    slope = terms.fma(terms.polynomial(rest, EXPONENTIAL_NARROW[element(x.type)]), rest, 1.0)
+    return times_power_of_two(terms.code, terms.fma(slope, rest, 1.0), count)
 
 
 def expm1(code: Code, x: Operand) -> Operand:
@@ -102,15 +125,19 @@ def tanh(code: Code, x: Operand) -> Operand:
 
 
 def erf(code: Code, x: Operand) -> Operand:
-    """The error function: 1 - exp(g(|x|)) with a polynomial g; below ½ a polynomial itself.
+    """The error function: 1 - exp(-x²) q(|x|) with a polynomial q; near 0 a polynomial itself.
 
-    The form of the far part is N. Juffa's (of his `erff`).  A quotient of polynomials in x² has
-    half the operations, but its error just below 1 is 5 ulp in float and 8 in double.
+    exp(-x²) is written as the kernels of the derivative, exp(-(x * x)), write it: where both are
+    wanted, it is computed once.  Rounding x² changes erf by 0.2 ulp at most, as x² exp(-x²) is
+    less than 0.4.  A quotient of polynomials in x² has half the operations, but its error just
+    below 1 is 5 ulp in float and 8 in double.
     """
     terms, base = Terms(code, x), element(x.type)
+    square = terms.real("fmul contract", x, x)
+    decay = exp(code, code.negative(square))
+    near = terms.fma(x, terms.polynomial(square, ERF_NEAR[base]), x)
     size = terms.least(terms.absolute(x), ERF_END[base])
-    square = terms.real("fmul", x, x)
-    near = terms.real("fmul", x, terms.polynomial(square, ERF_NEAR[base]))
-    far = terms.real("fsub", 1.0, _exp(terms, terms.polynomial(size, ERF_FAR[base])))
+    curve = terms.polynomial(terms.real("fsub", size, ERF_CENTRE), ERF_FAR[base])
+    far = terms.fma(code.negative(decay), curve, 1.0)
     signed = code.intrinsic("copysign", far, x)
-    return terms.select(terms.compare("olt", size, 0.5), near, signed)
+    return terms.select(terms.compare("olt", size, ERF_TURN), near, signed)

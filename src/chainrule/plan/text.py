@@ -1,0 +1,203 @@
+"""The readable text of a plan: for each instruction what it is, its threads and why, its results.
+
+A line for each instruction, and one for each further loop nest or product in it; under it, how
+the values come about.  Unnamed values are called as in the text of the (concrete) graph.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from math import prod
+from typing import TYPE_CHECKING
+
+from chainrule.graph.node import Node
+from chainrule.plan.formula import formula
+from chainrule.plan.nest import NestLayout
+from chainrule.plan.roles import Role, roles_of
+from chainrule.plan.schedule import Compute
+from chainrule.plan.sharing import WORTH_SHARING, Sharing
+from chainrule.plan.wording import Wording
+from chainrule.plan.work import Call, ForeignWork, NestWork, ProductWork, Work
+
+if TYPE_CHECKING:
+    from chainrule.plan.planner import Plan
+
+WIDTH = 100
+LEAST = 100.0  # nanoseconds that are worth telling
+FOREIGN = "reference evaluation between native parts"
+
+Row = tuple[str, str, str, str]  # what, threads and why, bytes, names
+
+
+def text(plan: Plan) -> str:
+    """The plan as text; the same plan gives the same text, on any machine."""
+    lines = [f"plan of {plan.graph.name}", *_Text(plan).lines(), *_wrapped(summary(plan), "")]
+    return "\n".join(lines)
+
+
+def summary(plan: Plan) -> str:
+    """One line: instructions, threads, bytes of scratch memory and of results."""
+    schedule = plan.schedule
+    taken = set(plan.overwrites.values())
+    fresh = sum(_nbytes(node) for node in schedule.results if node not in taken)
+    parts = [
+        _counted(len(plan.works), "instruction"),
+        f"up to {plan.threads} threads" if plan.threads > 1 else "1 thread",
+        f"{schedule.scratch_nbytes:,} bytes of scratch memory",
+        f"{fresh:,} bytes of results",
+    ]
+    if taken:
+        parts.append(f"{sum(map(_nbytes, taken)):,} bytes updated in place")
+    if plan.foreign:
+        parts.append(f"{len(plan.foreign)} by reference evaluation")
+    return ", ".join(parts)
+
+
+def shared(sharing: Sharing, threads: int) -> str:
+    """How many of `threads` threads do a piece of work, and why."""
+    time = _microseconds(sharing.nanoseconds)
+    if sharing.parts > 1:
+        return f"{sharing.parts} threads: about {time} of work on one"
+    if threads == 1:
+        return f"1 thread: about {time}"
+    if sharing.obstacle:
+        return f"1 thread: about {time}, but {sharing.obstacle}"
+    if sharing.nanoseconds < LEAST:
+        return f"1 thread: {time}"
+    return f"1 thread: {time}, less than {_microseconds(WORTH_SHARING)}"
+
+
+class _Text:
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.roles = plan, roles_of(plan.graph)
+        self.word = Wording(plan.schedule).name
+        self.named = plan.graph.name_of
+        self.taken = set(plan.overwrites.values())
+        self.made: set[Node] = set()  # by the instructions so far
+        self.written = {node for work in plan.works for node in work.writes}
+
+    def lines(self) -> list[str]:
+        """Those of all instructions, the columns of the table aligned."""
+        pairs = list(zip(self.plan.computes, self.plan.works, strict=True))
+        tables = [self._rows(compute, work) for compute, work in pairs]
+        notes = [self._notes(work) for _, work in pairs]
+        rows = [row for table in tables for row in table]
+        widths = [max((len(row[place]) for row in rows), default=0) for place in range(3)]
+        digits = len(str(len(pairs)))
+        found: list[str] = []
+        for number, (table, under) in enumerate(zip(tables, notes, strict=True), 1):
+            for place, (what, why, nbytes, names) in enumerate(table):
+                label = str(number) if not place else ""
+                cells = (
+                    f"{label:>{digits}}",
+                    f"{what:<{widths[0]}}",
+                    f"{why:<{widths[1]}}",
+                    f"{nbytes:>{widths[2]}}",
+                    names,
+                )
+                found.append(f"  {'  '.join(cells)}".rstrip())
+            for note in under:
+                found += _wrapped(note, " " * (digits + 6))
+        return found
+
+    def _rows(self, compute: Compute, work: Work) -> list[Row]:
+        """One for each loop nest, product, or node without a kernel."""
+        names = ", ".join(map(self.word, compute.nodes))
+        nbytes = f"{sum(map(_nbytes, compute.nodes)):,} bytes"
+        (what, why), *further = self._pieces(work)
+        return [(what, why, nbytes, names), *((*piece, "", "") for piece in further)]
+
+    def _pieces(self, work: Work) -> Iterator[tuple[str, str]]:
+        """What runs one after another, and how many threads do it."""
+        threads = self.plan.threads
+        match work:
+            case NestWork():
+                for layout in work.layouts:
+                    yield _loops(layout), shared(layout.sharing, threads)
+            case ProductWork():
+                for call, (term, _) in zip(work.calls, work.products.terms, strict=True):
+                    for matrix, node in zip((call.x, call.y), term.inputs, strict=True):
+                        if matrix.pack is not None:
+                            what = f"copy of {self.word(node)}: {_loops(matrix.pack)}"
+                            yield what, shared(matrix.pack.sharing, threads)
+                    yield _product(call), shared(call.sharing, threads)
+            case ForeignWork():
+                yield FOREIGN, "1 thread: no native kernel"
+
+    def _notes(self, work: Work) -> list[str]:
+        """How the values come about, what is computed on the way, and what once more."""
+        in_place = [self.word(node) for node in work.writes if node in self.taken]
+        match work:
+            case NestWork():
+                notes = [_operations(work)]
+                if in_place:
+                    notes.append(f"in place: {', '.join(in_place)}")
+            case ProductWork():
+                computed = formula(work.products, self.word, self.named)
+                notes = [f"{computed}, in place" if in_place else computed]
+            case ForeignWork():
+                place = work.node.origin.short()
+                notes = [work.node.expression + (f", at {place}" if place else "")]
+        again = [n for n in work.inner if n in self.made and self.roles.get(n) is not Role.SCALAR]
+        within = [n for n in work.inner if n in self.named and n not in self.written]
+        if fresh := [node for node in within if node not in self.made]:
+            notes.append(f"on the way, never stored: {', '.join(map(self.word, fresh))}")
+        if again:
+            known = [self.word(node) for node in again if node in self.named]
+            others = len(again) - len(known)
+            unnamed = [_counted(others, "unnamed value")] if others else []
+            notes.append(f"computed again: {', '.join([*known, *unnamed])}")
+        self.made.update(work.writes, work.inner)
+        return notes
+
+
+def _loops(layout: NestLayout) -> str:
+    """`loops 16 x 4096`: rows and columns, as they were merged."""
+    return f"loops {layout.row_count} x {prod(layout.nest.columns)}"
+
+
+def _operations(work: NestWork) -> str:
+    """The operations in the order in which a point meets them; sweeps over a row, and lanes."""
+    names = [one.primitive.name for one in (*work.inner, *work.writes)]
+    layout = work.layouts[-1]
+    sweeps = sum(not sweep.is_empty for sweep in layout.sweeps)
+    known = ", ".join(dict.fromkeys(names))
+    if not sweeps:
+        return known
+    return f"{known}; {_counted(sweeps, 'sweep')}, {_counted(max(layout.width, 1), 'lane')}"
+
+
+def _product(call: Call) -> str:
+    """`product 256 x 784 x 10`: rows of the result, what is summed over, columns."""
+    gemm = call.gemm
+    rows, columns = (gemm.m, gemm.n) if gemm.a_is_x else (gemm.n, gemm.m)
+    count = "product" if gemm.calls == 1 else f"{gemm.calls} products"
+    return f"{count} {rows} x {gemm.k} x {columns}"
+
+
+def _nbytes(node: Node) -> int:
+    return int(node.type.nbytes)
+
+
+def _microseconds(nanoseconds: float) -> str:
+    """`31 µs`, `4.6 µs`, `4 µs`; below what is worth saying, `under 0.1 µs`."""
+    value = nanoseconds / 1000
+    if nanoseconds < LEAST:
+        return "under 0.1 µs"
+    return f"{value:,.0f} µs" if value >= 9.95 else f"{value:.1f} µs".replace(".0 ", " ")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count != 1 else ''}"
+
+
+def _wrapped(note: str, indent: str) -> Iterable[str]:
+    return textwrap.wrap(
+        note,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

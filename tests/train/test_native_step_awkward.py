@@ -1,0 +1,153 @@
+"""Native training steps of awkward objectives, and on batches in awkward memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stepping import OPTIMIZERS, agree, batch, both, follow, network, typed, weights
+
+import chainrule as cr
+from chainrule import float64, int64
+
+ROOT = Path(__file__).parents[2]
+n = cr.size("n")
+
+
+def unreached(w: float64[3], v: float64[2, 2], x: float64[3]):
+    J = np.sum(np.sin(w * x))
+    return J
+
+
+def shared(w: float64[3], v: float64[3], x: float64[3]):
+    J = np.sum((w + v) * x)  # one gradient for both
+    return J
+
+
+def a_parameter(w: float64[()], x: float64[3]):
+    J = w
+    return J
+
+
+def an_input(w: float64[3], x: float64[()]):
+    J = x
+    return J
+
+
+def a_constant(w: float64[3], x: float64[3]):
+    J = np.float64(3.0)
+    return J
+
+
+def by_its_transpose(w: float64[4, 4], x: float64[3]):
+    J = np.sum(w * w.T) + np.sum(x)
+    return J
+
+
+def by_products_with_itself(w: float64[4, 4], x: float64[4]):
+    J = np.sum((w.T @ w @ w @ x) ** 2)
+    return J
+
+
+def exchanged(w: float64[4], v: float64[4], x: float64[4]):
+    J = np.sum(w * v)
+    return J
+
+
+def empty(w: float64[0, 3], v: float64[3], x: float64[3]):
+    J = np.sum(w) + np.sum(v * x)
+    return J
+
+
+def normalised(w: float64[6, 6], x: float64[6]):
+    J = np.sum(cr.softmax(w / np.sqrt(np.sum(w**2))) @ x)
+    return J
+
+
+def whole(w: float64[3], x: int64[3, 3]):
+    J = np.sum((x @ x) * w)  # a product of integers has no kernel
+    return J
+
+
+def halves(w: cr.float16[3, 2], x: cr.float16[4, 3]):
+    J = np.sum(np.tanh((x @ w).astype(np.float64)))
+    return J
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adamw"])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        *(unreached, shared, a_parameter, an_input, a_constant, by_its_transpose),
+        *(by_products_with_itself, exchanged, empty, normalised, whole, halves),
+    ],
+)
+def test_awkward_objectives_are_stepped_as_by_the_reference(objective: Any, optimizer: str):
+    graph = cr.trace(objective)
+    random = np.random.default_rng(0)
+    given = {
+        item.name: (random.normal(size=item.type.shape) * 3).astype(item.type.dtype)
+        for item in graph.inputs
+    }
+    parameters = tuple(name for name in given if name != "x")
+    steps = both(objective, parameters, OPTIMIZERS[optimizer]())
+    arrays = {name: given[name] for name in parameters}
+    # Other roundings of float32 sums make other float16 numbers, 2^-11 apart.
+    rtol = 2e-3 if objective is halves else 1e-11
+    follow(steps, arrays, [{"x": given["x"] + k} for k in range(5)], rtol)
+
+
+def test_the_arrays_of_the_state_can_be_the_batch():
+    def objective(w: float64[4, 4], x: float64[4, 4]):
+        J = np.sum(np.tanh(w @ x) ** 2)
+        return J
+
+    w = np.random.default_rng(0).normal(size=(4, 4))
+    steps = both(objective, "w", cr.sgd(0.1))
+    state, wanted = (step.init(w=w) for step in steps)
+    for _ in range(3):
+        for part in (lambda x: x, lambda x: x.T, lambda x: x[::-1]):
+            J, expected = (
+                step(one, x=part(one.arrays["w"]))
+                for step, one in zip(steps, (state, wanted), strict=True)
+            )
+            np.testing.assert_allclose(J, expected, rtol=1e-12)
+            agree(state, wanted, 1e-12)
+
+
+AWKWARD = {
+    "transposed": lambda x: np.asfortranarray(x),
+    "reversed": lambda x: x[::-1][::-1].copy()[::-1][::-1],
+    "every other": lambda x: np.repeat(x, 2, axis=0)[::2],
+    "of the other byte order": lambda x: x.astype(x.dtype.newbyteorder()),
+    "at an odd address": lambda x: unaligned(x),
+    "read-only": lambda x: frozen(x),
+    "a list": lambda x: x.tolist() if x.dtype != np.float32 else x,
+}
+
+
+def unaligned(x: np.ndarray) -> np.ndarray:
+    memory = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:]
+    found = memory.view(x.dtype).reshape(x.shape)
+    assert not found.flags.aligned
+    return found
+
+
+def frozen(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x.setflags(write=False)
+    return x
+
+
+@pytest.mark.parametrize("way", AWKWARD)
+def test_a_batch_may_lie_in_memory_as_it_likes(way: str):
+    given = weights(np.float32, True)
+    steps = both(network, tuple(given), cr.sgd(0.1), **typed(np.float32, True))
+    plain = [batch(np.float32, 6, k) for k in range(3)]
+    state, wanted = (step.init(given) for step in steps)
+    for data in plain:
+        odd = {name: AWKWARD[way](value) for name, value in data.items()}
+        np.testing.assert_allclose(steps[0](state, odd), steps[1](wanted, data), rtol=2e-5)
+        agree(state, wanted, 2e-5)
