@@ -1,4 +1,4 @@
-"""Makes src/chainrule/run/native/elementary/coefficients.py: the best polynomials and quotients.
+"""Makes coefficients.py and erf_pieces.py in src/chainrule/run/native/elementary: polynomials.
 
     python scripts/make_elementary.py
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import mpmath as mp
 
-TARGET = Path(__file__).parent.parent / "src/chainrule/run/native/elementary/coefficients.py"
+TARGET = Path(__file__).parent.parent / "src/chainrule/run/native/elementary"
 DIGITS = {"float": 24, "double": 53}  # binary digits of a significand
 Real = Any  # a number of mpmath
 Column = list[Real]
@@ -181,6 +181,24 @@ TABLES = {
 }
 
 
+PIECES = 16
+# erf is 1, to all digits, from 15 steps on; and how many coefficients each piece has.
+STEPS = {"float": (mp.mpf(67) / 256, 6), "double": (mp.mpf(203) / 512, 14)}
+
+
+def piece(centre: Real, half: Real, count: int) -> Column:
+    """The best polynomial in x - centre for erf(x), |x - centre| <= half."""
+    if not centre:  # an odd one, so that the relative error stays small down to 0
+        near = odd(mp.erf)
+        found = polynomial(near, lambda z: 1 / near(z), 0, half**2, count // 2 - 1)
+        return [c for one in found for c in (mp.mpf(0), one)]
+
+    def erf(t: Real) -> Real:
+        return mp.erf(centre + t)
+
+    return polynomial(erf, lambda t: 1 / erf(t), -half, half, count - 1)
+
+
 def text(numbers: Column, digits: int) -> str:
     """The numbers, rounded, as a tuple of Python's."""
     return f"({', '.join(repr(float(nearest(x, digits))) for x in numbers)},)"
@@ -191,8 +209,8 @@ def rows(found: dict[str, str]) -> str:
     return "".join(f'    "{name}": {entry},\n' for name, entry in found.items())
 
 
-def module() -> str:
-    """The text of the module."""
+def coefficients() -> str:
+    """The text of coefficients.py."""
     lines = ['"""Coefficients made by scripts/make_elementary.py, lowest power first."""\n']
     for name, one in TABLES.items():
         found = {
@@ -214,6 +232,30 @@ def module() -> str:
     return "\n".join(lines)
 
 
+def erf_pieces() -> str:
+    """The text of erf_pieces.py."""
+    steps = {kind: float(step) for kind, (step, _) in STEPS.items()}
+    lines = [
+        '"""Polynomials for erf around multiples of a step, by scripts/make_elementary.py."""\n',
+        "# The step; and in x - k step, lowest power first, the coefficients for k = 0 to 15.",
+        f"STEP = {steps}",
+        "# fmt: off",
+        "PIECES = {",
+    ]
+    for kind, (step, count) in STEPS.items():
+        lines.append(f'    "{kind}": (')
+        found = [piece(k * step, step * mp.mpf("0.501"), count) for k in range(PIECES)]
+        for column in zip(*found, strict=True):
+            shown = [repr(float(nearest(x, DIGITS[kind]))) for x in column]
+            triples = (", ".join(shown[k : k + 3]) for k in range(0, PIECES, 3))
+            inner = [f"            {triple}," for triple in triples]
+            lines += ["        (", *inner, "        ),"]
+        lines.append("    ),")
+    return "\n".join([*lines, "}", "# fmt: on", ""])
+
+
 if __name__ == "__main__":
-    TARGET.write_text(module())
-    subprocess.run(["ruff", "format", TARGET], check=True)
+    for make in (coefficients, erf_pieces):
+        path = TARGET / f"{make.__name__}.py"
+        path.write_text(make())
+        subprocess.run(["ruff", "format", path], check=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,6 @@ from stepping import OPTIMIZERS, agree, batch, both, follow, network, typed, wei
 
 import chainrule as cr
 from chainrule import float64, int64
-
-ROOT = Path(__file__).parents[2]
-n = cr.size("n")
 
 
 def unreached(w: float64[3], v: float64[2, 2], x: float64[3]):

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +14,6 @@ from stepping import agree, batch, both, network, typed, weights
 import chainrule as cr
 from chainrule import float64
 from chainrule.train import State, TrainingStep
-
-ROOT = Path(__file__).parents[2]
-n = cr.size("n")
 
 
 def test_two_threads_step_two_states_of_one_step():

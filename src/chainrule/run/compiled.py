@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
 from chainrule.run.executors import evaluator, executor_named
 from chainrule.run.run import Keep, Run, kept_nodes, run_graph
@@ -36,6 +37,11 @@ class CompiledGraph:
 
     def run(self, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Run:
         """The values that `keep` says, by name; arguments as for `Graph.run`."""
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise InputError(
+                f"a compiled graph takes its arguments by name, got {type(arguments).__name__}",
+                hint="f(" + ", ".join(f"{name}=..." for name in self.graph.arguments) + ")",
+            )
         return run_graph(
             self.graph,
             {**(arguments or {}), **named},

@@ -27,11 +27,14 @@ def executor_named(name: str | None) -> str:
     That is what the environment variable CHAINRULE_EXECUTOR says, else "native" where native code
     can be made, else "reference".  InputError for an unknown name.
     """
+    asked = name
     if name is None:
         name = os.environ.get(VARIABLE) or _best()
     if name not in EXECUTORS:
+        where = "" if asked is not None else f", which the environment variable {VARIABLE} names"
         raise InputError(
-            f"there is no executor {name!r}", hint=f"one of: {', '.join(map(repr, EXECUTORS))}"
+            f"there is no executor {name!r}{where}",
+            hint=f"one of: {', '.join(map(repr, EXECUTORS))}",
         )
     return name
 

@@ -593,7 +593,7 @@ def test_code_that_cannot_be_loaded_is_compiled_again(folder, damaged):
     graph = program()
     results = [node for _, node in graph.outputs]
     threads = machine._default_threads()
-    key = key_of(graph, results, {}, threads, host_target())
+    key = key_of(graph, results, {}, threads, host_target(), machine.likes_chunks(graph))
     whole = cache.load(key)
     assert whole is not None
     changed = {

@@ -22,7 +22,7 @@ PURE = frozenset(
     "trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp "
     "insertelement extractelement shufflevector".split()
 )
-# Intrinsics of which the same is true; of x86's, those in `elementary/scaling.py` are called.
+# Intrinsics of which the same is true; of x86's, those in `elementary/instructions.py` are called.
 MATHEMATICAL = frozenset("copysign fabs floor fma fmuladd smax smin sqrt umax umin x86".split())
 BITS = {"half": 16, "float": 32, "double": 64, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
@@ -91,6 +91,11 @@ def constant(value: float | int | bool, type_: str) -> Operand:
     """A number as an operand; in a vector type, the same in every lane."""
     text = number(value, element(type_))
     return Operand(f"splat ({element(type_)} {text})" if lanes(type_) else text, type_)
+
+
+def count(value: int) -> Operand:
+    """An `i64` constant."""
+    return Operand(str(value), "i64")
 
 
 @dataclass(eq=False)

@@ -44,6 +44,7 @@ def is_plain(array: np.ndarray) -> bool:
 
 def plain(value: object, dtype: np.dtype) -> np.ndarray:
     """The value as an array that code can read: itself where that is so, else a copy."""
+    dtype = dtype.newbyteorder("=")
     if type(value) is np.ndarray and value.dtype == dtype and is_plain(value):
         return value
     return np.require(value, dtype, ["C_CONTIGUOUS", "ALIGNED"])

@@ -217,7 +217,7 @@ def machine_for(
         _refuse_foreign(graph, results)
     threads = _default_threads() if threads is None else threads
     target = target or host_target()
-    chunks = _likes_chunks(graph)
+    chunks = likes_chunks(graph)
     key = key_of(graph, results, overwrites or {}, threads, target, chunks)
     with _making:
         found = _machines.get(key)
@@ -245,11 +245,11 @@ def plan_for(
         overwrites,
         threads=_default_threads(),
         vector_nbytes=host_target().vector_nbytes,
-        chunks=_likes_chunks(graph),
+        chunks=likes_chunks(graph),
     )
 
 
-def _likes_chunks(graph: Graph) -> bool:
+def likes_chunks(graph: Graph) -> bool:
     """Whether BLAS, if the graph needs it, is faster with thin products in chunks."""
     products = any(isinstance(node.primitive.kernel, Contract) for node in graph.nodes)
     return products and load_blas().core in CORES

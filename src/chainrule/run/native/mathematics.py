@@ -3,15 +3,16 @@
 Each takes a `Code` and operands of one type (`float`, `double`, or a vector of them) and returns
 an operand of that type.  Errors are at most 4 ulp over the whole range, subnormal numbers
 included; NaN gives NaN; infinities and zeros (with their signs) give what C's libm gives.
-Rounding to nearest is assumed.  There are no tables and, but for sin and cos of huge numbers
-and `pow`, no branches: a vector costs the same whatever is in it.
+Rounding to nearest is assumed.  No address depends on a value and, but for sin and cos of huge
+numbers and `pow`, there are no branches: a vector costs the same whatever is in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from chainrule.run.native.elementary.exponential import erf, exp, expm1, logistic, tanh
+from chainrule.run.native.elementary.error_function import erf
+from chainrule.run.native.elementary.exponential import exp, expm1, logistic, tanh
 from chainrule.run.native.elementary.logarithm import log, log1p
 from chainrule.run.native.elementary.order import fabs, fmax_nan, fmin_nan, sign
 from chainrule.run.native.elementary.powers import integer_power, power, sqrt

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 import numpy as np
 
@@ -18,12 +18,19 @@ from chainrule.plan.schedule import ALIGNMENT
 
 SMALLEST = 1 << 16  # bytes from which this is worth its own half microsecond
 MOST = 1 << 27  # bytes that are remembered at most
+TRIES = 16  # results that are looked at: who keeps thousands does not wait for all to be counted
 
 Entry = tuple[np.ndarray, np.ndarray]  # the owner of the memory, and the result that shows it
 
 
-def _references(entry: Entry) -> tuple[int, int]:
-    return sys.getrefcount(entry[1]), sys.getrefcount(entry[0])
+def _counted(entry: Entry) -> tuple[np.ndarray, int, int]:
+    """The result, and how many references there are to it and to the owner.
+
+    It is held before it is counted: whoever else looks meanwhile, in another thread or in the
+    handler of a signal, finds it in use.
+    """
+    array = entry[1]
+    return array, sys.getrefcount(array), sys.getrefcount(entry[0])
 
 
 def _made(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> Entry:
@@ -34,7 +41,7 @@ def _made(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> Entry:
 
 # As many references as there are where nobody else knows of them; NumPy lets every view refer to
 # the owner.  A Python without its global lock counts otherwise: there nothing is given out again.
-_NOBODY = _references(_made((1,), np.dtype(np.uint8), 1))
+_, _NOBODY, _NOBODY_OF_OWNER = _counted(_made((1,), np.dtype(np.uint8), 1))
 _COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
@@ -42,9 +49,9 @@ class _Results:
     """The results that are remembered, by type; the types used last come last."""
 
     def __init__(self) -> None:
-        self.known: OrderedDict[tuple[tuple[int, ...], np.dtype], list[Entry]] = OrderedDict()
+        self.known: OrderedDict[tuple[tuple[int, ...], np.dtype], deque[Entry]] = OrderedDict()
         self.nbytes = 0
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal's handler may call compiled code, too
 
 
 _results = _Results()
@@ -57,18 +64,15 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return np.empty(shape, dtype)
     with _results.lock:
         entries = _results.known.get((shape, dtype))
-        if entries is not None:
-            for entry in entries:
-                if _COUNTS and _references(entry) == _NOBODY:
-                    array = entry[1]
-                    flags = array.flags
-                    if (
-                        array.shape == shape
-                        and array.dtype == dtype
-                        and flags.c_contiguous
-                        and flags.writeable
-                    ):
+        if entries is not None and _COUNTS:
+            for _ in range(min(len(entries), TRIES)):
+                array, references, of_owner = _counted(entries[0])
+                if references == _NOBODY and of_owner == _NOBODY_OF_OWNER:
+                    flags = array.flags  # somebody may have changed the array in place
+                    same = array.shape == shape and array.dtype == dtype
+                    if same and flags.c_contiguous and flags.writeable:
                         return array
+                entries.rotate(-1)
         return _remembered(shape, dtype, nbytes)
 
 
@@ -86,10 +90,10 @@ def _remembered(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> np.ndar
         return entry[1]
     while _results.nbytes + nbytes > MOST:
         key, entries = next(iter(_results.known.items()))
-        _results.nbytes -= entries.pop(0)[1].nbytes
+        _results.nbytes -= entries.popleft()[1].nbytes
         if not entries:
             del _results.known[key]
-    _results.known.setdefault((shape, dtype), []).append(entry)
+    _results.known.setdefault((shape, dtype), deque()).append(entry)
     _results.known.move_to_end((shape, dtype))
     _results.nbytes += nbytes
     return entry[1]

@@ -5,33 +5,24 @@ Waite, *Software Manual for the Elementary Functions*, 1980, chapter 6).  The st
 log 2, so that 2^k never leaves the normal numbers: multiplying by it twice gives overflow and
 subnormal results rightly without any further case.  That costs one more coefficient than the
 narrow step and saves the splitting of the exponent.  AVX-512 scales by any power of two in one
-instruction: there exp, and erf with it, take the narrow step (a quarter less time, measured;
-logistic would gain 8 %, and is left as it is).
+instruction: there exp takes the narrow step (a quarter less time, measured; logistic would gain
+8 %, and is left as it is).
 """
 
 from __future__ import annotations
 
 import math
 
-from chainrule.run.native.elementary.coefficients import (
-    ERF_FAR,
-    ERF_NEAR,
-    EXPONENTIAL,
-    EXPONENTIAL_NARROW,
-    LN2,
-)
+from chainrule.run.native.elementary.coefficients import EXPONENTIAL, EXPONENTIAL_NARROW, LN2
 from chainrule.run.native.elementary.formats import Terms
-from chainrule.run.native.elementary.scaling import bounded, times_power_of_two
+from chainrule.run.native.elementary.instructions import bounded, times_power_of_two
 from chainrule.run.native.emit import Code, Operand, element
 
-# Beyond these, exp(x) is 0 (and expm1(x) -1) or inf whatever x is; tanh and erf are 1.
+# Beyond these, exp(x) is 0 (and expm1(x) -1) or inf whatever x is; tanh is 1.
 LEAST = {"float": -104.0, "double": -746.0}
 GREATEST = {"float": 89.0, "double": 710.0}
 TANH_END = {"float": 9.02, "double": 19.07}
-ERF_END = {"float": 3.925, "double": 5.93}
 NARROW = 0.35  # a little more than ½ log 2
-ERF_TURN = 0.9  # from where on erf is 1 - exp(-x²) q(|x|)
-ERF_CENTRE = 2.0  # of q: in powers of |x| itself, the error in double is 5.5 ulp
 
 
 class Reduced:
@@ -122,22 +113,3 @@ def tanh(code: Code, x: Operand) -> Operand:
     above = reduced.less_one(inverse)
     value = terms.real("fdiv", above, terms.fma(inverse, 2.0, above))
     return code.intrinsic("copysign", value, x)
-
-
-def erf(code: Code, x: Operand) -> Operand:
-    """The error function: 1 - exp(-x²) q(|x|) with a polynomial q; near 0 a polynomial itself.
-
-    exp(-x²) is written as the kernels of the derivative, exp(-(x * x)), write it: where both are
-    wanted, it is computed once.  Rounding x² changes erf by 0.2 ulp at most, as x² exp(-x²) is
-    less than 0.4.  A quotient of polynomials in x² has half the operations, but its error just
-    below 1 is 5 ulp in float and 8 in double.
-    """
-    terms, base = Terms(code, x), element(x.type)
-    square = terms.real("fmul contract", x, x)
-    decay = exp(code, code.negative(square))
-    near = terms.fma(x, terms.polynomial(square, ERF_NEAR[base]), x)
-    size = terms.least(terms.absolute(x), ERF_END[base])
-    curve = terms.polynomial(terms.real("fsub", size, ERF_CENTRE), ERF_FAR[base])
-    far = terms.fma(code.negative(decay), curve, 1.0)
-    signed = code.intrinsic("copysign", far, x)
-    return terms.select(terms.compare("olt", size, ERF_TURN), near, signed)

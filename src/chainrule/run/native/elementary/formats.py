@@ -112,7 +112,7 @@ class Terms:
         """|x|."""
         return self.code.intrinsic("fabs", x)
 
-    def polynomial(self, x: Operand, coefficients: Sequence[float]) -> Operand:
+    def polynomial(self, x: Operand, coefficients: Sequence[float | Operand]) -> Operand:
         """The polynomial, lowest power first (two coefficients at least).
 
         By Horner's rule, but a long one as two in x², the even and the odd powers: waiting for
@@ -124,9 +124,9 @@ class Terms:
         odd = self._horner(square, coefficients[1::2])
         return self.fma(odd, x, self._horner(square, coefficients[::2]))
 
-    def _horner(self, x: Operand, coefficients: Sequence[float]) -> Operand:
+    def _horner(self, x: Operand, coefficients: Sequence[float | Operand]) -> Operand:
         *others, last = coefficients
-        value = constant(last, self.type)
+        value = self._operand(last, self.type)
         for coefficient in reversed(others):
             value = self.fma(value, x, coefficient)
         return value

@@ -1,0 +1,196 @@
+"""Native code in several threads, and in processes that were forked or spawned after it ran."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+
+RANDOM = np.random.default_rng(1)
+W = RANDOM.normal(size=(120, 90)) / 10
+X = RANDOM.normal(size=(200, 120))
+Y = RANDOM.integers(0, 90, 200)
+SECONDS = 60  # after which a child hangs
+
+
+def loss(x: Any, y: Any, W: Any) -> Any:
+    J = cr.cross_entropy(np.tanh(x @ W), y)
+    return J
+
+
+def trained(executor: str = "native", steps: int = 5) -> np.ndarray:
+    """W after some steps, with products and nests large enough for several threads."""
+    step = cr.training_step(loss, "W", cr.sgd(0.1, momentum=0.9), executor=executor, x=X, y=Y, W=W)
+    state = step.init(W=W)
+    for _ in range(steps):
+        step(state, x=X, y=Y)
+    return state["W"]
+
+
+def child(connection: Any) -> None:
+    connection.send(trained())
+    connection.send(cr.grad(loss, wrt="W", executor="native")(X, Y, W))
+    connection.close()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_child_trains_after_its_parent_did(method: str):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} on this system")
+    wanted = trained()
+    np.testing.assert_allclose(wanted, trained("reference"), rtol=1e-9, atol=1e-12)
+    gradient = cr.grad(loss, wrt="W", executor="native")(X, Y, W)
+    context = multiprocessing.get_context(method)
+    ours, theirs = context.Pipe()
+    process = context.Process(target=child, args=(theirs,))
+    process.start()
+    try:
+        for expected in (wanted, gradient):
+            assert ours.poll(SECONDS), "the child hangs"
+            np.testing.assert_array_equal(ours.recv(), expected)
+        process.join(SECONDS)
+        assert process.exitcode == 0
+    finally:
+        process.kill()
+    np.testing.assert_array_equal(trained(), wanted)  # the parent goes on
+
+
+def in_a_fork(work: Callable[[], None]) -> int:
+    """The exit status of a forked child that does the work; it is killed after some seconds."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            signal.alarm(SECONDS)
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def check(wanted: np.ndarray) -> Callable[[], None]:
+    return lambda: np.testing.assert_array_equal(trained(), wanted)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_of_a_child_trains():
+    wanted = trained()
+
+    def work() -> None:
+        check(wanted)()
+        assert in_a_fork(check(wanted)) == 0
+
+    assert in_a_fork(work) == 0
+    check(wanted)()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python warns of forks beside threads")
+def test_a_fork_while_other_threads_compile_and_run_does_no_harm():
+    wanted = trained()
+    stop = threading.Event()
+    failed: list[BaseException] = []
+
+    def compile_and_run() -> None:
+        count = 0
+        try:
+            while not stop.is_set():
+                count += 1
+                f = cr.compile(lambda x, k=count % 50: np.sum(np.sin(x) ** k), executor="native")
+                f(np.ones(count % 40 + 1))
+                trained(steps=1)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=compile_and_run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        statuses = [in_a_fork(check(wanted)) for _ in range(6)]
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(SECONDS)
+    assert statuses == [0] * 6
+    assert not failed
+
+
+# Threads ----------------------------------------------------------------------------------------
+
+
+def in_threads(count: int, work: Callable[[int], None]) -> None:
+    failed: list[BaseException] = []
+
+    def guarded(who: int) -> None:
+        try:
+            work(who)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(who,)) for who in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+    if failed:
+        raise failed[0]
+
+
+def test_threads_call_one_compiled_function():
+    f = cr.compile(lambda x, c: (np.tanh(x @ W) * c, np.sum(x, axis=0)), executor="native")
+
+    def work(who: int) -> None:
+        random = np.random.default_rng(who)
+        for _ in range(60):
+            x = random.normal(size=(int(random.integers(1, 4)) * 20, 120))
+            c = float(random.normal())
+            got, total = f(x, c)
+            np.testing.assert_allclose(got, np.tanh(x @ W) * c, rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(total, np.sum(x, axis=0), rtol=1e-10, atol=1e-10)
+
+    in_threads(3, work)
+
+
+def test_threads_call_one_function_of_arrays_and_small_results():
+    f = cr.compile(lambda x, y: (x * y, np.sum(x) - y), executor="native")
+
+    def work(who: int) -> None:
+        for k in range(3000):
+            x = np.full(3, float(who))
+            y = np.full(3, float(k))
+            got, other = f(x, y)
+            assert got.tolist() == [who * k] * 3 and other.tolist() == [3 * who - k] * 3
+
+    in_threads(2, work)
+
+
+def test_threads_trace_compile_and_differentiate_at_once():
+    def work(who: int) -> None:
+        for k in range(1, 12):
+            x = np.linspace(0, 1, k + who)
+            got = cr.grad(lambda x, k=k: np.sum(np.sin(x * k)), executor="native")(x)
+            np.testing.assert_allclose(got, k * np.cos(k * x), rtol=1e-11, atol=1e-12)
+
+    in_threads(3, work)
+
+
+@pytest.mark.slow
+def test_threads_train_for_long_and_agree_to_the_bit():
+    wanted = trained(steps=300)
+
+    def work(who: int) -> None:
+        for _ in range(3):
+            np.testing.assert_array_equal(trained(steps=300), wanted)
+
+    in_threads(3, work)

@@ -1,0 +1,386 @@
+"""`cr.compile`: traced once for each combination of types, and then the values of the function."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.errors import ChainruleError, InputError, UnsupportedError
+from chainrule.functional.compiled import MOST
+
+RANDOM = np.random.default_rng(5)
+EXECUTORS = ["native", "reference"]
+
+
+class Counted:
+    """The function, and how many times it was traced."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.traces = function, 0
+        self.__signature__ = inspect.signature(function)
+        self.__name__ = "counted"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.traces += 1
+        return self.function(*args, **kwargs)
+
+
+@pytest.fixture(params=EXECUTORS)
+def compiled(request: Any) -> Callable[[Callable[..., Any]], tuple[Any, Counted]]:
+    """Makes a compiled function, and counts its traces."""
+
+    def make(function: Callable[..., Any]) -> tuple[Any, Counted]:
+        counted = Counted(function)
+        return cr.compile(counted, executor=request.param), counted
+
+    return make
+
+
+def arrays(*shapes: tuple[int, ...], dtype: Any = float) -> list[np.ndarray]:
+    return [RANDOM.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+# Calls ------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_given_as_to_the_function(compiled: Any):
+    def f(x: Any, y: Any = 2.0, *more: Any, scale: Any = 1.0, **named: Any) -> Any:
+        total = x * y * scale
+        for one in more:
+            total = total + one
+        for name in sorted(named):
+            total = total * named[name]
+        return total
+
+    g, _ = compiled(f)
+    x, y, z = arrays((3,), (3,), (3,))
+    for args, kwargs in [
+        ((x,), {}),
+        ((x, y), {}),
+        ((x,), {"y": y}),
+        ((), {"x": x, "y": y}),
+        ((), {"y": y, "x": x}),
+        ((x, y, z, 3.0), {}),
+        ((x, 1.5), {"scale": 0.5}),
+        ((x,), {"scale": y, "a": z, "b": 2.0}),
+        ((x,), {"b": 2.0, "a": z, "scale": y}),
+    ]:
+        for _ in range(2):
+            np.testing.assert_allclose(g(*args, **kwargs), f(*args, **kwargs), rtol=1e-14)
+    assert g.__name__ == "counted"
+
+
+@dataclasses.dataclass
+class Layer:
+    W: Any
+    b: Any
+
+
+def test_containers_go_in_and_come_out(compiled: Any):
+    def f(params: Any, x: Any) -> Any:
+        h = np.tanh(x @ params["layer"].W + params["layer"].b)
+        return {"h": h, "parts": [h[0], (np.sum(h), 3.0)], "layer": Layer(h, params["list"][0])}
+
+    g, counted = compiled(f)
+    W, b, x = arrays((4, 3), (3,), (2, 4))
+    for k in range(3):
+        params = {"layer": Layer(W + k, b), "list": [b * 2]}
+        got, wanted = g(params, x), f(params, x)
+        assert list(got) == list(wanted) and isinstance(got["layer"], Layer)
+        assert isinstance(got["parts"], list) and isinstance(got["parts"][1], tuple)
+        np.testing.assert_allclose(got["h"], wanted["h"], rtol=1e-13)
+        np.testing.assert_allclose(got["parts"][1][0], wanted["parts"][1][0], rtol=1e-13)
+        np.testing.assert_array_equal(got["layer"].b, b * 2)
+        assert got["parts"][1][1] == 3
+    assert counted.traces == 1
+    g({"layer": Layer(W, b), "list": [b, b]}, x)  # another container
+    assert counted.traces == 2
+
+
+def test_a_function_without_arguments_and_one_without_computation(compiled: Any):
+    g, counted = compiled(lambda: np.arange(3.0) * 2)
+    assert g().tolist() == g().tolist() == [0, 2, 4] and counted.traces == 1
+    g, _ = compiled(lambda x: np.ones(2))
+    assert g(np.zeros(5)).tolist() == [1, 1]
+    g, _ = compiled(lambda x: None)
+    assert g(np.zeros(5)) is None
+
+
+# Types ------------------------------------------------------------------------------------------
+
+
+def test_it_is_traced_once_for_each_dtype_and_shape(compiled: Any):
+    g, counted = compiled(lambda x: np.sum(x * 2, axis=-1))
+    seen = 0
+    for dtype in (np.float64, np.float32, np.int64, np.int32, np.float16, np.uint8):
+        for shape in ((3,), (4,), (2, 3), (0,), (1,)):
+            x = (RANDOM.uniform(1, 5, size=shape)).astype(dtype)
+            seen += 1
+            for _ in range(3):
+                got = g(x)
+                assert got.dtype == np.sum(np.zeros(0, dtype) * 2).dtype
+                np.testing.assert_allclose(got, np.sum(x * 2, axis=-1), rtol=1e-2)
+            assert counted.traces == seen
+
+
+def test_a_python_float_is_an_argument_and_not_a_type(compiled: Any):
+    g, counted = compiled(lambda x, c: c * x)
+    x = np.ones(3, np.float32)
+    for c in (1.0, 2.5, -0.0, np.inf, np.nan):
+        got = g(x, c)
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(got, np.full(3, c, np.float32))
+    assert counted.traces == 1
+    assert g(x, 2).dtype == np.float32 and counted.traces == 2  # an int is another type
+    assert g(x, 3)[0] == 3 and counted.traces == 2
+    assert g(x, np.float64(3)).dtype == np.float64 and counted.traces == 3  # as NumPy has it
+
+
+def test_no_float_makes_new_code(monkeypatch: pytest.MonkeyPatch):
+    from chainrule.run.native import machine
+
+    made = []
+    monkeypatch.setattr(
+        machine, "compiled", lambda *a, _made=machine.compiled: made.append(1) or _made(*a)
+    )
+    g = cr.compile(lambda x, c: np.sum(np.sin(x * 1.25) ** c), executor="native")
+    x = np.linspace(0, 1, 7)
+    for c in (1.0, 2.0, 3.0):
+        np.testing.assert_allclose(g(x, c), np.sum(np.sin(x * 1.25) ** c), rtol=1e-13)
+    assert len(made) <= 1
+    other = cr.compile(lambda x, c: np.sum(np.sin(x * 1.25) ** c), executor="native")
+    other(x, 4.0)  # another function, the same structure
+    assert len(made) <= 1
+
+
+def test_an_int_that_the_program_looks_at_is_guarded(compiled: Any):
+    def power(x: Any, k: int) -> Any:
+        result = x
+        for _ in range(k - 1):
+            result = result * x
+        return result
+
+    g, counted = compiled(power)
+    x = np.array([2.0, 3.0])
+    for k in (1, 2, 3, 2, 1, 3):
+        np.testing.assert_array_equal(g(x, k), x**k)
+    assert counted.traces == 3
+    for k in range(MOST + 5):  # more than are remembered
+        assert g(np.ones(2), k + 1).tolist() == [1, 1]
+    np.testing.assert_array_equal(g(x, 2), x**2)
+
+
+def test_bools_strings_none_and_objects_are_part_of_the_type(compiled: Any):
+    def f(x: Any, mode: Any) -> Any:
+        if mode is None:
+            return x
+        if mode is True:
+            return -x
+        if isinstance(mode, (set, frozenset)):
+            return x * len(mode)
+        return np.sum(x) if mode == "sum" else x * 2
+
+    g, counted = compiled(f)
+    x = np.arange(3.0)
+    modes = [None, True, False, "sum", "double", frozenset({1, 2}), np.str_("sum"), np.str_("two")]
+    for _ in range(2):
+        for mode in modes:
+            np.testing.assert_array_equal(g(x, mode), f(x, mode))
+    assert counted.traces == len(modes)
+    for size in range(20):  # sets have no hash; a later one may lie where one was
+        np.testing.assert_array_equal(g(x, set(range(size))), x * size)
+
+
+def test_what_a_function_closes_over_is_that_of_tracing_time(compiled: Any):
+    table, factor = np.arange(4.0), [2.0]
+    g, _ = compiled(lambda x: x * table * factor[0])
+    x = np.ones(4)
+    np.testing.assert_array_equal(g(x), [0, 2, 4, 6])
+    table[:], factor[0] = 9, 9
+    np.testing.assert_array_equal(g(x), [0, 2, 4, 6])
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_gradient_is_traced_again_at_every_call(executor: str):
+    factor = [2.0]
+    gradient = cr.grad(lambda x: np.sum(factor[0] * x * x), executor=executor)
+    assert gradient(np.ones(2)).tolist() == [4, 4]
+    factor[0] = 3.0
+    assert gradient(np.ones(2)).tolist() == [6, 6]
+
+
+# Memory -----------------------------------------------------------------------------------------
+
+
+def frozen(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x.setflags(write=False)
+    return x
+
+
+def unaligned(x: np.ndarray) -> np.ndarray:
+    return np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(x.dtype).reshape(x.shape)
+
+
+WAYS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "in Fortran's order": np.asfortranarray,
+    "every other": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+    "backwards": lambda x: x[::-1].copy()[::-1],
+    "broadcast": lambda x: np.broadcast_to(x[:1], x.shape),
+    "of the other byte order": lambda x: x.astype(x.dtype.newbyteorder()),
+    "read-only": frozen,
+    "at an odd address": unaligned,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("first", [False, True], ids=["later", "first"])
+def test_arguments_may_lie_in_memory_as_they_like(compiled: Any, way: str, first: bool):
+    table = WAYS[way](arrays((5, 3))[0])
+
+    def f(x: Any, y: Any) -> Any:
+        return (x * table) @ y.T + np.sum(x, axis=1, keepdims=True)
+
+    g, _ = compiled(f)
+    x, y = arrays((5, 3), (4, 3))
+    if not first:
+        g(x, y)
+    for _ in range(2):
+        np.testing.assert_allclose(g(WAYS[way](x), WAYS[way](y)), f(WAYS[way](x), WAYS[way](y)))
+
+
+def test_scalars_of_numpy_and_arrays_of_no_axes_and_empty_ones(compiled: Any):
+    g, _ = compiled(lambda x: x * 2 + 1)
+    for x in (
+        np.float32(3),
+        np.array(3.0),
+        np.int16(3),
+        3,
+        3.5,
+        np.zeros((0, 4)),
+        np.zeros((4, 0)),
+    ):
+        for _ in range(2):
+            got = g(x)
+            assert type(got) is np.ndarray
+            np.testing.assert_array_equal(got, np.asarray(x) * 2 + 1)
+
+
+def test_results_are_the_callers_and_share_no_memory(compiled: Any):
+    def f(x: Any, y: Any) -> Any:
+        a = x + 1
+        return a, a, x, x, y.T, a.T, np.sum(a, axis=0), 2.0, table
+
+    table = np.arange(3.0)
+    g, _ = compiled(f)
+    x, y = arrays((3, 3), (3, 3))
+    for _ in range(2):
+        results = g(x, y)
+        for place, one in enumerate(results):
+            np.testing.assert_array_equal(one, f(x, y)[place])
+            assert one.flags.writeable
+            for other in [*results[:place], x, y, table]:
+                assert not np.shares_memory(one, other)
+        for one in results:
+            one[...] = -1
+    assert table.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_gradients_that_are_equal_share_no_memory(executor: str):
+    x, y = arrays((3,), (3,))
+    first, second = cr.grad(lambda x, y: np.sum((x + y) ** 2), wrt=(0, 1), executor=executor)(x, y)
+    first[:] = 0
+    np.testing.assert_allclose(second, 2 * (x + y))
+    value, pull = cr.vjp(lambda x: (np.exp(x), x), x, executor=executor)
+    value[0][:] = value[1][:] = 0  # the pass backward keeps its own
+    expected = np.exp(x) + 1
+    x[:] = 9
+    np.testing.assert_allclose(pull((np.ones(3), np.ones(3)))[0], expected, rtol=1e-13)
+
+
+def test_arguments_may_be_changed_after_the_call(compiled: Any):
+    g, _ = compiled(lambda x: (x, x * 2))
+    x = np.ones(20000)
+    first = g(x)
+    x[:] = 5
+    second = g(x)
+    assert np.all(first[0] == 1) and np.all(first[1] == 2)
+    assert np.all(second[0] == 5) and np.all(second[1] == 10)
+
+
+# Refusals ---------------------------------------------------------------------------------------
+
+
+def refusal(call: Callable[[], Any]) -> tuple[type, str]:
+    with pytest.raises((ChainruleError, TypeError)) as caught:
+        call()
+    return type(caught.value), str(caught.value)
+
+
+def refused_calls(g: Any) -> list[Callable[[], Any]]:
+    x, W = np.ones((2, 3)), np.ones((3, 4))
+    return [
+        lambda: g(x, W.T),
+        lambda: g(x),
+        lambda: g(x, W, W),
+        lambda: g(x, W, unknown=1),
+        lambda: g(x.astype(complex), W),
+        lambda: g(x.astype(object), W),
+        lambda: g(np.ma.masked_array(x, x > 0), W),
+        lambda: g(x, 2**70),
+        lambda: g("text", W),
+    ]
+
+
+def test_wrong_arguments_are_refused_in_the_same_words_by_both_executors():
+    def f(x: Any, W: Any) -> Any:
+        return x @ W if np.ndim(W) else x * W
+
+    texts = []
+    for executor in EXECUTORS:
+        g = cr.compile(f, executor=executor)
+        g(np.ones((2, 3)), np.ones((3, 4)))
+        g(np.ones((2, 3)), 3)
+        texts.append([refusal(call) for call in refused_calls(g)])
+    assert texts[0] == texts[1]
+
+
+def test_a_refused_call_leaves_the_function_as_it_was(compiled: Any):
+    g, _ = compiled(lambda x, i: x[i])
+    x = np.arange(3.0)
+    for _ in range(3):
+        assert g(x, np.array([2])).tolist() == [2]
+        with pytest.raises(cr.errors.IndexOutOfRangeError, match=r"index 3 .* axis of length 3"):
+            g(x, np.array([3]))
+
+
+def test_index_errors_have_the_words_of_the_reference():
+    calls: list[tuple[Any, tuple[Any, ...]]] = [
+        (cr.cross_entropy, (np.ones((2, 3)), np.array([1, 7]))),
+        (lambda table, tokens: cr.embedding(table, tokens) * 2, (np.ones((5, 2)), np.array([[5]]))),
+        (lambda x, i: np.take_along_axis(x, i, 1), (np.ones((2, 3)), np.array([[3], [0]]))),
+        (lambda x, i: x[i], (np.ones((0, 3)), np.array([0]))),
+        (cr.value_and_grad(cr.cross_entropy), (np.ones((2, 3)), np.array([-1, 0]))),
+    ]
+    for f, args in calls:
+        texts = []
+        for executor in EXECUTORS:
+            g = cr.compile(f, executor=executor)
+            texts.append({refusal(lambda g=g, args=args: g(*args)) for _ in range(2)})
+        assert texts[0] == texts[1] and len(texts[0]) == 1
+
+
+def test_what_cannot_be_compiled_is_refused():
+    with pytest.raises(InputError, match=r"there is no executor 'gpu'\n.*'native', 'reference'"):
+        cr.compile(np.sin, executor="gpu")
+    with pytest.raises(InputError, match="compile needs a function or a graph, got int"):
+        cr.compile(3)  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match="returned out, a object"):
+        cr.compile(lambda x: x)(object())
