@@ -306,7 +306,7 @@ def a_state_that_two_steps_use():
 
     step = cr.training_step(objective, wrt="w", optimizer=cr.sgd(0.1))
     state = step.init(w=1.0)
-    with state.held():
+    with state.stepping:
         step(state)
 
 

@@ -14,50 +14,53 @@ from .case import Prepared, Problem, Settings
 from .libraries import chainrule_step
 
 
-def matrix_products(step: Any) -> Callable[[], None]:
-    """A call that does the matrix products of a training step, and nothing else.
-
-    `step` is a TrainingStep of concrete sizes.  The products are those of its plan, with their
-    scale factors, through the same BLAS and shared between the same threads; what lies between
-    them is left out, and the memory holds small random numbers.
-    """
-    from chainrule.plan.planner import Plan
+def products_alone(step: Any) -> Any:
+    """The plan of a training step (of concrete sizes), of which only the products are left."""
     from chainrule.plan.work import ProductWork
-    from chainrule.run.native.artifact import artifact_of
-    from chainrule.run.native.machine import Machine, address_of, plan_for
-    from chainrule.run.native.target import host_target
+    from chainrule.run.native.machine import plan_for
 
     graph = step.graph
     after = {part.name: graph.names[part.next_name] for part in step.persistent}
     overwrites = {graph.input(name).node: node for name, node in after.items()}
-    whole: Plan = plan_for(graph, [node for _, node in graph.outputs], overwrites)
+    whole = plan_for(graph, [node for _, node in graph.outputs], overwrites)
+    written = [pair for one in whole.computes for pair in zip(one.nodes, one.into, strict=True)]
     pairs = zip(whole.computes, whole.works, strict=True)
     products = [(one, work) for one, work in pairs if isinstance(work, ProductWork)]
-    written = {
-        node: buffer
-        for one in whole.computes
-        for node, buffer in zip(one.nodes, one.into, strict=True)
-    }
     schedule = replace(
         whole.schedule,
         instructions=tuple(one for one, _ in products),
-        given={**whole.schedule.given, **written},
+        given={**whole.schedule.given, **dict(written)},
         results=(),
     )
-    alone = replace(whole, schedule=schedule, works=tuple(work for _, work in products))
+    return replace(whole, schedule=schedule, works=tuple(work for _, work in products))
+
+
+def matrix_products(step: Any) -> Callable[[], None]:
+    """A call that does the matrix products of a training step, and nothing else.
+
+    They are those of its plan, with their scale factors, through the same BLAS and shared between
+    the same threads; what lies between them is left out, and the memory holds small numbers.
+    """
+    from chainrule.run.native.artifact import artifact_of
+    from chainrule.run.native.machine import Machine, address_of
+    from chainrule.run.native.target import host_target
+
+    alone = products_alone(step)
     machine = Machine(artifact_of(alone, {}, host_target()))
     context = machine.new_context()
     random = np.random.default_rng(0)
     numbers = context.scratch.size // 4
     context.scratch[: 4 * numbers].view(np.float32)[:] = random.random(numbers, np.float32) * 0.01
     arrays = []
-    for slot, (node, _) in enumerate(whole.schedule.given.items(), machine.first_array):
-        arrays.append((random.random(node.shape) * 0.01).astype(node.dtype))
-        context.slots[slot] = address_of(arrays[-1])
+    given = [n for n, one in alone.schedule.given.items() if one.arena.startswith("given")]
+    for slot, node in enumerate(dict.fromkeys(given), machine.first_array):
+        if slot < machine.first_array + len(machine.artifact.arenas):
+            arrays.append((random.random(node.shape) * 0.01).astype(node.dtype))
+            context.slots[slot] = address_of(arrays[-1])
 
     def run() -> None:
         assert arrays  # they stay alive with this function
-        machine.call(graph, context)
+        machine.call(step.graph, context)
 
     return run
 

@@ -198,12 +198,17 @@ def test_bools_strings_none_and_objects_are_part_of_the_type(compiled: Any):
 
 
 def test_what_a_function_closes_over_is_that_of_tracing_time(compiled: Any):
-    table, factor = np.arange(4.0), [2.0]
-    g, _ = compiled(lambda x: x * table * factor[0])
+    table, factor, default = np.arange(4.0), [2.0], np.ones(4)
+
+    def f(x: Any, y: Any = default) -> Any:
+        return x * table * factor[0] * y
+
+    g, _ = compiled(f)
     x = np.ones(4)
     np.testing.assert_array_equal(g(x), [0, 2, 4, 6])
-    table[:], factor[0] = 9, 9
+    table[:], factor[0], default[:] = 9, 9, 9
     np.testing.assert_array_equal(g(x), [0, 2, 4, 6])
+    np.testing.assert_array_equal(g(x, 2 * x), 2 * 9 * 9 * x)  # another type is traced now
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
@@ -384,3 +389,15 @@ def test_what_cannot_be_compiled_is_refused():
         cr.compile(3)  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match="returned out, a object"):
         cr.compile(lambda x: x)(object())
+
+
+def test_from_the_second_call_on_arrays_go_straight_to_the_code(monkeypatch: pytest.MonkeyPatch):
+    g = cr.compile(lambda x, y: {"sum": x + y, "parts": (x * 2, np.sum(y))}, executor="native")
+    x, y = arrays((3, 2), (2,), dtype=np.float32)
+    g(x, y)
+    monkeypatch.setattr("chainrule.functional.compiled._Traced.__call__", None)  # the long way
+    for _ in range(2):
+        got = g(x, y)
+        np.testing.assert_allclose(got["sum"], x + y)
+        np.testing.assert_allclose(got["parts"][0], x * 2)
+        assert isinstance(got["parts"], tuple) and got["parts"][1].shape == ()

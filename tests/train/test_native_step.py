@@ -15,6 +15,7 @@ import chainrule as cr
 from chainrule import float64, int64
 from chainrule.errors import ChainruleError, IndexOutOfRangeError
 from chainrule.plan.schedule import SCRATCH
+from chainrule.train import TrainingStep
 
 ROOT = Path(__file__).parents[2]
 n = cr.size("n")
@@ -233,3 +234,21 @@ def test_the_gradients_of_a_small_transformer_equal_the_references():
             largest = np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0)
             assert expected.dtype == np.float64
             np.testing.assert_allclose(got[name], expected, 1e-11, 1e-12 * largest, err_msg=name)
+
+
+@pytest.mark.parametrize("examples", [False, True], ids=["annotated", "by example"])
+def test_from_the_second_step_on_arrays_go_straight_to_the_code(
+    examples: bool, monkeypatch: pytest.MonkeyPatch
+):
+    given, data = weights(np.float32, True), batch(np.float32, 6, 0)
+    types = {**given, **data} if examples else typed(np.float32, True)
+    step, reference = both(network, tuple(given), cr.sgd(0.1), **types)
+    state, wanted = step.init(given), reference.init(given)
+    step(state, data)
+    monkeypatch.setattr(TrainingStep, "_native", None)  # the long way
+    step(state, data)
+    step(state, data, learning_rate=0.5)
+    monkeypatch.undo()
+    for rate in ({}, {}, {"learning_rate": 0.5}):
+        reference(wanted, data, **rate)
+    agree(state, wanted, 2e-5)

@@ -10,6 +10,7 @@ from stepping import OPTIMIZERS, agree, batch, both, follow, network, typed, wei
 
 import chainrule as cr
 from chainrule import float64, int64
+from chainrule.train.optimizer import Optimizer
 
 
 def unreached(w: float64[3], v: float64[2, 2], x: float64[3]):
@@ -147,3 +148,32 @@ def test_a_batch_may_lie_in_memory_as_it_likes(way: str):
         odd = {name: AWKWARD[way](value) for name, value in data.items()}
         np.testing.assert_allclose(steps[0](state, odd), steps[1](wanted, data), rtol=2e-5)
         agree(state, wanted, 2e-5)
+
+
+def takes_the_gradient() -> Optimizer:
+    """W becomes dJ/dW."""
+    return Optimizer("gradient", (), lambda parameter, gradient, scalars, arrays: (gradient, {}))
+
+
+def a_batch(w: float64[4], v: float64[4], x: float64[4]):
+    J = np.sum(w * x) + np.sum(v)
+    return J
+
+
+def a_table(w: float64[4], v: float64[4], x: float64[4]):
+    J = np.sum(w * np.arange(4.0)) + np.sum(v * v * x)
+    return J
+
+
+@pytest.mark.parametrize("objective", [exchanged, a_batch, a_table, shared])
+def test_a_parameter_may_become_another_one_an_input_or_a_constant(objective: Any):
+    random = np.random.default_rng(0)
+    size = cr.trace(objective).input("w").type.shape
+    given = {"w": random.normal(size=size), "v": random.normal(size=size)}
+    steps = both(objective, ("w", "v"), takes_the_gradient())
+    batches = [{"x": random.normal(size=size)} for _ in range(4)]
+    state, _ = follow(steps, given, batches, 1e-14)
+    if objective is exchanged:
+        np.testing.assert_array_equal(state["w"], given["w"])
+        steps[0](state, batches[0])
+        np.testing.assert_array_equal(state["w"], given["v"])

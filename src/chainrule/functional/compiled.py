@@ -135,7 +135,8 @@ class _Traced:
         self.executor, self.strict = executor, strict
         self.leaf_of = _leaf_of_inputs(self.graph, function, args, kwargs)
         given = input_arrays(self.graph, function, args, kwargs)
-        self.fixed = {name: given[name] for name in given if name not in self.leaf_of}
+        fixed = {name: given[name] for name in given if name not in self.leaf_of}
+        self.fixed = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in fixed.items()}
         self.guards = [
             (self.leaf_of[guard.name], guard.value)
             for guard in self.graph.guards

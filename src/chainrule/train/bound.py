@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run.native.evaluate import given_value, raise_failure
-from chainrule.run.native.launch import Launcher, is_plain, plain, pointer_of
+from chainrule.run.native.launch import Launcher, is_plain, plain, pointer_of, usual
 from chainrule.train.state import State
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class BoundStep:
         self.objective_node, self.objective = objective, self.made.get(objective)
         given = [item for item in concrete.inputs if item.name not in names]
         self.arrays = [
-            (item.name, launcher.slots[item.node], item.type.dtype, item.type.shape)
+            (item.name, launcher.slots[item.node], usual(item.type.dtype), item.type.shape)
             for item in given
             if item.default is None
         ]

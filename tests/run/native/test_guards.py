@@ -24,7 +24,7 @@ from chainrule.run.run import kept_nodes
 HERE = Path(__file__).parent
 SOME = [
     "test_primitives.py",
-    "test_random_graphs.py::test_nests_that_threads_share_have_the_same_values",
+    "test_native_graphs.py::test_nests_that_threads_share_have_the_same_values",
     "test_overwrites.py::test_an_update_has_the_references_value",
 ]
 

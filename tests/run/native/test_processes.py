@@ -49,7 +49,7 @@ def test_a_child_trains_after_its_parent_did(method: str):
     wanted = trained()
     np.testing.assert_allclose(wanted, trained("reference"), rtol=1e-9, atol=1e-12)
     gradient = cr.grad(loss, wrt="W", executor="native")(X, Y, W)
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     ours, theirs = context.Pipe()
     process = context.Process(target=child, args=(theirs,))
     process.start()

@@ -50,6 +50,11 @@ def plain(value: object, dtype: np.dtype) -> np.ndarray:
     return np.require(value, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
+def usual(dtype: np.dtype) -> np.dtype:
+    """The one object that NumPy gives most arrays of an equal dtype: they can be told by `is`."""
+    return np.dtype(dtype.type)
+
+
 class Launcher:
     """The code for `results` of a concrete graph.
 

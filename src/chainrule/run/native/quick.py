@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.graph.node import Node
 from chainrule.run.native import recycled
-from chainrule.run.native.launch import Launcher, is_plain, pointer_of
+from chainrule.run.native.launch import Launcher, is_plain, pointer_of, usual
 from chainrule.run.native.machine import Context
 
 
@@ -26,10 +26,10 @@ class QuickCall:
     ) -> None:
         self.launcher, self.fixed = launcher, dict(fixed)
         self.arguments = [
-            None if node is None else (launcher.slots[node], node.dtype, node.shape)
+            None if node is None else (launcher.slots[node], usual(node.dtype), node.shape)
             for node in places
         ]
-        self.results = [(launcher.result_slots[n], n.shape, n.dtype) for n in launcher.fresh]
+        self.results = [(launcher.result_slots[n], n.shape, usual(n.dtype)) for n in launcher.fresh]
         self.order = [launcher.fresh.index(node) for node in outputs]
         self.contexts: list[Context] = []
 
