@@ -159,7 +159,7 @@ def test_a_node_without_a_kernel_is_shown_with_its_line() -> None:
     text = str(planned(cr.trace(count), "named"))
     assert line(text, "reference evaluation between native parts", "k").endswith("72 bytes  k")
     number = count.__code__.co_firstlineno + 1
-    assert line(text, "matmul").strip() == f"matmul, at test_text.py:{number}"
+    assert line(text, "matmul").strip() == f"matmul, at test_plan_text.py:{number}"
     assert " ".join(text.split()).endswith(", 1 by reference evaluation")
 
 

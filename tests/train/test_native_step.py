@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
-from stepping import OPTIMIZERS, RTOL, batch, both, follow, network, typed, weights
+from stepping import OPTIMIZERS, RTOL, agree, batch, both, follow, network, typed, weights
 
 import chainrule as cr
 from chainrule import float64, int64

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import sys
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +14,7 @@ RANDOM = np.random.default_rng(1)
 W = RANDOM.normal(size=(120, 90)) / 10
 X = RANDOM.normal(size=(200, 120))
 Y = RANDOM.integers(0, 90, 200)
-SECONDS = 60  # after which a child hangs
+SECONDS = 30  # after which a child hangs
 
 
 def loss(x: Any, y: Any, W: Any) -> Any:
@@ -62,89 +57,6 @@ def test_a_child_trains_after_its_parent_did(method: str):
     finally:
         process.kill()
     np.testing.assert_array_equal(trained(), wanted)  # the parent goes on
-
-
-def in_a_fork(work: Callable[[], None]) -> int:
-    """The exit status of a forked child that does the work; it is killed after some seconds."""
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            signal.alarm(SECONDS)
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def check(wanted: np.ndarray) -> Callable[[], None]:
-    return lambda: np.testing.assert_array_equal(trained(), wanted)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_child_of_a_child_trains():
-    wanted = trained()
-
-    def work() -> None:
-        check(wanted)()
-        assert in_a_fork(check(wanted)) == 0
-
-    assert in_a_fork(work) == 0
-    check(wanted)()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python warns of forks beside threads")
-def test_a_fork_while_other_threads_compile_and_run_does_no_harm():
-    wanted = trained()
-    stop = threading.Event()
-    failed: list[BaseException] = []
-
-    def compile_and_run() -> None:
-        count = 0
-        try:
-            while not stop.is_set():
-                count += 1
-                f = cr.compile(lambda x, k=count % 50: np.sum(np.sin(x) ** k), executor="native")
-                f(np.ones(count % 40 + 1))
-                trained(steps=1)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=compile_and_run) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        statuses = [in_a_fork(check(wanted)) for _ in range(6)]
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(SECONDS)
-    assert statuses == [0] * 6
-    assert not failed
-
-
-# Threads ----------------------------------------------------------------------------------------
-
-
-def in_threads(count: int, work: Callable[[int], None]) -> None:
-    failed: list[BaseException] = []
-
-    def guarded(who: int) -> None:
-        try:
-            work(who)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(who,)) for who in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(SECONDS)
-        assert not thread.is_alive()
-    if failed:
-        raise failed[0]
 
 
 def test_threads_call_one_compiled_function():

@@ -8,6 +8,7 @@ nobody else refers to it, nor to any view of it, it is given out again.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
 from collections import OrderedDict, deque
@@ -55,6 +56,16 @@ class _Results:
 
 
 _results = _Results()
+
+
+def _begin_anew() -> None:
+    """After a fork: a thread that is not in this process may have held the lock."""
+    global _results
+    _results = _Results()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
