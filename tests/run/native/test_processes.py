@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ RANDOM = np.random.default_rng(1)
 W = RANDOM.normal(size=(120, 90)) / 10
 X = RANDOM.normal(size=(200, 120))
 Y = RANDOM.integers(0, 90, 200)
-SECONDS = 30  # after which a child hangs
+SECONDS = 60  # after which a child hangs
 
 
 def loss(x: Any, y: Any, W: Any) -> Any:
@@ -57,6 +59,25 @@ def test_a_child_trains_after_its_parent_did(method: str):
     finally:
         process.kill()
     np.testing.assert_array_equal(trained(), wanted)  # the parent goes on
+
+
+def in_threads(count: int, work: Callable[[int], None]) -> None:
+    failed: list[BaseException] = []
+
+    def guarded(who: int) -> None:
+        try:
+            work(who)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(who,)) for who in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+    if failed:
+        raise failed[0]
 
 
 def test_threads_call_one_compiled_function():
