@@ -55,7 +55,10 @@ def matrix_products(step: Any) -> Callable[[], None]:
     given = [n for n, one in alone.schedule.given.items() if one.arena.startswith("given")]
     for slot, node in enumerate(dict.fromkeys(given), machine.first_array):
         if slot < machine.first_array + len(machine.artifact.arenas):
-            arrays.append((random.random(node.shape) * 0.01).astype(node.dtype))
+            # Rates next to nothing: parameters that were updated thousands of times with numbers
+            # that mean nothing would end as infinities, which are multiplied more slowly.
+            scale = 0.01 if node.shape else 1e-15
+            arrays.append(np.asarray(random.random(node.shape) * scale, node.dtype))
             context.slots[slot] = address_of(arrays[-1])
 
     def run() -> None:
