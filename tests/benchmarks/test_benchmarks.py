@@ -44,8 +44,6 @@ def installed() -> list[str]:
 @pytest.mark.peers
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 def test_every_way_to_write_a_case_gives_the_same_results(case: Any, executor: str) -> None:
-    if executor == "native" and not hasattr(cr, "compile"):
-        pytest.skip("chainrule has no cr.compile yet")
     peers = [name for name in installed() if name in case.variants]
     if not peers:
         pytest.skip("neither PyTorch nor JAX is installed, and there is no NumPy version")

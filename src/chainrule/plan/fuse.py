@@ -112,12 +112,6 @@ class Nest:
         varies = any(any(one[inner:]) for one in where)
         return Level.POINT if varies or not self.columns else Level.ROW
 
-    def _place(self, node: Node) -> IndexMap | tuple[int, ...] | None:
-        where = self.where(node)
-        if where is None and prod(node.shape) in (prod(self.domain), prod(self.rows)):
-            return node.shape
-        return where
-
     def _elementwise(
         self, node: Node, operands: tuple[Node, ...], one_hot: bool = False
     ) -> Level | tuple[int, ...] | None:
