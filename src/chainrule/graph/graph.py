@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import InputError, NameLookupError
 from chainrule.graph import sizes
+from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node, structural_hash
 from chainrule.graph.origin import UNKNOWN, Origin
 from chainrule.graph.sizes import Size
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 
 
 _BINDING = threading.Lock()
+
+
+def _begin_anew() -> None:
+    """After a fork: a thread that is not in this process may have held the lock."""
+    global _BINDING
+    _BINDING = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 @dataclass(frozen=True, eq=False)

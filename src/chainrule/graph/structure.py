@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +16,16 @@ from chainrule.errors import InputError
 NAMESPACE = "chainrule"
 _registered: set[type] = set()
 _registering = threading.Lock()
+
+
+def _begin_anew() -> None:
+    """After a fork: a thread that is not in this process may have held the lock."""
+    global _registering
+    _registering = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 @dataclass(frozen=True)

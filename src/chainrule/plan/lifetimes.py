@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
+from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
 from chainrule.plan.schedule import SCRATCH, Buffer, Compute, Schedule, aligned
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NoReturn
 
 from chainrule.errors import ScheduleError
+from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
 from chainrule.plan.schedule import Compute, Free, Schedule, View
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +24,9 @@ class State:
     updates in place, and a step that fails does not touch.  What is read out (`state["W1"]`,
     `state["params"]`, `state.parameters`) is a copy, and waits while a step is running.  Two steps
     at a time are refused.
+
+    A process that is forked while another thread takes a step has a copy whose arrays may be half
+    updated: it refuses to be read and to be stepped.
     """
 
     def __init__(
@@ -39,6 +44,8 @@ class State:
         # (but not the handler of a signal that comes in its own thread).  `with` on them directly:
         # in a method of ours, a signal could come between taking a lock and saying so.
         self.stepping, self.updating = threading.Lock(), threading.RLock()
+        self.is_torn = False  # by a fork: `stepping` then stays locked
+        _states.add(self)
         # What the native executor has bound to this memory, by concrete graph; the last one first.
         self.bound: dict[Any, Any] = {}
         self.latest: Any = None
@@ -46,6 +53,7 @@ class State:
     def __getitem__(self, name: str) -> Any:
         """A copy of the parameter, container of parameters, or optimizer array called `name`."""
         with self.updating:
+            self._refuse_torn()
             if name in self._memory:
                 return self._memory[name].copy()
             structure = self._structures.get(name)
@@ -60,6 +68,7 @@ class State:
     def parameters(self) -> dict[str, np.ndarray]:
         """Copies of all parameters by name, containers taken apart."""
         with self.updating:
+            self._refuse_torn()
             return {name: self._memory[name].copy() for name in self._parameters}
 
     @property
@@ -73,6 +82,7 @@ class State:
 
         A step changes them.
         """
+        self._refuse_torn()
         return MappingProxyType(self._views)
 
     def refuse_second_step(self) -> None:
@@ -81,10 +91,31 @@ class State:
         Two threads that ask at the same moment may both pass; then one waits for the other.
         """
         if self.stepping.locked():
+            self._refuse_torn()
             raise StateError(
                 "a step was begun on a state on which another step is still running",
                 hint="one thread steps a state; let the others wait, or init states of their own",
             )
+
+    def _refuse_torn(self) -> None:
+        if self.is_torn:
+            raise StateError(
+                "this process was forked while another thread was taking a step on the state, "
+                "whose arrays may be half updated here",
+                hint="fork between two steps, or give the child copies: state.parameters",
+            )
+
+    def take_over(self) -> None:
+        """In a child process, right after `fork`: free what threads hold that are not there."""
+        try:
+            self.updating.release()
+        except RuntimeError:  # not held by this thread
+            self.is_torn |= self.stepping.locked() and not self.updating.acquire(blocking=False)
+            self.stepping, self.updating = threading.Lock(), threading.RLock()
+            if self.is_torn:
+                self.stepping.acquire()
+        else:  # the handler of a signal forked in a step of this thread, which goes on
+            self.updating.acquire()
 
     def advance(self, changes: Collection[tuple[str, np.ndarray]]) -> None:
         """Take the changed arrays after a step, all of them also when a signal (Ctrl-C) comes.
@@ -112,6 +143,18 @@ class State:
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}: {v.dtype.name}{list(v.shape)}" for k, v in self._views.items())
         return f"<State after {self.steps_taken} steps: {shown}>"
+
+
+_states: weakref.WeakSet[State] = weakref.WeakSet()
+
+
+def _take_over() -> None:
+    for state in list(_states):
+        state.take_over()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_take_over)
 
 
 def _in_one_arena(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

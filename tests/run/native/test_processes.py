@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import forking
 import numpy as np
 import pytest
 
@@ -59,6 +66,31 @@ def test_a_child_trains_after_its_parent_did(method: str):
     finally:
         process.kill()
     np.testing.assert_array_equal(trained(), wanted)  # the parent goes on
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("program", [program.__name__ for program in forking.PROGRAMS])
+def test_a_forked_child_goes_on(program: str, tmp_path: Path):
+    """In a Python of its own, which is killed with all its children if it hangs."""
+    said = tmp_path / "said"  # no pipe: a child that was left over would keep it open
+    with open(said, "wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, forking.__file__, program],
+            env={**os.environ, "CHAINRULE_CACHE": "0"},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+    try:
+        status = process.wait(2 * SECONDS)
+    except subprocess.TimeoutExpired:
+        status = "hangs"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert status == 0, f"{status}\n{said.read_text(errors='replace')}"
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> None:

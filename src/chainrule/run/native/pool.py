@@ -75,6 +75,10 @@ def pool(threads: int) -> Pool:
     takes under 1 µs; who runs in a child process made by `fork` calls it again there, or else
     runs on one thread.
     """
+    if not _runtime.cache_info().currsize:
+        with _starting:  # one thread makes both, and all others take the same
+            _memory()
+            _runtime()
     memory = _memory()
     library = _runtime()
     if _field(POOL["THREADS"]).value < min(threads, MOST_THREADS):
