@@ -13,6 +13,7 @@ import gc
 import json
 import statistics
 import time
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,7 @@ def forward_nodes(graph):
 def seconds(function, repeats):
     """The median time of a call, and its last result."""
     times = []
-    result = None
+    result: Any = None
     for _ in range(repeats):
         result = None
         gc.collect()
@@ -104,7 +105,7 @@ def measure(program, length, concrete, repeats=5):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", help="also write the rows to this file")
     parser.add_argument("--lengths", type=int, nargs="+", default=[2000, 6000, 20000])
     options = parser.parse_args()

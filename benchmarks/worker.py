@@ -23,7 +23,6 @@ IMPORTS = {
     "JAX": ("jax", "jax.numpy", "numpy"),
     "NumPy": ("numpy",),
 }
-STEPS_COMPARED = 3
 CHOOSING_ROUNDS = 3  # turns of each variant, before the fastest is measured
 
 
@@ -46,15 +45,13 @@ def load(implementation: str, threads: int) -> None:
 def prepare(case: Any, names: Sequence[str], settings: Any) -> tuple[dict, dict[str, str]]:
     """What is ready by (implementation, variant), and the reason of each that is absent.
 
-    Reference of the comparison is the first peer that works; a variant that disagrees with it is
-    absent.
+    A variant that disagrees with the float64 run is absent.
     """
-    from cases.case import flat, worst_disagreement
+    from agreement import expected_results, results
 
-    ready, absent, expected = {}, {}, None
-    problem = case.problem()
-    initial = flat(problem.parameters) if case.trains else {}
-    for name in sorted(names, key=lambda name: name == "chainrule"):  # a peer is the reference
+    ready, absent = {}, {}
+    problem, expected = case.problem(), expected_results(case, settings)
+    for name in names:
         if name not in case.variants:
             absent[name] = case.missing[name]
             continue
@@ -62,29 +59,16 @@ def prepare(case: Any, names: Sequence[str], settings: Any) -> tuple[dict, dict[
             try:
                 load(name, settings.threads)
                 prepared = build(problem, settings)
-                found = results(prepared, case.trains)
+                found = results(case, problem, prepared)
             except Exception as error:
                 absent[f"{name}: {variant}"] = reason_of(error)
                 continue
-            if expected is None:
-                expected = found
-            wrong = worst_disagreement(case, found, expected, initial)
+            wrong = expected.disagreement(found)
             if wrong is None:
                 ready[name, variant] = prepared
             else:
                 absent[f"{name}: {variant}"] = f"disagrees: {wrong}"
     return ready, absent
-
-
-def results(prepared: Any, trains: bool) -> dict:
-    """What is compared: the result, or each objective of the first steps and the parameters."""
-    if not trains:
-        return prepared.as_numpy(prepared.call())
-    found: dict[str, Any] = {}
-    for step in range(1, STEPS_COMPARED + 1):
-        found |= prepared.as_numpy(prepared.call())
-        found[f"J of step {step}"] = found.pop("J")
-    return found
 
 
 def measure_case(

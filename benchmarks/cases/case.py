@@ -23,6 +23,7 @@ class Settings:
 class Problem:
     """The arrays that every implementation starts from; none of them may change these.
 
+    They are float32 or integers (float64 instead of float32 where results are checked).
     `parameters` (nested dicts and lists) are what a training step updates, `arrays` the rest: the
     batch of a training step, the arguments of a function in order.
     """
@@ -52,9 +53,7 @@ class Case:
 
     `variants` has the ways to write it by implementation, then by name: the fastest is measured.
     `missing` says why an implementation has none.  `yardsticks` are computations that take a turn
-    with the others, so that times can be given in multiples of theirs.  `tolerance` is relative
-    to the norm of each result; in training to the norm of the update, and a tenth of it is
-    allowed to the objectives.
+    with the others, so that times can be given in multiples of theirs.
     """
 
     name: str
@@ -63,7 +62,6 @@ class Case:
     variants: Mapping[str, Mapping[str, Builder]]
     missing: Mapping[str, str] = field(default_factory=dict)
     yardsticks: Mapping[str, Builder] = field(default_factory=dict)
-    tolerance: float = 1e-5
     trains: bool = False
 
 
@@ -112,34 +110,6 @@ def leaves(tree: Any) -> list[Any]:
     return found
 
 
-def worst_disagreement(
-    case: Case,
-    found: Mapping[str, np.ndarray],
-    expected: Mapping[str, np.ndarray],
-    initial: Mapping[str, np.ndarray],
-) -> str | None:
-    """What is most wrong with `found`, in words; None where all results agree with `expected`.
-
-    Norms, since float32 makes single elements differ: where a gradient is nearly zero, Adam's
-    update has the size of the learning rate and the sign of the rounding error.
-    """
-    if set(found) != set(expected):
-        return f"gives {', '.join(sorted(found))}; expected {', '.join(sorted(expected))}"
-    worst, message = 1.0, None
-    for name, right in expected.items():
-        if found[name].shape != right.shape:
-            return f"{name} has shape {found[name].shape}; expected {right.shape}"
-        right = right.astype(np.float64)
-        scale = float(np.linalg.norm(right - initial.get(name, 0)))
-        allowed = case.tolerance * scale
-        if name in initial:  # parameters are rounded to float32 after each step
-            allowed += 4 * np.finfo(np.float32).eps * float(np.linalg.norm(right))
-        elif case.trains:  # an objective
-            allowed = case.tolerance / 10 * scale
-        error = float(np.linalg.norm(found[name] - right))
-        if error <= allowed:
-            continue
-        excess = error / allowed if allowed and error == error else np.inf  # NaN is worst of all
-        if excess > worst:
-            worst, message = excess, f"{name} is off by {error:.1e}; allowed is {allowed:.1e}"
-    return message
+def narrow(array: np.ndarray) -> np.ndarray:
+    """Integers as JAX has them by default."""
+    return array.astype(np.int32) if array.dtype == np.int64 else array

@@ -10,7 +10,7 @@ import numpy as np
 import chainrule as cr
 
 from .case import Case, Problem
-from .libraries import chainrule_function, jax_function, numpy_function, torch_function
+from .functions import function_variants
 
 
 def problem(rows: int, classes: int) -> Problem:
@@ -82,42 +82,25 @@ def numpy_cross_entropy(logits, labels):
         np.exp(out, out=out)
         total = out.sum(axis=1, keepdims=True)
         L = np.mean(np.log(total[:, 0]) - at_labels)
-        np.multiply(out, 1 / (total * np.float32(len(labels))), out=out)
-        out[rows, labels] -= np.float32(1 / len(labels))
+        np.multiply(out, 1 / (total * len(labels)), out=out)
+        out[rows, labels] -= 1 / len(labels)
         return L, out
 
     return call
 
 
 def case(name: str, rows: int, classes: int) -> Case:
-    names = ("L", "dlogits")
-    eager = partial(torch_function, names=names)
     return Case(
         name=name,
         title=f"cross-entropy forward + backward, {rows}×{classes}",
         problem=partial(problem, rows, classes),
-        variants={
-            "chainrule": {
-                "cr.value_and_grad": partial(
-                    chainrule_function, function=cross_entropy, names=names
-                )
-            },
-            "PyTorch": {
-                "autograd": partial(
-                    eager, function=torch_cross_entropy, differentiable=("logits",)
-                ),
-                "aten": partial(eager, function=torch_cross_entropy_aten),
-            },
-            "torch.compile": {
-                "grad": partial(eager, function=torch_cross_entropy_grad, compiled=True),
-                "aten": partial(eager, function=torch_cross_entropy_aten, compiled=True),
-            },
-            "JAX": {
-                "grad": partial(jax_function, function=jax_cross_entropy, names=names),
-                "formula": partial(jax_function, function=jax_cross_entropy_formula, names=names),
-            },
-            "NumPy": {
-                "in place": partial(numpy_function, prepare=numpy_cross_entropy, names=names)
-            },
-        },
+        variants=function_variants(
+            ("L", "dlogits"),
+            chainrule={"cr.value_and_grad": cross_entropy},
+            torch={"autograd": torch_cross_entropy, "aten": torch_cross_entropy_aten},
+            compiled={"grad": torch_cross_entropy_grad, "aten": torch_cross_entropy_aten},
+            jax={"grad": jax_cross_entropy, "formula": jax_cross_entropy_formula},
+            numpy={"in place": numpy_cross_entropy},
+            differentiable={"autograd": ("logits",)},
+        ),
     )

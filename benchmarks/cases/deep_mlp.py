@@ -10,7 +10,8 @@ import numpy as np
 import chainrule as cr
 
 from .case import Case, Prepared, Problem, Settings, leaves, map_tree, trained
-from .libraries import chainrule_training, jax_adam, jax_training, torch_trainings
+from .kinks import rows_off_kinks
+from .training import adam, training_variants
 
 LEARNING_RATE = 1e-3
 
@@ -51,7 +52,7 @@ def numpy_training(problem: Problem, settings: Settings) -> Prepared:
     layers = [*params["hidden"], params["output"]]
     gradients = [{name: np.empty_like(layer[name]) for name in ("W", "b")} for layer in layers]
     update = numpy_adam(leaves(layers), leaves(gradients))
-    values = [x, *(np.empty((len(x), len(layer["b"])), np.float32) for layer in layers)]
+    values = [x, *(np.empty((len(x), len(layer["b"])), x.dtype) for layer in layers)]
     rows = np.arange(len(y))
 
     def step() -> Any:
@@ -68,7 +69,7 @@ def numpy_training(problem: Problem, settings: Settings) -> Prepared:
         J = np.mean(np.log(total[:, 0]) - at_labels)
         np.divide(o, total, out=o)
         o[rows, y] -= 1
-        flowing = np.multiply(o, np.float32(1 / len(y)), out=o)
+        flowing = np.multiply(o, 1 / len(y), out=o)
         for index in reversed(range(len(layers))):
             before = values[index]
             np.matmul(before.T, flowing, out=gradients[index]["W"])
@@ -118,39 +119,22 @@ def problem(width: int, depth: int, classes: int, n: int) -> Problem:
         W = random.standard_normal((width, outputs), dtype=np.float32)
         return {"W": W * np.float32((2 / width) ** 0.5), "b": np.zeros(outputs, np.float32)}
 
-    return Problem(
-        {
-            "x": random.standard_normal((n, width), dtype=np.float32),
-            "y": random.integers(0, classes, n),
-        },
-        {"hidden": [layer(width) for _ in range(depth)], "output": layer(classes)},
-    )
+    hidden = [layer(width) for _ in range(depth)]
+    x = rows_off_kinks(random, n, [layer["W"] for layer in hidden])
+    y = random.integers(0, classes, n)
+    return Problem({"x": x, "y": y}, {"hidden": hidden, "output": layer(classes)})
 
 
 def training_case(name: str, width: int, depth: int, classes: int, n: int) -> Case:
-    def torch_adam(optimizers: Any, parameters: Any, **options: bool) -> Any:
-        return optimizers.Adam(parameters, lr=LEARNING_RATE, **options)
-
     return Case(
         name=name,
         title=f"deep MLP {depth}×{width} to {classes}, batch {n}, Adam",
         problem=partial(problem, width, depth, classes, n),
         variants={
-            "chainrule": {
-                "training_step": partial(
-                    chainrule_training,
-                    objective=objective,
-                    optimizer=lambda cr: cr.adam(LEARNING_RATE),
-                )
-            },
-            **torch_trainings(torch_objective, torch_adam, linear=True),
-            "JAX": {
-                "jit": lambda problem, settings: jax_training(
-                    problem, settings, objective=jax_objective, optimizer=jax_adam(LEARNING_RATE)
-                )
-            },
+            **training_variants(
+                objective, torch_objective, {"jit": jax_objective}, adam(LEARNING_RATE), linear=True
+            ),
             "NumPy": {"by hand": numpy_training},
         },
-        tolerance=1e-2,
         trains=True,
     )

@@ -11,7 +11,7 @@ import numpy as np
 import chainrule as cr
 
 from .case import Case, Problem
-from .libraries import chainrule_function, jax_function, numpy_function, torch_function
+from .functions import function_variants
 
 SLOPE, CUBIC = math.sqrt(2 / math.pi), 0.044715  # of the approximation
 
@@ -95,9 +95,6 @@ def numpy_tanh_backward(x, g):
 
 
 def case(name: str, rows: int, columns: int, approximate: str) -> Case:
-    names = ("dx",)
-    eager = partial(torch_function, names=names)
-
     def form(function: Any) -> Any:
         return partial(function, approximate=approximate)
 
@@ -106,16 +103,12 @@ def case(name: str, rows: int, columns: int, approximate: str) -> Case:
         name=name,
         title=f"gelu backward ({'tanh' if approximate == 'tanh' else 'erf'}), {rows}×{columns}",
         problem=partial(problem, rows, columns),
-        variants={
-            "chainrule": {
-                "cr.vjp": partial(chainrule_function, function=form(backward), names=names)
-            },
-            "PyTorch": {"aten": partial(eager, function=form(torch_backward))},
-            "torch.compile": {
-                "aten": partial(eager, function=form(torch_backward), compiled=True),
-                "vjp": partial(eager, function=form(torch_pull), compiled=True),
-            },
-            "JAX": {"vjp": partial(jax_function, function=form(jax_backward), names=names)},
-            "NumPy": {"in place": partial(numpy_function, prepare=by_hand, names=names)},
-        },
+        variants=function_variants(
+            ("dx",),
+            chainrule={"cr.vjp": form(backward)},
+            torch={"aten": form(torch_backward)},
+            compiled={"aten": form(torch_backward), "vjp": form(torch_pull)},
+            jax={"vjp": form(jax_backward)},
+            numpy={"in place": by_hand},
+        ),
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .case import Prepared, Problem, Settings
-from .libraries import chainrule_step
+from .training import chainrule_step
 
 
 def products_alone(step: Any) -> Any:

@@ -16,17 +16,10 @@ import chainrule as cr
 from chainrule import float32, int64
 
 from .case import Case, Prepared, Problem, Settings
-from .libraries import (
-    chainrule_function,
-    chainrule_training,
-    jax_function,
-    jax_sgd,
-    jax_training,
-    numpy_function,
-    torch_function,
-    torch_trainings,
-)
+from .functions import chainrule_function, function_variants
+from .kinks import rows_off_kinks
 from .limits import matrix_products_of
+from .training import sgd, training_variants
 
 LEARNING_RATE, WEIGHT_DECAY = 0.1, 1e-3
 
@@ -72,7 +65,7 @@ def numpy_training(problem: Problem, settings: Settings) -> Prepared:
     x, y = problem.arrays["x"], problem.arrays["y"]
     W1, W2 = (problem.parameters[name].copy() for name in ("W1", "W2"))
     rows = np.arange(len(y))
-    z, o = np.empty((len(x), W1.shape[1]), np.float32), np.empty((len(x), W2.shape[1]), np.float32)
+    z, o = (np.empty((len(x), W.shape[1]), x.dtype) for W in (W1, W2))
     dh, dW1, dW2 = np.empty_like(z), np.empty_like(W1), np.empty_like(W2)
 
     def step() -> Any:
@@ -87,7 +80,7 @@ def numpy_training(problem: Problem, settings: Settings) -> Prepared:
         J = np.mean(np.log(total[:, 0]) - at_labels) + WEIGHT_DECAY / 2 * penalty
         np.divide(o, total, out=o)
         o[rows, y] -= 1
-        np.multiply(o, np.float32(1 / len(y)), out=o)  # dJ/do from here on
+        np.multiply(o, 1 / len(y), out=o)  # dJ/do from here on
         np.matmul(z.T, o, out=dW2)
         np.matmul(o, W2.T, out=dh)
         np.multiply(dh, z > 0, out=dh)
@@ -103,47 +96,25 @@ def numpy_training(problem: Problem, settings: Settings) -> Prepared:
 
 def problem(d: int, h: int, q: int, n: int) -> Problem:
     random = np.random.default_rng(0)
-    return Problem(
-        {
-            "x": random.standard_normal((n, d), dtype=np.float32),
-            "y": random.integers(0, q, n),
-        },
-        {
-            "W1": random.standard_normal((d, h), dtype=np.float32) * np.float32((2 / d) ** 0.5),
-            "W2": random.standard_normal((h, q), dtype=np.float32) * np.float32((1 / h) ** 0.5),
-        },
-    )
+    W1 = random.standard_normal((d, h), dtype=np.float32) * np.float32((2 / d) ** 0.5)
+    W2 = random.standard_normal((h, q), dtype=np.float32) * np.float32((1 / h) ** 0.5)
+    x, y = rows_off_kinks(random, n, [W1]), random.integers(0, q, n)
+    return Problem({"x": x, "y": y}, {"W1": W1, "W2": W2})
 
 
 def training_case(name: str, d: int, h: int, q: int, n: int) -> Case:
-    products = {"its matrix products alone": partial(matrix_products_of, objective=objective)}
-
-    def torch_sgd(optimizers: Any, parameters: Any, **options: bool) -> Any:
-        return optimizers.SGD(parameters, lr=LEARNING_RATE, **options)
-
+    optimizer = sgd(LEARNING_RATE)
     return Case(
         name=name,
         title=f"MLP {d}-{h}-{q}, batch {n}, weight decay, SGD",
         problem=partial(problem, d, h, q, n),
         variants={
-            "chainrule": {
-                "training_step": partial(
-                    chainrule_training,
-                    objective=objective,
-                    optimizer=lambda cr: cr.sgd(LEARNING_RATE),
-                    examples=False,
-                )
-            },
-            **torch_trainings(torch_objective, torch_sgd),
-            "JAX": {
-                "jit": lambda problem, settings: jax_training(
-                    problem, settings, objective=jax_objective, optimizer=jax_sgd(LEARNING_RATE)
-                )
-            },
+            **training_variants(
+                objective, torch_objective, {"jit": jax_objective}, optimizer, examples=False
+            ),
             "NumPy": {"by hand": numpy_training},
         },
-        yardsticks=products,
-        tolerance=1e-4,
+        yardsticks={"its matrix products alone": partial(matrix_products_of, objective=objective)},
         trains=True,
     )
 
@@ -217,9 +188,9 @@ def jax_reverse_over_reverse(x, y, W1, W2, V1, V2):
 
 def numpy_hessian_product(x, y, W1, W2, V1, V2):
     """Pearlmutter, Fast exact multiplication by the Hessian (1994): the tangent of each line."""
-    one_hot = np.zeros((len(y), W2.shape[1]), np.float32)
+    one_hot = np.zeros((len(y), W2.shape[1]), x.dtype)
     one_hot[np.arange(len(y)), y] = 1
-    share = np.float32(1 / len(y))
+    share = 1 / len(y)
 
     def call() -> Any:
         h = x @ W1
@@ -233,52 +204,39 @@ def numpy_hessian_product(x, y, W1, W2, V1, V2):
         moved_o = moved_h @ W2 + h @ V2
         moved_do = p * (moved_o - np.sum(p * moved_o, axis=1, keepdims=True)) * share
         do = (p - one_hot) * share
-        moved_dW2 = moved_h.T @ do + h.T @ moved_do + np.float32(WEIGHT_DECAY) * V2
+        moved_dW2 = moved_h.T @ do + h.T @ moved_do + WEIGHT_DECAY * V2
         moved_dz = moved_do @ W2.T + do @ V2.T
         np.multiply(moved_dz, mask, out=moved_dz)
-        return x.T @ moved_dz + np.float32(WEIGHT_DECAY) * V1, moved_dW2
+        return x.T @ moved_dz + WEIGHT_DECAY * V1, moved_dW2
 
     return call
 
 
+def gradient_alone(problem: Problem, settings: Settings) -> Prepared:
+    first = Problem({name: problem.arrays[name] for name in ("x", "y", "W1", "W2")})
+    return chainrule_function(first, settings, function=gradient, names=("dW1", "dW2"))
+
+
 def hessian_case(name: str, d: int, h: int, q: int, n: int) -> Case:
-    names = ("HV1", "HV2")
-
-    def torch_way(function: Any, **options: Any) -> Any:
-        return partial(torch_function, function=function, names=names, **options)
-
-    def gradient_alone(problem: Problem, settings: Settings) -> Prepared:
-        first = Problem({name: problem.arrays[name] for name in ("x", "y", "W1", "W2")})
-        return chainrule_function(first, settings, function=gradient, names=("dW1", "dW2"))
-
+    transforms = {
+        "jvp of grad": torch_forward_over_reverse,
+        "vjp of grad": torch_reverse_over_reverse,
+    }
     return Case(
         name=name,
         title=f"Hessian-vector product of the MLP {d}-{h}-{q}, batch {n}",
         problem=partial(hessian_problem, d, h, q, n),
-        variants={
-            "chainrule": {
-                "cr.hvp": partial(chainrule_function, function=hessian_product, names=names)
+        variants=function_variants(
+            ("HV1", "HV2"),
+            chainrule={"cr.hvp": hessian_product},
+            torch={"double backward": torch_double_backward, **transforms},
+            compiled=transforms,
+            jax={
+                "jvp of grad": jax_forward_over_reverse,
+                "vjp of grad": jax_reverse_over_reverse,
             },
-            "PyTorch": {
-                "double backward": torch_way(torch_double_backward, differentiable=("W1", "W2")),
-                "jvp of grad": torch_way(torch_forward_over_reverse),
-                "vjp of grad": torch_way(torch_reverse_over_reverse),
-            },
-            "torch.compile": {
-                "jvp of grad": torch_way(torch_forward_over_reverse, compiled=True),
-                "vjp of grad": torch_way(torch_reverse_over_reverse, compiled=True),
-            },
-            "JAX": {
-                "jvp of grad": partial(
-                    jax_function, function=jax_forward_over_reverse, names=names
-                ),
-                "vjp of grad": partial(
-                    jax_function, function=jax_reverse_over_reverse, names=names
-                ),
-            },
-            "NumPy": {
-                "by hand": partial(numpy_function, prepare=numpy_hessian_product, names=names)
-            },
-        },
+            numpy={"by hand": numpy_hessian_product},
+            differentiable={"double backward": ("W1", "W2")},
+        ),
         yardsticks={"chainrule's gradient": gradient_alone},
     )

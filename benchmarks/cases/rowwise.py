@@ -10,7 +10,7 @@ import numpy as np
 import chainrule as cr
 
 from .case import Case, Problem
-from .libraries import chainrule_function, jax_function, numpy_function, torch_function
+from .functions import function_variants
 from .limits import copy_of_same_bytes
 
 EPS = 1e-5  # of layer_norm
@@ -62,34 +62,18 @@ def numpy_softmax_backward(y, g):
 
 
 def softmax_case(name: str, rows: int, columns: int) -> Case:
-    names = ("dx",)
-    eager = partial(torch_function, names=names)
-    compiled = partial(torch_function, names=names, compiled=True)
-    jax = partial(jax_function, names=names)
     return Case(
         name=name,
         title=f"softmax backward, {rows}×{columns}",
         problem=partial(softmax_problem, rows, columns),
-        variants={
-            "chainrule": {
-                "formula": partial(chainrule_function, function=softmax_backward, names=names)
-            },
-            "PyTorch": {
-                "aten": partial(eager, function=torch_softmax_backward),
-                "formula": partial(eager, function=torch_softmax_formula),
-            },
-            "torch.compile": {
-                "formula": partial(compiled, function=torch_softmax_formula),
-                "aten": partial(compiled, function=torch_softmax_backward),
-            },
-            "JAX": {
-                "formula": partial(jax, function=jax_softmax_formula),
-                "vjp": partial(jax, function=jax_softmax_pull),
-            },
-            "NumPy": {
-                "in place": partial(numpy_function, prepare=numpy_softmax_backward, names=names)
-            },
-        },
+        variants=function_variants(
+            ("dx",),
+            chainrule={"formula": softmax_backward},
+            torch={"aten": torch_softmax_backward, "formula": torch_softmax_formula},
+            compiled={"formula": torch_softmax_formula, "aten": torch_softmax_backward},
+            jax={"formula": jax_softmax_formula, "vjp": jax_softmax_pull},
+            numpy={"in place": numpy_softmax_backward},
+        ),
         yardsticks={"copying the same bytes": partial(copy_of_same_bytes, arrays_moved=3)},
     )
 
@@ -154,14 +138,14 @@ def numpy_layer_norm(x, weight, bias, g):
 
     def call() -> Any:
         np.subtract(x, x.mean(axis=-1, keepdims=True), out=normal)
-        variance = np.einsum("ij,ij->i", normal, normal)[:, None] / np.float32(x.shape[-1])
-        scale = 1 / np.sqrt(variance + np.float32(EPS))
+        variance = np.einsum("ij,ij->i", normal, normal)[:, None] / x.shape[-1]
+        scale = 1 / np.sqrt(variance + EPS)
         np.multiply(normal, scale, out=normal)
         np.multiply(normal, weight, out=y)
         np.add(y, bias, out=y)
         dweight, dbias = np.einsum("ij,ij->j", g, normal), g.sum(axis=0)
         np.multiply(g, weight, out=dx)
-        along = np.einsum("ij,ij->i", dx, normal)[:, None] / np.float32(x.shape[-1])
+        along = np.einsum("ij,ij->i", dx, normal)[:, None] / x.shape[-1]
         np.subtract(dx, dx.mean(axis=-1, keepdims=True), out=dx)
         np.multiply(normal, along, out=normal)
         np.subtract(dx, normal, out=dx)
@@ -172,26 +156,18 @@ def numpy_layer_norm(x, weight, bias, g):
 
 
 def layer_norm_case(name: str, rows: int, columns: int) -> Case:
-    names = ("y", "dx", "dweight", "dbias")
-    eager = partial(torch_function, names=names)
     return Case(
         name=name,
         title=f"layer_norm forward + backward, {rows}×{columns}",
         problem=partial(layer_norm_problem, rows, columns),
-        variants={
-            "chainrule": {"cr.vjp": partial(chainrule_function, function=layer_norm, names=names)},
-            "PyTorch": {
-                "aten": partial(eager, function=torch_layer_norm_aten),
-                "autograd": partial(
-                    eager, function=torch_layer_norm, differentiable=("x", "weight", "bias")
-                ),
-            },
-            "torch.compile": {
-                "vjp": partial(eager, function=torch_layer_norm_pull, compiled=True),
-                "aten": partial(eager, function=torch_layer_norm_aten, compiled=True),
-            },
-            "JAX": {"vjp": partial(jax_function, function=jax_layer_norm, names=names)},
-            "NumPy": {"in place": partial(numpy_function, prepare=numpy_layer_norm, names=names)},
-        },
+        variants=function_variants(
+            ("y", "dx", "dweight", "dbias"),
+            chainrule={"cr.vjp": layer_norm},
+            torch={"aten": torch_layer_norm_aten, "autograd": torch_layer_norm},
+            compiled={"vjp": torch_layer_norm_pull, "aten": torch_layer_norm_aten},
+            jax={"vjp": jax_layer_norm},
+            numpy={"in place": numpy_layer_norm},
+            differentiable={"autograd": ("x", "weight", "bias")},
+        ),
         yardsticks={"copying the same bytes": partial(copy_of_same_bytes, arrays_moved=4)},
     )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from .case import Case, Problem
-from .libraries import chainrule_training, jax_adam, jax_training, torch_trainings
+from .training import adamw, training_variants
 from .transformer_objective import initial_parameters, objective, random_tokens
 
 LEARNING_RATE, WEIGHT_DECAY, HEADS = 1e-3, 1e-2, 4
@@ -83,36 +82,18 @@ def problem(vocabulary: int, length: int, width: int, depth: int, batch: int) ->
 def training_case(
     name: str, vocabulary: int, length: int, width: int, depth: int, batch: int
 ) -> Case:
-    def torch_adamw(optimizers: Any, parameters: Any, **options: bool) -> Any:
-        return optimizers.AdamW(parameters, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, **options)
-
-    def jax_way(library_attention: bool) -> Any:
-        return lambda problem, settings: jax_training(
-            problem,
-            settings,
-            objective=partial(jax_objective, library_attention=library_attention),
-            optimizer=jax_adam(LEARNING_RATE, WEIGHT_DECAY),
-        )
-
+    jax_objectives = {
+        "jit, attention written out": partial(jax_objective, library_attention=False),
+        "jit, jax.nn.dot_product_attention": partial(jax_objective, library_attention=True),
+    }
+    optimizer = adamw(LEARNING_RATE, WEIGHT_DECAY)
     return Case(
         name=name,
         title=f"transformer, {depth} layers of width {width}, {batch}×{length} tokens, AdamW",
         problem=partial(problem, vocabulary, length, width, depth, batch),
-        variants={
-            "chainrule": {
-                "training_step": partial(
-                    chainrule_training,
-                    objective=objective,
-                    optimizer=lambda cr: cr.adamw(LEARNING_RATE, weight_decay=WEIGHT_DECAY),
-                )
-            },
-            **torch_trainings(torch_objective, torch_adamw, linear=True),
-            "JAX": {
-                "jit, attention written out": jax_way(False),
-                "jit, jax.nn.dot_product_attention": jax_way(True),
-            },
-        },
+        variants=training_variants(
+            objective, torch_objective, jax_objectives, optimizer, linear=True
+        ),
         missing={"NumPy": "no NumPy version: nobody writes its backward pass by hand"},
-        tolerance=1e-2,
         trains=True,
     )

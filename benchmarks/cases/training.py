@@ -1,24 +1,18 @@
-"""How each library trains, and calls a function: what the cases share."""
+"""How each library trains: an objective and an optimizer, written once for each."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .case import (
-    Builder,
-    Prepared,
-    Problem,
-    Settings,
-    leaves,
-    map_tree,
-    named_results,
-    trained,
-)
+import chainrule as cr
+
+from .case import Builder, Prepared, Problem, Settings, leaves, map_tree, narrow, trained
 
 # PyTorch's three ways to run the same optimizer; which is fastest depends on the sizes.
 OPTIMIZER_FORMS: Mapping[str, dict[str, bool]] = {
@@ -26,6 +20,83 @@ OPTIMIZER_FORMS: Mapping[str, dict[str, bool]] = {
     "foreach": {"foreach": True},
     "for loop": {"foreach": False},
 }
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """The same optimizer in each library.
+
+    `chainrule()` and `torch(torch.optim, parameters, **form)` make it; `jax` is a pair:
+    init(params) -> state, update(params, gradients, state) -> (params, state).
+    """
+
+    chainrule: Callable[[], Any]
+    torch: Callable[..., Any]
+    jax: tuple[Callable[..., Any], Callable[..., Any]]
+
+
+def sgd(learning_rate: float) -> Optimizer:
+    return Optimizer(
+        lambda: cr.sgd(learning_rate),
+        lambda optim, parameters, **form: optim.SGD(parameters, lr=learning_rate, **form),
+        jax_sgd(learning_rate),
+    )
+
+
+def adam(learning_rate: float) -> Optimizer:
+    return Optimizer(
+        lambda: cr.adam(learning_rate),
+        lambda optim, parameters, **form: optim.Adam(parameters, lr=learning_rate, **form),
+        jax_adam(learning_rate),
+    )
+
+
+def adamw(learning_rate: float, weight_decay: float) -> Optimizer:
+    rates = {"lr": learning_rate, "weight_decay": weight_decay}
+    return Optimizer(
+        lambda: cr.adamw(learning_rate, weight_decay=weight_decay),
+        lambda optim, parameters, **form: optim.AdamW(parameters, **rates, **form),
+        jax_adam(learning_rate, weight_decay),
+    )
+
+
+def training_variants(
+    objective: Callable[..., Any],
+    torch_objective: Callable[..., Any],
+    jax_objectives: Mapping[str, Callable[..., Any]],
+    optimizer: Optimizer,
+    *,
+    examples: bool = True,
+    linear: bool = False,
+) -> dict[str, dict[str, Builder]]:
+    """The ways to train by implementation, but for NumPy's, which each case writes by hand.
+
+    PyTorch and JAX take `objective(params, ...)`; `examples` is for `chainrule_step`, `linear` for
+    `torch_training`.
+    """
+
+    def torch_ways(compiled: bool) -> dict[str, Builder]:
+        return {
+            name: partial(
+                torch_training,
+                objective=torch_objective,
+                optimizer=partial(optimizer.torch, **form),
+                linear=linear,
+                compiled=compiled,
+            )
+            for name, form in OPTIMIZER_FORMS.items()
+        }
+
+    ours = partial(chainrule_training, objective=objective, optimizer=optimizer, examples=examples)
+    return {
+        "chainrule": {"training_step": ours},
+        "PyTorch": torch_ways(compiled=False),
+        "torch.compile": torch_ways(compiled=True),
+        "JAX": {
+            way: partial(jax_training, objective=theirs, optimizer=optimizer.jax)
+            for way, theirs in jax_objectives.items()
+        },
+    }
 
 
 def chainrule_step(
@@ -36,8 +107,6 @@ def chainrule_step(
     An objective with an argument `params` takes all parameters in it, another each by its name.
     With `examples`, the problem's arrays are the types; without, the annotations.
     """
-    import chainrule as cr
-
     together = "params" in inspect.signature(objective).parameters
     given = {"params": problem.parameters} if together else dict(problem.parameters)
     types = {**given, **problem.arrays} if examples else {}
@@ -52,13 +121,12 @@ def chainrule_training(
     settings: Settings,
     *,
     objective: Any,
-    optimizer: Callable[[Any], Any],
-    examples: bool = True,
+    optimizer: Optimizer,
+    examples: bool,
 ) -> Prepared:
-    """`optimizer(chainrule)` makes the optimizer; the rest as in `chainrule_step`."""
-    import chainrule as cr
-
-    step, given = chainrule_step(problem, objective, optimizer(cr), settings.executor, examples)
+    step, given = chainrule_step(
+        problem, objective, optimizer.chainrule(), settings.executor, examples
+    )
     state = step.init(**given)
     batch = dict(problem.arrays)
 
@@ -68,27 +136,14 @@ def chainrule_training(
     return Prepared(lambda: step(state, **batch), lambda J: trained(J, parameters()))
 
 
-def chainrule_function(
-    problem: Problem, settings: Settings, *, function: Callable[..., Any], names: tuple[str, ...]
-) -> Prepared:
-    """Compiled, but for the reference executor, by which functions run as they are."""
-    import chainrule as cr
-
-    compiled = function
-    if settings.executor != "reference":
-        compiled = cr.compile(function, executor=settings.executor)
-    arrays = tuple(problem.arrays.values())
-    return Prepared(lambda: compiled(*arrays), named_results(names))
-
-
 def torch_training(
     problem: Problem,
     settings: Settings,
     *,
     objective: Callable[..., Any],
     optimizer: Callable[..., Any],
-    linear: bool = False,
-    compiled: bool = False,
+    linear: bool,
+    compiled: bool,
 ) -> Prepared:
     """`objective(params, ...)`; `optimizer(torch.optim, parameters)` makes the optimizer.
 
@@ -130,62 +185,16 @@ def _by_name(function: Callable[[Any, bool], Any], tree: Any, linear: bool, name
     return function(tree, linear and name.startswith("W"))
 
 
-def torch_trainings(
-    objective: Callable[..., Any], optimizer: Callable[..., Any], linear: bool = False
-) -> dict[str, dict[str, Builder]]:
-    """PyTorch eager and compiled, with each form of the optimizer."""
-
-    def variants(compiled: bool) -> dict[str, Builder]:
-        return {
-            form: partial(
-                torch_training,
-                objective=objective,
-                optimizer=partial(optimizer, **options),
-                linear=linear,
-                compiled=compiled,
-            )
-            for form, options in OPTIMIZER_FORMS.items()
-        }
-
-    return {"PyTorch": variants(False), "torch.compile": variants(True)}
-
-
-def torch_function(
-    problem: Problem,
-    settings: Settings,
-    *,
-    function: Callable[..., Any],
-    names: tuple[str, ...],
-    compiled: bool = False,
-    differentiable: tuple[str, ...] = (),
-) -> Prepared:
-    """`differentiable` names the arguments that `function` takes gradients of by autograd."""
-    import torch
-
-    arrays = [
-        torch.tensor(array).requires_grad_(name in differentiable)
-        for name, array in problem.arrays.items()
-    ]
-    compute = torch.compile(function) if compiled else function
-
-    def detached(result: Any) -> dict[str, np.ndarray]:
-        results = result if isinstance(result, (tuple, list)) else (result,)
-        return named_results(names)(tuple(tensor.detach().numpy() for tensor in results))
-
-    return Prepared(lambda: compute(*arrays), detached)
-
-
 def jax_training(
     problem: Problem, settings: Settings, *, objective: Callable[..., Any], optimizer: Any
 ) -> Prepared:
-    """`optimizer` is a pair: init(params) -> state, update(params, gradients, state)."""
     import jax
     import jax.numpy as jnp
 
     init, update = optimizer
     params = jax.tree.map(jnp.array, problem.parameters)
     state = init(params)
-    batch = {name: jnp.array(_narrow(array)) for name, array in problem.arrays.items()}
+    batch = {name: jnp.array(narrow(array)) for name, array in problem.arrays.items()}
 
     @partial(jax.jit, donate_argnums=(0, 1))
     def compute(params: Any, state: Any, batch: Any) -> Any:
@@ -237,30 +246,3 @@ def jax_adam(learning_rate: float, weight_decay: float = 0.0) -> Any:
         return jax.tree.map(moved, params, first, second), (first, second, count)
 
     return init, update
-
-
-def jax_function(
-    problem: Problem, settings: Settings, *, function: Callable[..., Any], names: tuple[str, ...]
-) -> Prepared:
-    import jax
-    import jax.numpy as jnp
-
-    arrays = [jnp.array(_narrow(array)) for array in problem.arrays.values()]
-    compiled = jax.jit(function)
-    return Prepared(lambda: jax.block_until_ready(compiled(*arrays)), named_results(names))
-
-
-def numpy_function(
-    problem: Problem,
-    settings: Settings,
-    *,
-    prepare: Callable[..., Callable[[], Any]],
-    names: tuple[str, ...],
-) -> Prepared:
-    """`prepare(*arrays)` allocates what is used again by each call, and returns the call."""
-    return Prepared(prepare(*problem.arrays.values()), named_results(names))
-
-
-def _narrow(array: np.ndarray) -> np.ndarray:
-    """Integers as JAX has them by default."""
-    return array.astype(np.int32) if array.dtype == np.int64 else array
