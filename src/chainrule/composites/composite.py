@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def composite(*, symbol: str = "", latex: str = "") -> Callable[[Callable[P, R]]
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        names = function.__code__.co_varnames  # type: ignore[attr-defined]
+        names = cast(FunctionType, function).__code__.co_varnames
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:

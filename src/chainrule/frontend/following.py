@@ -6,7 +6,7 @@ containers that it is put in and out of those that are unpacked.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from .bytecode import Analysis
 from .effects import GIVE_ONE_RESULT, STORES, called
@@ -50,7 +50,7 @@ def route_of(analysis: Analysis, offset: int, path: Path, settled: Settled = ())
     """What happens to the value that the instruction at `offset` gives at `path` of its result."""
     key = offset, path, settled
     try:
-        return analysis.routes[key]  # type: ignore[return-value]
+        return cast(Route, analysis.routes[key])
     except KeyError:
         route = analysis.routes[key] = _plain(_search(analysis, offset, path, dict(settled)))
         return route

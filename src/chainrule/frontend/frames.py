@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import inspect
 from types import FrameType, MemberDescriptorType, ModuleType
+from typing import Any
 
 from .bytecode import analysis_of
 from .slots import Call, Constant, Function, Index, Iterating, Length, Name, Sequence, Slot, forget
@@ -15,14 +16,14 @@ from .slots import Call, Constant, Function, Index, Iterating, Length, Name, Seq
 SEARCHED = (list, tuple, dict, set, frozenset, str, type({}.keys()), type({}.values()))
 SEARCHED += (type({}.items()),)
 LONGEST_SEARCHED = 4_096  # entries among which a loop's item is looked for
-Parts = dict[tuple[int, ...], object]  # where in a loop's item -> what its variable holds
+Parts = dict[tuple[int, ...], Any]  # where in a loop's item -> what its variable holds
 
 
 class Unknown(Exception):
     """Something is not there, or not safe to read."""
 
 
-def read(frame: FrameType | None, slot: Slot) -> object:
+def read(frame: FrameType | None, slot: Slot) -> Any:
     """The object that a constant or a name stands for."""
     if isinstance(slot, Constant):
         return slot.value
@@ -34,7 +35,7 @@ def read(frame: FrameType | None, slot: Slot) -> object:
             found = _attribute(found, step)
         elif isinstance(step, Constant | Name) and type(found) in (list, tuple, dict):
             try:
-                found = found[read(frame, step)]  # type: ignore[index]
+                found = found[read(frame, step)]
             except (LookupError, TypeError) as missing:
                 raise Unknown(step) from missing
         else:
@@ -42,7 +43,7 @@ def read(frame: FrameType | None, slot: Slot) -> object:
     return found
 
 
-def variable(frame: FrameType, name: Name) -> object:
+def variable(frame: FrameType, name: Name) -> Any:
     """What the variable at the root of `name` holds."""
     scopes = [frame.f_globals, vars(builtins)]
     if name.kind != "global":
@@ -53,7 +54,7 @@ def variable(frame: FrameType, name: Name) -> object:
     raise Unknown(name)
 
 
-def _attribute(owner: object, name: str) -> object:
+def _attribute(owner: object, name: str) -> Any:
     if isinstance(owner, ModuleType):
         found = vars(owner).get(name, Unknown)
     else:
@@ -140,17 +141,17 @@ def _positions(frame: FrameType, over: Slot, parts: Parts) -> set[int]:
         case Sequence(entries):
             return _places(tuple(read(frame, entry) for entry in entries), parts)
         case Call(Name(root="range") as made, arguments) if read(frame, made) is range:
-            return _places(range(*(read(frame, one) for one in arguments)), parts)  # type: ignore
+            return _places(range(*(read(frame, one) for one in arguments)), parts)
         case Call(Name(root="enumerate") as made, (_, *start)) if read(frame, made) is enumerate:
             first = read(frame, start[0]) if start else 0
-            return {parts[(0,)] - first}  # type: ignore[operator]
+            return {parts[(0,)] - first}
         case Call(Name(root="zip") as made, sources) if read(frame, made) is zip:
             return _positions_of_zip(frame, sources, parts)
         case Call(Name(root="reversed") as made, (source,)) if read(frame, made) is reversed:
             entries = read(frame, source)
             if type(entries) not in (list, tuple, range):
                 raise Unknown(source)
-            return {len(entries) - 1 - place for place in _places(entries, parts)}  # type: ignore
+            return {len(entries) - 1 - place for place in _places(entries, parts)}
         case Call(Name(kind, root, (*steps, ("keys" | "values" | "items") as view)), ()):
             owner = read(frame, Name(kind, root, tuple(steps)))
             if type(owner) is not dict:
@@ -176,21 +177,21 @@ def _positions_of_zip(frame: FrameType, sources: tuple[Slot, ...], parts: Parts)
     return found
 
 
-def _places(entries: object, parts: Parts) -> set[int]:
+def _places(entries: Any, parts: Parts) -> set[int]:
     if type(entries) is range and type(parts.get(())) is int:
-        return {entries.index(parts[()])}  # type: ignore[arg-type]
-    if type(entries) not in SEARCHED or len(entries) > LONGEST_SEARCHED or not parts:  # type: ignore
+        return {entries.index(parts[()])}
+    if type(entries) not in SEARCHED or len(entries) > LONGEST_SEARCHED or not parts:
         raise Unknown(entries)
-    return {place for place, entry in enumerate(entries) if _holds(entry, parts)}  # type: ignore
+    return {place for place, entry in enumerate(entries) if _holds(entry, parts)}
 
 
-def _holds(entry: object, parts: Parts) -> bool:
+def _holds(entry: Any, parts: Parts) -> bool:
     for path, value in parts.items():
         part = entry
         for index in path:
-            if type(part) not in (tuple, list) or index >= len(part):  # type: ignore[arg-type]
+            if type(part) not in (tuple, list) or index >= len(part):
                 return False
-            part = part[index]  # type: ignore[index]
+            part = part[index]
         if part is not value:
             return False
     return True
