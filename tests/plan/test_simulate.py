@@ -3,7 +3,10 @@
 import inspect
 from dataclasses import replace
 
-import faulty_schedules
+import faulty_overwrites
+import faulty_reads
+import faulty_views
+import faulty_writes
 import numpy as np
 import pytest
 from schedules import (
@@ -45,7 +48,15 @@ def lives(simulation):
     return {life.node: (life.born, life.last_needed, life.ended) for life in simulation.lifetimes}
 
 
-@pytest.mark.parametrize("fault", faulty_schedules.FAULTS, ids=lambda fault: fault.__name__)
+FAULTS = [
+    function
+    for module in (faulty_reads, faulty_views, faulty_writes, faulty_overwrites)
+    for function in vars(module).values()
+    if inspect.isfunction(function) and function.__module__ == module.__name__
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_fault_is_refused_and_explained(fault):
     with pytest.raises(ScheduleError) as caught:
         simulate(fault())

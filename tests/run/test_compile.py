@@ -3,47 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from compiling import EXECUTORS, RANDOM, arrays, compiling
 
 import chainrule as cr
-from chainrule.errors import ChainruleError, InputError, UnsupportedError
 from chainrule.functional.compiled import MOST
-
-RANDOM = np.random.default_rng(5)
-EXECUTORS = ["native", "reference"]
-
-
-class Counted:
-    """The function, and how many times it was traced."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function, self.traces = function, 0
-        self.__signature__ = inspect.signature(function)
-        self.__name__ = "counted"
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.traces += 1
-        return self.function(*args, **kwargs)
 
 
 @pytest.fixture(params=EXECUTORS)
-def compiled(request: Any) -> Callable[[Callable[..., Any]], tuple[Any, Counted]]:
-    """Makes a compiled function, and counts its traces."""
-
-    def make(function: Callable[..., Any]) -> tuple[Any, Counted]:
-        counted = Counted(function)
-        return cr.compile(counted, executor=request.param), counted
-
-    return make
-
-
-def arrays(*shapes: tuple[int, ...], dtype: Any = float) -> list[np.ndarray]:
-    return [RANDOM.normal(size=shape).astype(dtype) for shape in shapes]
+def compiled(request: Any) -> Any:
+    return compiling(request.param)
 
 
 # Calls ------------------------------------------------------------------------------------------
@@ -218,177 +190,6 @@ def test_a_gradient_is_traced_again_at_every_call(executor: str):
     assert gradient(np.ones(2)).tolist() == [4, 4]
     factor[0] = 3.0
     assert gradient(np.ones(2)).tolist() == [6, 6]
-
-
-# Memory -----------------------------------------------------------------------------------------
-
-
-def frozen(x: np.ndarray) -> np.ndarray:
-    x = x.copy()
-    x.setflags(write=False)
-    return x
-
-
-def unaligned(x: np.ndarray) -> np.ndarray:
-    return np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(x.dtype).reshape(x.shape)
-
-
-WAYS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "in Fortran's order": np.asfortranarray,
-    "every other": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
-    "backwards": lambda x: x[::-1].copy()[::-1],
-    "broadcast": lambda x: np.broadcast_to(x[:1], x.shape),
-    "of the other byte order": lambda x: x.astype(x.dtype.newbyteorder()),
-    "read-only": frozen,
-    "at an odd address": unaligned,
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("first", [False, True], ids=["later", "first"])
-def test_arguments_may_lie_in_memory_as_they_like(compiled: Any, way: str, first: bool):
-    table = WAYS[way](arrays((5, 3))[0])
-
-    def f(x: Any, y: Any) -> Any:
-        return (x * table) @ y.T + np.sum(x, axis=1, keepdims=True)
-
-    g, _ = compiled(f)
-    x, y = arrays((5, 3), (4, 3))
-    if not first:
-        g(x, y)
-    for _ in range(2):
-        np.testing.assert_allclose(g(WAYS[way](x), WAYS[way](y)), f(WAYS[way](x), WAYS[way](y)))
-
-
-def test_scalars_of_numpy_and_arrays_of_no_axes_and_empty_ones(compiled: Any):
-    g, _ = compiled(lambda x: x * 2 + 1)
-    for x in (
-        np.float32(3),
-        np.array(3.0),
-        np.int16(3),
-        3,
-        3.5,
-        np.zeros((0, 4)),
-        np.zeros((4, 0)),
-    ):
-        for _ in range(2):
-            got = g(x)
-            assert type(got) is np.ndarray
-            np.testing.assert_array_equal(got, np.asarray(x) * 2 + 1)
-
-
-def test_results_are_the_callers_and_share_no_memory(compiled: Any):
-    def f(x: Any, y: Any) -> Any:
-        a = x + 1
-        return a, a, x, x, y.T, a.T, np.sum(a, axis=0), 2.0, table
-
-    table = np.arange(3.0)
-    g, _ = compiled(f)
-    x, y = arrays((3, 3), (3, 3))
-    for _ in range(2):
-        results = g(x, y)
-        for place, one in enumerate(results):
-            np.testing.assert_array_equal(one, f(x, y)[place])
-            assert one.flags.writeable
-            for other in [*results[:place], x, y, table]:
-                assert not np.shares_memory(one, other)
-        for one in results:
-            one[...] = -1
-    assert table.tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("executor", EXECUTORS)
-def test_gradients_that_are_equal_share_no_memory(executor: str):
-    x, y = arrays((3,), (3,))
-    first, second = cr.grad(lambda x, y: np.sum((x + y) ** 2), wrt=(0, 1), executor=executor)(x, y)
-    first[:] = 0
-    np.testing.assert_allclose(second, 2 * (x + y))
-    value, pull = cr.vjp(lambda x: (np.exp(x), x), x, executor=executor)
-    value[0][:] = value[1][:] = 0  # the pass backward keeps its own
-    expected = np.exp(x) + 1
-    x[:] = 9
-    np.testing.assert_allclose(pull((np.ones(3), np.ones(3)))[0], expected, rtol=1e-13)
-
-
-def test_arguments_may_be_changed_after_the_call(compiled: Any):
-    g, _ = compiled(lambda x: (x, x * 2))
-    x = np.ones(20000)
-    first = g(x)
-    x[:] = 5
-    second = g(x)
-    assert np.all(first[0] == 1) and np.all(first[1] == 2)
-    assert np.all(second[0] == 5) and np.all(second[1] == 10)
-
-
-# Refusals ---------------------------------------------------------------------------------------
-
-
-def refusal(call: Callable[[], Any]) -> tuple[type, str]:
-    with pytest.raises((ChainruleError, TypeError)) as caught:
-        call()
-    return type(caught.value), str(caught.value)
-
-
-def refused_calls(g: Any) -> list[Callable[[], Any]]:
-    x, W = np.ones((2, 3)), np.ones((3, 4))
-    return [
-        lambda: g(x, W.T),
-        lambda: g(x),
-        lambda: g(x, W, W),
-        lambda: g(x, W, unknown=1),
-        lambda: g(x.astype(complex), W),
-        lambda: g(x.astype(object), W),
-        lambda: g(np.ma.masked_array(x, x > 0), W),
-        lambda: g(x, 2**70),
-        lambda: g("text", W),
-    ]
-
-
-def test_wrong_arguments_are_refused_in_the_same_words_by_both_executors():
-    def f(x: Any, W: Any) -> Any:
-        return x @ W if np.ndim(W) else x * W
-
-    texts = []
-    for executor in EXECUTORS:
-        g = cr.compile(f, executor=executor)
-        g(np.ones((2, 3)), np.ones((3, 4)))
-        g(np.ones((2, 3)), 3)
-        texts.append([refusal(call) for call in refused_calls(g)])
-    assert texts[0] == texts[1]
-
-
-def test_a_refused_call_leaves_the_function_as_it_was(compiled: Any):
-    g, _ = compiled(lambda x, i: x[i])
-    x = np.arange(3.0)
-    for _ in range(3):
-        assert g(x, np.array([2])).tolist() == [2]
-        with pytest.raises(cr.errors.IndexOutOfRangeError, match=r"index 3 .* axis of length 3"):
-            g(x, np.array([3]))
-
-
-def test_index_errors_have_the_words_of_the_reference():
-    calls: list[tuple[Any, tuple[Any, ...]]] = [
-        (cr.cross_entropy, (np.ones((2, 3)), np.array([1, 7]))),
-        (lambda table, tokens: cr.embedding(table, tokens) * 2, (np.ones((5, 2)), np.array([[5]]))),
-        (lambda x, i: np.take_along_axis(x, i, 1), (np.ones((2, 3)), np.array([[3], [0]]))),
-        (lambda x, i: x[i], (np.ones((0, 3)), np.array([0]))),
-        (cr.value_and_grad(cr.cross_entropy), (np.ones((2, 3)), np.array([-1, 0]))),
-    ]
-    for f, args in calls:
-        texts = []
-        for executor in EXECUTORS:
-            g = cr.compile(f, executor=executor)
-            texts.append({refusal(lambda g=g, args=args: g(*args)) for _ in range(2)})
-        assert texts[0] == texts[1] and len(texts[0]) == 1
-
-
-def test_what_cannot_be_compiled_is_refused():
-    with pytest.raises(InputError, match=r"there is no executor 'gpu'\n.*'native', 'reference'"):
-        cr.compile(np.sin, executor="gpu")
-    with pytest.raises(InputError, match="compile needs a function or a graph, got int"):
-        cr.compile(3)  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedError, match="returned out, a object"):
-        cr.compile(lambda x: x)(object())
 
 
 def test_from_the_second_call_on_arrays_go_straight_to_the_code(monkeypatch: pytest.MonkeyPatch):

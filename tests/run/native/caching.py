@@ -1,0 +1,51 @@
+"""A cache for each test, and what to put into it."""
+
+from dataclasses import replace
+from hashlib import sha256
+
+from chainrule.run.native import cache, machine
+from chainrule.run.native.artifact import Artifact, Foreign, Part, Place
+
+KEY = sha256(b"a key").hexdigest()
+PLACES = Place(3, "scratch", 64, (8, -4)), Place(0, "given 0", 0, ())
+ARTIFACT = Artifact(
+    code=bytes(range(256)) * 10,
+    parts=(Part("step0", True, Foreign(PLACES[0], PLACES)), Part("step1", False, None)),
+    arenas=("given 0", "result 0"),
+    scratch_nbytes=4096,
+    threads=2,
+    overwritten=(True, False),
+    routines=("dgemm", "sgemm"),
+    threaded_products=True,
+    phase_count=3,
+)
+
+
+digest = cache._generator.__wrapped__
+
+
+def a_version():
+    """Takes the place of the digest of our files, for somebody may be editing them."""
+    return "a version"
+
+
+def fresh_folder(tmp_path, monkeypatch):
+    """A cache of its own for one test, and a process that has not warned yet; where it is."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv(cache.FOLDER, str(path))
+    monkeypatch.delenv(cache.SWITCH, raising=False)
+    monkeypatch.delenv(cache.SIZE, raising=False)
+    monkeypatch.setattr(cache, "_told", set())
+    monkeypatch.setattr(cache, "_generator", a_version)
+    monkeypatch.setattr(machine, "_machines", type(machine._machines)())
+    return path
+
+
+def numbered(number):
+    """An artifact that is different for each number, and larger for larger ones."""
+    return replace(ARTIFACT, code=bytes([number % 256]) * (1000 + 7 * number))
+
+
+def stored_file(folder):
+    (found,) = folder.glob(f"*{cache.ENTRY}")
+    return found
