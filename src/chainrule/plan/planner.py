@@ -61,14 +61,14 @@ def plan(
     *,
     threads: int = 1,
     vector_nbytes: int = 64,
-    chunks: bool = False,
+    blas: bool = False,
 ) -> Plan:
     """The plan that computes `results` of a concrete graph (all its sizes are integers).
 
     `overwrites` says which inputs' arrays may take which results (parameters: W1 by W1_next);
     where that cannot be, the plan's own `overwrites` lacks the pair.  Up to `threads` threads
-    share an instruction, where it is worth it.  `chunks`: large products with a thin side are cut
-    up, as some kernels of BLAS like it (`thin_products.CORES`).  SizeError where a size is a name.
+    share an instruction, where it is worth it.  `vector_nbytes` is the width of the processor's
+    vectors; with `blas` all matrix products are BLAS' (`tiles`).  SizeError where a size is a name.
     """
     if graph.sizes:
         raise SizeError(
@@ -76,7 +76,7 @@ def plan(
             + ", ".join(graph.sizes),
             hint=f"plan({', '.join(f'{name}=...' for name in graph.sizes)})",
         )
-    worker = partial(Worker, threads=threads, vector_nbytes=vector_nbytes, chunks=chunks)
+    worker = partial(Worker, threads=threads, vector_nbytes=vector_nbytes, blas=blas)
     return _Planner(graph, results, dict(overwrites or {}), threads, worker).planned()
 
 

@@ -19,7 +19,7 @@ from chainrule.plan.nest import NestLayout
 from chainrule.plan.roles import Role, needed, sources
 from chainrule.plan.schedule import aligned
 from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
-from chainrule.plan.thin_products import in_chunks
+from chainrule.plan.tiles import Tiles, tiles_for
 from chainrule.primitives.sources import full
 
 Strides = tuple[int, ...]
@@ -57,18 +57,27 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One matrix product: alpha x y + beta out."""
+    """One matrix product: alpha x y + beta out.
+
+    With `tiles` it is computed here, and each of the threads that share it packs panels at an
+    offset of its own from `work_offset` on in the workspace; else BLAS does it, or plain loops.
+    """
 
     gemm: Gemm
     x: Matrix
     y: Matrix
     alpha: Coefficient
     sharing: Sharing
+    tiles: Tiles | None = None
+    work_offset: int = 0
 
     @property
     def parts(self) -> int:
-        """In how many parts it is cut."""
-        return self.sharing.parts
+        """In how many parts it is cut: tiles in more than there are threads."""
+        threads = self.sharing.parts
+        if threads == 1 or self.tiles is None:
+            return threads
+        return self.tiles.parts(self.gemm, self.sharing.nanoseconds, threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,14 +118,14 @@ Work = NestWork | ProductWork | ForeignWork
 class Worker:
     """Makes works from units; `strides` are those of every value in memory.
 
-    `chunks`: large products with a thin side are cut up (`thin_products`).
+    With `blas` no product is computed in tiles.
     """
 
     roles: Mapping[Node, Role]
     strides: Mapping[Node, Strides]
     threads: int
     vector_nbytes: int
-    chunks: bool = False
+    blas: bool = False
 
     def nest(self, nest: LoopNest) -> NestWork:
         """A nest as an instruction; what it computes is told by the nodes of the graph."""
@@ -274,10 +283,13 @@ class Worker:
             )
             found[place] = Matrix(found[place].node, 0, packed, workspace)
             workspace += nbytes
-        if self.chunks and term.dtype.itemsize == 4:
-            gemm = in_chunks(gemm)
         decided = sharing(product_nanoseconds(gemm), self.threads)
-        return Call(gemm, found[0], found[1], alpha, decided), workspace
+        vector_nbytes = 0 if self.blas else self.vector_nbytes
+        tiles = tiles_for(gemm, term.dtype, vector_nbytes, decided.parts)
+        call = Call(gemm, found[0], found[1], alpha, decided, tiles, workspace)
+        if tiles is not None:
+            workspace += decided.parts * aligned(tiles.packed_nbytes(term.dtype.itemsize))
+        return call, workspace
 
     def _matrix(self, node: Node, available: set[Node]) -> tuple[Matrix, Strides]:
         """Where the operand of a product lies, with its strides."""

@@ -13,24 +13,19 @@ import scipy
 
 from chainrule.errors import EvaluationError
 from chainrule.run.native import blas as module
-from chainrule.run.native.blas import core_note, load_blas, load_mkl, load_scipy_blas
+from chainrule.run.native.blas import core_note, load_blas, load_mkl, load_scipy_blas, mkl_files
 from chainrule.run.native.target import native_refusal
 
 pytestmark = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
 
 REALS = {"s": (np.float32, ctypes.c_float), "d": (np.float64, ctypes.c_double)}
-MKL_FOLDER = Path(sys.prefix) / "lib"
-
-
-WITHOUT_MKL = pytest.mark.skipif(
-    not list(MKL_FOLDER.glob("libmkl_rt.so*")), reason="the package mkl is not installed"
-)
+WITHOUT_MKL = pytest.mark.skipif(not mkl_files(), reason="the package mkl is not installed")
 
 EVERY_BLAS = pytest.mark.parametrize(
     "load",
     [
         pytest.param(load_scipy_blas, id="scipy"),
-        pytest.param(lambda: load_mkl([MKL_FOLDER]), id="mkl", marks=WITHOUT_MKL),
+        pytest.param(lambda: load_mkl(mkl_files()), id="mkl", marks=WITHOUT_MKL),
     ],
 )
 EVERY_REAL = pytest.mark.parametrize("letter", REALS)
@@ -212,7 +207,16 @@ def test_integers_of_another_size_are_refused(monkeypatch):
         load_scipy_blas()
 
 
-def test_a_folder_without_mkl_or_with_a_damaged_one_is_passed_over(tmp_path):
-    assert load_mkl([tmp_path, tmp_path / "nothing"]) is None
-    (tmp_path / "libmkl_rt.so.2").write_bytes(b"not a library")
-    assert load_mkl([tmp_path]) is None
+def test_a_damaged_mkl_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    mkl_files.cache_clear()
+    try:
+        before = mkl_files()
+        (tmp_path / "lib").mkdir()
+        damaged = tmp_path / "lib" / "libmkl_rt.so.2"
+        damaged.write_bytes(b"not a library")
+        mkl_files.cache_clear()
+        assert mkl_files() == (damaged, *before)
+        assert load_mkl([damaged, tmp_path / "nothing"]) is None
+    finally:
+        mkl_files.cache_clear()

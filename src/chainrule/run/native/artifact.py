@@ -73,15 +73,18 @@ def key_of(
     overwrites: Mapping[Node, Node],
     threads: int,
     target: Target,
-    chunks: bool = False,
+    blas: bool = False,
 ) -> str:
-    """What determines an artifact, as a SHA-256; the values of constants and names do not."""
+    """What determines an artifact, as a SHA-256; the values of constants and names do not.
+
+    `blas` as in `plan`.
+    """
     positions = positions_of(graph)
     pairs = [(positions[given], positions[result]) for given, result in overwrites.items()]
     wanted = [positions[node] for node in results]
     # The hash alone does not tell (x - A) * B + A from (x - A) * B + B, for constants of one type.
     wiring = [[positions[parent] for parent in node.inputs] for node in graph.nodes]
-    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{threads}|{target}|{chunks}"
+    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{threads}|{target}|{blas}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -96,11 +99,11 @@ def compiled(
     overwrites: Mapping[Node, Node],
     threads: int,
     target: Target,
-    chunks: bool = False,
+    blas: bool = False,
 ) -> Artifact:
-    """Plan and compile a concrete graph; `chunks` as in `plan`."""
+    """Plan and compile a concrete graph; `blas` as in `plan`."""
     nbytes = target.vector_nbytes
-    made = plan(graph, results, overwrites, threads=threads, vector_nbytes=nbytes, chunks=chunks)
+    made = plan(graph, results, overwrites, threads=threads, vector_nbytes=nbytes, blas=blas)
     return artifact_of(made, overwrites, target)
 
 

@@ -69,13 +69,18 @@ def load_blas() -> Blas:
     15 to 30 ms if SciPy was not imported before: of SciPy only one extension module is loaded
     (`import scipy.linalg` takes 110 to 200 ms); a later import of SciPy finds nothing changed.
     """
+    return load_mkl(mkl_files()) or load_scipy_blas()
+
+
+@lru_cache
+def mkl_files() -> tuple[Path, ...]:
+    """Where the package `mkl` has put its library in this environment; () if it is not there."""
     folders = [Path(sys.prefix) / "lib", Path(site.getuserbase()) / "lib"]
-    return load_mkl(folders) or load_scipy_blas()
+    return tuple(file for folder in folders for file in sorted(folder.glob("libmkl_rt.so*")))
 
 
-def load_mkl(folders: Iterable[Path]) -> Blas | None:
-    """MKL from the first of the folders that has its `libmkl_rt`; None where none works."""
-    files = [file for folder in folders for file in sorted(folder.glob("libmkl_rt.so*"))]
+def load_mkl(files: Iterable[Path]) -> Blas | None:
+    """MKL from the first of these files that works; None where none does."""
     for file in files:
         try:
             library = ctypes.CDLL(str(file))

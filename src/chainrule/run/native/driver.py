@@ -17,20 +17,19 @@ from functools import partial
 import numpy as np
 
 from chainrule.graph.node import Node
-from chainrule.plan.fold import Coefficient
-from chainrule.plan.fuse import Nest
-from chainrule.plan.loops import Builder
 from chainrule.plan.nest import FAILED_NBYTES, NestLayout
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import roles_of
-from chainrule.plan.schedule import SCRATCH, Buffer, Compute
+from chainrule.plan.schedule import SCRATCH, Buffer, Compute, aligned
 from chainrule.plan.work import Call, ForeignWork, Matrix, NestWork, ProductWork, Work
+from chainrule.run.native.coefficients import Coefficients
 from chainrule.run.native.emit import UNOPTIMISED, Code, Module, Operand, constant, typed
 from chainrule.run.native.enter import emit_enter
 from chainrule.run.native.nest_code import NestCode
 from chainrule.run.native.phases import Phases
-from chainrule.run.native.points import Places, Points, memory_type, register_type
+from chainrule.run.native.points import memory_type, register_type
 from chainrule.run.native.products import emit_product, routine_name
+from chainrule.run.native.tile_code import emit_tiled_product
 
 RUNTIME = (
     *("scratch", "failed", "finished", "phases", "pool", "run", "wait"),
@@ -38,6 +37,7 @@ RUNTIME = (
     *("blas_state", "blas_get", "blas_set"),
 )
 I64, PTR = "i64", "ptr"
+NULL = Operand("null", PTR)
 SMALL = 8000  # multiplications in a product for which BLAS never uses threads of its own
 
 
@@ -114,7 +114,8 @@ class _Writer:
                 pending.append((compute, work))
         self._segment(pending, None)
         calls = [c for w in self.plan.works if isinstance(w, ProductWork) for c in w.calls]
-        large = any(call.gemm.m * call.gemm.n * call.gemm.k > SMALL for call in calls)
+        sizes = (call.gemm.m * call.gemm.n * call.gemm.k for call in calls if call.tiles is None)
+        large = any(size > SMALL for size in sizes)
         for segment in self.segments:
             emit_enter(
                 self.module,
@@ -152,7 +153,10 @@ class _Writer:
     def product(self, call: Call, dtype: np.dtype) -> str:
         """The function of a product."""
         scratch, name = Module(), f"product{len(self.kernels)}"
-        emit_product(scratch, name, call.gemm, dtype, call.parts)
+        if call.tiles is None:
+            emit_product(scratch, name, call.gemm, dtype, call.parts)
+        else:
+            emit_tiled_product(scratch, name, call.gemm, call.tiles, dtype, call.parts)
         return self._function(scratch, name, "@product")
 
     def _function(self, scratch: Module, name: str, general: str) -> str:
@@ -269,14 +273,13 @@ class _SegmentWriter:
             return
         name = self.writer.kernel(layout)
         code = self.code
-        null = Operand("null", PTR)
         rows, parts = layout.row_count, layout.parts
 
         def run(part: Operand) -> None:
             places = {**self.writer.buffers, **(elsewhere or {})}
             arrays = [self.pointer(places[node]) for node in layout.arrays]
-            work = self.pointer(workspace) if workspace and layout.part_nbytes else null
-            flags = self.slot("failed") if layout.fails else null
+            work = self.pointer(workspace) if workspace and layout.part_nbytes else NULL
+            flags = self.slot("failed") if layout.fails else NULL
             begin, end = i64(0), i64(rows)
             if parts > 1:
                 begin = _share(code, rows, part, parts)
@@ -288,7 +291,7 @@ class _SegmentWriter:
         if parts > 1 and layout.folds:
             self.phases.serial()
             results = [self.value(store.node) for store in layout.folds]
-            work = self.pointer(workspace) if workspace else null
+            work = self.pointer(workspace) if workspace else NULL
             self._run(f"{name}_finish", [*results, work])
 
     def _products(self, work: ProductWork, workspace: Buffer | None) -> None:
@@ -301,10 +304,15 @@ class _SegmentWriter:
                     packed[matrix] = Buffer(workspace.arena, offset, 0)
                     store = matrix.pack.nest.stores[0]
                     self._nest(matrix.pack, None, {store.node: packed[matrix]})
-            self._parts(call.parts, partial(self._call, work, number, packed))
+            self._parts(call.parts, partial(self._call, work, number, packed, workspace))
 
     def _call(
-        self, work: ProductWork, number: int, packed: Mapping[Matrix, Buffer], part: Operand
+        self,
+        work: ProductWork,
+        number: int,
+        packed: Mapping[Matrix, Buffer],
+        workspace: Buffer | None,
+        part: Operand,
     ) -> None:
         """One part of the `number`-th product of a sum."""
         root, call = work.products.root, work.calls[number]
@@ -312,50 +320,41 @@ class _SegmentWriter:
             self.pointer(packed[one]) if one in packed else self._matrix(one)
             for one in (call.x, call.y)
         ]
-        alpha = self._coefficient(call.alpha, root.dtype)
+        factors = Coefficients(self.code, self.writer.plan, self.writer.roles, self.value)
+        alpha = factors.value(call.alpha, root.dtype)
         beta = constant(1.0 if number else 0.0, register_type(root.dtype))
         if not number and work.products.base is not None:
-            beta = self._coefficient(work.products.base_coefficient, root.dtype)
-        routine = routine_name(call.gemm, root.dtype)
-        if routine:
-            self.writer.routines.add(routine)
-        function = self.slot(routine) if routine else Operand("null", PTR)
-        arrays += [self.value(root), alpha, beta, function, part, i64(call.parts)]
+            beta = factors.value(work.products.base_coefficient, root.dtype)
+        helper = self._routine(call, root.dtype)
+        if call.tiles is not None:
+            helper = self._panels(call, call.tiles.packed_nbytes(root.dtype.itemsize), workspace)
+        arrays += [self.value(root), alpha, beta, helper, part, i64(call.parts)]
         self._run(self.writer.product(call, root.dtype), arrays)
+
+    def _routine(self, call: Call, dtype: np.dtype) -> Operand:
+        """The address of the BLAS routine that a product calls, null if it calls none."""
+        routine = routine_name(call.gemm, dtype) if call.tiles is None else ""
+        if not routine:
+            return NULL
+        self.writer.routines.add(routine)
+        return self.slot(routine)
+
+    def _panels(self, call: Call, nbytes: int, workspace: Buffer | None) -> Operand:
+        """Where this thread packs the panels of a product."""
+        if not nbytes:
+            return NULL
+        assert workspace is not None
+        base = self.code.address(self.pointer(workspace), i64(call.work_offset), "i8")
+        if call.parts == 1:
+            return base
+        return self.code.address(
+            base, self.code.binary("mul", self.index, i64(aligned(nbytes))), "i8"
+        )
 
     def _matrix(self, matrix: Matrix) -> Operand:
         """Where the first element of an operand is."""
         base = self.value(matrix.node)
         return self.code.address(base, i64(matrix.offset), memory_type(matrix.node.dtype))
-
-    def _coefficient(self, coefficient: Coefficient, dtype: np.dtype) -> Operand:
-        """A sum of numbers times 0-d values, as one number of the dtype."""
-        code, type_ = self.code, register_type(dtype)
-        total: Operand | None = None
-        for monomial in coefficient:
-            value = constant(monomial.number, type_)
-            for node in monomial.times:
-                factor = self._scalar(node)
-                one = monomial.number == 1 and value.text[0] != "%"
-                value = factor if one else code.binary("fmul", value, factor)
-            for node in monomial.over:
-                value = code.binary("fdiv", value, self._scalar(node))
-            total = value if total is None else code.binary("fadd", total, value)
-        assert total is not None
-        return total
-
-    def _scalar(self, node: Node) -> Operand:
-        """A 0-d value: read, or computed of what can be read."""
-        plan = self.writer.plan
-        nest = Nest((), (), self.writer.roles, plan.strides, (), plan.strides)
-        builder = Builder(nest, self.writer.roles, plan.strides, plan.strides)
-        wanted = builder.at(node, ())
-        arrays = [one.source for one in builder.found if one.source is not None]
-        places = Places(self.code, {one: self.value(one) for one in arrays})
-        points = Points(places, 0, None, lambda one: points.values[one], lambda bad: None)
-        for one in builder.found:
-            points.compute(one)
-        return points.values[wanted]
 
 
 def _share(code: Code, rows: int, part: Operand, parts: int) -> Operand:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from threading import get_ident
 
 import numpy as np
 
@@ -18,12 +18,11 @@ from chainrule.plan.nest import FAILED_NBYTES
 from chainrule.plan.planner import Plan, plan
 from chainrule.plan.roles import Role, roles_of
 from chainrule.plan.schedule import ALIGNMENT
-from chainrule.plan.thin_products import CORES
-from chainrule.primitives.primitive import Contract
 from chainrule.run.native import cache
 from chainrule.run.native.artifact import Artifact, Foreign, Place, compiled, key_of, slot_count
-from chainrule.run.native.blas import Blas, load_blas
+from chainrule.run.native.blas import Blas, load_blas, mkl_files
 from chainrule.run.native.driver import RUNTIME
+from chainrule.run.native.forks import making, multiplying, under_way, wait_for_forks
 from chainrule.run.native.phases import PHASE_NBYTES
 from chainrule.run.native.pool import pool, thread_count
 from chainrule.run.native.target import (
@@ -111,8 +110,12 @@ class Machine:
         if context.process is not _process:  # after a fork: threads are started anew
             pool(self.artifact.threads)
             context.process = _process
-        done = False
+        done, this = False, get_ident()
         try:
+            if self.blas is not None:
+                multiplying.add(this)
+                if under_way:
+                    wait_for_forks()
             for enter, part in self.enters:
                 if enter(context.address):
                     return False
@@ -122,6 +125,7 @@ class Machine:
         finally:
             if not done:  # or an interrupted call would fail the next one
                 context.failed[:] = 0
+            multiplying.discard(this)
         return True
 
     def _evaluate(self, graph: Graph, foreign: Foreign, context: Context) -> None:
@@ -188,13 +192,6 @@ _ONE_THREAD = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)
 _NOTHING = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda threads: None)
 
 _machines: OrderedDict[str, Machine] = OrderedDict()
-_making = threading.RLock()
-if hasattr(os, "register_at_fork"):  # no fork while another thread compiles: LLVM has locks, too
-    os.register_at_fork(
-        before=_making.acquire,
-        after_in_parent=_making.release,
-        after_in_child=_making.release,
-    )
 
 
 def machine_for(
@@ -215,18 +212,18 @@ def machine_for(
         raise UnsupportedError(refusal, hint='executor="reference" runs everywhere')
     if strict:
         _refuse_foreign(graph, results)
-    threads = _default_threads() if threads is None else threads
-    target = target or host_target()
-    chunks = likes_chunks(graph)
-    key = key_of(graph, results, overwrites or {}, threads, target, chunks)
-    with _making:
+    with making:
+        threads = _default_threads() if threads is None else threads
+        target = target or host_target()
+        blas = prefers_blas()
+        key = key_of(graph, results, overwrites or {}, threads, target, blas)
         found = _machines.get(key)
         if found is not None:
             _machines.move_to_end(key)
             return found
         made = _stored(key)
         if made is None:
-            artifact = compiled(graph, results, overwrites or {}, threads, target, chunks)
+            artifact = compiled(graph, results, overwrites or {}, threads, target, blas)
             made = Machine(artifact)
             cache.store(key, artifact)
         _machines[key] = made
@@ -236,23 +233,27 @@ def machine_for(
 
 
 def plan_for(
-    graph: Graph, results: Sequence[Node], overwrites: Mapping[Node, Node] | None = None
+    graph: Graph,
+    results: Sequence[Node],
+    overwrites: Mapping[Node, Node] | None = None,
+    *,
+    blas: bool | None = None,
 ) -> Plan:
-    """The plan that `machine_for` compiles on this machine."""
-    return plan(
-        graph,
-        results,
-        overwrites,
-        threads=_default_threads(),
-        vector_nbytes=host_target().vector_nbytes,
-        chunks=likes_chunks(graph),
-    )
+    """The plan that `machine_for` compiles on this machine; `blas` to change what it decides."""
+    with making:
+        return plan(
+            graph,
+            results,
+            overwrites,
+            threads=_default_threads(),
+            vector_nbytes=host_target().vector_nbytes,
+            blas=prefers_blas() if blas is None else blas,
+        )
 
 
-def likes_chunks(graph: Graph) -> bool:
-    """Whether BLAS, if the graph needs it, is faster with thin products in chunks."""
-    products = any(isinstance(node.primitive.kernel, Contract) for node in graph.nodes)
-    return products and load_blas().core in CORES
+def prefers_blas() -> bool:
+    """Whether products go to BLAS though tiles could do them: where somebody installed MKL."""
+    return bool(mkl_files())
 
 
 @lru_cache(maxsize=1)

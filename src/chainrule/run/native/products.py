@@ -205,23 +205,11 @@ class _Product:
 
     def moved(self, base: Operand, index: Operand, stride: int) -> Operand:
         """base + index * stride elements."""
-        if ZERO in (index, constant(stride, "i64")):
-            return base
-        if stride != 1:
-            index = self.code.binary("mul", index, constant(stride, "i64"))
-        return self.code.address(base, index, self.type)
+        return moved(self.code, base, index, stride, self.type)
 
     def offset(self, pointers: Matrices, loops: Sequence[Loop], index: Operand) -> Matrices:
         """Where A, B and C begin in this round of the loops, of which the last is the fastest."""
-        found = list(pointers)
-        for place, loop in reversed(list(enumerate(loops))):
-            digit, size = index, constant(loop.size, "i64")
-            if place:
-                digit = self.code.binary("urem", index, size)
-                index = self.code.binary("udiv", index, size)
-            strides = loop.a_stride, loop.b_stride, loop.c_stride
-            found = [self.moved(one, digit, by) for one, by in zip(found, strides, strict=True)]
-        return found
+        return offset(self.code, pointers, loops, index, self.type)
 
     def gemm_call(self, share: _Share) -> Multiply:
         """What calls gemm: C = alpha op(A) op(B) + beta C.  Its arguments are put down here."""
@@ -318,3 +306,29 @@ class _Product:
         """Call the routine."""
         arguments = ", ".join(f"ptr {one.text}" for one in pointers)
         self.code.do(f"call void {self.routine.text}({arguments})")
+
+
+def moved(code: Code, base: Operand, index: Operand, stride: int, type_: str) -> Operand:
+    """base + index * stride elements."""
+    if ZERO in (index, constant(stride, "i64")):
+        return base
+    if index.text[0] != "%":
+        return code.address(base, constant(int(index.text) * stride, "i64"), type_)
+    if stride != 1:
+        index = code.binary("mul", index, constant(stride, "i64"))
+    return code.address(base, index, type_)
+
+
+def offset(
+    code: Code, pointers: Matrices, loops: Sequence[Loop], index: Operand, type_: str
+) -> list[Operand]:
+    """Where A, B and C begin in this round of the loops, of which the last is the fastest."""
+    found = list(pointers)
+    for place, loop in reversed(list(enumerate(loops))):
+        digit, size = index, constant(loop.size, "i64")
+        if place:
+            digit = code.binary("urem", index, size)
+            index = code.binary("udiv", index, size)
+        strides = loop.a_stride, loop.b_stride, loop.c_stride
+        found = [moved(code, one, digit, by, type_) for one, by in zip(found, strides, strict=True)]
+    return found

@@ -1,0 +1,264 @@
+"""Products in tiles are NumPy's, whatever the shape, the layout, the factors and the parts."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from contractions import Product, after_copies, laid_out, products, put_back
+from emitted import TARGETS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chainrule.plan.contraction import Gemm, Loop, Operand, contiguous, plan_contraction
+from chainrule.plan.tiles import Tiles, tiles_for
+from chainrule.run.native.emit import Code, Module
+from chainrule.run.native.emit import Operand as Register
+from chainrule.run.native.target import compile_object, load_objects
+from chainrule.run.native.tile_code import emit_tiled_product, transposed
+
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
+WIDE = [name for name, target in TARGETS.items() if target.vector_nbytes >= 32]
+pytestmark = pytest.mark.skipif(not WIDE, reason="this processor has no AVX2")
+GUARD = -77.0
+
+
+def of_shape(m: int, k: int, n: int, layout: str = "NN") -> Gemm:
+    """C row by row: x (m, k) times y (k, n), T where one lies transposed."""
+    sizes = {0: m, 1: k, 2: n}
+    x = Operand((0, 1), (1, m) if layout[0] == "T" else (k, 1))
+    y = Operand((1, 2), (1, k) if layout[1] == "T" else (n, 1))
+    gemm = plan_contraction(x, y, contiguous((0, 2), sizes), sizes)
+    assert isinstance(gemm, Gemm)
+    return gemm
+
+
+def compiled(
+    gemm: Gemm, tiles: Tiles, dtype: str, parts: int = 1, target: str = WIDE[0]
+) -> Callable[..., None]:
+    """The product as a function of arrays, factors and the shares to do (default: all)."""
+    module, kind = Module(), np.dtype(dtype)
+    emit_tiled_product(module, "f", gemm, tiles, kind, parts)
+    library = load_objects([compile_object(module.text(), TARGETS[target])], {})
+    number = ctypes.c_float if kind == np.float32 else ctypes.c_double
+    types = [*[ctypes.c_void_p] * 3, number, number, ctypes.c_void_p, *[ctypes.c_int64] * 2]
+    call = ctypes.CFUNCTYPE(None, *types)(library.address("f"))
+    size = tiles.packed_nbytes(kind.itemsize) // kind.itemsize
+    memory = np.full(size + 64, np.nan, dtype)  # padding that was never written is NaN
+    memory[size:] = GUARD
+
+    def run(x, y, out, alpha=1.0, beta=0.0, shares=range(parts)) -> None:
+        for part in shares:
+            pointers = (one.ctypes.data for one in (x, y, out))
+            call(*pointers, alpha, beta, memory.ctypes.data, part, parts)
+        assert (memory[size:] == GUARD).all()
+        assert library is not None  # keeps the code in memory
+
+    return run
+
+
+def tiles_of(gemm: Gemm, dtype: str, target: str = WIDE[0], threads: int = 1) -> Tiles:
+    found = tiles_for(gemm, np.dtype(dtype), TARGETS[target].vector_nbytes, threads)
+    assert found is not None
+    return found
+
+
+def arrays_of(m: int, k: int, n: int, layout: str, dtype: str) -> tuple[np.ndarray, ...]:
+    """Small integers (their products are exact), as they lie in memory."""
+    generator = np.random.default_rng(m + k + n)
+    shapes = (k, m) if layout[0] == "T" else (m, k), (n, k) if layout[1] == "T" else (k, n)
+    x, y = (generator.integers(-3, 4, shape).astype(dtype) for shape in shapes)
+    return x, y, x.T if layout[0] == "T" else x, y.T if layout[1] == "T" else y
+
+
+SHAPES = [
+    *((2, 1, 32), (33, 2, 2), (31, 7, 33), (13, 300, 65), (64, 17, 64), (18, 513, 20), (100, 3, 40)),
+    *((24, 16, 32), (25, 256, 96), (12, 257, 32), (7, 40, 200), (97, 31, 15), (40, 600, 48)),
+]
+
+
+@pytest.mark.parametrize("target", WIDE)
+@DTYPES
+@pytest.mark.parametrize("layout", ["NN", "TN", "NT", "TT"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_shape_in_every_layout(shape, layout, dtype, target):
+    m, k, n = shape
+    gemm = of_shape(m, k, n, layout)
+    x, y, left, right = arrays_of(m, k, n, layout, dtype)
+    whole = np.full((m + 2, n), GUARD, dtype)
+    out = whole[1:-1]
+    out[...] = np.nan
+    run = compiled(gemm, tiles_of(gemm, dtype, target), dtype, target=target)
+    run(x, y, out)
+    np.testing.assert_array_equal(out, left @ right)
+    run(x, y, out, -2.0, 3.0)
+    np.testing.assert_array_equal(out, left @ right)
+    assert (whole[[0, -1]] == GUARD).all()
+
+
+@DTYPES
+@pytest.mark.parametrize("change", ["stack", "groups", "direct", "packed", "deep", "narrow"])
+def test_every_shape_of_tiles_gives_the_same_bits(change, dtype):
+    gemm = of_shape(150, 70, 260)
+    tiles = tiles_of(gemm, dtype)
+    changed = {
+        "stack": replace(tiles, stack=3),
+        "groups": replace(tiles, groups=4),
+        "direct": replace(tiles, packs=False),
+        "packed": replace(tiles, packs=True),
+        "deep": replace(tiles, depth=70),
+        "narrow": replace(tiles, columns=5, vectors=1),
+    }[change]
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(150, 70)).astype(dtype), generator.normal(size=(70, 260))
+    results = []
+    for one in (tiles, changed):
+        out = np.ones((150, 260), dtype)
+        compiled(gemm, one, dtype)(x, y.astype(dtype), out, 0.3, 0.7)
+        results.append(out)
+    np.testing.assert_array_equal(*results)
+
+
+@DTYPES
+@pytest.mark.parametrize("threads", [2, 5])
+def test_parts_are_disjoint_and_together_the_product_bit_for_bit(threads, dtype):
+    gemm = of_shape(90, 300, 100)
+    assert not gemm.a_is_x
+    gemm = replace(gemm, loops=(Loop(3, 0, 90 * 300, 90 * 100, False),))
+    tiles = tiles_of(gemm, dtype, threads=threads)
+    parts = tiles.parts(gemm, 1e6, threads)
+    assert parts == 4 * threads <= tiles.cells(gemm)
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(3, 90, 300)).astype(dtype)
+    y = generator.normal(size=(300, 100)).astype(dtype)
+    whole = np.full((3, 90, 100), np.nan, dtype)
+    compiled(gemm, tiles_of(gemm, dtype), dtype)(x, y, whole)
+    np.testing.assert_allclose(whole, x.astype("d") @ y, rtol=0, atol=1e-3)
+    run = compiled(gemm, tiles, dtype, parts)
+    written = np.zeros(whole.shape, int)
+    for part in range(parts):
+        share = np.full_like(whole, np.nan)
+        run(x, y, share, shares=[part])
+        mine = ~np.isnan(share)
+        np.testing.assert_array_equal(share[mine], whole[mine])
+        written += mine
+    assert (written == 1).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.sampled_from(["float32", "float64"]).flatmap(
+        lambda dtype: st.tuples(st.just(dtype), products(dtype, largest=20))
+    ),
+    st.sampled_from([1.0, -0.5, 0.0]),
+    st.sampled_from([0.0, 1.0, 2.0]),
+    st.sampled_from(WIDE),
+)
+def test_any_layout_gives_the_product_and_leaves_what_lies_between(made, alpha, beta, target):
+    dtype, (product, memory) = made
+    if beta:  # with beta = 0 the result holds NaN before
+        product.out.array[...] = np.arange(product.out.array.size).reshape(product.out.array.shape)
+    before = memory.copy()
+    expected = product.expected(alpha, beta)
+    gemm, planned, _ = after_copies(product)
+    tiles = tiles_for(gemm, np.dtype(dtype), TARGETS[target].vector_nbytes, 1)
+    if tiles is None:
+        return
+    arrays = planned.x.array, planned.y.array, planned.out.array
+    compiled(gemm, tiles, dtype, target=target)(*arrays, alpha, beta)
+    put_back(planned.out, product.out)
+    np.testing.assert_array_equal(product.out.array, expected)
+    product.out.array[...] = 0
+    np.testing.assert_array_equal(memory[memory != 0], before[memory != 0])
+
+
+@DTYPES
+def test_sums_over_two_axes_that_do_not_merge(dtype):
+    sizes = {0: 40, 1: 5, 2: 30, 3: 64}
+    x, _ = laid_out((0, 1, 2), sizes, dtype, memory=[1, 0, 2])
+    y, _ = laid_out((1, 2, 3), sizes, dtype, padded=frozenset((2,)))
+    out, _ = laid_out((0, 3), sizes, dtype)
+    for place, one in enumerate((x, y)):
+        one.array[...] = np.random.default_rng(place).integers(-3, 4, one.array.shape)
+    product = Product(x, y, out, sizes)
+    gemm, planned, copies = after_copies(product)
+    assert not copies and any(loop.accumulates for loop in gemm.loops)
+    out.array[...] = 1
+    expected = product.expected(2.0, -1.0)
+    run = compiled(gemm, tiles_of(gemm, dtype), dtype)
+    run(planned.x.array, planned.y.array, planned.out.array, 2.0, -1.0)
+    np.testing.assert_array_equal(out.array, expected)
+
+
+@DTYPES
+@pytest.mark.parametrize("layout", ["NN", "TN", "NT", "TT"])
+def test_nan_and_infinity_stay_in_their_row_and_column(layout, dtype):
+    gemm = of_shape(45, 70, 39, layout)
+    x, y, left, right = arrays_of(45, 70, 39, layout, dtype)
+    left[3, 5], left[44, 69], right[7, 38] = np.nan, np.inf, -np.inf
+    out = np.full((45, 39), np.nan, dtype)
+    compiled(gemm, tiles_of(gemm, dtype), dtype)(x, y, out)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(out, np.einsum("ik,kj->ij", left, right))
+    assert np.isfinite(np.delete(np.delete(out, [3, 44], 0), 38, 1)).all()
+
+
+@DTYPES
+def test_a_factor_of_zero_keeps_nan_and_beta_zero_forgets_it(dtype):
+    gemm = of_shape(40, 30, 50)
+    x, y, left, right = arrays_of(40, 30, 50, "NN", dtype)
+    left[1, 2] = np.nan
+    out = np.full((40, 50), 3.0, dtype)
+    run = compiled(gemm, tiles_of(gemm, dtype), dtype)
+    run(x, y, out, 0.0, 1.0)
+    assert np.isnan(out[1]).all() and (np.delete(out, 1, 0) == 3).all()
+    left[1, 2] = 0
+    run(x, y, out, 1.0, 0.0)
+    np.testing.assert_array_equal(out, left @ right)
+
+
+@pytest.mark.parametrize("lanes", [4, 8])
+def test_a_square_is_transposed(lanes):
+    module = Module()
+    code = Code(module)
+    pointer = Register("%p", "ptr")
+    places = [code.address(pointer, Register(str(lanes * k), "i64"), "float") for k in range(lanes)]
+    rows = [code.load(place, f"<{lanes} x float>") for place in places]
+    for place, column in zip(places, transposed(code, rows), strict=True):
+        code.store(column, place)
+    code.do("ret void")
+    code.function("f", [pointer])
+    library = load_objects([compile_object(module.text(), TARGETS[WIDE[0]])], {})
+    square = np.arange(lanes * lanes, dtype=np.float32).reshape(lanes, lanes)
+    expected = square.T.copy()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.address("f"))(square.ctypes.data)
+    np.testing.assert_array_equal(square, expected)
+
+
+@pytest.mark.parametrize(
+    ("gemm", "dtype", "vector_nbytes"),
+    [
+        (of_shape(40, 40, 40), "float32", 16),
+        (of_shape(40, 40, 1), "float32", 64),
+        (of_shape(3, 3, 3), "float32", 64),
+        (of_shape(40, 40, 40), "float16", 64),
+    ],
+    ids=["narrow vectors", "a vector", "a small product", "half precision"],
+)
+def test_what_is_left_to_others(gemm, dtype, vector_nbytes):
+    assert tiles_for(gemm, np.dtype(dtype), vector_nbytes, 2) is None
+
+
+@pytest.mark.parametrize("threads", [1, 2, 16])
+@pytest.mark.parametrize("shape", [*SHAPES, (512, 784, 2048), (4096, 4096, 4096)], ids=str)
+def test_there_are_cells_for_all_threads_and_panels_stay_small(shape, threads):
+    for layout in ("NN", "TN", "NT"):
+        gemm = of_shape(*shape, layout)
+        tiles = tiles_of(gemm, "float32", threads=threads)
+        assert tiles.packed_nbytes(4) <= 2**17
+        assert 1 <= tiles.groups <= tiles.strips(gemm)
+        most = tiles.panels(gemm) * max(1, tiles.strips(gemm) // 4)
+        assert tiles.cells(gemm) >= min(threads, most)
