@@ -15,14 +15,14 @@ from .training import chainrule_step
 
 
 def products_alone(step: Any) -> Any:
-    """The plan of a training step (of concrete sizes), of which only the products are left."""
+    """The plan of a training step (of concrete sizes), of which only the products are left, by BLAS."""
     from chainrule.plan.work import ProductWork
     from chainrule.run.native.machine import plan_for
 
     graph = step.graph
     after = {part.name: graph.names[part.next_name] for part in step.persistent}
     overwrites = {graph.input(name).node: node for name, node in after.items()}
-    whole = plan_for(graph, [node for _, node in graph.outputs], overwrites)
+    whole = plan_for(graph, [node for _, node in graph.outputs], overwrites, blas=True)
     written = [pair for one in whole.computes for pair in zip(one.nodes, one.into, strict=True)]
     pairs = zip(whole.computes, whole.works, strict=True)
     products = [(one, work) for one, work in pairs if isinstance(work, ProductWork)]
@@ -38,8 +38,8 @@ def products_alone(step: Any) -> Any:
 def matrix_products(step: Any) -> Callable[[], None]:
     """A call that does the matrix products of a training step, and nothing else.
 
-    They are those of its plan, with their scale factors, through the same BLAS and shared between
-    the same threads; what lies between them is left out, and the memory holds small numbers.
+    They are those of its plan, with their scale factors, by BLAS and shared between the same
+    threads; what lies between them is left out, and the memory holds small numbers.
     """
     from chainrule.run.native.artifact import artifact_of
     from chainrule.run.native.machine import Machine, address_of

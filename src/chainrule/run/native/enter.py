@@ -41,7 +41,8 @@ def emit_enter(
         place = code.address(CONTEXT, Operand(str(slots[which]), I64), PTR)
         return code.load(place, PTR, 8)
 
-    before = _quieten(code, slot) if quiet else None
+    if quiet:
+        _quieten(code, slot)
     if threads > 1:
         counters = slot("phases")
         nbytes = phases * PHASE_NBYTES
@@ -53,8 +54,8 @@ def emit_enter(
         )
     else:
         status = code.emit(f"call i64 @{name}(ptr %context, i64 0, i64 1)", I64)
-    if before is not None:
-        _restore(code, slot, before)
+    if quiet:
+        _restore(code, slot)
     finished = slot("finished")
     success = code.convert("zext", code.compare("icmp eq", status, Operand("0", I64)), I64)
     code.store(code.binary("add", code.load(finished, I64, 8), success), finished, 8)
@@ -62,32 +63,49 @@ def emit_enter(
     code.function(f"{name}_enter", [CONTEXT], I64, f"{attributes} {UNOPTIMISED}")
 
 
-def _quieten(code: Code, slot: Slot) -> Operand:
+def _quieten(code: Code, slot: Slot) -> None:
     """One thread for BLAS: the first call that comes notes how many it had."""
-    state, get, put = slot("blas_state"), slot("blas_get"), slot("blas_set")
-    calls = code.emit(f"atomicrmw add ptr {state.text}, i64 1 acq_rel", I64)
-    noted = code.address(state, Operand("1", I64), I64)
-    number = code.fresh()
-    first = code.compare("icmp eq", calls, Operand("0", I64))
-    code.branch(first, f"first{number}", f"quiet{number}")
-    code.label(f"first{number}")
-    had = code.emit(f"call i32 {get.text}()", I32)
-    code.store(had, noted)
-    code.do(f"call void {put.text}(i32 1)")
-    code.jump(f"quiet{number}")
-    code.label(f"quiet{number}")
-    return noted
+    state = slot("blas_state")
+
+    def first() -> None:
+        had = code.emit(f"call i32 {slot('blas_get').text}()", I32)
+        code.store(had, code.address(state, Operand("1", I64), I64))
+        code.do(f"call void {slot('blas_set').text}(i32 1)")
+
+    _counted(code, state, "add", "0", first)
 
 
-def _restore(code: Code, slot: Slot, noted: Operand) -> None:
+def _restore(code: Code, slot: Slot) -> None:
     """The last call that goes gives BLAS its threads back."""
-    state, put = slot("blas_state"), slot("blas_set")
-    had = code.load(noted, I32)  # read before others may begin anew
-    calls = code.emit(f"atomicrmw sub ptr {state.text}, i64 1 acq_rel", I64)
+    state = slot("blas_state")
+
+    def last() -> None:
+        had = code.load(code.address(state, Operand("1", I64), I64), I32)
+        code.do(f"call void {slot('blas_set').text}(i32 {had.text})")
+
+    _counted(code, state, "sub", "1", last)
+
+
+def _counted(
+    code: Code, state: Operand, operation: str, edge: str, at_edge: Callable[[], None]
+) -> None:
+    """Count the calls under a lock of its own, and do what is to be done at the edge.
+
+    Without it a call that comes while the last one goes would note that BLAS has one thread.
+    """
     number = code.fresh()
-    last = code.compare("icmp eq", calls, Operand("1", I64))
-    code.branch(last, f"last{number}", f"restored{number}")
-    code.label(f"last{number}")
-    code.do(f"call void {put.text}(i32 {had.text})")
-    code.jump(f"restored{number}")
-    code.label(f"restored{number}")
+    lock = code.address(state, Operand("2", I64), I64)
+    code.jump(f"try{number}")
+    code.label(f"try{number}")
+    pair = code.emit(f"cmpxchg ptr {lock.text}, i64 0, i64 1 acquire monotonic", "{ i64, i1 }")
+    got = code.emit(f"extractvalue {pair.type} {pair.text}, 1", "i1")
+    code.branch(got, f"locked{number}", f"try{number}")
+    code.label(f"locked{number}")
+    calls = code.load(state, I64, 8)
+    code.store(code.binary(operation, calls, Operand("1", I64)), state, 8)
+    code.branch(code.compare("icmp eq", calls, Operand(edge, I64)), f"edge{number}", f"go{number}")
+    code.label(f"edge{number}")
+    at_edge()
+    code.jump(f"go{number}")
+    code.label(f"go{number}")
+    code.do(f"store atomic i64 0, ptr {lock.text} release, align 8")

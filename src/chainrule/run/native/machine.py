@@ -162,13 +162,14 @@ class Machine:
 
 
 _process = object()  # another one in each process
-_blas_state = np.zeros(2, np.int64)  # calls that want BLAS quiet, and the threads it had before
+# Calls that want BLAS quiet, the threads it had before, and the lock of both.
+_blas_state = np.zeros(3, np.int64)
 
 
 def _after_fork() -> None:
     global _process
     _process = object()
-    _blas_state[0] = 0
+    _blas_state[[0, 2]] = 0
 
 
 if hasattr(os, "register_at_fork"):
