@@ -9,17 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.plan.place import (
-    MOST_CONFLICTS,
-    Request,
-    _Block,
-    _blocks,
-    _conflicts,
-    _largest_load,
-    _one_by_one,
-    _strategies,
-    place,
-)
+from chainrule.plan.place import Request, _blocks, place
+from chainrule.plan.placing.blocks import MOST_CONFLICTS, Block, conflicts_of, largest_load
+from chainrule.plan.placing.quick import one_by_one, strategies
 from chainrule.plan.schedule import ALIGNMENT, aligned
 
 INSTANCES = Path(__file__).resolve().parents[3] / "shared" / "data" / "minimalloc"
@@ -81,12 +73,13 @@ def test_requests_in_use_together_share_no_byte(wanted):
 @given(requests(), st.booleans())
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_the_arena_is_between_the_largest_load_and_no_reuse(wanted, are_many):
-    with patch("chainrule.plan.place.MOST_CONFLICTS", 0 if are_many else MOST_CONFLICTS):
+    with patch("chainrule.plan.placing.blocks.MOST_CONFLICTS", 0 if are_many else MOST_CONFLICTS):
         found = place(wanted)
     moments = range(40)
     assert found.lower_bound == max(load_at(wanted, moment) for moment in moments)
     assert found.lower_bound <= found.nbytes <= sum(aligned(one.nbytes) for one in wanted)
-    assert found.wasted_nbytes == found.nbytes - found.lower_bound
+    assert found.wasted_nbytes == found.nbytes - found.largest_load
+    assert found.proved_optimal == (found.nbytes == found.lower_bound)
     for offset, one in zip(found.offsets, wanted, strict=True):
         assert offset >= 0 and offset % ALIGNMENT == 0
         assert offset + aligned(one.nbytes) <= found.nbytes or not one.nbytes
@@ -96,17 +89,17 @@ def test_the_arena_is_between_the_largest_load_and_no_reuse(wanted, are_many):
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_every_strategy_is_valid_by_itself(wanted):
     blocks, _ = _blocks(wanted)
-    for offsets in _strategies(blocks, _largest_load(blocks)):
+    for _, offsets in strategies(blocks, largest_load(blocks)):
         for (one, low), (other, high) in combinations(zip(blocks, offsets, strict=True), 2):
             if one.first <= other.last and other.first <= one.last and one.size and other.size:
                 assert low + one.size <= high or high + other.size <= low
 
 
 def test_a_gap_of_exactly_the_right_size_is_taken():
-    blocks = [_Block(64, 0, 9), _Block(64, 0, 2), _Block(64, 0, 9), _Block(64, 3, 9)]
-    conflicts = _conflicts(blocks)
+    blocks = [Block(64, 0, 9), Block(64, 0, 2), Block(64, 0, 9), Block(64, 3, 9)]
+    conflicts = conflicts_of(blocks)
     assert conflicts is not None
-    assert _one_by_one(blocks, conflicts, [0, 1, 2, 3]) == [0, 64, 128, 64]
+    assert one_by_one(blocks, conflicts, [0, 1, 2, 3]) == [0, 64, 128, 64]
 
 
 def test_nothing_needs_no_arena():
@@ -147,7 +140,7 @@ def test_a_training_step_is_placed_without_waste(layers, most_conflicts, monkeyp
         width = 640 * (1 + k % 3)
         wanted += [Request(width, 2 * k, 2 * k + 1), Request(width, 2 * k + 1, last - 2 * k)]
         wanted += [Request(width, last - 2 * k - 1, last - 2 * k)]
-    monkeypatch.setattr("chainrule.plan.place.MOST_CONFLICTS", most_conflicts)
+    monkeypatch.setattr("chainrule.plan.placing.blocks.MOST_CONFLICTS", most_conflicts)
     assert place(wanted).wasted_nbytes == 0
 
 

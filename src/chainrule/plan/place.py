@@ -2,22 +2,20 @@
 
 Finding the smallest arena is NP-hard (Garey and Johnson, SR2: dynamic storage allocation).  A few
 quick strategies are tried, and the best result is taken; none can be below the largest load, the
-bytes that are alive at one moment, so reaching that ends the search.
+bytes that are alive at one moment, so reaching that ends the search.  With more time, a local and
+an exact search go on from there.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from time import monotonic
 
-from chainrule.plan.gaps import Gaps
+from chainrule.plan.placing.blocks import Block, arena_nbytes, largest_load
+from chainrule.plan.placing.improve import Found, improved
+from chainrule.plan.placing.quick import side_by_side, strategies
 from chainrule.plan.schedule import aligned
-
-# Pairs of buffers that are alive together, up to which the strategies that look at every pair are
-# tried (about 0.5 s for all of them).
-MOST_CONFLICTS = 300_000
 
 
 @dataclass(frozen=True)
@@ -39,52 +37,91 @@ class Request:
 class Placement:
     """An offset for each request, a multiple of ALIGNMENT, in an arena of `nbytes`.
 
-    `lower_bound` is the largest load, each buffer rounded up: no arena can be smaller.
+    `largest_load` is the largest sum of bytes in use at one moment, each buffer rounded up;
+    `lower_bound` is proved, too: no arena can be smaller.  It is the largest load, or more where
+    an exact search has proved more.  `strategy` says how the offsets were found.
     """
 
     offsets: tuple[int, ...]
     nbytes: int
+    largest_load: int
     lower_bound: int
+    strategy: str
 
     @property
     def wasted_nbytes(self) -> int:
-        """How much larger than the bound the arena is; 0 proves that it is the smallest."""
-        return self.nbytes - self.lower_bound
-
-
-def place(requests: Sequence[Request]) -> Placement:
-    """Offsets such that no two requests that are in use together share a byte.
-
-    The arena is never larger than all requests side by side.
-    """
-    blocks, block_of = _blocks(requests)
-    bound = _largest_load(blocks)
-    best_offsets, best = _side_by_side(blocks)
-    strategies = _strategies(blocks, bound)
-    while best > bound and (offsets := next(strategies, None)) is not None:
-        nbytes = _arena(blocks, offsets)
-        if nbytes < best:
-            best_offsets, best = offsets, nbytes
-    return Placement(tuple(best_offsets[block] for block in block_of), best, bound)
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Bytes that one request has, or several one after another in place."""
-
-    size: int
-    first: int
-    last: int
+        """How much larger than the largest load the arena is."""
+        return self.nbytes - self.largest_load
 
     @property
-    def life(self) -> int:
-        return self.last - self.first + 1
+    def proved_optimal(self) -> bool:
+        """Whether it is known that no arena is smaller."""
+        return self.nbytes == self.lower_bound
+
+    def __str__(self) -> str:
+        proof = "proved optimal" if self.proved_optimal else f"at least {self.lower_bound:,}"
+        return (
+            f"{len(self.offsets)} buffers in {self.nbytes:,} bytes ({proof}), "
+            f"{self.wasted_nbytes:,} above the largest load: {self.strategy}"
+        )
 
 
-Offsets = list[int]
+def place(
+    requests: Sequence[Request], *, seconds: float = 0.0, capacity: int | None = None
+) -> Placement:
+    """Offsets such that no two requests that are in use together share a byte.
+
+    The arena is never larger than all requests side by side.  Where the quick strategies waste
+    bytes, the search goes on for `seconds`, until the arena is proved to be the smallest.  With a
+    `capacity` in bytes it ends as soon as the arena is within it, or, with a `lower_bound` above
+    the capacity, when that is proved to be impossible.  The same requests give the same
+    placement, unless the time has ended the search.
+    """
+    deadline = monotonic() + seconds
+    blocks, block_of = _blocks(requests)
+    load = largest_load(blocks)
+    goal = max(load, capacity or 0)
+    best = _quick(blocks, load, goal)
+    if seconds > 0 and best.nbytes > goal:
+        best = improved(blocks, best, deadline, capacity)
+    return _placement(best, block_of, load)
 
 
-def _blocks(requests: Sequence[Request]) -> tuple[list[_Block], list[int]]:
+def place_by_cp_sat(
+    requests: Sequence[Request],
+    *,
+    seconds: float = 60.0,
+    capacity: int | None = None,
+    threads: int = 1,
+) -> Placement:
+    """As `place`, by the solver CP-SAT of OR-tools; UnsupportedError where that is missing."""
+    from chainrule.plan.placing.cp_sat import solved
+
+    blocks, block_of = _blocks(requests)
+    load = largest_load(blocks)
+    best = solved(blocks, _quick(blocks, load, load), seconds, capacity, threads)
+    return _placement(best, block_of, load)
+
+
+def _quick(blocks: Sequence[Block], load: int, goal: int) -> Found:
+    """The best of the quick strategies; none is tried after one has reached the goal."""
+    offsets, nbytes = side_by_side(blocks)
+    best = Found(offsets, nbytes, "side by side", load)
+    quick = strategies(blocks, load)
+    while best.nbytes > goal and (found := next(quick, None)) is not None:
+        strategy, offsets = found
+        nbytes = arena_nbytes(blocks, offsets)
+        if nbytes < best.nbytes:
+            best = Found(offsets, nbytes, strategy, load)
+    return best
+
+
+def _placement(found: Found, block_of: Sequence[int], load: int) -> Placement:
+    offsets = tuple(found.offsets[block] for block in block_of)
+    return Placement(offsets, found.nbytes, load, found.lower_bound, found.strategy)
+
+
+def _blocks(requests: Sequence[Request]) -> tuple[list[Block], list[int]]:
     """The blocks of the requests, and for each request the number of its block."""
     spans: list[list[int]] = []  # size, first, last
     block_of: list[int] = []
@@ -101,128 +138,4 @@ def _blocks(requests: Sequence[Request]) -> tuple[list[_Block], list[int]]:
                 continue
         block_of.append(len(spans))
         spans.append([size, request.first, request.last])
-    return [_Block(*span) for span in spans], block_of
-
-
-def _largest_load(blocks: Sequence[_Block]) -> int:
-    """The largest sum of the sizes of blocks that are in use together."""
-    change: defaultdict[int, int] = defaultdict(int)
-    for block in blocks:
-        change[block.first] += block.size
-        change[block.last + 1] -= block.size
-    load = largest = 0
-    for moment in sorted(change):
-        load += change[moment]
-        largest = max(largest, load)
-    return largest
-
-
-def _arena(blocks: Sequence[_Block], offsets: Offsets) -> int:
-    """The bytes up to the end of the highest block."""
-    ends = (offset + block.size for block, offset in zip(blocks, offsets, strict=True))
-    return max(ends, default=0)
-
-
-def _side_by_side(blocks: Sequence[_Block]) -> tuple[Offsets, int]:
-    """No byte used twice."""
-    offsets, end = [], 0
-    for block in blocks:
-        offsets.append(end)
-        end += block.size
-    return offsets, end
-
-
-def _strategies(blocks: Sequence[_Block], bound: int) -> Iterator[Offsets]:
-    """The offsets that each strategy finds, the quickest first."""
-    backward = [_Block(block.size, -block.last, -block.first) for block in blocks]
-    yield _in_order_of_time(blocks, bound)
-    yield _in_order_of_time(backward, bound)
-    conflicts = _conflicts(blocks)
-    if conflicts is None:
-        return
-    loads = [sum(blocks[other].size for other in others) for others in conflicts]
-    keys = (
-        lambda n: (-blocks[n].size * blocks[n].life,),
-        lambda n: (-blocks[n].size * sqrt(blocks[n].life),),
-        lambda n: (-blocks[n].size, -blocks[n].life),
-        lambda n: (-blocks[n].size * loads[n],),
-        lambda n: (-loads[n], -blocks[n].size),
-        lambda n: (blocks[n].first, -blocks[n].last),
-        lambda n: (-blocks[n].last, blocks[n].first),
-    )
-    for key in keys:
-        yield _one_by_one(blocks, conflicts, sorted(range(len(blocks)), key=key))
-
-
-def _in_order_of_time(blocks: Sequence[_Block], bound: int) -> Offsets:
-    """Each block, when it begins, into the smallest gap; n log n.
-
-    It goes to the side of the gap where the neighbour ends at about the same time, so that long
-    lives gather at the bottom of the arena, short ones at the top, and larger gaps come free.
-    """
-    starting = sorted(
-        range(len(blocks)), key=lambda n: (blocks[n].first, -blocks[n].last, -blocks[n].size)
-    )
-    ending = iter(sorted(starting, key=lambda n: blocks[n].last))
-    horizon = max((block.last for block in blocks), default=0)
-    gaps, offsets = Gaps(bound), [0] * len(blocks)
-    last_below: dict[int, int] = {}  # the last instruction of a block, by where it ends
-    last_above: dict[int, int] = {}  # and by where it begins
-    leaving = next(ending, None)
-    for number in starting:
-        block = blocks[number]
-        while leaving is not None and blocks[leaving].last < block.first:
-            low = offsets[leaving]
-            if size := blocks[leaving].size:
-                del last_above[low], last_below[low + size]
-                gaps.give(low, low + size)
-            leaving = next(ending, None)
-        if not block.size:
-            continue
-        low, high = gaps.take(block.size)
-        below = abs(block.last - last_below.get(low, horizon))
-        above = abs(block.last - last_above.get(high, block.first))
-        offset = low if below <= above else high - block.size
-        gaps.give(low, offset)
-        gaps.give(offset + block.size, high)
-        offsets[number] = offset
-        last_above[offset] = last_below[offset + block.size] = block.last
-    return offsets
-
-
-def _conflicts(blocks: Sequence[_Block]) -> list[list[int]] | None:
-    """For each block those that are in use together with it; None if they are too many."""
-    found: list[list[int]] = [[] for _ in blocks]
-    alive: list[int] = []
-    total = 0
-    for number in sorted(range(len(blocks)), key=lambda n: blocks[n].first):
-        first = blocks[number].first
-        alive = [other for other in alive if blocks[other].last >= first]
-        total += len(alive)
-        if total > MOST_CONFLICTS:
-            return None
-        for other in alive:
-            found[other].append(number)
-        found[number] += alive
-        if blocks[number].size:
-            alive.append(number)
-    return found
-
-
-def _one_by_one(blocks: Sequence[_Block], conflicts: list[list[int]], order: list[int]) -> Offsets:
-    """Each block in this order at the lowest offset that those before it leave free."""
-    offsets = [-1] * len(blocks)
-    for number in order:
-        size = blocks[number].size
-        taken = sorted(
-            (offsets[other], offsets[other] + blocks[other].size)
-            for other in conflicts[number]
-            if offsets[other] >= 0
-        )
-        free = 0
-        for start, end in taken:
-            if start - free >= size:
-                break
-            free = max(free, end)
-        offsets[number] = free
-    return offsets
+    return [Block(*span) for span in spans], block_of

@@ -1,0 +1,1 @@
+"""How the blocks of an arena get their offsets: quick strategies, local search, exact search."""
