@@ -31,11 +31,11 @@ def formula(products: Products, word: Word, named: Container[Node]) -> str:
 
 
 def _product(node: Node, word: Word, named: Container[Node]) -> str:
-    x, y = (_operand(one, word, named) for one in node.inputs)
+    x, y = (operand_text(one, word, named) for one in node.inputs)
     return f"{x} {y}" if node.primitive is matmul else f"{node.primitive.name}({x}, {y})"
 
 
-def _operand(node: Node, word: Word, named: Container[Node]) -> str:
+def operand_text(node: Node, word: Word, named: Container[Node]) -> str:
     """The name of a value, or of what it rearranges."""
     around: list[Node] = []
     while node not in named and isinstance(node.primitive.kernel, Move) and len(node.inputs) == 1:

@@ -58,9 +58,14 @@ class Nest:
         """The lengths of all axes, rows first."""
         return self.rows + self.columns
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes no more nodes."""
+        return len(self.members) >= LARGEST
+
     def join(self, node: Node) -> bool:
         """Take the node in where the nest can compute it."""
-        if len(self.members) >= LARGEST and self.members:
+        if self.is_full:
             return False
         while True:
             level = self._level(node)

@@ -7,7 +7,7 @@ input for the backward pass, and layer_norm its input and what belongs to a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from math import prod
 
 from chainrule.graph.graph import Graph
@@ -29,8 +29,13 @@ def stored_values(
     results: Iterable[Node],
     stored: Iterable[Node],
     overwrites: Mapping[Node, Node],
+    whole: Container[Node],
 ) -> set[Node]:
-    """The computed values that are written to memory; `overwrites` as in `plan`."""
+    """The computed values that are written to memory; `overwrites` as in `plan`.
+
+    Where a given array is taken, the nest that does so may compute values again from it, element
+    by element; not from one of `whole`.
+    """
     extra = set(stored)
     must: set[Node] = set(results)
     home: dict[Node, int] = {}
@@ -58,7 +63,11 @@ def stored_values(
                         crossing.setdefault(source, set()).add(number)
                         if gathers:
                             must.add(source)
-    lost = {given: home[result] for given, result in overwrites.items() if result in home}
+    lost = {
+        given: (home[result], home[result] + (given not in whole))
+        for given, result in overwrites.items()
+        if result in home
+    }
     for node in graph.nodes:
         if node in crossing and node not in must:
             last = max(crossing[node])
@@ -73,16 +82,18 @@ def _again(
     unit: Unit,
     must: set[Node],
     extra: set[Node],
-    lost: Mapping[Node, int],
+    lost: Mapping[Node, tuple[int, int]],
     last: int,
 ) -> bool:
     """Whether other nests, up to the unit `last`, may compute the value again.
 
-    What it needs of each row is then stored.  `lost` says which unit overwrites a given array.
+    What it needs of each row is then stored.  `lost` says from which unit on a given array is not
+    there: for a value that needs other elements than its own, and for one that does not.
     """
     if not isinstance(unit, Nest) or unit.members[node] is Level.TOTAL:
         return False
     points, cost, arrays = prod(node.shape), 0, 0
+    elementwise = True  # so far
     seen: set[Node] = set()
     by_row: list[Node] = []
     pending = [node]
@@ -96,7 +107,7 @@ def _again(
             by_row.append(one)
             continue
         if one is not node and (one in must or role is Role.GIVEN):
-            if one in lost and last >= lost[one]:
+            if one in lost and last >= lost[one][elementwise]:
                 return False
             arrays += prod(one.shape) >= points
             continue
@@ -104,6 +115,7 @@ def _again(
             return False
         if role in (Role.MAP, Role.SCALAR):
             cost += expression_cost(one)
+        elementwise &= role is not Role.MOVED
         pending += one.inputs
     if arrays > 1 or cost > AGAIN:
         return False

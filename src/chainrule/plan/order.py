@@ -15,6 +15,7 @@ from math import prod
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.fold import Products
+from chainrule.plan.frontier import Frontier
 from chainrule.plan.fuse import Nest, is_one_hot
 from chainrule.plan.roles import KERNELS, Role, needed, sources
 from chainrule.primitives.reduce import argmax
@@ -66,6 +67,11 @@ class Ordering:
         for node in self.pending:
             self._require(node)
         self.taken = {result: given for given, result in overwrites.items()}
+        self.updates: dict[Node, list[Node]] = {}
+        for result in self.taken:
+            for source in self.needs.get(result, ()):
+                self.updates.setdefault(source, []).append(result)
+        self.first_pending: dict[Node, int] = {}
         self.readers = {
             result: {user for user in self.users.get(given, ()) if user is not result}
             for result, given in self.taken.items()
@@ -220,32 +226,28 @@ class Ordering:
 
     def _grow(self, nest: Nest, seed: Node) -> None:
         """Take in all that is connected with the nest and can be computed in it."""
-        offered: list[int] = []
-        tried: set[Node] = set()
+        frontier = Frontier(self.users, self.position, self.pending, self.first_pending)
         rows = prod(nest.rows)
 
-        def offer_users_of(node: Node) -> None:
-            for user in self.users.get(node, ()):
-                if user in self.pending and user not in nest.members and user not in tried:
-                    tried.add(user)
-                    heapq.heappush(offered, self.position[user])
-
         def offer_neighbours(node: Node) -> None:
-            offer_users_of(node)
+            frontier.offer_users_of_member(node)
             for source in self.needs[node]:
                 if source not in nest.members and prod(source.shape) >= rows > 1:
-                    offer_users_of(source)
+                    frontier.offer_users_of(source, self.updates.get(source, ()))
 
         offer_neighbours(seed)
-        while offered:
-            node = self.graph.nodes[heapq.heappop(offered)]
-            tried.discard(node)
+        while not nest.is_full and (node := frontier.next()) is not None:
             if node in nest.members or node in self.products:
                 continue
-            before = len(nest.members)
-            if self._joins(nest, node):
+            before, axes = len(nest.members), (nest.rows, nest.columns)
+            joined = self._joins(nest, node)
+            if (nest.rows, nest.columns) != axes or (not joined and len(nest.members) > before):
+                frontier.try_again()
+            if joined:
                 for member in [*nest.members][before:]:
                     offer_neighbours(member)
+            else:
+                frontier.refused(node)
 
     def _joins(self, nest: Nest, node: Node) -> bool:
         """Take the node in, with what it needs and nobody computed so far."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from chainrule.graph.node import Node
+from chainrule.plan.fuse import is_one_hot, is_row_lookup
 from chainrule.plan.loops import Instance, Kind, Store
 from chainrule.plan.nest import NestLayout
 from chainrule.plan.work import ForeignWork, NestWork, ProductWork, Work
+from chainrule.primitives.movement import broadcast_to, reshape
+from chainrule.primitives.primitive import Gather, Move
+
+IN_ORDER = (reshape, broadcast_to)  # of those that move elements
 
 
 def harmful(work: Work, taken: Mapping[Node, Node]) -> list[Node]:
@@ -17,6 +22,50 @@ def harmful(work: Work, taken: Mapping[Node, Node]) -> list[Node]:
     """
     found = [node for node in work.writes if taken.get(node) in work.reads]
     return [node for node in found if not _may_take(work, node, taken[node])]
+
+
+def successors(work: Work, dying: Collection[Node], written: Iterable[Node]) -> dict[Node, Node]:
+    """For values that a work writes, the values whose bytes they may take over in place.
+
+    `dying` are values that the work is the last to read, `written` those to find bytes for, the
+    most important first.  Each value is taken once, by one of its shape.
+    """
+    if not isinstance(work, NestWork) or len(work.layouts) > 1:
+        return {}
+    found: dict[Node, Node] = {}
+    for result in written:
+        for value in dying:
+            fits = value.dtype.itemsize == result.dtype.itemsize and value.shape == result.shape
+            if not fits or value in found.values():
+                continue
+            if _keeps_order(work, value) and _may_take(work, result, value):
+                found[result] = value
+                break
+    return found
+
+
+def _keeps_order(work: Work, value: Node) -> bool:
+    """Whether elements of the value stay in their order all the way to what the work writes.
+
+    So much can be seen without knowing the loops: the simulator asks for it.
+    """
+    pending = [(node, False) for node in work.writes]
+    seen = set(pending)
+    while pending:
+        node, moved = pending.pop()
+        if node is value and moved:
+            return False
+        if node in work.reads:
+            continue
+        kernel = node.primitive.kernel
+        moved = moved or (isinstance(kernel, Move) and node.primitive not in IN_ORDER)
+        moved = moved or (
+            isinstance(kernel, Gather) and not (is_one_hot(node) or is_row_lookup(node))
+        )
+        found = {(one, moved) for one in node.inputs} - seen
+        seen |= found
+        pending += found
+    return True
 
 
 def _may_take(work: Work, result: Node, given: Node) -> bool:

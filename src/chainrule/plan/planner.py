@@ -8,16 +8,17 @@ from functools import partial
 
 from chainrule.errors import SizeError
 from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node
+from chainrule.graph.node import Node, topological
 from chainrule.plan.access import row_major
 from chainrule.plan.fold import Products, folded_products
 from chainrule.plan.keep import stored_values
 from chainrule.plan.loops import Builder, NotAffineError
 from chainrule.plan.order import Alone, Ordering, Unit
 from chainrule.plan.overwriting import harmful
-from chainrule.plan.place import Request, place
+from chainrule.plan.reorder import orders
 from chainrule.plan.roles import TRANSPARENT, Role, roles_of
-from chainrule.plan.schedule import SCRATCH, Buffer, Compute, Free, Instruction, Schedule
+from chainrule.plan.schedule import Compute, Schedule
+from chainrule.plan.storage import Storage
 from chainrule.plan.work import ForeignWork, Work, Worker
 from chainrule.primitives.movement import reshape, transpose
 
@@ -27,7 +28,8 @@ class Plan:
     """How a graph runs: for each instruction that computes, the work that it stands for.
 
     `strides` are those, in elements, of the array of every value in memory.  `overwrites` maps
-    a given value to the result that takes its array.
+    a given value to the result that takes its array.  `load_nbytes` are the most bytes of scratch
+    memory in use at one instruction, so that no arena is smaller.
     """
 
     graph: Graph
@@ -36,6 +38,7 @@ class Plan:
     strides: Mapping[Node, tuple[int, ...]]
     overwrites: Mapping[Node, Node]
     threads: int
+    load_nbytes: int
 
     def __str__(self) -> str:
         """One line for each instruction: what it is, how many threads and why, what it writes."""
@@ -89,7 +92,8 @@ class _Planner:
         threads: int,
         worker: Callable[..., Worker],
     ) -> None:
-        self.graph, self.threads, self.worker = graph, threads, worker
+        self.traced, self.threads, self.worker = graph, threads, worker
+        self.graph = _needed(graph, results)
         self.roles = roles_of(graph)
         self.results = [
             node for node in dict.fromkeys(results) if self.roles[node] is not Role.GIVEN
@@ -100,6 +104,7 @@ class _Planner:
                 once.setdefault(result, given)
         self.overwrites = {given: result for result, given in once.items()}
         self.stored = {node for node in self.results if self.roles[node] in TRANSPARENT}
+        self.whole: set[Node] = set()  # given arrays that nothing may need while they are taken
 
     def planned(self) -> Plan:
         while True:
@@ -121,10 +126,12 @@ class _Planner:
                 self.overwrites = {a: b for a, b in self.overwrites.items() if b is not node}
             return self._planned()
         overwrites = {given: result for result, given in ordering.taken.items()}
-        values = stored_values(graph, roles, units, self.results, self.stored, overwrites)
+        values = stored_values(
+            graph, roles, units, self.results, self.stored, overwrites, self.whole
+        )
         strides = {
             node: layouts.get(node) or row_major(node.shape)
-            for node in graph.nodes
+            for node in self.traced.nodes
             if node in values or roles[node] is Role.GIVEN
         }
         worker = self.worker(roles, strides)
@@ -142,12 +149,22 @@ class _Planner:
             self.stored |= unfit
             return None
         taken = {result: given for given, result in overwrites.items()}
-        harmed = {node for work in works for node in harmful(work, taken)}
+        harmed = {taken[node] for work in works for node in harmful(work, taken)}
         if harmed:
-            self.overwrites = {a: b for a, b in overwrites.items() if b not in harmed}
+            copied = harmed & self.whole
+            self.overwrites = {a: b for a, b in self.overwrites.items() if a not in copied}
+            self.whole |= harmed
             return None
-        schedule = self._schedule(works, overwrites)
-        return Plan(graph, schedule, tuple(works), strides, overwrites, self.threads)
+        given = [node for node in self.traced.nodes if roles[node] is Role.GIVEN]
+        best = Storage(works, given, self.results, overwrites)
+        for order in orders(graph, works, self.results, overwrites):
+            other = Storage(order, given, self.results, overwrites)
+            if other.scratch_nbytes < best.scratch_nbytes:
+                best = other
+        schedule, load = best.schedule(self.traced), best.load_nbytes
+        return Plan(
+            self.traced, schedule, tuple(best.works), strides, overwrites, self.threads, load
+        )
 
     def _layouts(self, products: Mapping[Node, Products]) -> dict[Node, tuple[int, ...]]:
         """The strides of products that lie in the order of the one transpose that reads them, so
@@ -183,69 +200,13 @@ class _Planner:
         builder = Builder(unit, self.roles, worker.strides, available)
         return [worker.nest(builder.built(wanted))]
 
-    def _schedule(self, works: list[Work], overwrites: Mapping[Node, Node]) -> Schedule:
-        """The instructions with their buffers."""
-        taken = {result: given for given, result in overwrites.items()}
-        given = {
-            node: Buffer(f"given {place}", 0, int(node.type.nbytes))
-            for place, node in enumerate(
-                node for node in self.graph.nodes if self.roles[node] is Role.GIVEN
-            )
-        }
-        outside = {
-            node: Buffer(f"result {place}", 0, int(node.type.nbytes))
-            for place, node in enumerate(self.results)
-        }
-        outside.update({result: given[one] for result, one in taken.items()})
-        last: dict[Node, int] = {}
-        first: dict[Node, int] = {}
-        for number, work in enumerate(works):
-            for node in work.writes:
-                first.setdefault(node, number)
-                last[node] = number
-            for node in work.reads:
-                last[node] = number
-        scratch = [node for node in first if node not in outside]
-        requests = [Request(int(n.type.nbytes), first[n], last[n]) for n in scratch]
-        spaces = [(k, w.workspace_nbytes) for k, w in enumerate(works) if w.workspace_nbytes]
-        requests += [Request(nbytes, number, number) for number, nbytes in spaces]
-        placement = place(requests)
-        buffers = dict(outside)
-        for node, offset in zip(scratch, placement.offsets, strict=False):
-            buffers[node] = Buffer(SCRATCH, offset, int(node.type.nbytes))
-        workspaces = {
-            number: Buffer(SCRATCH, offset, nbytes)
-            for (number, nbytes), offset in zip(
-                spaces, placement.offsets[len(scratch) :], strict=True
-            )
-        }
-        dying: dict[int, list[Node]] = {}
-        for node in scratch:
-            dying.setdefault(last[node], []).append(node)
-        instructions: list[Instruction] = []
-        for number, work in enumerate(works):
-            in_place = tuple((node, taken[node]) for node in work.writes if node in taken)
-            instructions.append(
-                Compute(
-                    nodes=tuple(work.writes),
-                    into=tuple(buffers[node] for node in work.writes),
-                    reads=tuple(work.reads),
-                    inner=tuple(work.inner),
-                    workspace=workspaces.get(number),
-                    in_place=in_place,
-                    fails=work.fails,
-                    label=work.label,
-                )
-            )
-            instructions += [Free(node) for node in dying.get(number, ())]
-        return Schedule(
-            graph=self.graph,
-            instructions=tuple(instructions),
-            given=given,
-            results=tuple(self.results),
-            overwrites=dict(overwrites),
-            scratch_nbytes=placement.nbytes,
-        )
+
+def _needed(graph: Graph, results: Sequence[Node]) -> Graph:
+    """The graph without the nodes that no result needs."""
+    needed = set(topological(results))
+    if len(needed) == len(graph.nodes):
+        return graph
+    return graph.replace(nodes=tuple(node for node in graph.nodes if node in needed))
 
 
 def _nodes(unit: Unit) -> list[Node]:

@@ -177,7 +177,8 @@ class _Replay:
         name = self.words.name
         pair = f"puts {name(node)} in place of {name(old.node)}"
         too_early = "elements would be overwritten before they are read"
-        sources = frozenset(read for read, owner in reads.items() if owner is old)
+        # Of an empty value nothing is overwritten.
+        sources = {read for read, owner in reads.items() if owner is old and old.buffer.nbytes}
         for source in sources:
             if source.dtype.itemsize != node.dtype.itemsize:
                 itemsizes = f"{source.dtype.itemsize} bytes, not {node.dtype.itemsize}"

@@ -44,7 +44,7 @@ def summary(plan: Plan) -> str:
     parts = [
         _counted(len(plan.works), "instruction"),
         f"up to {plan.threads} threads" if plan.threads > 1 else "1 thread",
-        f"{schedule.scratch_nbytes:,} bytes of scratch memory",
+        f"{schedule.scratch_nbytes:,} bytes of scratch memory{_waste(plan)}",
         f"{fresh:,} bytes of results",
     ]
     if taken:
@@ -52,6 +52,14 @@ def summary(plan: Plan) -> str:
     if plan.foreign:
         parts.append(f"{len(plan.foreign)} by reference evaluation")
     return ", ".join(parts)
+
+
+def _waste(plan: Plan) -> str:
+    """How much of the scratch memory is above the largest load, the least that could be."""
+    waste = plan.schedule.scratch_nbytes - plan.load_nbytes
+    if not plan.schedule.scratch_nbytes:
+        return ""
+    return f" ({waste:,} wasted)" if waste else " (none wasted)"
 
 
 def shared(sharing: Sharing, threads: int) -> str:

@@ -123,6 +123,14 @@ def _integer_power_partial(out: Any, x: Any) -> Any:
     return exponent * integer_power(x, exponent=exponent - 1)
 
 
+def _integer_power_scratch(out: Any, x: np.ndarray) -> int:
+    # Squares and reciprocals are calls of their own; else the exponent is made an int64 array of
+    # one element, then one of the dtype of x, while the result is not there yet.
+    if out.param("exponent") in (-1, 2):
+        return 0
+    return max(8 + x.itemsize - x.nbytes, x.itemsize)
+
+
 integer_power = elementwise(
     "integer_power",
     "x to the power of a static integer.",
@@ -131,6 +139,7 @@ integer_power = elementwise(
     kernel="pow(x, exponent)",
     latex=Latex("{x}^{{{exponent}}}", POWER, (POWER + 1,)),
     domain=POSITIVE,
+    scratch=_integer_power_scratch,
     more=tuple(
         Sample(((3,),), ((-2.0, -0.3),), (("exponent", exponent),))
         for exponent in (-2, -1, 0, 1, 2, 3)
@@ -224,8 +233,15 @@ tanh = elementwise(
 
 def _logistic(xp: Any, x: Any) -> Any:
     # exp only of what is not positive: nothing overflows, and both tails keep full precision.
-    tail = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, xp.ones_like(tail), tail) / (1 + tail)
+    # (No operators: with them NumPy reuses large intermediates, and no small ones.)
+    below = xp.exp(xp.minimum(x, 0))
+    return xp.divide(below, xp.add(1, xp.exp(xp.negative(xp.abs(x)))))
+
+
+def _logistic_scratch(out: Any, x: np.ndarray) -> int:
+    # Two intermediates; and the number 1, an int64 array and then one of the dtype of x.
+    number = 8 + x.itemsize
+    return number if x.ndim == 0 else x.nbytes + max(x.nbytes + x.itemsize, number)
 
 
 logistic = elementwise(
@@ -237,6 +253,7 @@ logistic = elementwise(
     kernel="logistic(x)",
     latex=Latex(r"\sigma({x})", ATOM, (0,)),
     weight=12,
+    scratch=_logistic_scratch,
 )
 
 
@@ -246,8 +263,7 @@ def _erf(xp: Any, x: Any) -> Any:
 
         return jax_erf(x)
     x = np.asarray(x)
-    values = np.fromiter(map(math.erf, x.ravel().tolist()), np.float64, x.size)
-    return values.reshape(x.shape).astype(x.dtype)
+    return np.fromiter(map(math.erf, x.flat), x.dtype, x.size).reshape(x.shape)
 
 
 erf = elementwise(

@@ -78,6 +78,7 @@ def elementwise(
     weight: int = 1,
     smooth: bool = True,
     more: tuple[Sample, ...] = (),
+    scratch: Callable[..., int] = lambda out, *operands: 0,
     **params: Any,
 ) -> Primitive:
     """One operation on each element; all inputs have one type.
@@ -99,6 +100,7 @@ def elementwise(
         flops=elements if weight == 1 else lambda out: weight * out.type.size,
         latex=latex,
         samples=(*samples_on(domains or (domain,) * len(inputs), smooth, params), *more),
+        scratch=scratch,
     )
 
 

@@ -44,16 +44,20 @@ def _in_range(indices: tuple[Any, ...], shape: tuple[int, ...], wrap: bool) -> N
     """Raise IndexError with the first index that is outside its axis."""
     for axis, index in enumerate(indices):
         size = shape[axis]
-        bad = (index >= size) | (index < (-size if wrap else 0))
-        if bad.any():
-            place = tuple(int(i) for i in np.argwhere(bad)[0])
-            value = int(np.asarray(index)[place])
+        low = -size if wrap else 0
+        if index.size and not (low <= index.min() and index.max() < size):
+            place = tuple(int(i) for i in np.argwhere((index < low) | (index >= size))[0])
+            value = int(index[place])
             at = f" (at position {', '.join(map(str, place))} of the indices)" if place else ""
-            low = -size if wrap else 0
             raise IndexError(
                 f"index {value}{at} is out of range for an axis of length {size}: "
                 f"it must be from {low} to {size - 1}"
             )
+
+
+def _range_scratch(out: Node, indices: tuple[np.ndarray, ...]) -> int:
+    # The least index is an array of one element for a moment, when the result is not there yet.
+    return max([0, *(index.itemsize - out.type.nbytes for index in indices if index.size)])
 
 
 def _gather(xp: Any, x: Any, *indices: Any, wrap: bool) -> Any:
@@ -63,12 +67,12 @@ def _gather(xp: Any, x: Any, *indices: Any, wrap: bool) -> Any:
 
 
 def _scatter_add(xp: Any, updates: Any, *indices: Any, shape: Any, wrap: bool) -> Any:
-    zeros = xp.zeros(shape, dtype=updates.dtype)
-    if xp is np:
-        _in_range(indices, shape, wrap)
-        np.add.at(zeros, indices, updates)
-        return zeros
-    return zeros.at[indices].add(updates)
+    if xp is not np:
+        return xp.zeros(shape, dtype=updates.dtype).at[indices].add(updates)
+    _in_range(indices, shape, wrap)
+    zeros = np.zeros(shape, updates.dtype)
+    np.add.at(zeros, indices, updates)
+    return zeros
 
 
 def _batch_indices(size: int | Size, indices: tuple[Node, ...], has: tuple[bool, ...]) -> list[Any]:
@@ -115,6 +119,7 @@ gather = Primitive(
     batch=_gather_batch,
     kernel=Gather(),
     flops=no_flops,
+    scratch=lambda out, x, *indices: _range_scratch(out, indices),
     latex=Latex("{x}[{index}]", ATOM, (ATOM, 0)),
     samples=(
         Sample(((4,), (3,)), (ANY, "int:4"), (("wrap", True),)),
@@ -149,6 +154,10 @@ scatter_add = Primitive(
     batch=_scatter_batch,
     kernel=Gather(),
     flops=lambda out: out.inputs[0].type.size,
+    # an index of no axes becomes an array of one position
+    scratch=lambda out, updates, *indices: max(
+        _range_scratch(out, indices), INDEX.itemsize * (indices[0].ndim == 0)
+    ),
     latex=Latex(r"\operatorname{{scatter}}({updates}, {index})", ATOM, (0, 0)),
     samples=(
         Sample(((3,), (3,)), (ANY, "int:4"), (("shape", (4,)), ("wrap", True))),

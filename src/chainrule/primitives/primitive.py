@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
@@ -147,6 +149,10 @@ class Primitive:
     fit; `evaluate(xp, *arrays, **params)` computes it in an array namespace; `batch(size, inputs,
     batched, out)` builds the same operation on inputs that have (where `batched`) a further first
     axis of length `size`; `flops(out)` counts floating-point operations.
+
+    `scratch(out, *operands)` is how many bytes `evaluate` takes from NumPy at its fullest beside
+    its operands and its result, measured with NumPy 2.4.  The operands are arrays without values:
+    right in shape, dtype and strides, but not to be read.
     """
 
     name: str
@@ -161,13 +167,14 @@ class Primitive:
     latex: Latex
     samples: tuple[Sample, ...]
     variadic: bool = field(default=False)
+    scratch: Callable[..., int] = field(default=lambda out, *operands: 0)
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise TypeError(f"a primitive's name must be an identifier, got {self.name!r}")
         if not self.doc or "\n" in self.doc:
             raise TypeError(f"{self.name}: the doc must be one line")
-        for part in ("result_type", "evaluate", "flops"):
+        for part in ("result_type", "evaluate", "flops", "scratch"):
             if not callable(getattr(self, part)):
                 raise TypeError(f"{self.name}: {part} must be callable")
         if self.inputs and not callable(self.batch):
@@ -211,6 +218,20 @@ class Primitive:
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
+
+
+class _Views:
+    """NumPy, except that a reshape that would have to copy is a ValueError."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    @staticmethod
+    def reshape(x: np.ndarray, shape: Any) -> np.ndarray:
+        return np.reshape(x, shape, copy=False)
+
+
+VIEWS = _Views()
 
 
 def elements(out: Node) -> int | Size:

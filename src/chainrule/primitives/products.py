@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from chainrule.graph import sizes
 from chainrule.graph.node import Node
@@ -12,6 +15,7 @@ from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape,
 from chainrule.primitives.primitive import (
     ATOM,
     PRODUCT,
+    VIEWS,
     Contract,
     Latex,
     Multilinear,
@@ -169,14 +173,54 @@ def _contract_batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> A
     )
 
 
+def _as_stack(xp: Any, x: Any, axes: tuple[int, ...], *groups: list[int]) -> Any:
+    """x as a stack of matrices: one axis for the labels of each group."""
+    x = xp.transpose(x, [axes.index(label) for group in groups for label in group])
+    lengths = iter(x.shape)
+    return xp.reshape(x, [math.prod(next(lengths) for _ in group) for group in groups])
+
+
+def _groups(x_axes: tuple, y_axes: tuple, out_axes: tuple) -> tuple[list[int], ...]:
+    """The labels of both and of the result, of x alone, of both alone, of y alone."""
+    both = [label for label in x_axes if label in y_axes]
+    return (
+        [label for label in both if label in out_axes],
+        [label for label in x_axes if label not in y_axes],
+        [label for label in both if label not in out_axes],
+        [label for label in y_axes if label not in x_axes],
+    )
+
+
+def _contract(xp: Any, x: Any, y: Any, *, x_axes: tuple, y_axes: tuple, out_axes: tuple) -> Any:
+    stack, rows, inner, columns = _groups(x_axes, y_axes, out_axes)
+    left = _as_stack(xp, x, x_axes, stack, rows, inner)
+    right = _as_stack(xp, y, y_axes, stack, inner, columns)
+    size = {**dict(zip(x_axes, x.shape, strict=True)), **dict(zip(y_axes, y.shape, strict=True))}
+    made = (*stack, *rows, *columns)
+    product = xp.reshape(xp.matmul(left, right), [size[label] for label in made])
+    return xp.transpose(product, [made.index(label) for label in out_axes])
+
+
+def _contract_scratch(out: Node, x: np.ndarray, y: np.ndarray) -> int:
+    # A copy of each operand that is no stack of matrices as it lies in memory.
+    x_axes, y_axes = out.param("x_axes"), out.param("y_axes")
+    stack, rows, inner, columns = _groups(x_axes, y_axes, out.param("out_axes"))
+    total = 0
+    for operand, axes, groups in ((x, x_axes, (rows, inner)), (y, y_axes, (inner, columns))):
+        try:
+            _as_stack(VIEWS, operand, axes, stack, *groups)
+        except ValueError:
+            total += operand.nbytes
+    return total
+
+
 contract = Primitive(
     name="contract",
     doc="The sum of products over the axes that x and y share and the result lacks.",
     inputs=("x", "y"),
     result_type=_contract_type,
-    evaluate=lambda xp, x, y, *, x_axes, y_axes, out_axes: xp.asarray(
-        xp.einsum(x, list(x_axes), y, list(y_axes), list(out_axes), optimize=True)
-    ),
+    evaluate=_contract,
+    scratch=_contract_scratch,
     derivative=Multilinear(
         (
             lambda g, out, x, y: contract(

@@ -133,6 +133,13 @@ min_ = reduction(
 
 INDEX = np.dtype(np.int64)
 
+
+def _argmax_scratch(out: Node, x: np.ndarray) -> int:
+    # A copy in which the axis is the last, unless it lies in memory like that.
+    flags = np.moveaxis(x, out.param("axis"), -1).flags
+    return 0 if flags.c_contiguous and flags.writeable else x.nbytes
+
+
 argmax = Primitive(
     name="argmax",
     doc="The position of the first largest element along an axis.",
@@ -149,6 +156,7 @@ argmax = Primitive(
         Sample(((2, 3),), ((-2.0, 2.0),), (("axis", 1),)),
         Sample(((2, 1, 3),), ((-2.0, 2.0),), (("axis", 0),)),
     ),
+    scratch=_argmax_scratch,
 )
 
 REDUCE = (sum_, max_, min_, argmax)

@@ -73,11 +73,21 @@ constant = _source(
     type=MATRIX,
 )
 
+
+def _full(xp: Any, *, value: Any, type: ArrayType) -> Any:
+    if xp is not np:
+        return xp.broadcast_to(xp.asarray(value, dtype=type.dtype), type.shape)
+    element = type.dtype.type(
+        value
+    )  # a NumPy scalar, which is no array and takes none of its bytes
+    return np.ndarray(type.shape, type.dtype, element, strides=(0,) * type.ndim)  # pyright: ignore
+
+
 full = _source(
     "full",
     "An array of one value, which is static; it has a type but no storage.",
     lambda *, value, type: type,
-    lambda xp, *, value, type: xp.broadcast_to(xp.asarray(value, dtype=type.dtype), type.shape),
+    _full,
     "{value}",
     Generate(),
     value=2.5,

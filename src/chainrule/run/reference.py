@@ -8,7 +8,8 @@ import numpy as np
 
 from chainrule.errors import EvaluationError, IndexOutOfRangeError
 from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node
+from chainrule.graph.node import Node, topological
+from chainrule.primitives.primitive import Library
 
 Names = tuple[Mapping[Node, str], ...]
 
@@ -22,31 +23,32 @@ def evaluate(
     """The values of the nodes in `keep`; every other value is dropped after its last use.
 
     The graph is concrete (bound).  Nothing in `inputs` is modified, and no kept array shares
-    memory with one of them.  `traced` is the graph before it was bound, for messages.
+    memory with one of them.  `traced` is the graph before it was bound, for messages.  The memory
+    that this takes, byte for byte, is `plan.plain.plain_schedule(graph, keep)`.
     """
     kept = set(keep)
-    last: dict[Node, Node] = {}
-    for node in graph.nodes:
-        for parent in node.inputs:
-            last[parent] = node
+    needed = set(topological(kept))
+    order = sorted((node for node in graph.nodes if node in needed), key=_is_computed)
+    last = {one: node for node in order for one in (node, *node.inputs)}
     names = tuple(one.name_of for one in (graph, traced) if one is not None)
     values: dict[Node, np.ndarray] = {}
     result: dict[Node, np.ndarray] = {}
-    with np.errstate(all="ignore"):
-        for node in graph.nodes:
-            if node.primitive.name == "input":
-                value = inputs[node]
-            elif node in last or node in kept:
-                value = apply(node, [values[parent] for parent in node.inputs], names)
-            else:
-                continue
-            if node in kept:
-                operands = [values[parent] for parent in node.inputs]
-                result[node] = _owned(value, operands)
-            values[node] = value
-            for parent in node.inputs:
-                if last[parent] is node:
-                    values.pop(parent, None)
+    try:
+        with np.errstate(all="ignore"):
+            for node in order:
+                if node in inputs:
+                    values[node] = inputs[node]
+                else:
+                    values[node] = apply(node, [values[one] for one in node.inputs], names)
+                if node in kept:
+                    result[node] = _owned(node, values)
+                for one in {node, *node.inputs}:
+                    if last[one] is node:
+                        del values[one]
+    except BaseException:  # who keeps it keeps this frame, too, but not all arrays (a notebook)
+        values.clear()
+        result.clear()
+        raise
     return result
 
 
@@ -69,10 +71,20 @@ def apply(node: Node, operands: list[np.ndarray], names: Names) -> np.ndarray:
     return value if value.dtype == node.type.dtype else value.astype(node.type.dtype)
 
 
-def _owned(value: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
-    """The value in memory of its own: inputs, constants, views and operands are copied."""
-    fresh = operands and value.base is None and value.flags.owndata
-    return value if fresh and all(value is not one for one in operands) else value.copy()
+def _is_computed(node: Node) -> bool:
+    """Whether the value is not given: inputs and constants are there before the first is made."""
+    return node.primitive.kernel != Library("argument")
+
+
+def _owned(node: Node, values: Mapping[Node, np.ndarray]) -> np.ndarray:
+    """The value in memory of its own: what is given, uniform, or of an operand is copied."""
+    value = values[node]
+    shared = any(
+        value is values[one] or np.may_share_memory(value, values[one]) for one in node.inputs
+    )
+    # (nobody can share no bytes: an empty slice, too, would hold all of what it is a slice of)
+    own = value.size and _is_computed(node) and value.flags.writeable and not shared
+    return value if own else value.copy()
 
 
 def _named(node: Node, names: Names) -> str:

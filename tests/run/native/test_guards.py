@@ -15,7 +15,7 @@ from executing import FENCES, Guarded, compare, inputs_of, native
 
 import chainrule as cr
 from chainrule.errors import ScheduleError
-from chainrule.plan import planner
+from chainrule.plan import storage
 from chainrule.plan.place import Placement
 from chainrule.run.native import nest_code, points
 from chainrule.run.native.emit import Operand
@@ -71,13 +71,13 @@ def test_a_row_too_many_is_seen(monkeypatch: Any) -> None:
 
 
 def test_values_in_the_same_bytes_are_seen(monkeypatch: Any) -> None:
-    right = planner.place
+    right = storage.place
 
     def wrong(requests: Any) -> Placement:
         found = right(requests)
         return replace(found, offsets=(0,) * len(found.offsets))
 
-    monkeypatch.setattr(planner, "place", wrong)
+    monkeypatch.setattr(storage, "place", wrong)
     with pytest.raises(ScheduleError):
         graph, inputs, _ = small_graph()
         native(graph, inputs, kept_nodes(graph, "outputs"))

@@ -1,0 +1,160 @@
+"""The order of works: never worse than the plain order, and as early as can be for what frees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from namespaces import traced
+from programs import Program, programs
+
+import chainrule as cr
+from chainrule.errors import ScheduleError
+from chainrule.graph.graph import Graph
+from chainrule.plan import planner, reorder
+from chainrule.plan.planner import Plan, plan
+from chainrule.plan.simulate import simulate
+from chainrule.run.run import kept_nodes
+from chainrule.train.bound import results_of
+
+N, WIDTH = 64, 128
+ACTIVATION = N * WIDTH * 4
+
+
+def network(params, x, y):
+    h = x
+    for layer in params[:-1]:
+        h = np.tanh(h @ layer["W"] + layer["b"])
+    o = h @ params[-1]["W"] + params[-1]["b"]
+    J = cr.cross_entropy(o, y)
+    return J
+
+
+def rectified(params, x, y):
+    h = x
+    for layer in params[:-1]:
+        h = np.maximum(h @ layer["W"] + layer["b"], 0)
+    o = h @ params[-1]["W"] + params[-1]["b"]
+    J = cr.cross_entropy(o, y)
+    return J
+
+
+def examples(layers: int) -> dict[str, Any]:
+    widths = [*[WIDTH] * (layers - 1), 10]
+    params = [{"W": np.zeros((WIDTH, n), np.float32), "b": np.zeros(n, np.float32)} for n in widths]
+    return {"params": params, "x": np.zeros((N, WIDTH), np.float32), "y": np.zeros(N, np.int64)}
+
+
+def gradients(layers: int) -> Graph:
+    return cr.backward(cr.trace(network, **examples(layers)), wrt=("params",))
+
+
+def of_training(layers: int, optimizer: Any, objective: Any = network) -> Plan:
+    step = cr.training_step(objective, ("params",), optimizer, **examples(layers))
+    made = plan(step.graph, *results_of(step, step.graph))
+    simulate(made.schedule)
+    return made
+
+
+def plain_nbytes(monkeypatch: Any, make: Any) -> int:
+    """The scratch memory in the plain order: the first of all orders, and no other is tried."""
+    right = reorder.orders
+
+    def only_plain(*arguments: Any) -> Any:
+        yield next(iter(right(*arguments)))
+
+    class Plain(planner.Storage):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            made.append(self.scratch_nbytes)
+
+    made: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(planner, "orders", only_plain)
+        patch.setattr(planner, "Storage", Plain)
+        make()
+    return made[-1]
+
+
+@pytest.mark.parametrize("layers", [2, 5, 30])
+@pytest.mark.parametrize("optimizer", [cr.sgd(0.1), cr.adam(1e-3)])
+def test_a_deep_network_needs_no_more_than_in_the_plain_order(
+    layers: int, optimizer: Any, monkeypatch: Any
+) -> None:
+    made = of_training(layers, optimizer)
+    plain = plain_nbytes(monkeypatch, lambda: of_training(layers, optimizer))
+    assert made.schedule.scratch_nbytes <= plain
+    if layers == 30 and optimizer.name == "adam":
+        assert made.schedule.scratch_nbytes < 0.6 * plain
+
+
+@pytest.mark.parametrize("layers", [5, 30, 100])
+def test_a_gradient_of_parameters_is_computed_when_it_can_be(layers: int) -> None:
+    """One activation for each layer is kept, and three flow."""
+    graph = gradients(layers)
+    made = plan(graph, kept_nodes(graph, "outputs"))
+    assert simulate(made.schedule).peak_nbytes <= (layers + 2) * ACTIVATION
+
+
+@pytest.mark.parametrize("layers", [5, 30, 100])
+def test_where_activations_are_results_scratch_does_not_grow(layers: int) -> None:
+    graph = gradients(layers)
+    made = plan(graph, kept_nodes(graph, "named"))
+    assert simulate(made.schedule).peak_nbytes <= 2 * ACTIVATION
+
+
+@pytest.mark.parametrize("layers", [5, 30])
+def test_an_update_follows_its_gradient(layers: int) -> None:
+    """At most two gradients of matrices are there at once beside the activations."""
+    made = of_training(layers, cr.adam(1e-3))
+    most = (layers + 2) * ACTIVATION + WIDTH * WIDTH * 4
+    assert simulate(made.schedule).peak_nbytes <= most + 4096 * layers
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
+@given(programs(), st.integers(0, 2**32 - 1))
+def test_every_order_of_a_random_graph_is_right(program: Program, seed: int) -> None:
+    arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
+    graph = cr.backward(cr.trace(program.function(traced), **arguments), wrt=program.parameters)
+    for keep in ("named", "outputs"):
+        results = list(kept_nodes(graph, keep))
+        made = plan(graph, results)
+        given_nodes = list(made.schedule.given)
+        nbytes = []
+        for works in reorder.orders(graph, made.works, made.schedule.results, {}):
+            assert sorted(map(id, works)) == sorted(map(id, made.works))
+            stored = planner.Storage(works, given_nodes, made.schedule.results, {})
+            simulate(stored.schedule(graph))
+            nbytes.append(stored.scratch_nbytes)
+        assert made.schedule.scratch_nbytes <= min(nbytes)
+
+
+def test_an_order_that_forgets_readers_of_a_parameter_is_seen(monkeypatch: Any) -> None:
+    right = reorder._followers
+    monkeypatch.setattr(reorder, "_followers", lambda works, overwrites: right(works, {}))
+    best = planner.Storage
+
+    class Last(best):
+        """The last order wins, whatever it needs."""
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            counted.append(self)
+            self.real, self.scratch_nbytes = self.scratch_nbytes, -len(counted)
+
+        def schedule(self, graph: Graph) -> Any:
+            self.scratch_nbytes = self.real
+            return super().schedule(graph)
+
+    counted: list[Any] = []
+    monkeypatch.setattr(planner, "Storage", Last)
+    with pytest.raises(ScheduleError):
+        of_training(5, cr.sgd(0.1), rectified)
