@@ -27,6 +27,7 @@ LAYERS = (
     "plan",
     "run",
     "functional",
+    "explain",
     "testing",
     "data",
     "train",
@@ -36,7 +37,12 @@ LAYERS = (
 )
 
 # The imports that point up: methods of Graph that open a higher layer when they are called.
-DOORS = {("graph/graph.py", "run")}
+# And a run that is refused opens what explains the refusal.
+DOORS = {
+    ("graph/graph.py", "run"),
+    ("graph/graph.py", "explain"),
+    ("run/refusal.py", "explain"),
+}
 
 # More than 400 lines, and why that is one idea.
 LONG = {

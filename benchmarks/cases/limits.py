@@ -15,7 +15,7 @@ from .training import chainrule_step
 
 
 def products_alone(step: Any) -> Any:
-    """The plan of a training step (of concrete sizes), of which only the products are left, by BLAS."""
+    """The plan of a training step (of concrete sizes) with nothing but its products, by BLAS."""
     from chainrule.plan.work import ProductWork
     from chainrule.run.native.machine import plan_for
 

@@ -98,6 +98,18 @@ class StateError(ChainruleError, RuntimeError):
     """A training state used by two steps at once, or by a step that did not make it."""
 
 
+class MemoryLimitError(ChainruleError, MemoryError):
+    """A run that needs more memory than there is, refused before it starts.
+
+    `needed_nbytes` is what it would have allocated, `free_nbytes` what was free (0: not such a
+    refusal), which `source` says.
+    """
+
+    needed_nbytes: int = 0
+    free_nbytes: int = 0
+    source: str = ""
+
+
 class DivergenceError(ChainruleError, ArithmeticError):
     """Training whose objective is no finite number any more."""
 

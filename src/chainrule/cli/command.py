@@ -69,6 +69,65 @@ def train(output_folder: Path, quiet: bool, **chosen: Any) -> None:
             train_and_write(training, output_folder, quiet=quiet)
 
 
+@main.command()
+@click.argument("place", metavar="FILE.py:FUNCTION")
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=SIZE",
+    help="A named size, such as n=256; those not given are taken as 256.",
+)
+@click.option("--wrt", multiple=True, metavar="NAME", help="An input to differentiate by.")
+@click.option("--of", metavar="NAME", help="The objective, where the function returns several.")
+@click.option(
+    "--optimizer",
+    type=click.Choice(["sgd", "momentum", "adam", "adamw"]),
+    help="Count a whole training step with the arrays of this optimizer.",
+)
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="NAME",
+    help="What outlives a run: outputs (the default), named, or names of values.",
+)
+@click.option(
+    "--predict",
+    multiple=True,
+    metavar="NAME",
+    help="What prediction returns; without it, the objective.",
+)
+@click.option("--executor", type=click.Choice(["native", "reference"]), help="Who runs it.")
+@click.option("--all", "whole", is_flag=True, help="Show every value, not the 40 largest.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/memory.md says of what).")
+@click.option(
+    "--timeline",
+    type=click.Path(path_type=Path),
+    metavar="FILE.svg",
+    help="Draw the bytes in use by instruction.",
+)
+def memory(
+    dims: tuple[str, ...], whole: bool, as_json: bool, timeline: Path | None, **chosen: Any
+) -> None:
+    """Count the bytes that a function takes in training and prediction, and run nothing.
+
+    The arguments of the function are annotated with array types (x: float32["n 784"]). Without
+    --optimizer it is forward propagation alone, with --wrt also backpropagation. With --optimizer,
+    --wrt may be left out where the number of examples is the only named size: all other arrays of
+    floats are trained.
+    """
+    from chainrule.cli.memory import draw, report_of, show, show_json, sizes_of
+
+    with _ending_well():
+        report = report_of(sizes=sizes_of(dims), **chosen)
+        if timeline is not None:
+            draw(report, timeline)
+        if as_json:
+            show_json(report)
+        else:
+            show(report, whole=whole)
+
+
 @contextmanager
 def _refusing_usage() -> Iterator[None]:
     """Settings that make no sense, or do not fit the data, end with status 2."""

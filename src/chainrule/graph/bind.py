@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -40,8 +41,8 @@ def check_conditions(conditions: Iterable[Condition], values: Mapping[str, int])
             )
 
 
-def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
-    """The graph with `values` in place of named sizes; see `Graph.bind`."""
+def check_sizes(graph: Graph, values: Mapping[str, int]) -> None:
+    """Raise SizeError for a name that is no size of the graph, or a value that none can have."""
     known = graph.sizes
     for name, value in values.items():
         if name not in known:
@@ -49,11 +50,23 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
                 f"the graph {graph.name} has no size called {name!r}",
                 hint=f"its sizes are: {', '.join(known) or 'none, all are integers'}",
             )
-        if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+        if not _is_positive_integer(value):
             raise SizeError(
                 f"the size {name} must be an integer of at least 1, got {value!r}",
                 hint="a size that may be 0 is written as the literal 0 in the array type",
             )
+
+
+def _is_positive_integer(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and operator.index(value) >= 1
+    except TypeError:
+        return False
+
+
+def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
+    """The graph with `values` in place of named sizes; see `Graph.bind`."""
+    check_sizes(graph, values)
     values = {name: int(value) for name, value in values.items()}
     if not values:
         return graph
@@ -71,3 +84,13 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
                 Condition(expression, condition.zero, condition.text, condition.origin)
             )
     return rebuild(graph, bound).replace(conditions=tuple(conditions))
+
+
+def named_nodes(graph: Graph, concrete: Graph) -> dict[Node, Node]:
+    """For each node of `concrete`, which is `graph` with sizes bound, the node it comes from.
+
+    `bind` makes one node of each, in the same order.
+    """
+    pairs = list(zip(concrete.nodes, graph.nodes, strict=True))
+    assert all(one.primitive is other.primitive for one, other in pairs), graph.name
+    return dict(pairs)

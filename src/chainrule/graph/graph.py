@@ -19,6 +19,8 @@ from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
 
 if TYPE_CHECKING:
+    from chainrule.explain.memory.fits import Fit
+    from chainrule.explain.memory.report import MemoryReport
     from chainrule.graph.structure import Structure
     from chainrule.run import CompiledGraph, Run
 
@@ -267,6 +269,58 @@ class Graph:
         from chainrule.run import CompiledGraph
 
         return CompiledGraph(self, keep, executor=executor, strict=strict)
+
+    def memory(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        keep: str | tuple[str, ...] | list[str] = "outputs",
+        predict: str | tuple[str, ...] | list[str] | None = None,
+        executor: str | None = None,
+        **named: int,
+    ) -> MemoryReport:
+        """The bytes that running the graph takes, before anything runs.
+
+        `report = graph.memory(n=256)`, then `print(report)`, `report.training.peak_nbytes`,
+        `report.prediction.peak_nbytes`, `report.why("h")`.  Training is the whole graph, if it has
+        a backward pass; prediction is what the values in `predict` need (default: the objective,
+        or all that `keep` says).  `keep` says which values outlive the run, and `executor` who runs
+        it (default: as for `compile`).  Sizes not given are taken as 256, and the report says
+        so; one that is called `keep`, `predict` or `executor` goes into the mapping `sizes`.
+
+        Raises SizeError as `bind` does, NameLookupError for an unknown name in `keep` or `predict`.
+        """
+        from chainrule.explain.memory.report import memory_of_graph
+
+        if sizes is not None and not isinstance(sizes, Mapping):
+            raise InputError(
+                f"graph.memory takes sizes by name, got {type(sizes).__name__}",
+                hint="graph.memory(" + ", ".join(f"{name}=256" for name in self.sizes) + ")",
+            )
+        given = {**(sizes or {}), **named}
+        return memory_of_graph(self, given, keep=keep, predict=predict, executor=executor)
+
+    def fits(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        nbytes: int | str | None = None,
+        keep: str | tuple[str, ...] | list[str] = "outputs",
+        executor: str | None = None,
+        **named: int,
+    ) -> Fit:
+        """Whether a run at these sizes fits in `nbytes`: `graph.fits(n=256, nbytes="8GiB")`.
+
+        True or False, with the numbers and, as text, the reason.  `nbytes` is an integer or text
+        with a unit (KiB, MiB, GiB, KB, MB, GB); None stands for what is free on this machine.  The
+        rest is as for `memory`.  SizeError where a size is not given.
+        """
+        from chainrule.explain.memory.fits import fit_of
+
+        report = self.memory(sizes, keep=keep, predict=None, executor=executor, **named)
+        return fit_of(report, nbytes)
 
     def text(self, *, origins: bool = False) -> str:
         """The text form (docs/text-form.md); `origins` adds file and line of each node."""

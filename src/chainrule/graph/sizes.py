@@ -19,6 +19,8 @@ from numbers import Integral, Number
 from operator import add, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
 from typing import Any, NamedTuple, NoReturn
 
+from chainrule.errors import ChainruleError
+
 _MOST_FACTORS = 10_000  # in one size, coefficients and the arguments of opaque factors included
 _DEEPEST_NESTING = 40  # of opaque factors; evaluation recurses this deep
 _MOST_REPLACEMENTS = 6  # of opaque factors by bounds in one proof, which recurses this deep
@@ -27,15 +29,26 @@ _LARGEST_EXPONENT = 64
 _cached = lru_cache(maxsize=4096)
 
 
-class UndecidableSize(TypeError):
+class UndecidableSize(ChainruleError, TypeError):
     """`question`, such as "n < 5", has no answer before the sizes `names` are known."""
 
-    def __init__(self, text: str, question: str, names: tuple[str, ...]):
-        super().__init__(text, question, names)
-        self.text, self.question, self.names = text, question, names
+    question: str = ""
+    names: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        return self.text
+    def at(self, where: str, what: str, hint: str) -> UndecidableSize:
+        """The same error with the user's line, and perhaps other words."""
+        return _undecidable(what, where, hint, self.question, self.names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _undecidable, (self.what, self.where, self.hint, self.question, self.names)
+
+
+def _undecidable(
+    what: str, where: str, hint: str, question: str, names: tuple[str, ...]
+) -> UndecidableSize:
+    error = UndecidableSize(what, where=where, hint=hint)
+    error.question, error.names = question, names
+    return error
 
 
 def _is_plain(value: object) -> bool:
@@ -43,10 +56,21 @@ def _is_plain(value: object) -> bool:
 
 
 def _no_number(question: str, a: Size) -> NoReturn:
-    unknown, bind = _binding(a)
-    text = f"{question}: a size is an integer that is not known while tracing; as a number of the "
-    text += f"program it is cr.size_value({a}, like=x), with a traced array x; or give it by {bind}"
-    raise UndecidableSize(text, question, unknown)
+    raise _unknown(
+        f"{question}: a size is an integer that is not known while tracing",
+        f"as a number of the program it is cr.size_value({a}, like=x), with a traced array x",
+        question,
+        a,
+    )
+
+
+def _unknown(what: str, hint: str, question: str, a: int | Size) -> UndecidableSize:
+    """The error; its hint goes on with how a size becomes a number."""
+    unknown = tuple(sorted(names(a)))
+    binding = ", ".join(f"{name}=256" for name in unknown)
+    hint += f"\nto fix {', '.join(unknown)} while tracing, write a number for it in the type, or "
+    hint += f"give example arrays;\na graph that is there takes it by graph.bind({binding})"
+    return _undecidable(what, "", hint.strip(), question, unknown)
 
 
 class Opaque(NamedTuple):
@@ -167,9 +191,10 @@ class Size:
         return _undecided(f"{self} != 0", self)
 
     def __index__(self) -> int:
-        unknown, bind = _binding(self)
-        text = f"the size {self} is not known while tracing; give it by {bind} or trace with"
-        raise UndecidableSize(f"{text} example arrays", f"{self}", unknown)
+        raise _unknown(f"the size {self} is not known while tracing", "", f"{self}", self)
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"{self} is one size and not several: write {self} = cr.size('{self}')")
 
     def __str__(self) -> str:
         text = ""
@@ -188,15 +213,13 @@ def _is_tight(factor: str | Opaque) -> bool:
     return isinstance(factor, str) or factor.kind in ("min", "max")
 
 
-def _binding(a: int | Size) -> tuple[tuple[str, ...], str]:
-    unknown = tuple(sorted(names(a)))
-    return unknown, f"graph.bind({', '.join(f'{name}=256' for name in unknown)})"
-
-
 def _undecided(question: str, a: int | Size) -> NoReturn:
-    unknown, bind = _binding(a)
-    text = f"whether {question} is not known while tracing; use cr.minimum or cr.maximum instead"
-    raise UndecidableSize(f"{text} of a condition, or give the sizes by {bind}", question, unknown)
+    raise _unknown(
+        f"whether {question} is not known while tracing",
+        "use cr.minimum or cr.maximum in place of a condition",
+        question,
+        a,
+    )
 
 
 @_cached

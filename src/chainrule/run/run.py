@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import InputError, NameLookupError, SizeError
+from chainrule.errors import InputError, MemoryLimitError, NameLookupError, SizeError
 from chainrule.graph import sizes
 from chainrule.graph.graph import Graph, Input
+from chainrule.graph.nearest import perhaps
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
-from chainrule.run.executors import evaluator
+from chainrule.run.executors import evaluator, executor_named
+from chainrule.run.refusal import explain_refusal, refuse_reference, report_for
+
+if TYPE_CHECKING:
+    from chainrule.explain.memory.report import MemoryReport
 
 Keep = str | tuple[str, ...] | list[str]
 
@@ -86,20 +91,29 @@ def run_graph(
     flat: bool = False,
     executor: str | None = "reference",
     strict: bool = False,
+    report: Callable[[dict[str, int]], MemoryReport] | None = None,
 ) -> Run:
     """Evaluate `graph` on the arguments, given by name (containers as they were traced).
 
     With `flat`, the arguments are the inputs, one by one, by their own names.  `keep` says which
     values outlive the run: "named", "outputs", or a list of names.  Arrays of another dtype are
     refused, except Python numbers, which take the input's dtype.  `executor` and `strict` as in
-    `executors.evaluator`.  Raises InputError (name, expected, got) or SizeError before anything
-    runs.
+    `executors.evaluator`.  `report` gives the memory at some sizes, where it is not that of the
+    graph itself, for the text of a refusal.  Raises InputError (name, expected, got), SizeError or
+    MemoryLimitError before anything runs.
     """
+    executor = executor_named(executor)
     evaluate = evaluator(executor, strict=strict)
     given = dict(arguments) if flat else leaves_of(graph, arguments)
     concrete, inputs = bound_to(graph, given)
     kept = kept_nodes(concrete, keep)
-    return Run(concrete, evaluate(concrete, inputs, kept, graph), keep)
+    try:
+        if executor == "reference":
+            refuse_reference(concrete, kept)
+        return Run(concrete, evaluate(concrete, inputs, kept, graph), keep)
+    except MemoryLimitError as error:
+        found = sizes_from(graph, {item.name: inputs[item.node] for item in concrete.inputs})
+        explain_refusal(error, partial(report or report_for(graph, keep, executor), found))
 
 
 def bound_to(graph: Graph, given: Mapping[str, Any]) -> tuple[Graph, dict[Node, np.ndarray]]:
@@ -157,11 +171,9 @@ def leaves_of(graph: Graph, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unknown_input(graph: Graph, name: str) -> InputError:
     names = graph.arguments
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"perhaps {near[0]}; " if near else ""
     return InputError(
         f"the graph {graph.name} has no input called {name!r}",
-        hint=f"{hint}its inputs are: {', '.join(names) or 'none'}",
+        hint=f"{perhaps(name, names)}its inputs are: {', '.join(names) or 'none'}",
     )
 
 
@@ -248,7 +260,7 @@ def _wrong_type(
 def sizes_from(graph: Graph, values: Mapping[str, np.ndarray]) -> dict[str, int]:
     """The named sizes that the shapes of the inputs show; SizeError where two disagree."""
     found: dict[str, int] = {}
-    shown_by: dict[str, str] = {}
+    shown_by: dict[str, tuple[str, int]] = {}
     pending = [
         (item, axis, size)
         for item in graph.inputs
@@ -263,17 +275,17 @@ def sizes_from(graph: Graph, values: Mapping[str, np.ndarray]) -> dict[str, int]
             expected = sizes.evaluate(size, found)
             if isinstance(expected, int):
                 if expected != got:
-                    raise _disagreement(graph, item, axis, size, got, expected, shown_by)
+                    raise _disagreement(graph, item, axis, size, values, expected, shown_by)
                 progress = True
                 continue
             solved = sizes.solve(size, got, found)
             if solved is None and len(sizes.names(expected)) == 1:
-                raise _disagreement(graph, item, axis, size, got, expected, shown_by)
+                raise _disagreement(graph, item, axis, size, values, expected, shown_by)
             if solved is None:
                 later.append((item, axis, size))
                 continue
             for name in solved:
-                shown_by[name] = f"{item.name} (axis {axis})"
+                shown_by[name] = item.name, axis
             found.update(solved)
             progress = True
         pending = later
@@ -293,16 +305,41 @@ def _disagreement(
     item: Input,
     axis: int,
     size: Any,
-    got: int,
+    values: Mapping[str, np.ndarray],
     expected: Any,
-    shown_by: Mapping[str, str],
+    shown_by: Mapping[str, tuple[str, int]],
 ) -> SizeError:
-    by = [f"{name} from {shown_by[name]}" for name in sorted(sizes.names(size)) if name in shown_by]
-    because = f" ({'; '.join(by)})" if by else ""
+    got = values[item.name].shape[axis]
+    by = {name: shown_by[name] for name in sorted(sizes.names(size)) if name in shown_by}
+    because = "; ".join(f"{name} from {one} (axis {at})" for name, (one, at) in by.items())
     wanted = f"{size} = {expected}" if isinstance(expected, int) else f"{size}, at least 1"
     return SizeError(
-        f"axis {axis} of the input {item.name} of {graph.name} must be {wanted}{because}, "
-        f"got {got}",
+        f"axis {axis} of the input {item.name} of {graph.name} must be {wanted}"
+        + (f" ({because})" if because else "")
+        + f", got {got}",
         where=item.node.origin.describe(),
-        hint="named sizes are at least 1 and the same everywhere",
+        hint=_way_out(item.name, axis, values, expected, by),
     )
+
+
+def _way_out(
+    name: str,
+    axis: int,
+    values: Mapping[str, np.ndarray],
+    expected: Any,
+    by: Mapping[str, tuple[str, int]],
+) -> str:
+    """What to do where a size of `name` is not what other inputs, or its type, ask for."""
+    shape = values[name].shape
+    if not by:
+        if shape[axis] == 0:
+            return f"leave an empty {name} out; a size that may be 0 is a literal 0 in the type"
+        return f"give {name} a size on axis {axis} that its type can have"
+    parties = [(name, axis, expected), *((one, at, shape[axis]) for one, at in by.values())]
+    is_plain = len(by) == 1 and all(values[one].shape[at] == expected for one, at in by.values())
+    for one, at, wanted in parties if is_plain else ():
+        other = values[one]
+        if other.ndim == 2 and other.shape[1 - at] == wanted != other.shape[at]:
+            return f"perhaps {one} is transposed, {list(other.shape)}: pass {one}.T"
+    several = ", ".join(f"axis {at} of {one}" for one, at, _ in parties)
+    return f"give arrays that agree on {', '.join(by)}: {several}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.sources import constant
+from chainrule.run.free_memory import WORTH_CHECKING, refuse_beyond_free
 from chainrule.run.native import recycled
 from chainrule.run.native.machine import Context, Machine, given_nodes, machine_for
 
@@ -82,6 +84,7 @@ class Launcher:
         pairs = zip(overwrites.items(), self.machine.artifact.overwritten, strict=True)
         self.overwritten = {result: node for (node, result), done in pairs if done}
         self.fresh = [node for node in self.results if node not in self.overwritten]
+        self.fresh_nbytes = sum(math.prod(n.shape) * n.dtype.itemsize for n in self.fresh)
         first = self.machine.first_array
         self.slots = {node: first + place for place, node in enumerate(given)}
         place = first + len(given)
@@ -92,8 +95,17 @@ class Launcher:
             if node.primitive is constant
         }
 
+    @property
+    def needs_checking(self) -> bool:
+        """Whether a call allocates so much that the machine may not have it."""
+        return self.fresh_nbytes + self.machine.artifact.scratch_nbytes >= WORTH_CHECKING
+
     def new_context(self) -> Context:
-        """Memory for calls that nobody else uses, with the constants in place."""
+        """Memory for calls that nobody else uses, with the constants in place.
+
+        MemoryLimitError if there is not enough for it and for the results.
+        """
+        refuse_beyond_free(self.fresh_nbytes + self.machine.artifact.scratch_nbytes)
         return self._prepared(self.machine.new_context())
 
     def _prepared(self, context: Context) -> Context:
@@ -104,8 +116,10 @@ class Launcher:
     def __call__(self, inputs: Mapping[Node, np.ndarray]) -> dict[Node, np.ndarray] | None:
         """The values of the results; None if an index was out of range.
 
-        `inputs` are arrays in C order of the inputs' types, for every input.
+        `inputs` are arrays in C order of the inputs' types, for every input.  MemoryLimitError
+        if there is not enough memory; nothing is allocated then.
         """
+        refuse_beyond_free(self.fresh_nbytes + self.machine.new_scratch_nbytes)
         context = self._prepared(self.machine.take())
         slots = context.slots
         for node, array in inputs.items():

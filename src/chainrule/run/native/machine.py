@@ -80,6 +80,11 @@ class Machine:
         self.first_array = len(RUNTIME)
         self._free: list[Context] = []
 
+    @property
+    def new_scratch_nbytes(self) -> int:
+        """What `take` allocates: nothing where memory of an earlier call is free."""
+        return 0 if self._free else self.artifact.scratch_nbytes
+
     def take(self) -> Context:
         """Memory for one call; give it back afterwards."""
         try:

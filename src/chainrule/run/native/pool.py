@@ -34,6 +34,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from chainrule.errors import InputError
+from chainrule.run.cgroups import groups, text_of
 from chainrule.run.native.runtime import MOST_WORKERS, POOL, POOL_NBYTES, runtime_text
 from chainrule.run.native.target import Library, compile_object, host_target, load_objects
 
@@ -176,41 +177,25 @@ def thread_count() -> int:
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1
     cores = _cores(os.sched_getaffinity(0), Path("/sys/devices/system/cpu"))
-    quota = _quota(_text(Path("/proc/self/cgroup")), Path("/sys/fs/cgroup"))
+    quota = _quota(text_of(Path("/proc/self/cgroup")), Path("/sys/fs/cgroup"))
     return max(1, min(cores, int(quota)) if quota else cores)
 
 
 def _cores(cpus: Collection[int], folder: Path) -> int:
     """The number of cores that these processors belong to; each is its own where not known."""
-    known = {cpu: _text(folder / f"cpu{cpu}/topology/thread_siblings_list") for cpu in cpus}
+    known = {cpu: text_of(folder / f"cpu{cpu}/topology/thread_siblings_list") for cpu in cpus}
     return len({siblings or cpu for cpu, siblings in known.items()})
 
 
 def _quota(membership: str, root: Path) -> float | None:
-    """The processors that the process's cgroups grant it (versions 1 and 2); None: no limit.
-
-    A container often sees its own group at the root, whatever `/proc/self/cgroup` says.
-    """
+    """The processors that the process's cgroups grant it (versions 1 and 2); None: no limit."""
     limits: list[float] = []
-    for line in membership.splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        here = Path(path.lstrip("/"))
-        for group in (here, *here.parents):
-            if controllers:
-                folder = root / "cpu" / group
-                pair = [_text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
-            else:
-                pair = _text(root / group / "cpu.max").split()
-            if len(pair) == 2 and pair[0].isdigit() and pair[1].isdigit():
-                limits.append(int(pair[0]) / int(pair[1]))
+    for version, group in groups(membership, "cpu"):
+        if version == 1:
+            folder = root / "cpu" / group
+            pair = [text_of(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
+        else:
+            pair = text_of(root / group / "cpu.max").split()
+        if len(pair) == 2 and pair[0].isdigit() and pair[1].isdigit():
+            limits.append(int(pair[0]) / int(pair[1]))
     return min(limits, default=None)
-
-
-def _text(file: Path) -> str:
-    """What stands in the file; nothing where it cannot be read."""
-    try:
-        return file.read_text().strip()
-    except OSError:
-        return ""

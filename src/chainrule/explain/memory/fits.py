@@ -1,0 +1,71 @@
+"""Whether a run fits in an amount of memory, with the numbers and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chainrule.errors import InputError, SizeError
+from chainrule.explain.memory.amounts import nbytes_of
+from chainrule.explain.memory.words import in_bytes
+from chainrule.run.free_memory import free_memory
+
+if TYPE_CHECKING:
+    from chainrule.explain.memory.report import MemoryReport
+
+SHOWN = 3  # parts that the reason names
+
+
+@dataclass(frozen=True)
+class Fit:
+    """True where `needed_nbytes` are at most `limit_nbytes`; as text, the reason."""
+
+    needed_nbytes: int
+    limit_nbytes: int
+    parts: Mapping[str, int]
+    sizes: Mapping[str, int]
+
+    def __bool__(self) -> bool:
+        return self.needed_nbytes <= self.limit_nbytes
+
+    @property
+    def reason(self) -> str:
+        """What is needed at which sizes, of how much, and what most of it is for."""
+        at = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+        need, limit = in_bytes(self.needed_nbytes), in_bytes(self.limit_nbytes)
+        text = f"{at}: " if at else ""
+        text += f"{need} are needed, of {limit}"
+        if not self:
+            text += f": {in_bytes(self.needed_nbytes - self.limit_nbytes)} too much"
+        return f"{text} ({most_of(self.parts, SHOWN)})"
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def most_of(parts: Mapping[str, int], count: int) -> str:
+    """The largest parts in words: `parameters 3 MiB, inputs 2 MiB`."""
+    found = sorted(parts.items(), key=lambda pair: -pair[1])[:count]
+    return ", ".join(f"{name} {in_bytes(nbytes)}" for name, nbytes in found if nbytes)
+
+
+def fit_of(report: MemoryReport, nbytes: int | str | None) -> Fit:
+    """Whether the main phase of a report fits in `nbytes`; None stands for the machine's free
+    memory (InputError where that is not known).  SizeError where a size was not given."""
+    if report.assumed:
+        raise SizeError(
+            f"whether a run fits depends on {', '.join(report.graph.sizes)}, and "
+            f"{', '.join(report.assumed)} was not given",
+            hint=f"fits({', '.join(f'{name}=...' for name in report.graph.sizes)}, nbytes=...)",
+        )
+    if nbytes is None:
+        free = free_memory()
+        if free is None:
+            raise InputError(
+                "how much memory is free is not known on this system", hint='nbytes="8GiB"'
+            )
+        limit = free.nbytes
+    else:
+        limit = nbytes_of(nbytes)
+    return Fit(report.needed_nbytes, limit, report.main.parts, report.sizes)

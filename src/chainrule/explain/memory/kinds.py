@@ -1,0 +1,78 @@
+"""What the bytes of a value are for: a parameter, a gradient, something saved for later."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.primitives.sources import constant
+
+
+class Kind(StrEnum):
+    """What a value is for; in the order in which tables show it."""
+
+    PARAMETER = "parameters"
+    STATE = "optimizer state"
+    INPUT = "inputs"
+    CONSTANT = "constants"
+    SAVED = "saved intermediates"
+    GRADIENT = "gradients"
+    TEMPORARY = "temporaries"
+    RESULT = "results"
+
+
+def forward_nodes(graph: Graph, objectives: Iterable[Node]) -> set[Node]:
+    """The values that the objectives depend on: what forward propagation makes."""
+    found: set[Node] = set()
+    pending = list(objectives)
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending += node.inputs
+    return found
+
+
+def kinds_of(
+    graph: Graph,
+    forward: Collection[Node],
+    parameters: Collection[Node],
+    state: Collection[Node],
+    results: Collection[Node],
+) -> dict[Node, Kind]:
+    """The kind of every value of a graph.
+
+    A value of forward propagation that something outside of it reads is saved; in a graph without
+    a backward pass there is none, since everything is forward propagation.
+    """
+    inputs = {item.node for item in graph.inputs}
+    gradients = {gradient.value for gradient in graph.gradients}
+    read_later = {
+        parent
+        for node in graph.nodes
+        if node not in forward
+        for parent in node.inputs
+        if parent in forward
+    }
+    found: dict[Node, Kind] = {}
+    for node in graph.nodes:
+        if node in parameters:
+            kind = Kind.PARAMETER
+        elif node in state:
+            kind = Kind.STATE
+        elif node in inputs:
+            kind = Kind.INPUT
+        elif node.primitive is constant:
+            kind = Kind.CONSTANT
+        elif node in gradients:
+            kind = Kind.GRADIENT
+        elif node in read_later:
+            kind = Kind.SAVED
+        elif node in results:
+            kind = Kind.RESULT
+        else:
+            kind = Kind.TEMPORARY
+        found[node] = kind
+    return found

@@ -1,0 +1,47 @@
+"""What a run takes beside its arrays: estimates, never part of the exact numbers.
+
+The constants are upper bounds of what was measured on x86-64 (OpenBLAS 0.3, LLVM 20); tests
+measure them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from chainrule.explain.memory.phase import Phase
+from chainrule.explain.memory.words import in_bytes
+from chainrule.plan.schedule import ALIGNMENT, SCRATCH
+
+CODE_NBYTES = 4 << 10  # of any compiled graph: its entry, its counters
+CODE_NBYTES_PER_INSTRUCTION = 2 << 10  # measured: 250 to 1,300
+STACK_NBYTES = 64 << 10  # that one more thread really touches
+BLAS_NBYTES_PER_THREAD = 4 << 20  # where OpenBLAS packs matrices; measured: 1.2 to 2.8 MiB
+
+
+def overhead_of(phase: Phase, executor: str) -> dict[str, int]:
+    """The estimated bytes by what they are; the numbers of the phase do not hold them."""
+    from chainrule.run.native.pool import thread_count
+
+    threads = thread_count()
+    if executor != "native":
+        return {"buffers of BLAS": BLAS_NBYTES_PER_THREAD * threads}
+    from chainrule.run.native.machine import prefers_blas
+
+    outside = sum(life.arena != SCRATCH and not life.in_place for life in phase.usage.lives)
+    found = {
+        "compiled code": CODE_NBYTES + CODE_NBYTES_PER_INSTRUCTION * phase.usage.count,
+        "stacks of threads": STACK_NBYTES * (threads - 1),
+        "alignment of arrays": ALIGNMENT * (outside + 1),
+    }
+    if prefers_blas():
+        found["buffers of BLAS"] = BLAS_NBYTES_PER_THREAD * threads
+    return found
+
+
+def overhead_words(overhead: Mapping[str, int]) -> str:
+    """What is outside the numbers, in one sentence."""
+    parts = ", ".join(f"{what} {in_bytes(nbytes)}" for what, nbytes in overhead.items() if nbytes)
+    return (
+        f"outside these numbers, estimated: {in_bytes(sum(overhead.values()))} ({parts}); "
+        "Python, its libraries and the compiler are not counted"
+    )

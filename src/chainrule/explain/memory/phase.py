@@ -1,0 +1,177 @@
+"""One run of a graph at given sizes, training or prediction: its bytes, and what they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chainrule.errors import InputError
+from chainrule.explain.memory.kinds import Kind, forward_nodes, kinds_of
+from chainrule.explain.memory.usage import Life, Usage, usage_of
+from chainrule.graph.cached import cached_property
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan.schedule import Compute
+
+if TYPE_CHECKING:
+    from chainrule.explain.memory.timeline import Moment
+
+PADDING, WORKSPACE = "padding", "workspace"
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """What a run needs.  `graph` is concrete; bytes are those of the executor's own schedule.
+
+    `peak_nbytes` is everything: arrays given, results, and what the run allocates.
+    """
+
+    graph: Graph
+    usage: Usage
+    kinds: Mapping[Node, Kind]
+
+    @property
+    def peak_nbytes(self) -> int:
+        """The bytes allocated when most are."""
+        return self.usage.peak_nbytes
+
+    @property
+    def peak_instruction(self) -> int:
+        """The first instruction at the peak, counted from 1."""
+        return self.usage.peak_instruction
+
+    @property
+    def padding_nbytes(self) -> int:
+        """Bytes at the peak that belong to no value: alignment, and gaps of placement."""
+        return self.usage.padding_nbytes
+
+    @cached_property
+    def alive_at_peak(self) -> Mapping[str, int]:
+        """The values in memory at the peak, by name, with their bytes; the largest first.
+
+        Unnamed values are called as in the graph's text, `%3`.
+        """
+        names = names_of(self.graph)
+        alive = [one for one in self.usage.alive_at(self.peak_instruction) if not one.in_place]
+        alive.sort(key=lambda life: (-life.nbytes, names[life.node]))
+        found: dict[str, int] = {}
+        for life in alive:  # two of a given array that is copied
+            found[names[life.node]] = found.get(names[life.node], 0) + life.nbytes
+        return found
+
+    @cached_property
+    def parts(self) -> Mapping[str, int]:
+        """The bytes at the peak by what they are for; their sum is `peak_nbytes`."""
+        found = {str(kind): 0 for kind in Kind}
+        for life in self.usage.alive_at(self.peak_instruction):
+            if not life.in_place:
+                found[str(self.kinds[life.node])] += life.nbytes
+        found[WORKSPACE] = self.usage.workspaces[self.peak_instruction]
+        found[PADDING] = self.padding_nbytes
+        return found
+
+    @cached_property
+    def computes(self) -> tuple[Compute, ...]:
+        """The instructions that compute; the first is instruction 1."""
+        found = self.usage.schedule.instructions
+        return tuple(one for one in found if isinstance(one, Compute))
+
+    @cached_property
+    def users(self) -> Mapping[Node, tuple[Node, ...]]:
+        """Which values are computed from each."""
+        found: dict[Node, list[Node]] = {}
+        for node in self.graph.nodes:
+            for parent in dict.fromkeys(node.inputs):
+                found.setdefault(parent, []).append(node)
+        return {node: tuple(users) for node, users in found.items()}
+
+    @cached_property
+    def timeline(self) -> tuple[Moment, ...]:
+        """The bytes in use by kind, before the first instruction and during each."""
+        from chainrule.explain.memory.timeline import timeline_of
+
+        return timeline_of(self)
+
+    def computed_at(self, number: int) -> set[Node]:
+        """The values that an instruction computes, written or on the way."""
+        one = self.computes[number - 1]
+        return {*one.nodes, *one.inner}
+
+    def written_at(self, number: int) -> tuple[Node, ...]:
+        """The values that an instruction writes."""
+        return self.computes[number - 1].nodes
+
+    def reads_at(self, number: int, node: Node) -> bool:
+        """Whether an instruction reads the value from memory."""
+        return number > 0 and node in self.computes[number - 1].reads
+
+    @cached_property
+    def _made(self) -> Mapping[Node, int]:
+        found: dict[Node, int] = {}
+        for number, one in enumerate(self.computes, 1):
+            for node in (*one.nodes, *one.inner):
+                found.setdefault(node, number)
+        return found
+
+    def made_at(self, node: Node) -> int:
+        """The first instruction that computes a value; 0 for what is given or never computed."""
+        return self._made.get(node, 0)
+
+    @cached_property
+    def life_of(self) -> Mapping[Node, Life]:
+        """The last life of each value in memory."""
+        return {life.node: life for life in self.usage.lives}
+
+
+def names_of(graph: Graph) -> dict[Node, str]:
+    """A name for every value: the user's, or `%3` as in the graph's text."""
+    names = dict(graph.name_of)
+    unnamed = (node for node in graph.nodes if node not in names)
+    return names | {node: f"%{number}" for number, node in enumerate(unnamed)}
+
+
+def phase_of(
+    graph: Graph,
+    results: Sequence[Node],
+    *,
+    objectives: Collection[Node],
+    parameters: Collection[Node],
+    state: Collection[Node] = (),
+    overwrites: Mapping[Node, Node] | None = None,
+    executor: str,
+) -> Phase:
+    """The phase that computes `results` of a concrete graph by this executor."""
+    forward = forward_nodes(graph, objectives) if graph.gradients else set(graph.nodes)
+    kinds = kinds_of(graph, forward, parameters, state, results)
+    if executor == "native":
+        from chainrule.run.native.machine import plan_for
+
+        usage = usage_of(plan_for(graph, results, overwrites).schedule, results)
+    else:
+        from chainrule.plan.plain import plain_schedule
+
+        usage = usage_of(plain_schedule(graph, results), results, block=False)
+    return Phase(graph, usage, kinds)
+
+
+def prediction_graph(graph: Graph, names: Sequence[str]) -> Graph:
+    """What `names` need of a graph, and nothing else: other inputs (labels) are left out."""
+    for name in names:
+        if name not in graph:
+            raise graph.unknown_name(name)
+    outputs = tuple((name, graph[name]) for name in names)
+    needed = forward_nodes(graph, [node for _, node in outputs])
+    inputs = tuple(item for item in graph.inputs if item.node in needed)
+    if not needed:
+        raise InputError("nothing is to be predicted", hint='predict="o", or a list of names')
+    return graph.replace(
+        inputs=inputs,
+        outputs=outputs,
+        nodes=tuple(node for node in graph.nodes if node in needed),
+        names={name: node for name, node in graph.names.items() if node in needed},
+        gradients=(),
+        unreached=(),
+        structures={},
+        result=None,
+    )

@@ -1,0 +1,43 @@
+"""The text of a refusal: what a run needs, what for, and the largest size that fits."""
+
+from __future__ import annotations
+
+from chainrule.errors import MemoryLimitError
+from chainrule.explain.memory.largest import largest
+from chainrule.explain.memory.report import MemoryReport
+from chainrule.explain.memory.words import in_bytes
+
+SHOWN = 5  # parts
+
+
+def explained(report: MemoryReport, needed: int, free: int, source: str) -> tuple[str, str]:
+    """What happened, with a table of the largest parts, and what to try."""
+    phase = report.main
+    at = ", ".join(f"{name} = {size:,}" for name, size in report.sizes.items())
+    run = f"a run of {report.graph.name}" + (f" at {at}" if at else "")
+    lines = [
+        f"{run} needs {needed:,} bytes ({in_bytes(needed)}) beside its arguments, "
+        f"and {free:,} ({in_bytes(free)}) are free ({source})",
+        f"  at the peak, arguments included, there are {phase.peak_nbytes:,} bytes:",
+    ]
+    parts = sorted(phase.parts.items(), key=lambda pair: -pair[1])[:SHOWN]
+    width = max(len(name) for name, _ in parts)
+    lines += [f"    {name:{width}}  {nbytes:>19,}" for name, nbytes in parts if nbytes]
+    return "\n".join(lines), _largest(report, free)
+
+
+def _largest(report: MemoryReport, free: int) -> str:
+    """The largest value of the first named size with which so many bytes are enough."""
+    if not report.graph.sizes:
+        return ""
+    name = report.graph.sizes[0]
+    try:
+        found = largest(report, name, free, _beside_arguments)
+    except MemoryLimitError:
+        return f"no {name} fits;\n"
+    return f"{name} = {found.size:,} is the largest that fits;\n"
+
+
+def _beside_arguments(report: MemoryReport) -> int:
+    phase = report.main
+    return phase.peak_nbytes - phase.usage.given_nbytes

@@ -1,0 +1,301 @@
+"""`graph.memory(n=256)`: what training and prediction need, to the byte, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chainrule.errors import InputError
+from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
+from chainrule.explain.memory.html import page, section
+from chainrule.explain.memory.kinds import Kind
+from chainrule.explain.memory.largest import Largest, largest
+from chainrule.explain.memory.overhead import overhead_of
+from chainrule.explain.memory.phase import Phase, names_of, phase_of, prediction_graph
+from chainrule.explain.memory.picture import picture, save
+from chainrule.explain.memory.schema import data
+from chainrule.explain.memory.table import ROWS, phases, picture_title, text
+from chainrule.explain.memory.why import reason, sentence
+from chainrule.graph.bind import check_sizes, named_nodes
+from chainrule.graph.cached import cached_property
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.run.executors import executor_named
+from chainrule.run.run import Keep, kept_nodes
+
+if TYPE_CHECKING:
+    from chainrule.train.step import TrainingStep
+
+REFERENCE_SIZE = 256  # of a named size that was not given
+
+
+@dataclass(frozen=True)
+class Value:
+    """One named value: its type and bytes, and when it is in memory.
+
+    Instructions are counted from 1; 0 is before the first.  `stored` is False for a value that is
+    used where it comes about and never written: it takes no bytes, and `nbytes` is what its array
+    would have.  `in_place` says that its bytes are those of another value, for which they are
+    counted: of a parameter before its update.  `kept_because` says which later value needs it; ""
+    for one that is needed at once.
+    """
+
+    name: str
+    type: str
+    nbytes: int
+    kind: Kind
+    stored: bool
+    in_place: bool
+    made_at: int
+    last_needed_at: int
+    kept_because: str
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryReport:
+    """What a graph needs at `sizes`, run by `executor` with `keep`.
+
+    `training` is the whole graph, forward and backward propagation (and the update of a training
+    step); None for a graph without a backward pass.  `prediction` is what `predict` needs.
+    `assumed` are the sizes that nobody gave: a reference, at which the order is chosen.
+    `concrete` is the graph at these sizes.
+    """
+
+    graph: Graph
+    concrete: Graph
+    sizes: Mapping[str, int]
+    assumed: tuple[str, ...]
+    executor: str
+    keep: Keep
+    predict: tuple[str, ...]
+    training: Phase | None
+    prediction: Phase
+    _again: Callable[[Mapping[str, int]], MemoryReport] = field(repr=False)
+
+    def at(self, **sizes: int) -> MemoryReport:
+        """The report at other sizes, planned anew; those not given are as they are here."""
+        return self._again({**self.sizes, **sizes})
+
+    @property
+    def needed_nbytes(self) -> int:
+        """What the main phase allocates when most is, and what it takes outside arrays."""
+        return self.main.peak_nbytes + self.overhead_nbytes
+
+    @cached_property
+    def formulas(self) -> MemoryFormulas:
+        """The peaks and their parts as formulas in the named sizes, for the order of this report.
+
+        In logical bytes; a plan made at other sizes may choose another order, and need less.
+        """
+        named = named_nodes(self.graph, self.concrete)
+        reference = {name: self.sizes[name] for name in self.graph.sizes}
+        training, prediction = (
+            None if phase is None else formulas_of(phase, named, reference)
+            for phase in (self.training, self.prediction)
+        )
+        assert prediction is not None
+        return MemoryFormulas(self.graph.name, reference, training, prediction)
+
+    def largest(self, name: str, nbytes: int | str) -> Largest:
+        """The largest size called `name` that fits in `nbytes`: `report.largest("n", "8GiB")`.
+
+        Found by the formula and settled by real plans around it; the other sizes are those of the
+        report.  MemoryLimitError if none fits.
+        """
+        return largest(self, name, nbytes)
+
+    @property
+    def main(self) -> Phase:
+        """Training if there is a backward pass, else prediction."""
+        return self.prediction if self.training is None else self.training
+
+    @cached_property
+    def values(self) -> Mapping[str, Value]:
+        """Every named value of the main phase, in the order of the graph."""
+        phase = self.main
+        place = {node: number for number, node in enumerate(phase.graph.nodes)}
+        named = sorted(phase.graph.name_of.items(), key=lambda pair: place[pair[0]])
+        return {name: self._value(name, node) for node, name in named}
+
+    def _value(self, name: str, node: Node) -> Value:
+        phase = self.main
+        life, made = phase.life_of.get(node), phase.made_at(node)
+        return Value(
+            name=name,
+            type=str(node.type),
+            nbytes=int(node.type.nbytes),
+            kind=phase.kinds[node],
+            stored=life is not None,
+            in_place=life is not None and life.in_place,
+            made_at=life.first if life is not None and life.first else made,
+            last_needed_at=life.last_read if life is not None else made,
+            kept_because=reason(phase, node),
+        )
+
+    def why(self, name: str) -> str:
+        """Why a value is in memory, and from when to when, in one sentence."""
+        if name not in self.main.graph.names:
+            raise self.main.graph.unknown_name(name)
+        return sentence(self.main, self.main.graph[name], name)
+
+    @cached_property
+    def overhead(self) -> Mapping[str, int]:
+        """Estimated bytes that the main phase takes outside arrays, by what they are.
+
+        Compiled code, stacks of threads, buffers of BLAS; not Python, its libraries, the compiler.
+        No other number of the report holds them.
+        """
+        return overhead_of(self.main, self.executor)
+
+    @property
+    def overhead_nbytes(self) -> int:
+        """The sum of `overhead`."""
+        return sum(self.overhead.values())
+
+    def table(self, rows: int | None = ROWS) -> str:
+        """The report as plain text, with the `rows` largest values; None for all."""
+        return text(self, rows)
+
+    def html(self, rows: int | None = ROWS) -> str:
+        """The report as an HTML document that loads nothing from elsewhere."""
+        return page(self, rows)
+
+    def json(self) -> dict[str, Any]:
+        """The report as dicts and lists that `json.dumps` takes: docs/memory.md has the schema."""
+        return data(self)
+
+    def timeline_svg(self, phase: str | None = None) -> str:
+        """A picture of the bytes in use by instruction: "training", or "prediction".
+
+        The default is training where there is a backward pass.  InputError for another phase.
+        """
+        found = phases(self)
+        name = next(iter(found)) if phase is None else phase
+        if name not in found:
+            raise InputError(
+                f"the report of {self.graph.name} has no phase {name!r}",
+                hint=f"one of: {', '.join(map(repr, found))}",
+            )
+        return picture(found[name], picture_title(self, name))
+
+    def save_timeline(self, path: str | Path, phase: str | None = None) -> None:
+        """Write `timeline_svg` to a file, which is there as a whole or not at all.
+
+        InputError for a name that does not end in .svg.
+        """
+        save(self.timeline_svg(phase), Path(path))
+
+    def __str__(self) -> str:
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        return section(self)
+
+    def __rich__(self) -> Any:
+        from chainrule.explain.memory.rich_table import rich_text
+
+        return rich_text(self)
+
+
+def memory_of_graph(
+    graph: Graph,
+    sizes: Mapping[str, int],
+    *,
+    keep: Keep = "outputs",
+    predict: str | Sequence[str] | None = None,
+    executor: str | None = None,
+) -> MemoryReport:
+    """The report of a graph; see `Graph.memory`."""
+    executor = executor_named(executor)
+    check_sizes(graph, sizes)
+    used, assumed = _all_sizes(graph, sizes)
+    concrete = graph.bound(used)
+    outputs = {node for _, node in concrete.outputs}
+    inputs = {item.node for item in concrete.inputs}
+    parameters = {
+        one.wrt for one in concrete.gradients if one.wrt in inputs and one.value in outputs
+    }
+    targets = tuple(dict.fromkeys(one.of for one in concrete.gradients))
+    kept = kept_nodes(concrete, keep)
+    training = None
+    if targets:
+        training = phase_of(
+            concrete,
+            kept,
+            objectives=[concrete[name] for name in targets],
+            parameters=parameters,
+            executor=executor,
+        )
+    names = _predicted(predict, targets or tuple(name for name, _ in concrete.outputs))
+    if targets or predict is not None:
+        prediction = _prediction(concrete, names, parameters, executor)
+    else:  # a run of the graph as it is
+        prediction = phase_of(
+            concrete, kept, objectives=kept, parameters=parameters, executor=executor
+        )
+    again = partial(memory_of_graph, graph, keep=keep, predict=predict, executor=executor)
+    return MemoryReport(
+        graph, concrete, used, assumed, executor, keep, names, training, prediction, again
+    )
+
+
+def memory_of_step(
+    step: TrainingStep,
+    sizes: Mapping[str, int],
+    *,
+    predict: str | Sequence[str] | None = None,
+    executor: str | None = None,
+) -> MemoryReport:
+    """The report of a training step with its optimizer; see `TrainingStep.memory`."""
+    executor = executor_named(executor or step.executor)
+    check_sizes(step.graph, sizes)
+    used, assumed = _all_sizes(step.graph, sizes)
+    concrete = step.graph.bound(used)
+    results, overwrites = step.results(concrete)
+    if executor == "reference":  # it copies what stays as it is, too
+        results = kept_nodes(concrete, "outputs")
+    parameters = {concrete.input(name).node for name in step.parameters}
+    persistent = {concrete.input(part.name).node for part in step.persistent}
+    training = phase_of(
+        concrete,
+        results,
+        objectives=[concrete[step.objective]],
+        parameters=parameters,
+        state=persistent - parameters,
+        overwrites=overwrites,
+        executor=executor,
+    )
+    names = _predicted(predict, (step.objective,))
+    prediction = _prediction(concrete, names, parameters, executor)
+    again = partial(memory_of_step, step, predict=predict, executor=executor)
+    return MemoryReport(
+        step.graph, concrete, used, assumed, executor, "outputs", names, training, prediction, again
+    )
+
+
+def _prediction(
+    concrete: Graph, names: tuple[str, ...], parameters: Iterable[Node], executor: str
+) -> Phase:
+    graph = prediction_graph(concrete, names)
+    results = list(dict.fromkeys(node for _, node in graph.outputs))
+    return phase_of(
+        graph, results, objectives=results, parameters=set(parameters), executor=executor
+    )
+
+
+def _predicted(asked: str | Sequence[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    if asked is None:
+        return default
+    return (asked,) if isinstance(asked, str) else tuple(asked)
+
+
+def _all_sizes(graph: Graph, given: Mapping[str, int]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Every named size, and those that were not given."""
+    assumed = tuple(name for name in graph.sizes if name not in given)
+    return {**given, **dict.fromkeys(assumed, REFERENCE_SIZE)}, assumed
+
+
+__all__ = ["MemoryReport", "Value", "memory_of_graph", "memory_of_step", "names_of"]

@@ -1,0 +1,64 @@
+"""A memory report as data: what `docs/memory.md` says of the schema `chainrule.memory/1`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chainrule.explain.memory.phase import Phase
+
+if TYPE_CHECKING:
+    from chainrule.explain.memory.report import MemoryReport, Value
+
+SCHEMA = "chainrule.memory/1"
+
+
+def data(report: MemoryReport) -> dict[str, Any]:
+    """The report in dicts, lists, strings and numbers alone."""
+    return {
+        "schema": SCHEMA,
+        "graph": report.graph.name,
+        "sizes": dict(report.sizes),
+        "assumed": list(report.assumed),
+        "executor": report.executor,
+        "keep": report.keep if isinstance(report.keep, str) else list(report.keep),
+        "predict": list(report.predict),
+        "overhead": dict(report.overhead),
+        "training": None if report.training is None else _phase(report.training),
+        "prediction": _phase(report.prediction),
+        "values": [_value(report, value) for value in report.values.values()],
+    }
+
+
+def _phase(phase: Phase) -> dict[str, Any]:
+    return {
+        "peak_nbytes": phase.peak_nbytes,
+        "peak_instruction": phase.peak_instruction,
+        "instructions": phase.usage.count,
+        "parts": dict(phase.parts),
+        "alive_at_peak": dict(phase.alive_at_peak),
+        "timeline": [
+            {
+                "instruction": moment.number,
+                "writes": list(moment.writes),
+                "nbytes": dict(moment.nbytes),
+                "unused_nbytes": moment.unused_nbytes,
+            }
+            for moment in phase.timeline
+        ],
+    }
+
+
+def _value(report: MemoryReport, value: Value) -> dict[str, Any]:
+    type_ = report.main.graph[value.name].type
+    return {
+        "name": value.name,
+        "dtype": str(type_.dtype),
+        "shape": [int(size) for size in type_.shape],
+        "nbytes": value.nbytes,
+        "kind": str(value.kind),
+        "stored": value.stored,
+        "in_place": value.in_place,
+        "made_at": value.made_at,
+        "last_needed_at": value.last_needed_at,
+        "kept_because": value.kept_because,
+    }

@@ -1,0 +1,165 @@
+"""Which values a run has in memory when, read off its schedule."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from chainrule.graph.cached import cached_property
+from chainrule.graph.node import Node
+from chainrule.plan.schedule import SCRATCH, Compute, Free, Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Life:
+    """A value's bytes, from the instruction that writes them to the last that needs them.
+
+    Instructions that compute are numbered from 1, as `print(plan)` shows them; 0 is before the
+    first.  `last` is the last instruction during which the bytes are taken: the one that reads
+    them last, or the last of all for what is there at the end.  `in_place` says that the bytes are
+    those of another value, which ends here: they count there.
+    """
+
+    node: Node
+    nbytes: int
+    first: int
+    last: int
+    last_read: int
+    arena: str
+    offset: int
+    in_place: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Usage:
+    """The lives of all values in the order of their birth, and what kernels need beside them.
+
+    `scratch_nbytes` is the size of the one block in which scratch values and workspaces lie, or
+    None where each value is an allocation of its own.
+    """
+
+    schedule: Schedule
+    lives: tuple[Life, ...]
+    workspaces: tuple[int, ...]  # bytes, by instruction; of 0 none
+    scratch_nbytes: int | None
+
+    @property
+    def count(self) -> int:
+        """Of instructions that compute."""
+        return len(self.workspaces) - 1
+
+    @cached_property
+    def live_nbytes(self) -> tuple[int, ...]:
+        """The bytes of values and workspace during each instruction, from 0 (before) on."""
+        change = [0] * (self.count + 2)
+        for life in self.lives:
+            if not life.in_place:
+                change[life.first] += life.nbytes
+                change[life.last + 1] -= life.nbytes
+        found, total = [], 0
+        for number, workspace in enumerate(self.workspaces):
+            total += change[number]
+            found.append(total + workspace)
+        return tuple(found)
+
+    @property
+    def peak_instruction(self) -> int:
+        """The first at which most bytes are live."""
+        return max(range(len(self.live_nbytes)), key=self.live_nbytes.__getitem__)
+
+    @cached_property
+    def outside_nbytes(self) -> int:
+        """Of arrays outside the scratch block."""
+        return sum(
+            life.nbytes for life in self.lives if life.arena != SCRATCH and not life.in_place
+        )
+
+    @cached_property
+    def given_nbytes(self) -> int:
+        """Of the arrays that are there before the first instruction: arguments and constants."""
+        return sum(buffer.nbytes for buffer in self.schedule.given.values())
+
+    @property
+    def peak_nbytes(self) -> int:
+        """What is allocated when most is: the block is there as a whole."""
+        if self.scratch_nbytes is None:
+            return max(self.live_nbytes)
+        return self.outside_nbytes + self.scratch_nbytes
+
+    @property
+    def padding_nbytes(self) -> int:
+        """What is allocated at the peak and belongs to no value: alignment, and gaps."""
+        return self.peak_nbytes - max(self.live_nbytes)
+
+    def alive_at(self, number: int) -> tuple[Life, ...]:
+        """The lives during an instruction, those in place left out where their bytes count."""
+        return tuple(one for one in self.lives if one.first <= number <= one.last)
+
+
+def usage_of(schedule: Schedule, results: Iterable[Node] = (), *, block: bool = True) -> Usage:
+    """Read a schedule.  With `block`, scratch is one block; arrays of results are there at once.
+
+    A result that is given (an input, a constant) has two lives: its own, and that of its copy.
+    """
+    kept = {*results, *schedule.results}
+    computes = [one for one in schedule.instructions if isinstance(one, Compute)]
+    end = len(computes)
+    number = 0
+    born: dict[Node, list[int]] = defaultdict(list)
+    ended: dict[Node, list[int]] = defaultdict(list)
+    reads: dict[Node, list[int]] = defaultdict(list)
+    places = {}
+    for instruction in schedule.instructions:
+        if isinstance(instruction, Compute):
+            number += 1
+            for node, buffer in zip(instruction.nodes, instruction.into, strict=True):
+                born[node].append(number)
+                places[node] = buffer
+            for node in instruction.reads:
+                reads[node].append(number)
+            for node, value in instruction.in_place:
+                if value in places and places[node] == places[value]:
+                    ended[value].append(number - 1)
+        elif isinstance(instruction, Free):
+            ended[instruction.node].append(number)
+    lives = [
+        Life(node, buffer.nbytes, 0, end, end, f"copy of {buffer.arena}", 0)
+        for node, buffer in schedule.given.items()
+        if node in kept and node not in schedule.overwrites
+    ]
+    lives += [
+        Life(
+            node,
+            buffer.nbytes,
+            0,
+            end,
+            end if node in kept else max(reads[node], default=0),
+            buffer.arena,
+            buffer.offset,
+        )
+        for node, buffer in schedule.given.items()
+    ]
+    taken = {schedule.given[one].arena for one in schedule.overwrites}
+    for node, starts in born.items():
+        buffer = places[node]
+        for place, start in enumerate(starts):
+            stop = ended[node][place] if place < len(ended[node]) else end
+            mine = [one for one in reads[node] if start <= one <= stop]
+            outside = buffer.arena != SCRATCH
+            borrowed = buffer.arena in taken or (block and outside and node not in kept)
+            lives.append(
+                Life(
+                    node,
+                    buffer.nbytes,
+                    0 if outside and block and not borrowed else start,
+                    stop,
+                    end if node in kept else max(mine, default=start),
+                    buffer.arena,
+                    buffer.offset,
+                    in_place=borrowed,  # of a given array, or of the result that comes later
+                )
+            )
+    workspaces = (0, *(one.workspace.nbytes if one.workspace else 0 for one in computes))
+    scratch = schedule.scratch_nbytes if block else None
+    return Usage(schedule, tuple(lives), workspaces, scratch)

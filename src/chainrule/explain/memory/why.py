@@ -1,0 +1,89 @@
+"""Why a value is in memory: which instructions still need it, read off the graph's edges."""
+
+from __future__ import annotations
+
+from chainrule.explain.memory.kinds import Kind
+from chainrule.explain.memory.phase import Phase, names_of
+from chainrule.explain.memory.words import expression, in_bytes
+from chainrule.graph.node import Node
+from chainrule.primitives.primitive import Move
+
+
+def last_reader(phase: Phase, node: Node) -> Node | None:
+    """The value for which the last instruction that reads `node` needs it; None if none does.
+
+    Rearrangements (transposes, reshapes) that are not stored themselves are passed through.
+    """
+    life = phase.life_of.get(node)
+    if life is None or not phase.reads_at(life.last_read, node):
+        return None
+    computed = phase.computed_at(life.last_read)
+    users = phase.users
+    pending, seen = [node], {node}
+    while pending:
+        one = pending.pop(0)
+        for user in users.get(one, ()):
+            if user in computed and not isinstance(user.primitive.kernel, Move):
+                return _named(phase, user, computed)
+            if user not in seen and user not in phase.life_of:
+                seen.add(user)
+                pending.append(user)
+    return None
+
+
+def _named(phase: Phase, node: Node, computed: set[Node]) -> Node:
+    """The node, or the first named value that the same instruction computes from it."""
+    pending, seen = [node], {node}
+    while pending:
+        one = pending.pop(0)
+        if one in phase.graph.name_of:
+            return one
+        for user in phase.users.get(one, ()):
+            if user in computed and user not in seen:
+                seen.add(user)
+                pending.append(user)
+    return node
+
+
+def reason(phase: Phase, node: Node) -> str:
+    """`dJ/dW2 = h^T dJ/do needs it (model.py:12)`; "" for a value that nothing later needs."""
+    reader = last_reader(phase, node)
+    if reader is None:
+        return ""
+    place = reader.origin.short()
+    return f"{expression(phase.graph, reader)} needs it" + (f" ({place})" if place else "")
+
+
+def sentence(phase: Phase, node: Node, name: str) -> str:
+    """Why a value is kept, from when to when."""
+    size = in_bytes(int(node.type.nbytes))
+    what = f"{name}, {node.type}, {size},"
+    life = phase.life_of.get(node)
+    if life is None:
+        return f"{what} is never stored: {_used_at_once(phase, node)}"
+    why = reason(phase, node)
+    kind = phase.kinds[node]
+    if life.first == 0:
+        role = {
+            Kind.PARAMETER: "is a parameter",
+            Kind.STATE: "belongs to the optimizer",
+            Kind.CONSTANT: "is a constant",
+            Kind.INPUT: "is an input",
+        }.get(kind, "is a result")
+        return f"{what} {role}, and there all the time" + (
+            f"; instruction {life.last_read} needs it last: {why}" if why else ""
+        )
+    if life.last_read == phase.usage.count and not phase.reads_at(life.last_read, node):
+        return f"{what} is kept from instruction {life.first} to the end: it is a result"
+    if life.last_read == life.first:
+        return f"{what} is made by instruction {life.first}, and nothing needs it later"
+    return f"{what} is kept from instruction {life.first} to {life.last_read}: {why}"
+
+
+def _used_at_once(phase: Phase, node: Node) -> str:
+    number = phase.made_at(node)
+    if not number:
+        return "nothing needs it"
+    names = names_of(phase.graph)
+    made = [names[one] for one in phase.written_at(number)]
+    return f"instruction {number} uses it on the way to {', '.join(made)}"

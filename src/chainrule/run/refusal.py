@@ -1,0 +1,58 @@
+"""A run refused for want of memory: what it needs, what for, and what would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
+from weakref import WeakKeyDictionary
+
+from chainrule.errors import MemoryLimitError
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan.plain import plain_schedule
+from chainrule.run.free_memory import SWITCH, refuse_beyond_free
+
+if TYPE_CHECKING:
+    from chainrule.explain.memory.report import MemoryReport
+
+_all_values: WeakKeyDictionary[Graph, int] = WeakKeyDictionary()
+
+
+def refuse_reference(graph: Graph, kept: Sequence[Node]) -> None:
+    """MemoryLimitError if the reference executor would allocate more than is free.
+
+    Its storage is planned only where all values together, and as much scratch, might not be.
+    """
+    most = _all_values.get(graph)
+    if most is None:
+        most = _all_values[graph] = sum(int(node.type.nbytes) for node in graph.nodes)
+
+    def exactly() -> int:
+        from chainrule.explain.memory.usage import usage_of
+
+        results = list(dict.fromkeys(kept))
+        usage = usage_of(plain_schedule(graph, results), results, block=False)
+        return usage.peak_nbytes - usage.given_nbytes
+
+    refuse_beyond_free(2 * most, exactly)
+
+
+def report_for(
+    graph: Graph, keep: str | tuple[str, ...] | list[str], executor: str
+) -> Callable[[Mapping[str, int]], MemoryReport]:
+    """What gives the memory of runs of a graph, by their sizes."""
+    from chainrule.explain.memory.report import memory_of_graph
+
+    return partial(memory_of_graph, graph, keep=keep, executor=executor)
+
+
+def explain_refusal(error: MemoryLimitError, report: Callable[[], MemoryReport]) -> NoReturn:
+    """Raise the error again with the parts of the memory, and the largest size that fits."""
+    from chainrule.explain.memory.refusal import explained
+
+    what, hint = explained(report(), error.needed_nbytes, error.free_nbytes, error.source)
+    found = MemoryLimitError(what, hint=hint + SWITCH)
+    found.needed_nbytes, found.free_nbytes = error.needed_nbytes, error.free_nbytes
+    found.source = error.source
+    raise found from None

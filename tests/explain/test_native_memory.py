@@ -1,0 +1,239 @@
+"""The native executor has the bytes that a report counts, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from namespaces import traced
+from programs import Program, programs
+
+import chainrule as cr
+from chainrule import float32, float64, int64
+from chainrule.errors import ScheduleError
+from chainrule.explain.memory.phase import Phase
+from chainrule.explain.memory.report import memory_of_graph, memory_of_step
+from chainrule.explain.memory.usage import Usage
+from chainrule.plan.schedule import ALIGNMENT, SCRATCH, Buffer, Compute, Schedule, aligned
+from chainrule.plan.simulate import simulate
+from chainrule.run.native.artifact import artifact_of
+from chainrule.run.native.machine import Machine, plan_for
+from chainrule.run.native.target import host_target, native_refusal
+from chainrule.train.bound import results_of
+
+BATCHES = (1, 7, 256, 4096)
+WIDTH, CLASSES = 24, 10
+OPTIMIZERS = {
+    "sgd": lambda: cr.sgd(0.1),
+    "momentum": lambda: cr.sgd(0.1, momentum=0.9),
+    "adam": lambda: cr.adam(1e-3),
+}
+DTYPES = {"float32": float32, "float64": float64}
+
+pytestmark = pytest.mark.skipif(bool(native_refusal()), reason="no native executor")
+
+
+def scratch_buffers(schedule: Schedule) -> list[Buffer]:
+    """Those of values and of workspaces."""
+    found = []
+    for one in schedule.instructions:
+        if isinstance(one, Compute):
+            found += [buffer for buffer in (*one.into, one.workspace) if buffer is not None]
+    return [buffer for buffer in found if buffer.arena == SCRATCH and buffer.nbytes]
+
+
+def unused_lines(schedule: Schedule) -> int:
+    """How many cache lines of the arena no value and no workspace ever touches."""
+    used = np.zeros(schedule.scratch_nbytes // ALIGNMENT, bool)
+    for buffer in scratch_buffers(schedule):
+        used[buffer.offset // ALIGNMENT : aligned(buffer.end) // ALIGNMENT] = True
+    return int(np.sum(~used))
+
+
+def scratch_load(usage: Usage) -> list[int]:
+    """The bytes in use in the scratch block, at each instruction that computes."""
+    change = np.zeros(usage.count + 2, np.int64)
+    for life in usage.lives:
+        if life.arena == SCRATCH:
+            change[life.first] += life.nbytes
+            change[life.last + 1] -= life.nbytes
+    live = np.cumsum(change)[:-1] + np.array(usage.workspaces)
+    return [int(one) for one in live[1:]]
+
+
+def check(phase: Phase, load_nbytes: int | None = None) -> None:
+    """Arena, simulator and report agree to the byte."""
+    schedule = phase.usage.schedule
+    found = simulate(schedule)
+    computing = [isinstance(one, Compute) for one in schedule.instructions]
+    wanted = [live for live, computes in zip(found.live_nbytes, computing, strict=True) if computes]
+    assert scratch_load(phase.usage) == wanted
+    ends = (aligned(buffer.end) for buffer in scratch_buffers(schedule))
+    assert max(ends, default=0) == schedule.scratch_nbytes == found.arena_nbytes
+    assert found.peak_nbytes + found.wasted_nbytes == schedule.scratch_nbytes
+    if load_nbytes is not None:
+        assert found.peak_aligned_nbytes == load_nbytes
+    assert unused_lines(schedule) * ALIGNMENT <= schedule.scratch_nbytes - found.peak_aligned_nbytes
+    assert sum(phase.parts.values()) == phase.peak_nbytes
+    assert min(phase.parts.values(), default=0) >= 0
+    outside = {buffer.arena: buffer.nbytes for buffer in schedule.given.values()}
+    for one in schedule.instructions:
+        for node, buffer in zip(getattr(one, "nodes", ()), getattr(one, "into", ()), strict=True):
+            if node in schedule.results:
+                outside.setdefault(buffer.arena, buffer.nbytes)
+    outside.pop(SCRATCH, None)
+    copies = sum(life.nbytes for life in phase.usage.lives if life.arena.startswith("copy of "))
+    assert phase.peak_nbytes == sum(outside.values()) + copies + schedule.scratch_nbytes
+
+
+def network(params: Sequence[Any], x: Any, y: Any) -> Any:
+    h = x
+    for layer in params[:-1]:
+        h = np.maximum(h @ layer["W"] + layer["b"], 0)
+    o = h @ params[-1]["W"] + params[-1]["b"]
+    J = cr.cross_entropy(o, y)
+    return J
+
+
+def training(layers: int, dtype: str, optimizer: str) -> Any:
+    widths = [*[WIDTH] * (layers - 1), CLASSES]
+    params = [{"W": np.zeros((WIDTH, n), dtype), "b": np.zeros(n, dtype)} for n in widths]
+    kind = DTYPES[dtype]
+    return cr.training_step(
+        network,
+        ("params",),
+        OPTIMIZERS[optimizer](),
+        params=params,
+        x=kind["n", WIDTH],
+        y=int64["n"],
+    )
+
+
+def check_step(step: Any, **sizes: int) -> None:
+    report = memory_of_step(step, sizes, executor="native")
+    for phase in (report.training, report.prediction):
+        assert phase is not None
+        check(phase)
+    concrete = step.graph.bind(**sizes)
+    made = plan_for(concrete, *results_of(step, concrete))
+    assert made.schedule.scratch_nbytes == report.main.usage.scratch_nbytes
+    check(report.main, made.load_nbytes)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layers", [1, 2, 10])
+def test_a_network_at_any_batch(layers: int, dtype: str, optimizer: str) -> None:
+    step = training(layers, dtype, optimizer)
+    for n in BATCHES:
+        check_step(step, n=n)
+
+
+@pytest.mark.parametrize(("dtype", "optimizer"), [("float32", "adam"), ("float64", "sgd")])
+def test_a_network_of_a_hundred_layers(dtype: str, optimizer: str) -> None:
+    step = training(100, dtype, optimizer)
+    for n in (1, 4096):
+        check_step(step, n=n)
+
+
+def attention(x: Any, block: Any, heads: int) -> Any:
+    batch, length, width = x.shape
+    q, k, v = (
+        np.transpose(np.reshape(x @ block[name], (batch, length, heads, -1)), (0, 2, 1, 3))
+        for name in ("Wq", "Wk", "Wv")
+    )
+    weights = cr.softmax(q @ np.swapaxes(k, -1, -2) / 4.0)
+    mixed = np.reshape(np.transpose(weights @ v, (0, 2, 1, 3)), (batch, length, width))
+    out = mixed @ block["Wo"]
+    return out
+
+
+def transformer(params: Any, tokens: Any, targets: Any) -> Any:
+    x = params["tokens"][tokens]
+    for block in params["blocks"]:
+        x = x + attention(cr.layer_norm(x), block, 2)
+        x = x + cr.gelu(cr.layer_norm(x) @ block["Win"]) @ block["Wout"]
+    o = cr.layer_norm(x) @ params["Whead"]
+    J = cr.cross_entropy(np.reshape(o, (-1, o.shape[-1])), np.reshape(targets, (-1,)))
+    return J
+
+
+def transformer_training(optimizer: str) -> Any:
+    width, vocabulary = 32, 50
+    square = {name: np.zeros((width, width), np.float32) for name in ("Wq", "Wk", "Wv", "Wo")}
+    wide = {
+        "Win": np.zeros((width, 4 * width), np.float32),
+        "Wout": np.zeros((4 * width, width), np.float32),
+    }
+    params = {
+        "tokens": np.zeros((vocabulary, width), np.float32),
+        "blocks": [{**square, **wide} for _ in range(2)],
+        "Whead": np.zeros((width, vocabulary), np.float32),
+    }
+    tokens = np.zeros((4, 16), np.int64)
+    return cr.training_step(
+        transformer,
+        ("params",),
+        OPTIMIZERS[optimizer](),
+        params=params,
+        tokens=tokens,
+        targets=tokens,
+    )
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_transformer(optimizer: str) -> None:
+    check_step(transformer_training(optimizer))
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
+@given(programs(), st.integers(0, 2**32 - 1))
+def test_random_graphs(program: Program, seed: int) -> None:
+    arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
+    graph = cr.backward(cr.trace(program.function(traced), **arguments), wrt=program.parameters)
+    for keep in ("outputs", "named"):
+        report = memory_of_graph(graph, {}, keep=keep, executor="native")
+        assert report.training is not None
+        check(report.training)
+        check(report.prediction)
+
+
+def test_a_machine_allocates_the_arena_and_nothing_more() -> None:
+    step = training(3, "float32", "adam")
+    for n in (1, 256):
+        concrete = step.graph.bind(n=n)
+        results, overwrites = results_of(step, concrete)
+        made = plan_for(concrete, results, overwrites)
+        context = Machine(artifact_of(made, overwrites, host_target())).new_context()
+        assert context.scratch.nbytes == made.schedule.scratch_nbytes
+        assert context.scratch.base is not None
+        assert context.scratch.base.nbytes == made.schedule.scratch_nbytes + ALIGNMENT
+        report = memory_of_step(step, {"n": n}, executor="native")
+        assert report.main.usage.scratch_nbytes == context.scratch.nbytes
+
+
+def test_a_byte_less_than_the_arena_is_seen() -> None:
+    step = training(2, "float32", "sgd")
+    report = memory_of_step(step, {"n": 7}, executor="native")
+    schedule = report.main.usage.schedule
+    with pytest.raises(ScheduleError):
+        simulate(replace(schedule, scratch_nbytes=schedule.scratch_nbytes - ALIGNMENT))
+
+
+def test_a_life_that_a_report_forgets_is_seen() -> None:
+    report = memory_of_step(training(2, "float32", "sgd"), {"n": 7}, executor="native")
+    phase = report.main
+    lives = [life for life in phase.usage.lives if life.arena == SCRATCH]
+    fewer = tuple(life for life in phase.usage.lives if life is not lives[0])
+    with pytest.raises(AssertionError):
+        check(replace(phase, usage=replace(phase.usage, lives=fewer)))
