@@ -11,6 +11,7 @@ from chainrule.composites.numpy_names import COMPOSITES
 from chainrule.frontend.dispatch import name_of
 from chainrule.frontend.elementwise import UFUNCS
 from chainrule.frontend.functions import FUNCTIONS
+from chainrule.frontend.instead import CONDITIONS, INSTEAD
 from chainrule.frontend.traced import Traced
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "numpy.md"
@@ -20,12 +21,15 @@ HEAD = """\
 
 These functions work on traced arrays exactly as on arrays: same numbers, same dtypes (NumPy 2's
 promotion), same broadcasting. Every other function and every other option is refused by name, with
-your line; nothing is silently computed otherwise. Each entry is called by a test, which compares it
-with NumPy for all dtypes from bool to float64.
+your line. Each entry is called by a test, which compares it with NumPy for all dtypes from bool to
+float64.
+
+One thing is not as in NumPy: a traced array is a value, so `z += 1` binds the name z to a new array,
+and another name for the old one (`a = z` before) still means the old one. NumPy would change both.
 
 Operators: `+ - * / ** @`, comparisons, `& | ^ ~` of booleans, `abs`, unary `-` and `+`, indexing with
 everything but traced masks, and iteration over an axis of known length. `//` and `%` work on sizes
-and Python integers only. `+=` binds the name anew; item assignment, `out=` and `np.add.at` are
+and Python integers only. Item assignment, `out=` and `np.add.at` are
 refused, since a traced array is a value.
 """
 # Only what the doc lines in the source do not say, and every difference from NumPy.
@@ -75,6 +79,13 @@ def row(function, call: str, doc: str) -> str:
     return f"| `np.{name_of(function)}{call}` | {note} |"
 
 
+def replacement(name: str) -> str:
+    """One line of the table of what to write instead."""
+    expression = INSTEAD[name].replace("|", "\\|")
+    condition = f", {CONDITIONS[name]}" if name in CONDITIONS else ""
+    return f"| `{name}` | `{expression}`{condition} |"
+
+
 def doc_of(function) -> str:
     """The first line of what the source says, without the name that stands beside it."""
     line = (inspect.getdoc(function) or "").partition("\n")[0]
@@ -114,6 +125,9 @@ def page() -> str:
             table(others),
             "\n## Attributes and methods of traced arrays\n",
             ", ".join(shown) + ".",
+            "\n## What to write instead\n",
+            "These are not traced, and have a short replacement. `cr` is this library.\n",
+            table([replacement(name) for name in INSTEAD]),
             "",
         ]
     )

@@ -3,6 +3,7 @@
 # ruff: noqa: E501  (a docstring is the message, line by line)
 
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from provoking import LABELS, W, X, provokes
@@ -13,6 +14,8 @@ from chainrule.data.digits import read_digits
 from chainrule.graph.invariants import check
 from chainrule.plan.schedule import Buffer, Compute, Schedule
 from chainrule.plan.simulate import simulate
+from chainrule.run import free_memory
+from chainrule.run.free_memory import FreeMemory
 from chainrule.testing import check_gradients
 from chainrule.train.digits import Settings, begin, train_epoch
 
@@ -103,13 +106,58 @@ def sizes_that_disagree():
     axis 0 of the input W of objective must be d = 3 (d from x (axis 1)), got 4
       where: FILE:LINE, in sizes_that_disagree.<locals>.objective
         def objective(x: float64["n d"], W: float64["d k"]):
-      try: named sizes are at least 1 and the same everywhere
+      try: give arrays that agree on d: axis 0 of W, axis 1 of x
     """
 
     def objective(x: float64["n d"], W: float64["d k"]):
         return x @ W
 
     cr.trace(objective).run(x=X, W=W)
+
+
+@provokes(errors.SizeError)
+def an_array_that_is_transposed():
+    """
+    axis 0 of the input y of objective must be n = 3 (n from x (axis 0)), got 2
+      where: FILE:LINE, in an_array_that_is_transposed.<locals>.objective
+        def objective(x: float64["n d"], y: float64["n"]):
+      try: perhaps x is transposed, [3, 2]: pass x.T
+    """
+
+    def objective(x: float64["n d"], y: float64["n"]):
+        return np.sum(x) * np.sum(y)
+
+    cr.trace(objective).run(x=X.T, y=np.ones(2))
+
+
+@provokes(errors.SizeError)
+def a_batch_that_is_empty():
+    """
+    axis 0 of the input x of objective must be n, at least 1, got 0
+      where: FILE:LINE, in a_batch_that_is_empty.<locals>.objective
+        def objective(x: float64["n 3"]):
+      try: leave an empty x out; a size that may be 0 is a literal 0 in the type
+    """
+
+    def objective(x: float64["n 3"]):
+        return np.sum(x)
+
+    cr.trace(objective).run(x=X[:0])
+
+
+@provokes(errors.InputError)
+def a_function_that_returns_nothing():
+    """
+    objective returns nothing that could be differentiated
+      where: FILE:LINE, in a_function_that_returns_nothing.<locals>.objective
+        def objective(x):
+      try: return the objective: add `return J` at its end
+    """
+
+    def objective(x):
+        J = np.sum(x * x)  # noqa: F841
+
+    cr.backward(cr.trace(objective, X), wrt="x")
 
 
 @provokes(errors.SizeError)
@@ -308,6 +356,17 @@ def a_state_that_two_steps_use():
     state = step.init(w=1.0)
     with state.stepping:
         step(state)
+
+
+@provokes(errors.MemoryLimitError)
+def a_run_that_does_not_fit():
+    """
+    a run needs 8,000,000,000 bytes beside its arguments, and 1,000,000 are free (pretended)
+      try: CHAINRULE_MEMORY_CHECK=0 in the environment runs it all the same
+    """
+    pretended = FreeMemory(1_000_000, "pretended")
+    with patch.object(free_memory, "free_memory", return_value=pretended):
+        free_memory.refuse_beyond_free(8_000_000_000)
 
 
 @provokes(errors.DivergenceError)

@@ -193,6 +193,42 @@ def an_array_to_write_into():
     cr.trace(objective, X)
 
 
+@provokes(errors.MutationError)
+def an_array_that_is_added_to():
+    """
+    np.add of a traced array cannot write into the NumPy array on its left: the numbers do not exist while the program is traced
+      where: FILE:LINE, in an_array_that_is_added_to.<locals>.objective
+        total += x
+        ^^^^^^^^^^
+      try: bind the result to a name: a = a + b in place of a += b
+    """
+
+    def objective(x):
+        total = np.zeros((2, 3))
+        total += x
+        return total
+
+    cr.trace(objective, X)
+
+
+@provokes(errors.MutationError)
+def an_element_that_is_assigned():
+    """
+    a traced array cannot be written into an element of a NumPy array: its numbers do not exist while the program is traced
+      where: FILE:LINE, in an_element_that_is_assigned.<locals>.objective
+        buffer[0] = x[0, 0]
+        ^^^^^^^^^
+      try: build the array of its parts: np.stack([...]) or np.concatenate([...])
+    """
+
+    def objective(x):
+        buffer = np.zeros(2)
+        buffer[0] = x[0, 0]
+        return buffer
+
+    cr.trace(objective, X)
+
+
 @provokes(errors.UnsupportedError)
 def a_function_that_is_not_traced():
     """
@@ -200,14 +236,46 @@ def a_function_that_is_not_traced():
       where: FILE:LINE, in a_function_that_is_not_traced.<locals>.objective
         return np.nansum(x)
                ^^^^^^^^^^^^
-      try: perhaps one of: sum, einsum
-           write it with the functions listed in docs/numpy.md
+      try: write np.sum(np.where(x == x, x, 0.0))
     """
 
     def objective(x):
         return np.nansum(x)
 
     cr.trace(objective, X)
+
+
+@provokes(errors.UnsupportedError)
+def a_function_that_nothing_replaces():
+    """
+    np.linalg.inv is not traced
+      where: FILE:LINE, in a_function_that_nothing_replaces.<locals>.objective
+        return np.linalg.inv(x.T @ x)
+               ^^^^^^^^^^^^^^^^^^^^^^
+      try: write it with functions that are traced, or compute it before the call;
+           the page "NumPy on traced arrays" (docs/numpy.md in the repository) lists them
+    """
+
+    def objective(x):
+        return np.linalg.inv(x.T @ x)
+
+    cr.trace(objective, X)
+
+
+@provokes(errors.UnsupportedError)
+def an_array_of_a_named_size():
+    """
+    NumPy makes no array of the size n, which is not known while tracing
+      where: FILE:LINE, in an_array_of_a_named_size.<locals>.objective
+        return x + np.zeros(x.shape[0])
+                   ^^^^^^^^^^^^^^^^^^^^
+      try: np.zeros_like, np.ones_like and np.full_like take a traced array's shape; a number broadcasts by itself
+    """
+
+    def objective(x: float64["n"]):
+        return x + np.zeros(x.shape[0])
+
+    cr.trace(objective)
 
 
 @provokes(errors.UnsupportedError)
@@ -283,7 +351,13 @@ def an_index_outside():
 @provokes(UndecidableSize)
 def a_condition_on_a_named_size():
     """
-    whether n > 3 is not known while tracing; use cr.minimum or cr.maximum instead of a condition, or give the sizes by graph.bind(n=256)
+    whether n > 3 is not known while tracing
+      where: FILE:LINE, in a_condition_on_a_named_size.<locals>.objective
+        return x if x.shape[0] > 3 else -x
+                    ^^^^^^^^^^^^^^
+      try: use cr.minimum or cr.maximum in place of a condition
+           to fix n while tracing, write a number for it in the type, or give example arrays;
+           a graph that is there takes it by graph.bind(n=256)
     """
 
     def objective(x: float64["n"]):
@@ -295,10 +369,90 @@ def a_condition_on_a_named_size():
 @provokes(UndecidableSize)
 def a_named_size_as_a_number():
     """
-    the size n is not known while tracing; give it by graph.bind(n=256) or trace with example arrays
+    the size n is not known while tracing
+      where: FILE:LINE, in a_named_size_as_a_number.<locals>.objective
+        return sum(x[i] for i in range(x.shape[0]))
+                                 ^^^^^^^^^^^^^^^^^
+      try: to fix n while tracing, write a number for it in the type, or give example arrays;
+           a graph that is there takes it by graph.bind(n=256)
     """
 
     def objective(x: float64["n"]):
         return sum(x[i] for i in range(x.shape[0]))
 
     cr.trace(objective)
+
+
+@provokes(UndecidableSize)
+def a_range_of_a_named_size():
+    """
+    a function asks for n: a size is an integer that is not known while tracing
+      where: FILE:LINE, in a_range_of_a_named_size.<locals>.objective
+        return x[np.arange(x.shape[0])]
+                 ^^^^^^^^^^^^^^^^^^^^^
+      try: to fix n while tracing, write a number for it in the type, or give example arrays;
+           a graph that is there takes it by graph.bind(n=256)
+    """
+
+    def objective(x: float64["n"]):
+        return x[np.arange(x.shape[0])]
+
+    cr.trace(objective)
+
+
+@provokes(errors.SizeError)
+def examples_that_contradict_each_other():
+    """
+    axis 0 of the argument W of objective is annotated d, which is 3 (d from axis 1 of x), got 4
+      where: FILE:LINE, in objective
+      try: give arrays that agree, or two sizes two names in the annotations
+    """
+
+    def objective(x: float64["n d"], W: float64["d k"]):
+        return np.sum(x) * np.sum(W)
+
+    cr.grad(objective)(X, W)
+
+
+@provokes(errors.InputError)
+def a_call_without_an_argument():
+    """
+    objective was called without W
+      where: FILE:LINE, in objective
+      try: give all its arguments: objective(x, W)
+    """
+
+    def objective(x: float64["n d"], W: float64["d k"]):
+        return np.sum(x) * np.sum(W)
+
+    cr.grad(objective)(X)
+
+
+@provokes(errors.ShapeError)
+def a_product_of_wrong_shapes_that_is_differentiated():
+    """
+    x: float64[2, 3] @ W: float64[4, 5]: the inner sizes differ, 3 and 4
+      where: FILE:LINE, in a_product_of_wrong_shapes_that_is_differentiated.<locals>.objective
+        return np.sum(x @ W)
+                      ^^^^^
+      try: the last axis of the left array must equal the second-last of the right one; perhaps one of them needs .T
+    """
+
+    def objective(x, W):
+        return np.sum(x @ W)
+
+    cr.grad(objective, wrt="W")(X, W)
+
+
+@provokes(errors.NotDifferentiableError)
+def a_gradient_at_a_python_int():
+    """
+    the argument w is the Python int 3: only floating-point values have gradients
+      where: FILE:LINE, in objective
+      try: write 3.0, or choose other arguments with wrt=
+    """
+
+    def objective(w):
+        return w**2
+
+    cr.grad(objective)(3)

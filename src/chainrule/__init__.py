@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from chainrule import errors, transforms
 from chainrule.annotations import (
     Array,
@@ -28,9 +30,12 @@ from chainrule.composites.activations import (
 )
 from chainrule.composites.layers import embedding, layer_norm, linear
 from chainrule.composites.losses import cross_entropy, squared_error
+from chainrule.composites.numpy_names import TABLE
 from chainrule.composites.statistics import mean, norm, size_value, std, var
+from chainrule.frontend.elementwise import UFUNCS
 from chainrule.functional import compile, grad, hvp, jvp, value_and_grad, vjp
 from chainrule.graph.graph import Graph
+from chainrule.graph.nearest import nearest
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size, maximum, minimum, size, sizes
 from chainrule.graph.types import ArrayType
@@ -50,6 +55,7 @@ from chainrule.transforms import backward, deduplicate, prune, simplify
 
 if TYPE_CHECKING:
     from chainrule import testing
+    from chainrule.explain.memory.report import MemoryReport
 
 __version__ = "0.1.0"
 __all__ = [
@@ -57,6 +63,7 @@ __all__ = [
     "ArrayType",
     "CompiledGraph",
     "Graph",
+    "MemoryReport",
     "Node",
     "Optimizer",
     "Run",
@@ -117,7 +124,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`chainrule.testing` is loaded when it is first used."""
+    """What `import chainrule` does not load: it is loaded when it is first used."""
     if name == "testing":
         return importlib.import_module("chainrule.testing")
-    raise AttributeError(f"module 'chainrule' has no attribute {name!r}")
+    if name == "MemoryReport":
+        return importlib.import_module("chainrule.explain.memory.report").MemoryReport
+    of_numpy = getattr(np, name, None)
+    if callable(of_numpy) and (of_numpy in UFUNCS or of_numpy in TABLE):
+        hint = f": write np.{name}, which is traced"
+    else:
+        near = [] if name.startswith("_") else nearest(name, __all__)
+        hint = f"; perhaps {near[0]}" if near else ""
+    raise AttributeError(f"module 'chainrule' has no attribute {name!r}{hint}")

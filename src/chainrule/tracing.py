@@ -17,6 +17,7 @@ from chainrule.errors import InputError, TypeSpecError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, refuse_subclass
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
+from chainrule.graph.agreement import Axis, axes_of, refuse_contradictions
 from chainrule.graph.graph import Graph, Input
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
@@ -42,10 +43,13 @@ def trace(function: Callable[..., Any], /, *examples: Any, **types: Any) -> Grap
 
     The type of each argument comes from its annotation (`x: float32["n 784"]`), from an example
     array at its position, or from a keyword, the later overriding the earlier; a keyword is an
-    array type or an example.  Containers of types or arrays go everywhere an array does.  Float
-    and int defaults become named scalar inputs; bool, str and None are plain Python values.
+    array type or an example.  So an example of another dtype or length than annotated is no error,
+    but examples show one number for one named size.  Containers of types or arrays go everywhere
+    an array does.  Float and int defaults become named scalar inputs; bool, str and None are plain
+    Python values.
 
-    Raises TypeSpecError for an argument whose type is not known, and what the function raises.
+    Raises TypeSpecError for an argument whose type is not known, SizeError for examples that
+    contradict each other, and what the function raises.
     """
     if not callable(function):
         raise InputError(
@@ -97,6 +101,7 @@ def _arguments(
     given, rest = list(examples), dict(types)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
+    axes: list[Axis] = []
     for parameter in parameters:
         name = parameter.name
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -121,6 +126,8 @@ def _arguments(
             value = rest.pop(name)
         if value is _MISSING:
             raise _missing_type(function, name, annotations.get(name))
+        if annotated is not _MISSING and value is not annotated:
+            axes += axes_of(name, annotated, value)
         own = value is parameter.default
         if keyword_only and not (own and not _has_arrays(value, name)):
             kwargs[name] = argument(name, value, own)
@@ -130,9 +137,10 @@ def _arguments(
         extra = f"{len(given)} more positional" if given else ", ".join(rest)
         raise InputError(
             f"{function_name(function)} has no parameter for: {extra}",
-            where=_definition(function),
+            where=definition(function),
             hint=f"its parameters are: {', '.join(p.name for p in parameters) or 'none'}",
         )
+    refuse_contradictions(function_name(function), definition(function), axes)
     return args, kwargs
 
 
@@ -216,7 +224,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _definition(function: Any) -> str:
+def definition(function: Any) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -229,7 +237,7 @@ def _missing_type(function: Any, name: str, annotation: Any) -> TypeSpecError:
         because = f": its annotation {annotation.text} cannot be read ({annotation.problem})"
     return TypeSpecError(
         f"the argument {name} of {function_name(function)} has no array type{because}",
-        where=_definition(function),
+        where=definition(function),
         hint=f'annotate it ({name}: chainrule.float32["n 784"]), or give an example or a type: '
         f"cr.trace({function_name(function)}, {name}=np.zeros((2, 784)))",
     )

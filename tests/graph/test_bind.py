@@ -142,18 +142,21 @@ def test_the_inputs_of_a_run_give_the_sizes():
 
 
 DISAGREEMENTS = [
-    (dict(ARRAYS, W=np.ones((7, 4))), "axis 0 of the input W of mlp must be d = 3 (d from x (axis 1)), got 7"),
-    (dict(ARRAYS, V=np.ones((3, 2))), "axis 0 of the input V of mlp must be h = 4 (h from W (axis 1)), got 3"),
-    (dict(ARRAYS, x=np.ones((0, 3))), "axis 0 of the input x of mlp must be n, at least 1, got 0"),
+    (dict(ARRAYS, W=np.ones((7, 4))), "axis 0 of the input W of mlp must be d = 3 (d from x (axis 1)), got 7",
+     "give arrays that agree on d: axis 0 of W, axis 1 of x"),
+    (dict(ARRAYS, V=np.ones((3, 2))), "axis 0 of the input V of mlp must be h = 4 (h from W (axis 1)), got 3",
+     "perhaps W is transposed, [3, 4]: pass W.T"),
+    (dict(ARRAYS, x=np.ones((0, 3))), "axis 0 of the input x of mlp must be n, at least 1, got 0",
+     "leave an empty x out; a size that may be 0 is a literal 0 in the type"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("arrays", "what"), DISAGREEMENTS)
-def test_sizes_that_disagree_are_explained(arrays, what):
+@pytest.mark.parametrize(("arrays", "what", "hint"), DISAGREEMENTS)
+def test_sizes_that_disagree_are_explained(arrays, what, hint):
     with pytest.raises(SizeError) as caught:
         cr.trace(mlp).run(**arrays)
     assert caught.value.what == what
-    assert caught.value.hint == "named sizes are at least 1 and the same everywhere"
+    assert caught.value.hint == hint
     assert f"{__file__}:{mlp.__code__.co_firstlineno}, in mlp" in caught.value.where
 
 

@@ -329,6 +329,15 @@ def test_sizes_are_declared_like_sympy_symbols():
         sizes(" ")
 
 
+def to_fix(names):
+    """The end of each hint: how a size becomes a number."""
+    binding = ", ".join(f"{name}=256" for name in names)
+    return (
+        f"to fix {', '.join(names)} while tracing, write a number for it in the type, or give "
+        f"example arrays;\n       a graph that is there takes it by graph.bind({binding})"
+    )
+
+
 @pytest.mark.parametrize(
     ("ask", "question"),
     [
@@ -341,11 +350,11 @@ def test_sizes_are_declared_like_sympy_symbols():
 def test_an_undecidable_condition_is_explained(ask, question):
     with pytest.raises(UndecidableSize) as caught:
         ask()
-    binding = ", ".join(f"{name}=256" for name in caught.value.names)
     assert caught.value.question == question
     assert str(caught.value) == (
-        f"whether {question} is not known while tracing; use cr.minimum or cr.maximum instead "
-        f"of a condition, or give the sizes by graph.bind({binding})"
+        f"whether {question} is not known while tracing\n"
+        "  try: use cr.minimum or cr.maximum in place of a condition\n"
+        f"       {to_fix(caught.value.names)}"
     )
 
 
@@ -362,10 +371,7 @@ def test_a_provable_condition_is_a_bool():
 def test_a_size_used_as_a_number_is_explained(use):
     with pytest.raises(UndecidableSize) as caught:
         use(n)
-    assert str(caught.value) == (
-        "the size n is not known while tracing; "
-        "give it by graph.bind(n=256) or trace with example arrays"
-    )
+    assert str(caught.value) == f"the size n is not known while tracing\n  try: {to_fix(('n',))}"
     assert caught.value.question == "n"
     assert caught.value.names == ("n",)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
@@ -385,10 +391,17 @@ def test_arithmetic_that_integers_lack_points_to_size_value(use, question):
     with pytest.raises(UndecidableSize) as caught:
         use(n)
     assert str(caught.value) == (
-        f"{question}: a size is an integer that is not known while tracing; as a number of the "
-        "program it is cr.size_value(n, like=x), with a traced array x; "
-        "or give it by graph.bind(n=256)"
+        f"{question}: a size is an integer that is not known while tracing\n"
+        "  try: as a number of the program it is cr.size_value(n, like=x), with a traced array x\n"
+        f"       {to_fix(('n',))}"
     )
+
+
+def test_a_size_is_not_several():
+    with pytest.raises(
+        TypeError, match=r"^n is one size and not several: write n = cr.size\('n'\)$"
+    ):
+        (_,) = n
 
 
 def test_a_division_by_zero_names_its_formula():

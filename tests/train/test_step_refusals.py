@@ -87,5 +87,113 @@ def test_other_wrong_arguments_are_explained():
     state = make().init(**weights())
     with pytest.raises(InputError, match="the state holds W1, W2; this step updates w"):
         training_step(quadratic, wrt="w", optimizer=sgd(0.1))(state, target=np.ones(3))
-    with pytest.raises(NameLookupError, match=r"the state has no parameter called 'w'.*\n.*W1, W2"):
+    with pytest.raises(NameLookupError, match=r"the state has no array called 'w'.*\n.*W1, W2"):
         state["w"]
+
+
+def adaptive() -> TrainingStep:
+    return training_step(objective, wrt=("W1", "W2"), optimizer=cr.adam(0.01))
+
+
+def batch() -> dict[str, np.ndarray]:
+    return {"x": np.ones((2, 4), np.float32), "y": np.array([0, 1])}
+
+
+@pytest.mark.parametrize("state", [{"W1": 1}, None])
+def test_a_step_on_what_is_no_state_is_explained(state):
+    step = make()
+    for call in (step, step.run):
+        with pytest.raises(InputError) as caught:
+            call(state, **batch())
+        name = type(state).__name__
+        assert caught.value.what == f"the first argument of a step is its state, got {name}"
+        hint = "state = step.init(W1=..., W2=...); then step(state, ...)"
+        assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("X", "perhaps x; a step takes: "), ("images", "a step takes: ")],
+)
+def test_a_batch_with_another_name_is_told_what_a_step_takes(name, hint):
+    step = adaptive()
+    with pytest.raises(InputError) as caught:
+        step(step.init(**weights()), {name: batch()["x"]}, y=batch()["y"])
+    assert caught.value.what == f"objective has no input called {name!r}"
+    takes = "x, y, weight_decay, learning_rate, beta1, beta2, eps"
+    assert caught.value.hint == hint + takes
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what", "hint"),
+    [
+        ("learning_rate", -1, "a learning rate is a finite number of at least 0", "0.1"),
+        ("learning_rate", -0.5, "a learning rate is a finite number of at least 0", "0.1"),
+        ("learning_rate", float("nan"), "a learning rate is a finite number of at least 0", "0.1"),
+        ("learning_rate", float("inf"), "a learning rate is a finite number of at least 0", "0.1"),
+        ("learning_rate", "0.1", "a learning rate is a finite number of at least 0", "0.1"),
+        ("learning_rate", np.ones(2), "a learning rate is a finite number of at least 0", "0.1"),
+        ("beta1", 1.5, "beta1 is a number of at least 0 and less than 1", "0.9"),
+    ],
+)
+def test_a_number_that_the_optimizer_refuses_is_refused_by_a_step_too(name, value, what, hint):
+    step = adaptive()
+    state = step.init(**weights())
+    step(state, batch())  # the code is bound now
+    before = {key: array.tobytes() for key, array in state.items()}
+    with pytest.raises(InputError) as caught:
+        step(state, batch(), **{name: value})
+    assert caught.value.what == f"{what}, got {value!r}"
+    assert caught.value.hint == f"step(state, ..., {name}={hint})"
+    assert {key: array.tobytes() for key, array in state.items()} == before
+    step(state, batch(), learning_rate=0.5)
+
+
+def test_a_number_of_an_optimizer_of_ones_own_is_finite():
+    def rule(parameter, gradient, scalars, arrays):
+        return parameter - cr.train.scaled(scalars["rate"], gradient), {}
+
+    own = cr.Optimizer("own", (("rate", 0.1),), rule)
+    step = training_step(quadratic, wrt="w", optimizer=own)
+    state = step.init(w=np.zeros(3))
+    step(state, target=np.ones(3), rate=-0.1)
+    for wrong in (float("nan"), "0.1"):
+        with pytest.raises(InputError) as caught:
+            step(state, target=np.ones(3), rate=wrong)
+        assert caught.value.what == f"rate of own is a finite number, got {wrong!r}"
+        assert caught.value.hint == "step(state, ..., rate=0.1)"
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "what", "hint"),
+    [
+        ("adam", "optimizer='adam' is no optimizer", "optimizer=cr.adam()"),
+        ("Adam", "optimizer='Adam' is no optimizer", "optimizer=cr.adam()"),
+        ("lion", "optimizer='lion' is no optimizer", "optimizer=cr.sgd(learning_rate=0.1)"),
+        (
+            cr.adamw,
+            "optimizer=adamw is a function that makes one, and was not called",
+            "optimizer=cr.adamw()",
+        ),
+        (
+            make,
+            "optimizer=make is a function that makes one, and was not called",
+            "optimizer=make(...)",
+        ),
+    ],
+)
+def test_an_optimizer_that_is_none_is_explained(optimizer, what, hint):
+    with pytest.raises(InputError) as caught:
+        training_step(objective, wrt="W1", optimizer=optimizer)
+    assert (caught.value.what, caught.value.hint) == (what, hint)
+
+
+def test_arguments_that_an_optimizer_does_not_take_are_explained():
+    with pytest.raises(InputError) as caught:
+        cr.adam(lr=0.1)  # type: ignore[call-arg]  # pyright: ignore
+    assert caught.value.what == "cr.adam: got an unexpected keyword argument 'lr'"
+    assert caught.value.hint == (
+        "its arguments are: learning_rate=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.0"
+    )
+    with pytest.raises(InputError, match=r"cr\.sgd: missing a required argument: 'learning_rate'"):
+        cr.sgd()  # type: ignore[call-arg]  # pyright: ignore

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, NoReturn
 
 import numpy as np
 
 from chainrule.errors import MutationError, UnsupportedError
 from chainrule.frontend.elementwise import UFUNCS, elementwise
+from chainrule.frontend.instead import PAGE, instead_of
 from chainrule.frontend.trace import Trace
 
 
 def dispatch(trace: Trace, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call the traced version of a NumPy function (a ufunc, or one of `trace.functions`)."""
     if kwargs:
-        kwargs = _plain_options(trace, function, kwargs)
+        kwargs = _plain_options(trace, function, args, kwargs)
     if function in UFUNCS:
         if kwargs:
             _refuse_option(trace, function, next(iter(kwargs)))
@@ -34,10 +34,20 @@ def dispatch(trace: Trace, function: Any, args: Any, kwargs: dict[str, Any]) -> 
         raise
 
 
-def _plain_options(trace: Trace, function: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+def _plain_options(
+    trace: Trace, function: Any, args: Any, kwargs: dict[str, Any]
+) -> dict[str, Any]:
     """The options that say something: NumPy passes defaults such as out=None along."""
     out = kwargs.get("out")
     if out is not None and not (isinstance(out, tuple) and all(one is None for one in out)):
+        first = out[0] if isinstance(out, tuple) else out
+        if isinstance(first, np.ndarray) and len(args) > 1 and args[0] is first:
+            raise MutationError(  # buffer += x, which NumPy makes np.add(buffer, x, out=buffer)
+                f"np.{name_of(function)} of a traced array cannot write into the NumPy array "
+                "on its left: the numbers do not exist while the program is traced",
+                where=trace.where(),
+                hint="bind the result to a name: a = a + b in place of a += b",
+            )
         raise MutationError(
             f"np.{name_of(function)} cannot write into out=: traced arrays are values",
             where=trace.where(),
@@ -54,13 +64,11 @@ def _plain_options(trace: Trace, function: Any, kwargs: dict[str, Any]) -> dict[
 
 
 def _refuse_function(trace: Trace, function: Any) -> NoReturn:
-    known = sorted({name_of(f) for f in (*trace.functions, *UFUNCS)} - {"getitem"})
-    near = difflib.get_close_matches(name_of(function), known, n=3, cutoff=0.6)
+    name = name_of(function)
+    if not isinstance(function, np.ufunc) or getattr(np, name, None) is function:
+        name = f"np.{name}"
     raise UnsupportedError(
-        f"np.{name_of(function)} is not traced",
-        where=trace.where(),
-        hint=(f"perhaps one of: {', '.join(near)}\n" if near else "")
-        + "write it with the functions listed in docs/numpy.md",
+        f"{name} is not traced", where=trace.where(), hint=instead_of(name_of(function))
     )
 
 
@@ -76,7 +84,7 @@ def _refuse_arguments(trace: Trace, function: Any, count: int) -> NoReturn:
     raise UnsupportedError(
         f"np.{name_of(function)} with {count} positional arguments is not traced",
         where=trace.where(),
-        hint="docs/numpy.md lists the arguments that are",
+        hint=f"{PAGE} lists the arguments that are",
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from chainrule.errors import DTypeError, ForeignValueError
 from chainrule.frontend.naming import Namer, Target, has_returned, returned_variable, user_frame
+from chainrule.frontend.said_again import said_again
 from chainrule.graph.graph import Condition, ValueGuard
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.origin import Origin, Scope
@@ -46,6 +47,7 @@ class Trace:
         self.namer = Namer(call_traced.__code__)
         self.names: dict[str, Node] = {}
         self.name_of: dict[Node, str] = {}
+        self.argument_of: dict[Node, str] = {}  # of variables of derivatives: what messages say
         self.assigned: dict[str, list[str]] = {}
         self.conditions: dict[Condition, None] = {}
         self.guards: dict[str, ValueGuard] = {}
@@ -265,9 +267,13 @@ class Trace:
         self.names[name] = node
         self.name_of[node] = name
 
+    def name_shown(self, node: Node) -> str | None:
+        """How a message calls the node, if it has a name."""
+        return self.name_of.get(node) or self.argument_of.get(node)
+
     def show(self, node: Node) -> str:
         """How a message calls the node: its name and type, or its operation and type."""
-        name = self.name_of.get(node)
+        name = self.name_shown(node)
         return f"{name}: {node.type}" if name else f"({node.primitive.name}): {node.type}"
 
 
@@ -276,7 +282,13 @@ def call_traced(
 ) -> Any:
     """Call the user's function.  What it returns has no name beyond this frame; unless `nested`
     (a function differentiated inside a traced one), neither have its scopes."""
-    return function(*args, **kwargs)
+    try:
+        return function(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        clearer = said_again(error)
+        if clearer is None:
+            raise
+        raise clearer.with_traceback(error.__traceback__) from None
 
 
 def _is_entry(frame: FrameType) -> bool:

@@ -17,6 +17,7 @@ from chainrule.errors import (
 )
 from chainrule.frontend.dispatch import dispatch, refuse_ufunc_method
 from chainrule.frontend.elementwise import elementwise, name_scalar
+from chainrule.frontend.instead import instead_of
 from chainrule.frontend.trace import Trace, type_text
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
@@ -350,7 +351,7 @@ class Traced:
     # What a traced array is not ------------------------------------------------------------------
 
     def _shown(self) -> str:
-        name = self.trace.name_of.get(self.node)
+        name = self.trace.name_shown(self.node)
         return f"{name} ({type_text(self.node.type)})" if name else type_text(self.node.type)
 
     def _here(self, depth: int = 2) -> str:
@@ -424,7 +425,7 @@ class Traced:
         raise MissingMethodError(
             f".{name} of {self._shown()} is not traced",
             where=self._here(),
-            hint=f"call np.{name}(...)" if known else "docs/numpy.md lists what is traced",
+            hint=f"call np.{name}(...)" if known else instead_of(name),
         )
 
     def __repr__(self) -> str:

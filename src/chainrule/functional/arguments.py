@@ -13,7 +13,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import ArrayType
-from chainrule.tracing import function_name, leaf_type
+from chainrule.tracing import definition, function_name, leaf_type
 
 Wrt = str | int | Iterable[str | int] | None
 
@@ -49,6 +49,28 @@ def positions_of(function: Callable[..., Any], args: Any, kwargs: Any, wrt: Wrt)
                 hint=f"the arguments are: {', '.join(map(str, [*given, *kwargs]))}",
             )
     return found
+
+
+def check_call(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """InputError where a call lacks arguments that have no default."""
+    try:
+        parameters = inspect.signature(function).parameters
+        given = inspect.signature(function).bind_partial(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return  # no signature, or arguments that it has no place for: that is refused later
+    required = [
+        name
+        for name, one in parameters.items()
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    missing = [name for name in required if name not in given]
+    if missing:
+        name = function_name(function)
+        raise InputError(
+            f"{name} was called without {', '.join(missing)}",
+            where=definition(function),
+            hint=f"give all its arguments: {name}({', '.join(required)})",
+        )
 
 
 def check_count(given: int, wanted: int) -> None:

@@ -16,7 +16,7 @@ from chainrule.graph.structure import Structure, flatten
 from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.logic import cast
 from chainrule.primitives.sources import full_like
-from chainrule.tracing import function_name, output_node
+from chainrule.tracing import definition, function_name, output_node
 from chainrule.transforms.deduplicate import deduplicated
 from chainrule.transforms.jvp import push
 from chainrule.transforms.simplify import simplified
@@ -33,7 +33,7 @@ class Call:
     def __init__(
         self, building: Trace, function: Callable[..., Any], args: Any, kwargs: Any, wrt: Wrt
     ) -> None:
-        self.building = building
+        self.building, self.function = building, function
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         self.variables: list[tuple[list[Any], Structure]] = []
         for key in positions_of(function, args, kwargs, wrt):
@@ -48,12 +48,18 @@ class Call:
     def _fresh(self, value: Any, name: str) -> Traced:
         node = as_node(self.building, value)
         if not node.type.is_float:
+            number = self.building.known_int(value)
+            got, remedy = f"{node.type}", "convert it with .astype(np.float64)"
+            if number is not None:
+                got, remedy = f"the Python int {number}", f"write {number}.0"
             raise NotDifferentiableError(
-                f"the argument {name} is {node.type}: only floating-point values have gradients",
-                where=self.building.where(),
-                hint="convert it with .astype(np.float64), or choose other arguments with wrt=",
+                f"the argument {name} is {got}: only floating-point values have gradients",
+                where=self.building.where() or definition(self.function),
+                hint=f"{remedy}, or choose other arguments with wrt=",
             )
-        return Traced(self.building.build(identity, node), self.building)
+        variable = self.building.build(identity, node)
+        self.building.argument_of[variable] = name
+        return Traced(variable, self.building)
 
     def _traced(self, node: Node, frame: FrameType | None) -> Traced:
         """A derivative as a value of the user's expression that asked for it."""

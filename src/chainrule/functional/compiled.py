@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ForeignValueError, InputError
-from chainrule.functional.arguments import input_arrays, named_arguments, trace_in
+from chainrule.errors import ForeignValueError, InputError, MemoryLimitError
+from chainrule.functional.arguments import check_call, input_arrays, named_arguments, trace_in
 from chainrule.graph.graph import Graph
 from chainrule.graph.structure import flatten
 from chainrule.run.compiled import CompiledGraph
@@ -76,6 +76,7 @@ class _Calls:
                 return one(leaves)
         if trace_in(args, kwargs) is not None:
             return self.function(*args, **kwargs)
+        check_call(self.function, args, kwargs)
         try:
             made = _Traced(self.function, args, kwargs, self.executor, self.strict)
         except ForeignValueError as error:
@@ -160,7 +161,7 @@ class _Traced:
         outputs = [node for _, node in self.graph.outputs]
         plain = not kwargs and not self.guards and all(type(one) is np.ndarray for one in args)
         once = len(set(outputs)) == len(outputs) and set(outputs) <= set(launch.fresh)
-        if not plain or not once:
+        if not plain or not once or launch.needs_checking:
             return None
         by_leaf = {leaf: node for node, leaf in self.places}
         return QuickCall(
@@ -190,9 +191,12 @@ class _Traced:
             inputs.update((node, plain(leaves[leaf], node.dtype)) for node, leaf in self.places)
         except OverflowError:  # an int beyond int64
             return self._by_name(leaves)  # raises, and says which
-        found = launch(inputs)
+        try:
+            found = launch(inputs)
+        except MemoryLimitError:
+            found = None
         if found is None:
-            return self._by_name(leaves)  # raises, with the call and its line
+            return self._by_name(leaves)  # raises, with the call and its line, or what is too large
         results = distinct(
             found[node] if node in found else given_value(node, inputs) for _, node in graph.outputs
         )

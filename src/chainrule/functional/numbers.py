@@ -11,6 +11,7 @@ import numpy as np
 
 from chainrule.errors import ForeignValueError, InputError
 from chainrule.functional.arguments import (
+    check_call,
     check_like,
     input_arrays,
     named_arguments,
@@ -37,6 +38,7 @@ def on_numbers_too(
         if building is not None:
             frame = sys._getframe(1) if building.site is None else None
             return in_trace(building, frame, args, kwargs)
+        check_call(function, args, kwargs)
         try:
             graph = trace(nested, *args, **kwargs)
         except ForeignValueError as error:
@@ -66,6 +68,7 @@ def run_on(graph: Graph, function: Any, args: Any, kwargs: Any, executor: str) -
 
 
 def vjp_of_numbers(function: Any, primals: Any, executor: str) -> tuple[Any, Callable[[Any], Any]]:
+    check_call(function, primals, {})
     graph = trace(function, *primals)
     given = input_arrays(graph, function, primals, {})
     structures = [

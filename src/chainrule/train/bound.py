@@ -125,6 +125,7 @@ class BoundStep:
             for name, value in batch.items():
                 scalar = self.scalars.get(name)
                 if scalar is not None and type(value) is float:
+                    self.step.check_number(name, value)
                     self.changed.add(name)
                     scalar[0][...] = value
                     count += 1

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from chainrule.errors import InputError
 from chainrule.primitives.arithmetic import multiply
 from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.value import Value
@@ -43,6 +47,9 @@ class Optimizer:
     `factors(scalars, shared)` is what is computed once a step, for all parameters: it returns 0-d
     values that the rule finds among its scalars, and the next of each shared array.  All are
     float64, so that 1 - 0.999 keeps its digits; each gets its name in the graph.
+
+    `checks` has, for a scalar, a function that raises InputError where a number cannot be that
+    scalar; without one it can be every finite number.
     """
 
     name: str
@@ -51,6 +58,33 @@ class Optimizer:
     arrays: tuple[StateArray, ...] = ()
     shared: tuple[StateArray, ...] = ()
     factors: Factors | None = field(default=None, repr=False)
+    checks: Mapping[str, Callable[[Any], Any]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def check(self, scalar: str, value: Any) -> None:
+        """InputError where a step is given `value` for a scalar that cannot be so."""
+        if scalar in self.checks:
+            self.checks[scalar](value)
+        elif math.isnan(finite(value)):
+            default = dict(self.scalars)[scalar]
+            raise InputError(
+                f"{scalar} of {self.name} is a finite number, got {value!r}",
+                hint=f"step(state, ..., {scalar}={default:g})",
+            )
+
+
+def finite(value: Any) -> float:
+    """The value as a float; NaN where it is no finite real number."""
+    if type(value) is float:  # as most are, in every step of a schedule
+        return value if math.isfinite(value) else math.nan
+    if isinstance(value, (bool, np.bool_, str, bytes)):
+        return math.nan
+    try:
+        number = float(value) if not np.ndim(value) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
 
 
 def scaled(scalar: Value, array: Value) -> Value:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from chainrule.errors import InputError
 from chainrule.primitives.arithmetic import power, sqrt
 from chainrule.primitives.value import Value, like
-from chainrule.train.optimizer import Named, Optimizer, StateArray, UpdateRule, scaled, spread
+from chainrule.train.calling import explained
+from chainrule.train.optimizer import (
+    Named,
+    Optimizer,
+    StateArray,
+    UpdateRule,
+    finite,
+    scaled,
+    spread,
+)
 
 Updated = tuple[Value, Named]
 
 
+@explained
 def sgd(
     learning_rate: float,
     momentum: float = 0.0,
@@ -47,9 +56,10 @@ def sgd(
     }
     rule = _descend_ahead if nesterov else _descend_with_momentum if momentum else _descend
     arrays = (StateArray("velocity"),) if momentum else ()
-    return Optimizer("sgd", _used(scalars), rule, arrays)
+    return Optimizer("sgd", _used(scalars), rule, arrays, checks=_CHECKS)
 
 
+@explained
 def adam(
     learning_rate: float = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
@@ -72,6 +82,7 @@ def adam(
     return _adaptive("adam", learning_rate, betas, eps, decay, _adapt)
 
 
+@explained
 def adamw(
     learning_rate: float = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
@@ -187,6 +198,7 @@ def _adaptive(
         arrays=(StateArray("m"), StateArray("v")),
         shared=(StateArray("steps"),),
         factors=_decaying_factors if rule is _adapt_and_decay else _adaptive_factors,
+        checks=_CHECKS,
     )
 
 
@@ -208,14 +220,14 @@ def _pair(betas: Any, name: str) -> tuple[Any, Any]:
 
 
 def _from_zero(what: str, value: Any, hint: str) -> float:
-    number = _finite(value)
+    number = finite(value)
     if not number >= 0:
         raise InputError(f"{what} is a finite number of at least 0, got {value!r}", hint=hint)
     return number
 
 
 def _below_one(what: str, value: Any, hint: str) -> float:
-    number = _finite(value)
+    number = finite(value)
     if not 0 <= number < 1:
         raise InputError(
             f"{what} is a number of at least 0 and less than 1, got {value!r}", hint=hint
@@ -223,12 +235,33 @@ def _below_one(what: str, value: Any, hint: str) -> float:
     return number
 
 
-def _finite(value: Any) -> float:
-    """The value as a float; NaN where it is no finite real number."""
-    if isinstance(value, (bool, np.bool_, str, bytes)):
-        return math.nan
-    try:
-        number = float(value) if not np.ndim(value) else math.nan
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-    return number if math.isfinite(number) else math.nan
+def _given(check: Callable[[str, Any, str], float], what: str, example: str) -> Any:
+    return partial(_checked, check, what, f"step(state, ..., {example})")
+
+
+def _checked(check: Callable[[str, Any, str], float], what: str, hint: str, value: Any) -> float:
+    return check(what, value, hint)
+
+
+# What a step may be given in place of the defaults.
+_CHECKS: Mapping[str, Callable[[Any], float]] = {
+    "learning_rate": _given(_from_zero, "a learning rate", "learning_rate=0.1"),
+    "momentum": _given(_from_zero, "a momentum", "momentum=0.9"),
+    "weight_decay": _given(_from_zero, "a weight decay", "weight_decay=1e-4"),
+    "beta1": _given(_below_one, "beta1", "beta1=0.9"),
+    "beta2": _given(_below_one, "beta2", "beta2=0.999"),
+    "eps": _given(_from_zero, "eps", "eps=1e-8"),
+}
+
+
+def no_optimizer(value: Any) -> InputError:
+    """The error for `optimizer=` that is none: a name, a function that was not called, ..."""
+    called = getattr(value, "__name__", value)
+    example = {"sgd": "cr.sgd(learning_rate=0.1)", "adam": "cr.adam()", "adamw": "cr.adamw()"}
+    hint = example.get(str(called).lower(), example["sgd"])
+    if callable(value):
+        return InputError(
+            f"optimizer={called} is a function that makes one, and was not called",
+            hint=f"optimizer={hint if called in example else f'{called}(...)'}",
+        )
+    return InputError(f"optimizer={value!r} is no optimizer", hint=f"optimizer={hint}")

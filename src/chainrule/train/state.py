@@ -5,25 +5,32 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from chainrule.errors import NameLookupError, StateError
+from chainrule.graph.nearest import perhaps
 from chainrule.graph.structure import Structure
 
 ALIGNMENT = 64  # bytes; the arrays of a state begin at multiples of it
 
 
-class State:
+class State(Mapping[str, Any]):
     """Parameters and optimizer arrays after `steps` training steps; made by `TrainingStep.init`.
+
+    A mapping from names to arrays: the parameters, then what the optimizer keeps, each array once,
+    containers taken apart.  So `np.savez(file, **state)` saves all of it, and
+    `TrainingStep.restore` takes it back.  `state[name]`, and `name in state`, also know the
+    container that was given to `init` as a whole.
 
     The one object that changes: all arrays lie in one piece of memory, which a step that succeeds
     updates in place, and a step that fails does not touch.  What is read out (`state["W1"]`,
-    `state["params"]`, `state.parameters`) is a copy, and waits while a step is running.  Two steps
-    at a time are refused.
+    `state["params"]`, `state.parameters`) is a copy, which may be written to and then changes
+    nothing here, and waits while a step is running; `copy()` reads all arrays at one moment.  Two
+    steps at a time are refused.
 
     A process that is forked while another thread takes a step has a copy whose arrays may be half
     updated: it refuses to be read and to be stepped.
@@ -51,7 +58,10 @@ class State:
         self.latest: Any = None
 
     def __getitem__(self, name: str) -> Any:
-        """A copy of the parameter, container of parameters, or optimizer array called `name`."""
+        """A copy of the parameter, container of parameters, or optimizer array called `name`.
+
+        Raises NameLookupError (a KeyError) for another name.
+        """
         with self.updating:
             self._refuse_torn()
             if name in self._memory:
@@ -59,10 +69,34 @@ class State:
             structure = self._structures.get(name)
             if structure is not None:
                 return structure.unflatten([self._memory[n].copy() for n in structure.leaf_names])
-        known = dict.fromkeys([*self._structures, *self._memory])
+        known = list(dict.fromkeys([*self._structures, *self._memory]))
         raise NameLookupError(
-            f"the state has no parameter called {name!r}", hint=f"one of: {', '.join(known)}"
+            f"the state has no array called {name!r}",
+            hint=f"{perhaps(name, known)}one of: {', '.join(known)}",
         )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._memory or name in self._structures
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._memory)
+
+    def __len__(self) -> int:
+        return len(self._memory)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def copy(self) -> State:
+        """Another state with the same arrays and number of steps, in memory of its own."""
+        with self.updating:
+            self._refuse_torn()
+            other = State(self._memory, self._parameters, self._structures)
+            other.steps_taken = self.steps_taken
+        return other
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
@@ -73,7 +107,7 @@ class State:
 
     @property
     def steps(self) -> int:
-        """The number of steps taken."""
+        """The number of steps taken, from what `TrainingStep.restore` was told, else from 0."""
         return self.steps_taken
 
     @property
@@ -102,7 +136,7 @@ class State:
             raise StateError(
                 "this process was forked while another thread was taking a step on the state, "
                 "whose arrays may be half updated here",
-                hint="fork between two steps, or give the child copies: state.parameters",
+                hint="fork between two steps, or give the child copies: state.copy()",
             )
 
     def take_over(self) -> None:

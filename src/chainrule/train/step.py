@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import InputError
-from chainrule.graph.graph import Graph, Input
-from chainrule.graph.structure import Structure, flatten
+from chainrule.errors import InputError, MemoryLimitError
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
 from chainrule.run import Run, run_graph
 from chainrule.run.executors import executor_named
-from chainrule.run.run import Keep, bound_to, leaves_of
+from chainrule.run.refusal import explain_refusal
+from chainrule.run.run import Keep, bound_to, leaves_of, sizes_from
 from chainrule.tracing import trace
+from chainrule.train.given import (
+    checked_copies,
+    leaves_given,
+    refuse_missing,
+    refuse_no_batch,
+    refuse_no_parameters,
+    refuse_no_state,
+    refuse_other_arrays,
+)
 from chainrule.train.optimizer import Optimizer
+from chainrule.train.optimizers import no_optimizer
 from chainrule.train.penalty import second_decay
 from chainrule.train.state import State
 from chainrule.train.update import Persistent, with_update
 from chainrule.transforms.backward import Wrt, backward, wrt_names
 
 if TYPE_CHECKING:
+    from chainrule.explain.memory.fits import Fit
+    from chainrule.explain.memory.report import MemoryReport
     from chainrule.plan.planner import Plan
+    from chainrule.train.bound import BoundStep
 
 REMEMBERED = 8  # sizes for which a state keeps its code bound (the last batch may be short)
 
@@ -51,9 +65,7 @@ def training_step(
     """
     executor = executor_named(executor)
     if not isinstance(optimizer, Optimizer):
-        raise InputError(
-            f"optimizer={optimizer!r} is no optimizer", hint="optimizer=cr.sgd(learning_rate=0.1)"
-        )
+        raise no_optimizer(optimizer)
     forward = _forward(objective, types)
     parameters = _parameters(forward, wrt)
     combined = backward(forward, wrt=parameters, of=of)
@@ -105,18 +117,12 @@ class TrainingStep:
         SizeError where named sizes disagree.
         """
         given = {**(parameters or {}), **named}
-        leaves: dict[str, Any] = {}
-        structures: dict[str, Structure] = {}
-        for root, value in given.items():
-            if root in self.parameters:
-                leaves[root] = value
-                continue
-            parts, structures[root] = flatten(value, root)
-            leaves.update(zip(structures[root].leaf_names, parts, strict=True))
-        self._refuse_unknown(list(leaves))
+        leaves, structures = leaves_given(given, self.parameters)
+        kept = [part.name for part in self.persistent if part.array is not None]
+        refuse_no_parameters(self.graph, leaves, self.parameters, kept)
         items = [self.graph.input(name) for name in self.parameters]
-        self._refuse_missing(items, leaves, "step.init")
-        arrays = _checked_copies(self.graph, items, leaves)
+        refuse_missing(self.graph, items, leaves, "step.init")
+        arrays = checked_copies(self.graph, items, leaves)
         for part in self.persistent:
             if part.array is not None:
                 owner = None if part.array.scalar else part.parameter
@@ -124,6 +130,27 @@ class TrainingStep:
                 dtype = self.graph[part.name].dtype
                 arrays[part.name] = np.full(shape, part.array.initial, dtype)
         return State(arrays, self.parameters, structures)
+
+    def restore(self, arrays: Mapping[str, Any], /, *, steps: int = 0) -> State:
+        """A new state with copies of these arrays: all that a state of such a step has, by name.
+
+        After `np.savez("state.npz", **state)`, steps on `step.restore(np.load("state.npz"))` are
+        those that would have come, to the last bit (with one machine and number of threads).
+        `steps` is where `state.steps` begins.  Containers of parameters may be given whole.
+        Raises InputError for an array that is missing, unknown or of another type, SizeError
+        where named sizes disagree.
+        """
+        items = [self.graph.input(part.name) for part in self.persistent]
+        leaves, _ = leaves_given(arrays, [item.name for item in items])
+        refuse_other_arrays(self.graph, leaves, items)
+        structures = {
+            root: structure
+            for root, structure in self.graph.structures.items()
+            if not structure.is_leaf and set(structure.leaf_names) <= set(self.parameters)
+        }
+        state = State(checked_copies(self.graph, items, leaves), self.parameters, structures)
+        state.steps_taken = steps
+        return state
 
     def __call__(
         self, state: State, batch: Mapping[str, Any] | None = None, /, **named: Any
@@ -133,6 +160,7 @@ class TrainingStep:
         `J = step(state, x=x, y=y)`; a NumPy scalar.  `learning_rate=` and other scalars may be
         given too.  Whatever is raised, the state is then as it was.
         """
+        refuse_no_state(state, self.parameters)
         given = {**batch, **named} if batch else named
         latest = state.latest
         if latest is not None and latest.step is self:
@@ -151,17 +179,24 @@ class TrainingStep:
 
     def _native(self, state: State, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
         """A step in machine code, bound to the state's memory at the first call of each size."""
-        from chainrule.train.bound import BoundStep
-
         concrete, inputs = bound_to(self.graph, self._arguments(arrays, given))
         bound = state.bound.get(concrete)
         if bound is None:
-            bound = BoundStep(self, state, concrete)
+            bound = self._bound(state, concrete, inputs)
             while len(state.bound) >= REMEMBERED:
                 state.bound.pop(next(iter(state.bound)))
             state.bound[concrete] = bound
         state.latest = bound
         return bound.take(inputs)
+
+    def _bound(self, state: State, concrete: Graph, inputs: Mapping[Node, np.ndarray]) -> BoundStep:
+        from chainrule.train.bound import BoundStep
+
+        try:
+            return BoundStep(self, state, concrete)
+        except MemoryLimitError as error:
+            shown = {item.name: inputs[item.node] for item in concrete.inputs}
+            explain_refusal(error, partial(self.memory, sizes_from(self.graph, shown)))
 
     def run(
         self,
@@ -172,24 +207,80 @@ class TrainingStep:
         keep: Keep = "outputs",
         **named: Any,
     ) -> Run:
-        """The named values of the step that would be taken; the state stays as it is.
+        """The values of the step that would be taken; the state stays as it is.
 
-        `step.run(state, x=x, y=y, keep="named")["dJ/dW1"]`; `keep` as in `Graph.run`.
+        `step.run(state, x=x, y=y, keep="named")["dJ/dW1"]`; `keep` as in `Graph.run`, but what is
+        kept if nothing is said is the outputs: the objective and the updated arrays.
         """
+        refuse_no_state(state, self.parameters)
         with state.updating:
             return self._run(state.arrays, {**(batch or {}), **named}, keep)
 
     def plan(self, **sizes: int) -> Plan:
         """How the native executor takes a step at these sizes: `print(step.plan(n=256))`."""
         from chainrule.run.native.machine import plan_for
-        from chainrule.train.bound import results_of
 
         concrete = self.graph.bind(**sizes)
-        return plan_for(concrete, *results_of(self, concrete))
+        return plan_for(concrete, *self.results(concrete))
+
+    def memory(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        predict: str | tuple[str, ...] | list[str] | None = None,
+        executor: str | None = None,
+        **named: int,
+    ) -> MemoryReport:
+        """The bytes that a step takes, before one is taken: `print(step.memory(n=256))`.
+
+        Training is the whole step with its optimizer, prediction what the values in `predict` need
+        (default: the objective).  The rest is as for `Graph.memory`; `executor=None` is the
+        executor of the step.
+        """
+        from chainrule.explain.memory.report import memory_of_step
+
+        if sizes is not None and not isinstance(sizes, Mapping):
+            raise InputError(
+                f"step.memory takes sizes by name, got {type(sizes).__name__}",
+                hint="step.memory(" + ", ".join(f"{name}=256" for name in self.graph.sizes) + ")",
+            )
+        return memory_of_step(self, {**(sizes or {}), **named}, predict=predict, executor=executor)
+
+    def fits(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        nbytes: int | str | None = None,
+        executor: str | None = None,
+        **named: int,
+    ) -> Fit:
+        """Whether a step at these sizes fits in `nbytes`: `step.fits(n=256, nbytes="8GiB")`.
+
+        As `Graph.fits`; parameters and the optimizer's arrays are counted.
+        """
+        from chainrule.explain.memory.fits import fit_of
+
+        report = self.memory(sizes, predict=None, executor=executor, **named)
+        return fit_of(report, nbytes)
+
+    def results(self, concrete: Graph) -> tuple[list[Node], dict[Node, Node]]:
+        """What a step computes, its graph bound to sizes, and which inputs' arrays take which."""
+        from chainrule.train.bound import results_of
+
+        return results_of(self, concrete)
 
     def _run(self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any], keep: Keep) -> Run:
         arguments = self._arguments(arrays, batch)
-        return run_graph(self.graph, arguments, keep=keep, flat=True, executor=self.executor)
+        return run_graph(
+            self.graph,
+            arguments,
+            keep=keep,
+            flat=True,
+            executor=self.executor,
+            report=self.memory if keep == "outputs" else None,
+        )
 
     def _arguments(
         self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any]
@@ -201,43 +292,18 @@ class TrainingStep:
                 + ", ".join(part.name for part in self.persistent),
                 hint="make the state with init of the same step",
             )
-        for root in batch:
-            structure = self.graph.structures.get(root)
-            for name in structure.leaf_names if structure is not None else (root,):
-                if name in arrays:
-                    raise InputError(
-                        f"{name} was given to a step, and lives in the state",
-                        hint=f"leave {root} out: step(state, ...)",
-                    )
+        refuse_no_batch(self.graph, batch, arrays)
+        for name, given in batch.items():
+            self.check_number(name, given)
         arguments = {**leaves_of(self.graph, batch), **arrays}
-        self._refuse_missing(self.graph.inputs, arguments, "step")
+        refuse_missing(self.graph, self.graph.inputs, arguments, "step")
         return arguments
 
-    def _refuse_unknown(self, names: list[str]) -> None:
-        for name in names:
-            if name in self.parameters:
-                continue
-            known = any(item.name == name for item in self.graph.inputs)
-            near = difflib.get_close_matches(name, self.parameters, n=1)
-            raise InputError(
-                f"{name} is an input of {self.graph.name} and no parameter of this step"
-                if known
-                else f"{self.graph.name} has no parameter called {name!r}",
-                hint=(f"perhaps {near[0]}; " if near else "")
-                + f"the parameters (wrt=) are: {', '.join(self.parameters)}",
-            )
-
-    def _refuse_missing(self, items: Any, given: Mapping[str, Any], call: str) -> None:
-        missing = [i for i in items if i.name not in given and i.default is None]
-        if missing:
-            name = missing[0].name
-            argument = f"{name}=..." if name.isidentifier() else f"{{{name!r}: ...}}"
-            raise InputError(
-                f"{call} of {self.graph.name} was not given: "
-                + ", ".join(f"{item.name}: {item.type}" for item in missing),
-                where=missing[0].node.origin.describe(),
-                hint=f"{call}(state, {argument}, ...)" if call == "step" else f"{call}({argument})",
-            )
+    def check_number(self, name: str, value: Any) -> None:
+        """InputError where the input `name` is a scalar of the optimizer that cannot be `value`."""
+        for scalar, taken_by in self.scalars.items():
+            if taken_by == name:
+                self.optimizer.check(scalar, value)
 
     def __str__(self) -> str:
         return str(self.graph)
@@ -275,31 +341,3 @@ def _parameters(graph: Graph, wrt: Wrt) -> tuple[str, ...]:
 
 def _float_inputs(graph: Graph) -> str:
     return ", ".join(item.name for item in graph.inputs if item.type.is_float)
-
-
-def _checked_copies(
-    graph: Graph, items: list[Input], values: Mapping[str, Any]
-) -> dict[str, np.ndarray]:
-    """The parameters in memory of their own, checked as the inputs of a run are.
-
-    A parameter with a size such as h·w, which its own shape does not tell, waits for the check of
-    the first step.
-    """
-    plain = [item for item in items if all(map(_is_plain, item.type.shape))]
-    alone = Graph(
-        name=graph.name,
-        inputs=tuple(plain),
-        outputs=tuple((item.name, item.node) for item in plain),
-        nodes=tuple(item.node for item in plain),
-        names={item.name: item.node for item in plain},
-    )
-    given = {name: value for name, value in values.items() if name in alone}
-    checked = run_graph(alone, given, keep="outputs", flat=True)  # an executor's arrays are its own
-    return {
-        item.name: checked[item.name] if item.name in checked else np.array(values[item.name])
-        for item in items
-    }
-
-
-def _is_plain(size: Any) -> bool:
-    return isinstance(size, int) or str(size).isidentifier()

@@ -111,18 +111,30 @@ def _without_echoes(before: Graph, after: Graph) -> Graph:
     return after.replace(names=names, outputs=tuple(outputs.items()))
 
 
+def _nothing_returned(graph: Graph) -> InputError:
+    inputs = {item.node for item in graph.inputs}
+    computed = [name for name, node in graph.names.items() if node not in inputs]
+    last = computed[-1] if computed else "J"
+    return InputError(
+        f"{graph.name} returns nothing that could be differentiated",
+        where=graph.inputs[0].node.origin.describe() if graph.inputs else "",
+        hint=f"return the objective: add `return {last}` at its end",
+    )
+
+
 def _target(graph: Graph, of: str | None) -> tuple[str, Node]:
     if of is not None:
         name, node = of, graph[of]
     elif len(graph.outputs) == 1:
         name, node = graph.outputs[0]
-    else:
+    elif graph.outputs:
         raise InputError(
             f"{graph.name} has {len(graph.outputs)} outputs: "
             f"{', '.join(name for name, _ in graph.outputs)}",
-            hint="say which one to differentiate: of="
-            + repr(graph.outputs[0][0] if graph.outputs else "J"),
+            hint=f"say which one to differentiate: of={graph.outputs[0][0]!r}",
         )
+    else:
+        raise _nothing_returned(graph)
     if not node.type.is_float:
         raise NotDifferentiableError(
             f"{name} is {node.type}, which has no derivative",

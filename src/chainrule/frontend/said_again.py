@@ -1,0 +1,60 @@
+"""`said_again`: errors in which NumPy hides what a traced array or a size has said."""
+
+from __future__ import annotations
+
+from dis import opname
+
+from chainrule.errors import ChainruleError, DataDependentError, MutationError, UnsupportedError
+from chainrule.frontend.naming import user_frame
+from chainrule.graph.origin import Origin
+from chainrule.graph.sizes import UndecidableSize
+
+NO_SIZE = "expected a sequence of integers or a single integer, got "
+NO_ELEMENT = "setting an array element with a sequence."
+
+
+def said_again(error: Exception) -> ChainruleError | None:
+    """The error to raise in place of one that a traced program met; None where it says it all.
+
+    A size does not know the user's line, nor that it was NumPy that divided it (np.arange(n)).
+    NumPy replaces what `__index__` of a size raises (np.zeros(n)), and what `float` of a traced
+    array raises that is assigned to an element (buffer[0] = x).
+    """
+    if isinstance(error, UndecidableSize) and not error.where:
+        where, called = _place(error)
+        what, hint = error.what, error.hint
+        if called and " / " in error.question:
+            what = f"a function asks for {error.names[0]}" + what.removeprefix(error.question)
+            hint = hint.partition("\n")[2]
+        return error.at(where, what, hint)
+    text = str(error) if type(error) in (TypeError, ValueError) else ""
+    if text.startswith(NO_SIZE):
+        return UnsupportedError(
+            f"NumPy makes no array of the size {text.removeprefix(NO_SIZE).strip(chr(39))}, "
+            "which is not known while tracing",
+            where=_place(error)[0],
+            hint="np.zeros_like, np.ones_like and np.full_like take a traced array's shape; "
+            "a number broadcasts by itself",
+        )
+    if text == NO_ELEMENT and isinstance(error.__cause__, DataDependentError):
+        return MutationError(
+            "a traced array cannot be written into an element of a NumPy array: its numbers do not "
+            "exist while the program is traced",
+            where=error.__cause__.where,
+            hint="build the array of its parts: np.stack([...]) or np.concatenate([...])",
+        )
+    return None
+
+
+def _place(error: Exception) -> tuple[str, bool]:
+    """The innermost line of the user's that the error went through, and whether it was a call."""
+    step, found = error.__traceback__, None
+    while step is not None:
+        if user_frame(step.tb_frame) is step.tb_frame:
+            found = step
+        step = step.tb_next
+    if found is None:
+        return "", False
+    code = found.tb_frame.f_code
+    called = opname[code.co_code[found.tb_lasti]].startswith("CALL")
+    return Origin(code, found.tb_lasti).describe(), called

@@ -1,0 +1,39 @@
+"""`explained`: a call whose arguments do not fit the signature is told what the arguments are."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from chainrule.errors import InputError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def explained(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with InputError in place of Python's TypeError about its arguments."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InputError(
+                f"cr.{function.__name__}: {error}",
+                hint=f"its arguments are: {', '.join(_shown(signature))}",
+            ) from None
+        return function(*args, **kwargs)
+
+    return called
+
+
+def _shown(signature: inspect.Signature) -> list[str]:
+    found = []
+    for parameter in signature.parameters.values():
+        default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
+        found.append(f"{parameter.name}{default}")
+    return found
