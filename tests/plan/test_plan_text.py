@@ -49,26 +49,26 @@ plan of objective
         maximum; 1 sweep, 16 lanes
    3  product 256 x 256 x 10   2 threads: about 6.6 µs of work on one   10,240 bytes  o
         o = h W2
-   4  loops 49 x 4096          2 threads: about 34 µs of work on one         4 bytes  %26
-        integer_power, sum; 1 sweep, 16 lanes
-   5  loops 1 x 2560           1 thread: 0.9 µs, less than 4 µs              4 bytes  %28
-        integer_power, sum; 1 sweep, 16 lanes
-   6  loops 256 x 10           2 threads: about 4.6 µs of work on one   10,244 bytes  %20, dJ/do
+   4  loops 256 x 10           2 threads: about 4.6 µs of work on one   10,244 bytes  %20, dJ/do
         max, absolute, less, where, subtract, exp, sum, log, gather, negative, divide, scatter_add,
           multiply, add; 3 sweeps, 16 lanes
+   5  loops 49 x 4096          2 threads: about 34 µs of work on one         4 bytes  %26
+        integer_power, sum; 1 sweep, 16 lanes
+   6  loops 1 x 2560           1 thread: 0.9 µs, less than 4 µs              4 bytes  %28
+        integer_power, sum; 1 sweep, 16 lanes
    7  loops 1 x 1              1 thread: under 0.1 µs                        4 bytes  J
         add, divide, cast, multiply
         on the way, never stored: s, L
    8  product 256 x 10 x 256   2 threads: about 6.6 µs of work on one  262,144 bytes  dJ/dh
         dJ/dh = dJ/do W2^T
-   9  loops 16 x 4096          2 threads: about 32 µs of work on one   262,144 bytes  dJ/dz
-        equal, where, greater, multiply; 1 sweep, 16 lanes
-  10  product 784 x 256 x 256  2 threads: about 514 µs of work on one  802,816 bytes  W1_next
-        W1_next = (1 - learning_rate weight_decay) W1 - learning_rate x^T dJ/dz, in place
-        on the way, never stored: dJ/dW1
-  11  product 256 x 256 x 10   2 threads: about 6.6 µs of work on one   10,240 bytes  W2_next
+   9  product 256 x 256 x 10   2 threads: about 6.6 µs of work on one   10,240 bytes  W2_next
         W2_next = (1 - learning_rate weight_decay) W2 - learning_rate h^T dJ/do, in place
         on the way, never stored: dJ/dW2
+  10  loops 16 x 4096          2 threads: about 32 µs of work on one   262,144 bytes  dJ/dz
+        equal, where, greater, multiply; 1 sweep, 16 lanes
+  11  product 784 x 256 x 256  2 threads: about 514 µs of work on one  802,816 bytes  W1_next
+        W1_next = (1 - learning_rate weight_decay) W1 - learning_rate x^T dJ/dz, in place
+        on the way, never stored: dJ/dW1
 11 instructions, up to 2 threads, 800,768 bytes of scratch memory (none wasted), 4 bytes of results,
   813,056 bytes updated in place"""
 

@@ -27,7 +27,9 @@ DEEPEST = 256  # of the inner index at once: a panel of 32 KiB
 STACKED = 4  # panels of a stack where B is too large for the second-level cache
 LARGE = 2**19  # bytes of such a B
 FEWEST_STRIPS = 4  # of a group, so that packing is worth it
-PACKED_STRIPS = 3  # of n, from which on panels are packed
+# Panels are packed from so many strips and so many bytes of A on: what fits the first-level cache
+# is read where it lies.
+PACKED_STRIPS, PACKED_NBYTES = 3, 48 * 1024
 PARTS_A_THREAD = 4  # so that a thread that is interrupted does not keep the others waiting
 SHORTEST_PART = 4000.0  # nanoseconds
 # Up to so many flops all strips are to be alike, so that one function serves them.
@@ -109,7 +111,11 @@ def tiles_for(gemm: Gemm, dtype: np.dtype, vector_nbytes: int, threads: int) -> 
         vectors=VECTORS if gemm.m > lanes else 1,
         columns=columns,
         depth=-(-gemm.k // -(-gemm.k // DEEPEST)),
-        packs=gemm.transa or gemm.n > columns * (PACKED_STRIPS - 1),
+        packs=gemm.transa
+        or (
+            gemm.n > columns * (PACKED_STRIPS - 1)
+            and gemm.m * gemm.k * dtype.itemsize > PACKED_NBYTES
+        ),
     )
     wanted = PARTS_A_THREAD * threads if threads > 1 else 1
     if tiles.packs and gemm.n * gemm.k * dtype.itemsize > LARGE:

@@ -160,7 +160,8 @@ class TrainingStep:
         `J = step(state, x=x, y=y)`; a NumPy scalar.  `learning_rate=` and other scalars may be
         given too.  Whatever is raised, the state is then as it was.
         """
-        refuse_no_state(state, self.parameters)
+        if type(state) is not State:
+            refuse_no_state(state, self.parameters)
         given = {**batch, **named} if batch else named
         latest = state.latest
         if latest is not None and latest.step is self:

@@ -46,12 +46,30 @@ def _named(phase: Phase, node: Node, computed: set[Node]) -> Node:
 
 
 def reason(phase: Phase, node: Node) -> str:
-    """`dJ/dW2 = h^T dJ/do needs it (model.py:12)`; "" for a value that nothing later needs."""
+    """`dJ/dW2 = hᵀ · dJ/do needs it (model.py:12)`; "" for a value that nothing later needs."""
     reader = last_reader(phase, node)
     if reader is None:
         return ""
     place = reader.origin.short()
-    return f"{expression(phase.graph, reader)} needs it" + (f" ({place})" if place else "")
+    text = expression(phase.graph, reader)
+    if reader not in phase.graph.name_of:
+        named = _first_named(phase, reader)
+        text += f", a part of {named}," if named else ""
+    return f"{text} needs it" + (f" ({place})" if place else "")
+
+
+def _first_named(phase: Phase, node: Node) -> str:
+    """The name of the next named value that is computed from this one; "" if there is none."""
+    pending, seen = [node], {node}
+    while pending:
+        one = pending.pop(0)
+        if one in phase.graph.name_of:
+            return phase.graph.name_of[one]
+        for user in phase.users.get(one, ()):
+            if user not in seen:
+                seen.add(user)
+                pending.append(user)
+    return ""
 
 
 def sentence(phase: Phase, node: Node, name: str) -> str:

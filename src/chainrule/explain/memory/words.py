@@ -23,7 +23,7 @@ def in_bytes(nbytes: int) -> str:
 
 
 def expression(graph: Graph, node: Node) -> str:
-    """How a value is computed: `dJ/dW2 = h^T dJ/do`, `dJ/dz = where(...)`."""
+    """How a value is computed: `dJ/dW2 = hᵀ · dJ/do`, `dJ/dz = where(...)`."""
     name = graph.name_of.get(node)
     names = graph.name_of
 
@@ -32,7 +32,7 @@ def expression(graph: Graph, node: Node) -> str:
 
     operands = [operand_text(one, word, names) for one in node.inputs]
     if node.primitive in PRODUCTS:
-        found = " ".join(operands)
+        found = " · ".join(one.replace("^T", "ᵀ") for one in operands)
     else:
         found = f"{node.primitive.name}({', '.join(operands)})"
     return f"{name} = {found}" if name else found

@@ -115,10 +115,10 @@ class Machine:
         if context.process is not _process:  # after a fork: threads are started anew
             pool(self.artifact.threads)
             context.process = _process
-        done, this = False, get_ident()
+        done = False
         try:
             if self.blas is not None:
-                multiplying.add(this)
+                multiplying.add(get_ident())
                 if under_way:
                     wait_for_forks()
             for enter, part in self.enters:
@@ -130,7 +130,8 @@ class Machine:
         finally:
             if not done:  # or an interrupted call would fail the next one
                 context.failed[:] = 0
-            multiplying.discard(this)
+            if self.blas is not None:
+                multiplying.discard(get_ident())
         return True
 
     def _evaluate(self, graph: Graph, foreign: Foreign, context: Context) -> None:
