@@ -16,11 +16,13 @@ from programs import Program, programs
 import chainrule as cr
 from chainrule import float32, float64, int64
 from chainrule.errors import ScheduleError
+from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.report import memory_of_graph, memory_of_step
 from chainrule.explain.memory.usage import Usage
+from chainrule.graph.node import Node
 from chainrule.plan.schedule import ALIGNMENT, SCRATCH, Buffer, Compute, Schedule, aligned
-from chainrule.plan.simulate import simulate
+from chainrule.plan.simulate import Simulation, simulate
 from chainrule.run.native.artifact import artifact_of
 from chainrule.run.native.machine import Machine, plan_for
 from chainrule.run.native.target import host_target, native_refusal
@@ -66,6 +68,29 @@ def scratch_load(usage: Usage) -> list[int]:
     return [int(one) for one in live[1:]]
 
 
+def last_reads(usage: Usage) -> dict[Node, int]:
+    """The instruction that needs each value in memory last, of its last life."""
+    known = usage.schedule.given
+    return {
+        life.node: life.last_read
+        for life in usage.lives
+        if life.nbytes and not (life.node in known and life.arena.startswith("copy of "))
+    }
+
+
+def simulated_last_reads(found: Simulation) -> dict[Node, int]:
+    """The same by the simulator, whose instructions are all, counted from 0."""
+    schedule = found.schedule
+    number_of = [0]
+    for one in schedule.instructions:
+        number_of.append(number_of[-1] + isinstance(one, Compute))
+    return {
+        life.node: number_of[min(life.last_needed + 1, len(schedule.instructions))]
+        for life in found.lifetimes
+        if life.nbytes
+    }
+
+
 def check(phase: Phase, load_nbytes: int | None = None) -> None:
     """Arena, simulator and report agree to the byte."""
     schedule = phase.usage.schedule
@@ -73,6 +98,7 @@ def check(phase: Phase, load_nbytes: int | None = None) -> None:
     computing = [isinstance(one, Compute) for one in schedule.instructions]
     wanted = [live for live, computes in zip(found.live_nbytes, computing, strict=True) if computes]
     assert scratch_load(phase.usage) == wanted
+    assert last_reads(phase.usage) == simulated_last_reads(found)
     ends = (aligned(buffer.end) for buffer in scratch_buffers(schedule))
     assert max(ends, default=0) == schedule.scratch_nbytes == found.arena_nbytes
     assert found.peak_nbytes + found.wasted_nbytes == schedule.scratch_nbytes
@@ -237,3 +263,24 @@ def test_a_life_that_a_report_forgets_is_seen() -> None:
     fewer = tuple(life for life in phase.usage.lives if life is not lives[0])
     with pytest.raises(AssertionError):
         check(replace(phase, usage=replace(phase.usage, lives=fewer)))
+
+
+def test_what_the_backward_pass_reads_is_saved_and_nothing_else() -> None:
+    """gelu's backward pass computes its tanh again, from z."""
+
+    def objective(x: float32[64, 32], W1: float32[32, 48], W2: float32[48, 16]) -> Any:
+        z = x @ W1
+        h = cr.gelu(z, approximate="tanh")
+        o = h @ W2
+        J = np.sum(np.exp(o))
+        return J
+
+    step = cr.training_step(objective, wrt=("W1", "W2"), optimizer=cr.sgd(0.1), executor="native")
+    report = memory_of_step(step, {})
+    assert report.training is not None
+    saved = {name for name, value in report.values.items() if value.kind is Kind.SAVED}
+    assert saved == {"z", "h"} and all(report.values[name].stored for name in saved)
+    inside = [n for n in report.training.graph.nodes if n.primitive.name == "tanh"]
+    assert inside and not report.training.life_of.keys() & set(inside)
+    z = report.values["z"]
+    assert z.last_needed_at > report.values["o"].made_at and "needs it" in z.kept_because

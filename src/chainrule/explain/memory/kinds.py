@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.plan.schedule import Compute, Schedule
 from chainrule.primitives.sources import constant
 
 
@@ -35,27 +36,33 @@ def forward_nodes(graph: Graph, objectives: Iterable[Node]) -> set[Node]:
     return found
 
 
+def saved_values(schedule: Schedule, forward: Collection[Node]) -> set[Node]:
+    """The values of forward propagation that an instruction after it reads.
+
+    It is the schedule that knows them: what is computed again where it is needed is not saved, but
+    what it is computed from.
+    """
+    made: set[Node] = set()
+    found: set[Node] = set()
+    for one in schedule.instructions:
+        if isinstance(one, Compute):
+            fresh = {node for node in (*one.nodes, *one.inner) if node in forward} - made
+            if not fresh:
+                found.update(node for node in one.reads if node in forward)
+            made |= fresh
+    return found
+
+
 def kinds_of(
     graph: Graph,
-    forward: Collection[Node],
+    saved: Collection[Node],
     parameters: Collection[Node],
     state: Collection[Node],
     results: Collection[Node],
 ) -> dict[Node, Kind]:
-    """The kind of every value of a graph.
-
-    A value of forward propagation that something outside of it reads is saved; in a graph without
-    a backward pass there is none, since everything is forward propagation.
-    """
+    """The kind of every value of a graph."""
     inputs = {item.node for item in graph.inputs}
     gradients = {gradient.value for gradient in graph.gradients}
-    read_later = {
-        parent
-        for node in graph.nodes
-        if node not in forward
-        for parent in node.inputs
-        if parent in forward
-    }
     found: dict[Node, Kind] = {}
     for node in graph.nodes:
         if node in parameters:
@@ -68,7 +75,7 @@ def kinds_of(
             kind = Kind.CONSTANT
         elif node in gradients:
             kind = Kind.GRADIENT
-        elif node in read_later:
+        elif node in saved:
             kind = Kind.SAVED
         elif node in results:
             kind = Kind.RESULT

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chainrule.errors import InputError
-from chainrule.explain.memory.kinds import Kind, forward_nodes, kinds_of
+from chainrule.explain.memory.kinds import Kind, forward_nodes, kinds_of, saved_values
 from chainrule.explain.memory.usage import Life, Usage, usage_of
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
@@ -142,8 +142,6 @@ def phase_of(
     executor: str,
 ) -> Phase:
     """The phase that computes `results` of a concrete graph by this executor."""
-    forward = forward_nodes(graph, objectives) if graph.gradients else set(graph.nodes)
-    kinds = kinds_of(graph, forward, parameters, state, results)
     if executor == "native":
         from chainrule.run.native.machine import plan_for
 
@@ -152,7 +150,9 @@ def phase_of(
         from chainrule.plan.plain import plain_schedule
 
         usage = usage_of(plain_schedule(graph, results), results, block=False)
-    return Phase(graph, usage, kinds)
+    forward = forward_nodes(graph, objectives) if graph.gradients else set(graph.nodes)
+    saved = saved_values(usage.schedule, forward)
+    return Phase(graph, usage, kinds_of(graph, saved, parameters, state, results))
 
 
 def prediction_graph(graph: Graph, names: Sequence[str]) -> Graph:

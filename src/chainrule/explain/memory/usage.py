@@ -134,7 +134,7 @@ def usage_of(schedule: Schedule, results: Iterable[Node] = (), *, block: bool = 
             buffer.nbytes,
             0,
             end,
-            end if node in kept else max(reads[node], default=0),
+            max(reads[node], default=0),
             buffer.arena,
             buffer.offset,
         )
@@ -145,7 +145,8 @@ def usage_of(schedule: Schedule, results: Iterable[Node] = (), *, block: bool = 
         buffer = places[node]
         for place, start in enumerate(starts):
             stop = ended[node][place] if place < len(ended[node]) else end
-            mine = [one for one in reads[node] if start <= one <= stop]
+            following = starts[place + 1] if place + 1 < len(starts) else end + 1
+            mine = [one for one in reads[node] if start <= one < following]
             outside = buffer.arena != SCRATCH
             borrowed = buffer.arena in taken or (block and outside and node not in kept)
             lives.append(
