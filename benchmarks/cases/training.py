@@ -211,9 +211,9 @@ def jax_training(
 
 
 def jax_sgd(learning_rate: float) -> Any:
-    import jax
-
     def update(params: Any, gradients: Any, state: Any) -> Any:
+        import jax
+
         return jax.tree.map(lambda p, g: p - learning_rate * g, params, gradients), state
 
     return (lambda params: ()), update
@@ -221,16 +221,19 @@ def jax_sgd(learning_rate: float) -> Any:
 
 def jax_adam(learning_rate: float, weight_decay: float = 0.0) -> Any:
     """Adam (Kingma and Ba, 2015, algorithm 1); the decay is AdamW's."""
-    import jax
-    import jax.numpy as jnp
-
     first_rate, second_rate, eps = 0.9, 0.999, 1e-8
 
     def init(params: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
         zeros = partial(jax.tree.map, jnp.zeros_like)
         return zeros(params), zeros(params), jnp.zeros((), jnp.int32)
 
     def update(params: Any, gradients: Any, state: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
         first, second, count = state
         count = count + 1
         first = jax.tree.map(lambda m, g: first_rate * m + (1 - first_rate) * g, first, gradients)

@@ -53,7 +53,7 @@ def test_compiled_code_is_within_the_estimate(graph: Graph) -> None:
     assert nbytes <= overhead["compiled code"] <= 16 * nbytes  # or the estimate tells nothing
 
 
-@pytest.mark.parametrize(("threads", "nbytes"), [("1", 4 << 20), ("3", 12 << 20)])
+@pytest.mark.parametrize(("threads", "nbytes"), [("1", 8 << 20), ("3", 24 << 20)])
 def test_overhead_is_told_and_in_no_other_number(
     monkeypatch: pytest.MonkeyPatch, threads: str, nbytes: int
 ) -> None:

@@ -15,7 +15,7 @@ from chainrule.plan.schedule import ALIGNMENT, SCRATCH
 CODE_NBYTES = 4 << 10  # of any compiled graph: its entry, its counters
 CODE_NBYTES_PER_INSTRUCTION = 2 << 10  # measured: 250 to 1,300
 STACK_NBYTES = 64 << 10  # that one more thread really touches
-BLAS_NBYTES_PER_THREAD = 4 << 20  # where OpenBLAS packs matrices; measured: 1.2 to 2.8 MiB
+BLAS_NBYTES_PER_THREAD = 8 << 20  # where OpenBLAS packs matrices; measured: 1.2 to 4.4 MiB
 
 
 def overhead_of(phase: Phase, executor: str) -> dict[str, int]:
