@@ -29,7 +29,7 @@ class ChainruleError(Exception):
 
 
 def _remade(kind: type[ChainruleError], what: str, where: str, hint: str) -> ChainruleError:
-    """An error that was pickled, for instance on its way from a worker process."""
+    """An error that came from another process: multiprocessing sends errors by pickle."""
     return kind(what, where=where, hint=hint)
 
 

@@ -92,7 +92,8 @@ class Trace:
         """The integer of a Python int, or of a traced one that comes from int arguments alone."""
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-        found = self.scalars.get(getattr(value, "node", None))  # type: ignore[arg-type]
+        node = getattr(value, "node", None)
+        found = None if node is None else self.scalars.get(node)
         return found if isinstance(found, int) else None
 
     def specialised(self, value: Any) -> int:

@@ -42,7 +42,7 @@ class Traced:
 
     __slots__ = ("node", "trace")
     __array_priority__ = 1000.0
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as ndarray: == is elementwise
 
     def __init__(self, node: Node, trace: Trace) -> None:
         self.node, self.trace = node, trace

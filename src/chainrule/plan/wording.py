@@ -6,8 +6,16 @@ from typing import NoReturn
 
 from chainrule.errors import ScheduleError
 from chainrule.graph.cached import cached_property
+from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.schedule import Compute, Free, Schedule, View
+
+
+def names_of(graph: Graph) -> dict[Node, str]:
+    """A name for every value: the user's, or `%3` as in the graph's text."""
+    names = dict(graph.name_of)
+    unnamed = (node for node in graph.nodes if node not in names)
+    return names | {node: f"%{number}" for number, node in enumerate(unnamed)}
 
 
 class Wording:
@@ -18,9 +26,7 @@ class Wording:
 
     @cached_property
     def _names(self) -> dict[Node, str]:
-        names = dict(self.schedule.graph.name_of)
-        unnamed = [node for node in self.schedule.graph.nodes if node not in names]
-        return names | {node: f"%{number}" for number, node in enumerate(unnamed)}
+        return names_of(self.schedule.graph)
 
     def name(self, node: Node) -> str:
         """`h`, or `%3` where it has no name."""

@@ -77,10 +77,9 @@ constant = _source(
 def _full(xp: Any, *, value: Any, type: ArrayType) -> Any:
     if xp is not np:
         return xp.broadcast_to(xp.asarray(value, dtype=type.dtype), type.shape)
-    element = type.dtype.type(
-        value
-    )  # a NumPy scalar, which is no array and takes none of its bytes
-    return np.ndarray(type.shape, type.dtype, element, strides=(0,) * type.ndim)  # pyright: ignore
+    # A NumPy scalar, which is no array and takes none of its bytes.
+    element: Any = type.dtype.type(value)
+    return np.ndarray(type.shape, type.dtype, element, strides=(0,) * type.ndim)
 
 
 full = _source(

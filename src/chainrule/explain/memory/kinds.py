@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from enum import StrEnum
 
 from chainrule.graph.graph import Graph
@@ -22,18 +22,6 @@ class Kind(StrEnum):
     GRADIENT = "gradients"
     TEMPORARY = "temporaries"
     RESULT = "results"
-
-
-def forward_nodes(graph: Graph, objectives: Iterable[Node]) -> set[Node]:
-    """The values that the objectives depend on: what forward propagation makes."""
-    found: set[Node] = set()
-    pending = list(objectives)
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found.add(node)
-            pending += node.inputs
-    return found
 
 
 def saved_values(schedule: Schedule, forward: Collection[Node]) -> set[Node]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chainrule.errors import InputError
-from chainrule.explain.memory.kinds import Kind, forward_nodes, kinds_of, saved_values
+from chainrule.explain.memory.kinds import Kind, kinds_of, saved_values
 from chainrule.explain.memory.usage import Life, Usage, usage_of
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node
+from chainrule.graph.node import Node, topological
 from chainrule.plan.schedule import Compute
+from chainrule.plan.wording import names_of
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.timeline import Moment
@@ -124,13 +125,6 @@ class Phase:
         return {life.node: life for life in self.usage.lives}
 
 
-def names_of(graph: Graph) -> dict[Node, str]:
-    """A name for every value: the user's, or `%3` as in the graph's text."""
-    names = dict(graph.name_of)
-    unnamed = (node for node in graph.nodes if node not in names)
-    return names | {node: f"%{number}" for number, node in enumerate(unnamed)}
-
-
 def phase_of(
     graph: Graph,
     results: Sequence[Node],
@@ -150,7 +144,7 @@ def phase_of(
         from chainrule.plan.plain import plain_schedule
 
         usage = usage_of(plain_schedule(graph, results), results, block=False)
-    forward = forward_nodes(graph, objectives) if graph.gradients else set(graph.nodes)
+    forward = set(topological(objectives) if graph.gradients else graph.nodes)
     saved = saved_values(usage.schedule, forward)
     return Phase(graph, usage, kinds_of(graph, saved, parameters, state, results))
 
@@ -161,7 +155,7 @@ def prediction_graph(graph: Graph, names: Sequence[str]) -> Graph:
         if name not in graph:
             raise graph.unknown_name(name)
     outputs = tuple((name, graph[name]) for name in names)
-    needed = forward_nodes(graph, [node for _, node in outputs])
+    needed = set(topological(node for _, node in outputs))
     inputs = tuple(item for item in graph.inputs if item.node in needed)
     if not needed:
         raise InputError("nothing is to be predicted", hint='predict="o", or a list of names')

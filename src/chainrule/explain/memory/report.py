@@ -14,7 +14,7 @@ from chainrule.explain.memory.html import page, section
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.overhead import overhead_of
-from chainrule.explain.memory.phase import Phase, names_of, phase_of, prediction_graph
+from chainrule.explain.memory.phase import Phase, phase_of, prediction_graph
 from chainrule.explain.memory.picture import picture, save
 from chainrule.explain.memory.schema import data
 from chainrule.explain.memory.table import ROWS, phases, picture_title, text
@@ -298,4 +298,4 @@ def _all_sizes(graph: Graph, given: Mapping[str, int]) -> tuple[dict[str, int], 
     return {**given, **dict.fromkeys(assumed, REFERENCE_SIZE)}, assumed
 
 
-__all__ = ["MemoryReport", "Value", "memory_of_graph", "memory_of_step", "names_of"]
+__all__ = ["MemoryReport", "Value", "memory_of_graph", "memory_of_step"]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from chainrule.explain.memory.kinds import Kind
-from chainrule.explain.memory.phase import WORKSPACE, Phase, names_of
+from chainrule.explain.memory.phase import WORKSPACE, Phase
+from chainrule.plan.wording import names_of
 
 
 @dataclass(frozen=True)

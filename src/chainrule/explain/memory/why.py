@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from chainrule.explain.memory.kinds import Kind
-from chainrule.explain.memory.phase import Phase, names_of
+from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.words import expression, in_bytes
 from chainrule.graph.node import Node
+from chainrule.plan.wording import names_of
 from chainrule.primitives.primitive import Move
 
 

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from threading import get_ident
+from typing import Any
 
 import numpy as np
 
@@ -163,8 +164,8 @@ class Machine:
         if not node.type.size:
             return np.empty(node.shape, node.dtype)
         count = int(np.prod(node.shape)) * node.dtype.itemsize
-        memory = (ctypes.c_char * count).from_address(address)
-        return np.ndarray(node.shape, node.dtype, memory, 0, place.strides)  # type: ignore[arg-type]
+        memory: Any = (ctypes.c_char * count).from_address(address)  # a buffer
+        return np.ndarray(node.shape, node.dtype, memory, 0, place.strides)
 
 
 _process = object()  # another one in each process
