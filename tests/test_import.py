@@ -7,11 +7,9 @@ import sys
 
 HEAVY = "rich click safetensors sympy scipy torch jax matplotlib pandas".split()
 LOADED = f"import sys, chainrule; print(*[name for name in {HEAVY} if name in sys.modules])"
-SECONDS = """
-import time, numpy
-begin = time.perf_counter()
-import chainrule
-print(time.perf_counter() - begin)
+OWN = """
+import numpy, sys, chainrule
+print(sum(name.partition(".")[0] == "chainrule" for name in sys.modules))
 """
 
 
@@ -25,6 +23,6 @@ def test_import_loads_no_heavy_library() -> None:
     assert printed_by(LOADED).split() == []
 
 
-def test_import_costs_little_more_than_numpy() -> None:
-    # The best of seven: a busy machine makes some runs slow, not all.
-    assert min(float(printed_by(SECONDS)) for _ in range(7)) <= 0.15
+def test_import_loads_no_part_that_only_some_users_need() -> None:
+    # 92 when this was written; benchmarks/import_cost.py measures the seconds.
+    assert int(printed_by(OWN)) <= 100

@@ -17,9 +17,11 @@ from chainrule.plan.fuse import Level, Nest
 from chainrule.plan.order import Alone, Unit
 from chainrule.plan.roles import Role, needed, sources
 from chainrule.plan.sweeps import expression_cost
+from chainrule.primitives.logic import equal, not_equal
 from chainrule.primitives.primitive import Gather
 
 AGAIN = 48  # operations for each element that are cheaper than an array written and read
+EXACT = (equal, not_equal)  # what asks whether bits are the same must not compute them again
 
 
 def stored_values(
@@ -57,11 +59,11 @@ def stored_values(
             must.update(sources(unit.node, roles, extra))
         else:
             for member in unit.members:
-                gathers = isinstance(member.primitive.kernel, Gather)
+                reads = isinstance(member.primitive.kernel, Gather) or member.primitive in EXACT
                 for source in sources(member, roles, extra):
                     if home.get(source, number) != number:
                         crossing.setdefault(source, set()).add(number)
-                        if gathers:
+                        if reads:
                             must.add(source)
     lost = {
         given: (home[result], home[result] + (given not in whole))
@@ -71,7 +73,7 @@ def stored_values(
     for node in graph.nodes:
         if node in crossing and node not in must:
             last = max(crossing[node])
-            if not _again(node, roles, units[home[node]], must, extra, lost, last):
+            if not _again(node, roles, units[home[node]], must, extra, home, lost, last):
                 must.add(node)
     return {node for node in must if node in home}
 
@@ -82,13 +84,15 @@ def _again(
     unit: Unit,
     must: set[Node],
     extra: set[Node],
+    home: Container[Node],
     lost: Mapping[Node, tuple[int, int]],
     last: int,
 ) -> bool:
     """Whether other nests, up to the unit `last`, may compute the value again.
 
-    What it needs of each row is then stored.  `lost` says from which unit on a given array is not
-    there: for a value that needs other elements than its own, and for one that does not.
+    What it needs of each row is then stored.  `home` has what units compute; `lost` says from
+    which unit on a given array is not there: for a value that needs other elements than its own,
+    and for one that does not.
     """
     if not isinstance(unit, Nest) or unit.members[node] is Level.TOTAL:
         return False
@@ -111,6 +115,11 @@ def _again(
                 return False
             arrays += prod(one.shape) >= points
             continue
+        if one.primitive in EXACT and any(
+            x in home and x not in must and roles[x] is not Role.FOLD
+            for x in sources(one, roles, extra)
+        ):
+            return False
         if one in extra or role not in (Role.MAP, Role.SCALAR, Role.MOVED, Role.GENERATED):
             return False
         if role in (Role.MAP, Role.SCALAR):

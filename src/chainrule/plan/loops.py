@@ -192,7 +192,7 @@ class Builder:
             if found is None:
                 if self._in_memory(node, where) is not None:
                     return node, where
-                raise NotAffineError(node.inputs[0] if self._is_computed(node) else node)
+                raise NotAffineError(self._wanted(node))
             node, where = node.inputs[0], found
         if node not in self.available and (
             self.roles[node] is Role.SCALAR
@@ -204,10 +204,23 @@ class Builder:
     def _in_memory(self, node: Node, where: IndexMap) -> tuple[Node, Affine] | None:
         return place_in_memory(node, where, self.domain, self.roles, self.available, self.storage)
 
+    def _wanted(self, node: Node) -> Node:
+        """What must be in memory so that a node which only moves it can be read: what the node
+        moves, and if this very nest computes that, what it was made of."""
+        base = self._moved(node)
+        if base in self.available:
+            return node
+        source = node.inputs[0]
+        return base if source in self.nest.members else source
+
     def _is_computed(self, node: Node) -> bool:
+        return self._moved(node) not in self.available
+
+    def _moved(self, node: Node) -> Node:
+        """What is moved, through all that only move it."""
         while self.roles[node] is Role.MOVED and node not in self.available:
             node = node.inputs[0]
-        return node not in self.available
+        return node
 
     def _operands(self, node: Node, where: IndexMap) -> list[tuple[Node, IndexMap]]:
         """What the instance is computed from, and where."""

@@ -13,7 +13,7 @@ from chainrule.graph.types import array_type
 from chainrule.primitives import PRIMITIVES
 from chainrule.primitives.primitive import Map, Primitive, Sample
 from chainrule.run.native.emit import Code, Module, Operand
-from chainrule.run.native.scalars import emit_expression
+from chainrule.run.native.scalars import Typed, emit_expression
 
 # Without F16C, float16 needs functions of a compiler's library that is not there.
 HALVES = ("f2",) if "+f16c" in TARGETS["sse2"].features else ()
@@ -251,11 +251,19 @@ def test_what_has_no_meaning_is_refused(expression, message):
         emit_expression(Code(Module()), expression, names, np.dtype("i4"))
 
 
-def test_a_product_and_a_sum_become_one_instruction():
+@pytest.mark.parametrize("expression", ["x * x + x", "x + x * x", "x - x * x", "x * x - x"])
+def test_a_product_and_a_sum_become_one_instruction(expression):
     code = Code(Module())
     x = (Operand("%x", "<4 x float>"), np.dtype("f4"))
-    emit_expression(code, "x * x + x", {"x": x}, np.dtype("f4"))
-    assert [line.split()[2:4] for line in code.lines] == [
-        ["fmul", "contract"],
-        ["fadd", "contract"],
-    ]
+    emit_expression(code, expression, {"x": x}, np.dtype("f4"))
+    assert "fmuladd" in code.lines[-1]
+    assert not any("fadd" in line or "fsub" in line for line in code.lines)
+
+
+def test_a_product_that_a_kernel_computed_before_becomes_one_instruction_with_a_sum():
+    code = Code(Module())
+    a, b, c = (Operand(f"%{name}", "<4 x float>") for name in "abc")
+    product = Typed(code.binary("fmul", a, b), np.dtype("f4"), (a, b))
+    emit_expression(code, "x - y", {"x": (c, product.dtype), "y": product}, product.dtype)
+    negative = code.negative(a)
+    assert f"{negative.text}, <4 x float> %b, <4 x float> %c" in code.lines[-1]

@@ -148,7 +148,7 @@ class Code:
         self.lines.append(f"  {text}")
 
     def binary(self, operation: str, x: Operand, y: Operand) -> Operand:
-        """`operation` is LLVM's word with its flags: `fadd contract`, `and`, `shl`."""
+        """`operation` is LLVM's word with its flags: `mul nsw`, `and`, `shl`."""
         assert x.type == y.type, (operation, x, y)
         return self.emit(f"{operation} {x.type} {x.text}, {y.text}", x.type)
 

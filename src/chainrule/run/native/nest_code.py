@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from chainrule.graph.node import Node
@@ -40,6 +41,8 @@ class NestCode:
         self.share = self.workspace
         self.uniform: dict[Instance, Operand] = {}
         self.row_values: dict[Instance, Operand] = {}
+        self.row_factors: dict[Instance, tuple[Operand, Operand]] = {}
+        self.written = {store.node for store in self.nest.stores}
 
     def emit(self, name: str, attributes: str = "") -> None:
         """Add the function, and `name_finish` where the nest runs in parts."""
@@ -72,7 +75,7 @@ class NestCode:
         """What is the same everywhere."""
         zeros = [Z] * len(self.nest.rows), [Z] * len(self.nest.columns)
         places = Places(self.code, self.pointers, *zeros)
-        points = Points(places, 0, None, self.uniform.__getitem__, self.failed)
+        points = self.points(places, 0, None, self.uniform.__getitem__)
         points.values = self.uniform
         for one in self.nest.instances:
             if one.uniform:
@@ -117,7 +120,7 @@ class NestCode:
         indices = _digits(code, row, self.nest.rows)
         zeros = [Z] * len(self.nest.columns)
         self.places = Places(code, self.pointers, indices, zeros)
-        self.row_values = {}
+        self.row_values, self.row_factors = {}, {}
         self.totals = dict(zip([s for s in self.layout.folds if is_total(s)], totals, strict=True))
         self.length = self._length(row)
         for sweep in self.layout.sweeps:
@@ -140,9 +143,19 @@ class NestCode:
         return code.select(short, left, count(strip.length))
 
     def row_points(self) -> Points:
-        points = Points(self.places, 0, None, self.outer, self.failed)
-        points.values = self.row_values
+        points = self.points(self.places, 0, None, self.outer)
+        points.values, points.factors = self.row_values, self.row_factors
         return points
+
+    def points(
+        self,
+        places: Places,
+        width: int,
+        mask: Operand | None,
+        outer: Callable[[Instance], Operand],
+    ) -> Points:
+        """What emits this nest's instances at some place."""
+        return Points(places, width, mask, outer, self.failed, self.written)
 
     def outer(self, one: Instance) -> Operand:
         """A value that all columns of the row share, as a scalar."""
@@ -164,7 +177,7 @@ class NestCode:
         column = points.in_range(index, source.shape[1], one.node.param("wrap"))
         digits = _digits(self.code, column, self.nest.columns)
         places = Places(self.code, self.pointers, self.places.rows, digits, self.places.memo)
-        at = Points(places, 0, None, self.outer, self.failed)
+        at = self.points(places, 0, None, self.outer)
         for needed in _inner_closure(x, self.nest.instances):
             at.compute(needed)
         return at.value(x)

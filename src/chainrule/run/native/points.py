@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.plan.access import Affine
 from chainrule.plan.loops import Instance, Kind, Store
+from chainrule.primitives.arithmetic import multiply
 from chainrule.primitives.primitive import Map
 from chainrule.run.native.emit import (
     BITS,
@@ -22,8 +23,9 @@ from chainrule.run.native.emit import (
     with_lanes,
 )
 from chainrule.run.native.quotients import quotient
-from chainrule.run.native.scalars import emit_expression
+from chainrule.run.native.scalars import Typed, emit_expression
 
+FUSED = (np.dtype(np.float32), np.dtype(np.float64))  # products that a sum may take in
 ZERO, ONE = Operand("0", "i64"), Operand("1", "i64")
 Index = tuple[Instance, int, bool]  # an index with the length of its axis and whether it wraps
 
@@ -93,8 +95,10 @@ class Points:
 
     `mask` says which lanes are in the array; `outer` gives the operand, in lanes, of an instance
     that does not differ from column to column; `failed` takes an `i1` that says that an index was
-    out of range.  `indices` are those of the row, by the index operand, checked already;
-    `divisors` the quotients whose divisor all columns share, with what `quotients.divisor` gave.
+    out of range.  `written` are the nodes that the nest writes to memory: their products are
+    rounded in every kernel, as in those that read them.  `indices` are those of the row, by the
+    index operand, checked already; `divisors` the quotients whose divisor all columns share, with
+    what `quotients.divisor` gave.
     """
 
     def __init__(
@@ -104,10 +108,13 @@ class Points:
         mask: Operand | None,
         outer: Callable[[Instance], Operand],
         failed: Callable[[Operand], None],
+        written: Container[Node] = (),
     ) -> None:
         self.places, self.code, self.width = places, places.code, width
         self.mask, self.outer, self.failed = mask, outer, failed
+        self.written = written
         self.values: dict[Instance, Operand] = {}
+        self.factors: dict[Instance, tuple[Operand, Operand]] = {}
         self.indices: Mapping[Index, Operand] = {}
         self.divisors: Mapping[Instance, tuple[Operand, Operand]] = {}
 
@@ -159,8 +166,15 @@ class Points:
         for name, operand, parent in zip(
             node.primitive.inputs, one.operands, node.inputs, strict=True
         ):
-            names[name] = (self.value(operand), parent.dtype)
+            names[name] = self.typed(operand, parent.dtype)
+        if node.primitive is multiply and node.dtype in FUSED and node not in self.written:
+            x, y = (self.value(operand) for operand in one.operands)
+            self.factors[one] = x, y
         return emit_expression(self.code, kernel.expression, names, node.dtype)
+
+    def typed(self, one: Instance, dtype: np.dtype) -> Typed:
+        """The value of an instance with what an expression may know of it."""
+        return Typed(self.value(one), dtype, self.factors.get(one))
 
     def _lane_numbers(self, type_: str) -> Operand:
         """0, 1, 2, ... in the lanes of a vector of integers."""

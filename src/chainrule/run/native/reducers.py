@@ -20,7 +20,7 @@ from chainrule.run.native.emit import (
     with_lanes,
 )
 from chainrule.run.native.points import register_type
-from chainrule.run.native.scalars import emit_expression
+from chainrule.run.native.scalars import Typed, emit_expression
 
 FLOAT64 = np.dtype(np.float64)
 
@@ -45,11 +45,12 @@ def greatest(dtype: np.dtype) -> int:
     return 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
 
 
-def combined(code: Code, node: Node, dtype: np.dtype, x: Operand, y: Operand) -> Operand:
+def combined(code: Code, node: Node, dtype: np.dtype, x: Operand, y: Operand | Typed) -> Operand:
     """Two partial results as one."""
     kernel = node.primitive.kernel
     assert isinstance(kernel, Fold)
-    return emit_expression(code, kernel.combine, {"x": (x, dtype), "y": (y, dtype)}, dtype)
+    y = y if isinstance(y, Typed) else Typed(y, dtype)
+    return emit_expression(code, kernel.combine, {"x": (x, dtype), "y": y}, dtype)
 
 
 def halves(code: Code, x: Operand) -> tuple[Operand, Operand]:
@@ -96,17 +97,18 @@ class Reducer:
         self,
         code: Code,
         kept: list[Operand],
-        value: Operand,
+        value: Typed,
         position: Operand | None,
         mask: Operand | None,
     ) -> list[Operand]:
         """The accumulators after one more value in each lane."""
         if self.is_position:
             assert position is not None
-            return self._better(code, [value, position], kept, mask)
+            return self._better(code, [value.operand, position], kept, mask)
         dtype = self.value.node.dtype
         if mask is not None:
-            value = code.select(mask, value, constant(identity(self.node, dtype), value.type))
+            nothing = constant(identity(self.node, dtype), value.operand.type)
+            value = Typed(code.select(mask, value.operand, nothing), dtype)
         return [combined(code, self.node, dtype, kept[0], value)]
 
     def merge(self, code: Code, x: list[Operand], y: list[Operand]) -> list[Operand]:

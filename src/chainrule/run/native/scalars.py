@@ -16,11 +16,10 @@ from chainrule.run.native.mathematics import FUNCTIONS, integer_power
 BOOL, FLOAT16, FLOAT32 = np.dtype(bool), np.dtype(np.float16), np.dtype(np.float32)
 
 # LLVM's words for floats, integers and booleans; None where NumPy has no such operation.
-# `contract` lets a product and a sum become one instruction, rounded once.
 ARITHMETIC: dict[type[ast.AST], tuple[str | None, str | None, str | None]] = {
-    ast.Add: ("fadd contract", "add", "or"),
-    ast.Sub: ("fsub contract", "sub", None),
-    ast.Mult: ("fmul contract", "mul", "and"),
+    ast.Add: ("fadd", "add", "or"),
+    ast.Sub: ("fsub", "sub", None),
+    ast.Mult: ("fmul", "mul", "and"),
     ast.Div: ("fdiv", None, None),
     ast.BitAnd: (None, "and", "and"),
     ast.BitOr: (None, "or", "or"),
@@ -37,10 +36,14 @@ COMPARISONS: dict[type[ast.AST], tuple[str, str]] = {
 
 
 class Typed(NamedTuple):
-    """An operand and what its bits mean: LLVM's integers have no sign."""
+    """An operand and what its bits mean: LLVM's integers have no sign.
+
+    `factors` of a product: what is added to it becomes one instruction with it, rounded once.
+    """
 
     operand: Operand
     dtype: np.dtype
+    factors: tuple[Operand, Operand] | None = None
 
     def family(self) -> int:
         """The column of ARITHMETIC."""
@@ -52,10 +55,10 @@ def emit_expression(
 ) -> Operand:
     """The value of a kernel's expression as an operand of the dtype of the kernel's result.
 
-    `names` gives inputs as pairs (operand, dtype), all with as many lanes, and static parameters
-    as they are: an int `exponent`, and the `dtype` to which `cast` converts.  Both operands of
-    an operation have one dtype; a number in the text takes that of the other operand.  float16
-    is computed in float32 and rounded at the end.
+    `names` gives inputs as `Typed` or as pairs (operand, dtype), all with as many lanes, and
+    static parameters as they are: an int `exponent`, and the `dtype` to which `cast` converts.
+    Both operands of an operation have one dtype; a number in the text takes that of the other
+    operand.  float16 is computed in float32 and rounded at the end.
 
     ValueError for what is not in the language, or has no meaning for these dtypes.
     """
@@ -63,7 +66,7 @@ def emit_expression(
     value = reader.value(_parsed(expression))
     if not isinstance(value, Typed):
         raise ValueError(f"{expression!r} has no operand, only a number")
-    operand, found = value
+    operand, found = value.operand, value.dtype
     if found != dtype and not (found == FLOAT32 and dtype == FLOAT16):
         raise ValueError(f"{expression!r} gives {found}, not {dtype}")
     return conversions.cast(code, operand, found, dtype)
@@ -114,10 +117,10 @@ class _Reader:
         """An input or a static parameter."""
         if not isinstance(value, tuple):
             return value
-        operand, dtype = value
-        if dtype == FLOAT16:
-            return Typed(conversions.cast(self.code, operand, FLOAT16, FLOAT32), FLOAT32)
-        return Typed(operand, dtype)
+        value = Typed(*value)
+        if value.dtype == FLOAT16:
+            return Typed(conversions.cast(self.code, value.operand, FLOAT16, FLOAT32), FLOAT32)
+        return value
 
     def operands(self, *nodes: ast.AST) -> list[Typed]:
         """The values of nodes, of which one at least is an operand; they get one dtype."""
@@ -142,10 +145,27 @@ class _Reader:
 
     def arithmetic(self, node: ast.BinOp, x: Typed, y: Typed) -> Typed:
         """+ - * / & |."""
-        word = ARITHMETIC[type(node.op)][x.family()]
+        code, op = self.code, node.op
+        word = ARITHMETIC[type(op)][x.family()]
         if word is None:
             raise self.refusal(node)
-        return Typed(self.code.binary(word, x.operand, y.operand), x.dtype)
+        if isinstance(op, ast.Add | ast.Sub) and (x.factors or y.factors):
+            return Typed(self.sum(x, y, isinstance(op, ast.Sub)), x.dtype)
+        factors = (x.operand, y.operand) if word == "fmul" else None
+        return Typed(code.binary(word, x.operand, y.operand), x.dtype, factors)
+
+    def sum(self, x: Typed, y: Typed, negative: bool) -> Operand:
+        """x + y or x - y, of which one is a product.
+
+        Always the same instructions for the same expression: a value that two kernels compute
+        must have the same bits in both, or it would not equal itself.
+        """
+        code = self.code
+        if x.factors:
+            return code.fma(*x.factors, code.negative(y.operand) if negative else y.operand)
+        assert y.factors is not None
+        first, second = y.factors
+        return code.fma(code.negative(first) if negative else first, second, x.operand)
 
     def comparison(self, relation: tuple[str, str], x: Typed, y: Typed) -> Typed:
         """A truth in each lane."""

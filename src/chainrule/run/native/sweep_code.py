@@ -249,7 +249,7 @@ class SweepCode:
         code, owner = self.code, self.owner
         digits = columns if self.columns else []
         places = Places(code, owner.pointers, owner.places.rows, digits, owner.places.memo)
-        points = Points(places, self.width, mask, self.splats.__getitem__, owner.failed)
+        points = owner.points(places, self.width, mask, self.splats.__getitem__)
         points.indices, points.divisors = self.indices, self.divisors
         for one in self.sweep.restores:
             points.values[one] = self._buffer(points, one, None)
@@ -262,7 +262,8 @@ class SweepCode:
         found = []
         for reducer, now in zip(self.reducers, kept, strict=True):
             position = self._positions(columns) if reducer.is_position else None
-            found.append(reducer.step(code, now, points.value(reducer.value), position, mask))
+            value = points.typed(reducer.value, reducer.value.node.dtype)
+            found.append(reducer.step(code, now, value, position, mask))
         written = []
         for store in self.stores:
             value = points.value(store.value)

@@ -43,7 +43,7 @@ def _by_exponential(code: Code, x: Operand) -> Operand:
     less than 0.4.
     """
     terms, base = Terms(code, x), element(x.type)
-    square = terms.real("fmul contract", x, x)
+    square = terms.real("fmul", x, x)
     decay = exp(code, code.negative(square))
     near = terms.fma(x, terms.polynomial(square, ERF_NEAR[base]), x)
     size = terms.least(terms.absolute(x), END[base])

@@ -31,7 +31,7 @@ def integer_power(code: Code, x: Operand, exponent: int) -> Operand:
         return _product(code, "mul", x, exponent)
     if LEAST <= exponent <= GREATEST:
         base = x if exponent >= 0 else code.binary("fdiv", constant(1.0, x.type), x)
-        return _product(code, "fmul contract", base, abs(exponent))
+        return _product(code, "fmul", base, abs(exponent))
     if element(x.type) == "double":
         return power(code, x, constant(float(exponent), x.type))
     # In double, neither rounding nor the range matter to a float.
