@@ -13,12 +13,16 @@ from statistics import median
 from typing import Any
 
 
+QUIET = 0.25  # of one CPU, over a pause: more is a pool of threads that spins
+
+
 @dataclass(frozen=True)
 class Timing:
     """What one turn is made of, in seconds; README.md says why.
 
-    A turn begins with a pause of `pause`, runs calls for `warm` (at least `fewest`) that do not
-    count, then calls for `burst` (at least `fewest`) that do.
+    A turn begins with a pause of `pause`, and more until no thread of the process is busy; it runs
+    calls for `warm` (at least `fewest`) that do not count, then calls for `burst` (at least
+    `fewest`) that do.
     """
 
     pause: float = 0.04
@@ -39,9 +43,18 @@ def call_seconds(call: Callable[[], Any], at_least: float, fewest: int) -> list[
     return taken
 
 
+def wait_for_quiet(pause: float) -> None:
+    """Sleep for `pause`, again until the threads of this process sleep too; at most ten times."""
+    for _ in range(10):
+        before = time.process_time()
+        time.sleep(pause)
+        if time.process_time() - before <= QUIET * pause:
+            return
+
+
 def turn_seconds(call: Callable[[], Any], timing: Timing) -> float:
     """The median seconds of a call in one turn."""
-    time.sleep(timing.pause)
+    wait_for_quiet(timing.pause)
     call_seconds(call, timing.warm, timing.fewest)
     return median(call_seconds(call, timing.burst, timing.fewest))
 

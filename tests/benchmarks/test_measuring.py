@@ -79,6 +79,23 @@ def test_implementations_take_turns_and_the_first_calls_of_a_turn_do_not_count(
     assert turns == "AAAAABBBB" * 3
 
 
+@pytest.mark.parametrize(("busy", "pauses"), [(0, 1), (3, 4), (99, 10)])
+def test_a_turn_waits_for_threads_that_spin(
+    busy: int, pauses: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    used = [0.0]
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        used[0] += seconds if len(slept) <= busy else 0.01 * seconds
+
+    monkeypatch.setattr(measure.time, "sleep", sleep)
+    monkeypatch.setattr(measure.time, "process_time", lambda: used[0])
+    measure.wait_for_quiet(0.04)
+    assert slept == [0.04] * pauses
+
+
 def test_a_geometric_mean_is_the_root_of_the_product() -> None:
     assert measure.geometric_mean([1.0, 2.0, 4.0]) == pytest.approx(2.0)
 

@@ -24,7 +24,7 @@ VECTORS = 2  # of a panel
 # Columns, by the bytes of a vector: two vectors of each, two of A and one of B fill the registers.
 COLUMNS = {64: 12, 32: 6}
 DEEPEST = 256  # of the inner index at once: a panel of 32 KiB
-STACKED = 4  # panels of a stack where B is too large for the second-level cache
+STACKED = 8  # panels of a stack where B is too large for the second-level cache
 LARGE = 2**19  # bytes of such a B
 FEWEST_STRIPS = 4  # of a group, so that packing is worth it
 # Panels are packed from so many strips and so many bytes of A on: what fits the first-level cache

@@ -259,7 +259,7 @@ def test_there_are_cells_for_all_threads_and_panels_stay_small(shape, threads):
     for layout in ("NN", "TN", "NT"):
         gemm = of_shape(*shape, layout)
         tiles = tiles_of(gemm, "float32", threads=threads)
-        assert tiles.packed_nbytes(4) <= 2**17
+        assert tiles.packed_nbytes(4) <= 2**18  # with B's strip, well within a second-level cache
         assert 1 <= tiles.groups <= tiles.strips(gemm)
         most = tiles.panels(gemm) * max(1, tiles.strips(gemm) // 4)
         assert tiles.cells(gemm) >= min(threads, most)

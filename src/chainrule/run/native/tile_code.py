@@ -232,7 +232,7 @@ class Kernels:
             vectors = [self.read(code, left, v, masks, packs) for v in range(len(masks))]
             for row in (rows[0], rows[-1]):
                 where = self.moved(code, row, ahead)
-                code.run("llvm.prefetch.p0", where, *(Operand(one, "i32") for one in "031"))
+                fetch(code, where, "0")
             found = []
             for column in range(columns):
                 base, place = rows[column // 3], (ZERO, across, two)[column % 3]
@@ -246,22 +246,24 @@ class Kernels:
                 *found,
             ]
 
+        lines = [self.moved(code, c, code.binary("mul", ldc, number(k))) for k in range(columns)]
+        places = [
+            self.moved(code, row, number(v * lanes)) for row in lines for v in range(len(masks))
+        ]
+        for place in places:
+            fetch(code, place, "1")
         start = [a, *threes, *[zero] * (columns * len(masks))]
         sums = code.loop(ZERO, depth, 1, start, one_step)[1 + len(threes) :]
         scale, other = code.splat(alpha, vector), code.splat(beta, vector)
         reads = code.compare("fcmp une", other, zero)
-        for column in range(columns):
-            row = self.moved(code, c, code.binary("mul", ldc, number(column)))
-            for v, mask in enumerate(masks):
-                place = self.moved(code, row, number(v * lanes))
-                shown = reads if mask is None else code.binary("and", reads, mask)
-                before = masked_load(code, place, vector, shown)
-                total = code.binary("fmul", scale, sums[column * len(masks) + v])
-                value = code.fma(other, before, total)
-                if mask is None:
-                    code.store(value, place)
-                else:
-                    masked_store(code, value, place, mask)
+        for place, found, mask in zip(places, sums, masks * columns, strict=True):
+            shown = reads if mask is None else code.binary("and", reads, mask)
+            before = masked_load(code, place, vector, shown)
+            value = code.fma(other, before, code.binary("fmul", scale, found))
+            if mask is None:
+                code.store(value, place)
+            else:
+                masked_store(code, value, place, mask)
         return self.written(code, name, [a, b, c, *strides, alpha, beta])
 
     def moved(self, code: Code, base: Operand, index: Operand) -> Operand:
@@ -329,6 +331,11 @@ class Kernels:
         if text not in self.module.functions:
             self.module.functions.append(text)
         return name
+
+
+def fetch(code: Code, place: Operand, writes: str) -> None:
+    """Bring a line into the first-level cache; `writes` is "1" where it will be written."""
+    code.run("llvm.prefetch.p0", place, *(Operand(one, "i32") for one in (writes, "3", "1")))
 
 
 def transposed(code: Code, rows: list[Operand]) -> list[Operand]:
