@@ -12,7 +12,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-
 QUIET = 0.25  # of one CPU, over a pause: more is a pool of threads that spins
 
 
