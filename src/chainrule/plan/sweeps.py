@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 
 from chainrule.graph.node import Node
 from chainrule.plan.loops import Instance, Kind, LoopNest, Store
-from chainrule.primitives.arithmetic import integer_power
+from chainrule.primitives.arithmetic import divide, integer_power
 from chainrule.primitives.primitive import Map
 
 CHEAP = 6  # operations for each point that cost less than a load and a store
 # Operations that one call of a function counts for.
 COSTS = {"sqrt": 4, "pow": 24, "where": 1, "cast": 1, "fabs": 1, "fmax_nan": 2, "fmin_nan": 2}
 FUNCTION = 12
+QUOTIENT = 2  # by a number of the row: a division for the row, two products for each column
 
 
 @dataclass(eq=False)
@@ -57,13 +58,38 @@ def expression_cost(node: Node) -> int:
     return total + COSTS.get(name, FUNCTION)
 
 
+def is_row_quotient(one: Instance) -> bool:
+    """Whether columns are divided by a number that all of the row share."""
+    return one.kind is Kind.MAP and one.node.primitive is divide and not one.operands[1].inner
+
+
 def cost(one: Instance) -> int:
     """About how many operations one point of an instance costs, without its operands."""
     return expression_cost(one.node) if one.kind is Kind.MAP else 1
 
 
 def sweeps(nest: LoopNest) -> list[Sweep]:
-    """The sweeps of a nest, in order; one more than needed holds what comes after the last."""
+    """The sweeps of a nest, in order; one more than needed holds what comes after the last.
+
+    Each value is stored as soon as it can be computed.
+    """
+    return _sweeps(nest, {})
+
+
+def sweeps_storing_last(nest: LoopNest) -> list[Sweep]:
+    """The same, but values of columns are stored in the last sweep, all of them."""
+    last = max(nest.sweeps - 1, 0)
+    moved = (one for one in nest.stores if one.inner and not reduces_columns(nest, one))
+    return _sweeps(nest, dict.fromkeys(moved, last))
+
+
+def reduces_columns(nest: LoopNest, store: Store) -> bool:
+    """Whether it is a reduction to which each row adds one value, that of all its columns."""
+    return store.fold and not store.indices and not any(store.place[1 + len(nest.rows) :])
+
+
+def _sweeps(nest: LoopNest, later: dict[Store, int]) -> list[Sweep]:
+    """The sweeps, with some stores in later ones than those that compute the values first."""
     count = nest.sweeps
     found = [Sweep() for _ in range(count + 1)]
     for one in nest.instances:
@@ -73,9 +99,9 @@ def sweeps(nest: LoopNest) -> list[Sweep]:
             found[one.sweep - 1].folds.append(one)
     written: dict[Instance, Store] = {}
     for store in nest.stores:
-        sweep = found[store.value.sweep]
+        sweep = found[later.get(store, store.value.sweep)]
         (sweep.stores if store.inner else sweep.row_stores).append(store)
-        if store.inner and not store.fold:
+        if store.inner and not store.fold and store not in later:
             written.setdefault(store.value, store)
     order = {one: place for place, one in enumerate(nest.instances)}
     earlier: dict[Instance, int] = {}
@@ -128,6 +154,6 @@ def _whole_cost(one: Instance) -> int:
         node = pending.pop()
         if node not in seen:
             seen.add(node)
-            total += cost(node)
+            total += QUOTIENT if is_row_quotient(node) else cost(node)
             pending += [x for x in node.operands if x.inner]
     return total

@@ -9,7 +9,7 @@ from chainrule.graph.node import Node
 from chainrule.plan.access import row_major
 from chainrule.plan.loops import Instance, Kind, Store
 from chainrule.plan.nest import FAILED_NBYTES, NestLayout, is_total, total_dtype
-from chainrule.plan.sweeps import Sweep
+from chainrule.plan.sweeps import Sweep, reduces_columns
 from chainrule.run.native.emit import (
     Code,
     Module,
@@ -18,6 +18,7 @@ from chainrule.run.native.emit import (
     count,
     lanes,
 )
+from chainrule.run.native.group_code import GroupCode
 from chainrule.run.native.points import Places, Points, memory_type, register_type
 from chainrule.run.native.reducers import Reducer, combined, identity
 from chainrule.run.native.shares import emit_finish, fill
@@ -60,7 +61,7 @@ class NestCode:
             constant(identity(one.node, total_dtype(one)), register_type(total_dtype(one)))
             for one in totals
         ]
-        found = code.loop(self.begin, self.end, 1, start, lambda row, kept: self._row(row, kept))
+        found = self._rows(start)
         for store, value in zip(totals, found, strict=True):
             self._end_total(store, value)
         code.do("ret void")
@@ -115,7 +116,38 @@ class NestCode:
 
     # one row
 
-    def _row(self, row: Operand, totals: list[Operand]) -> list[Operand]:
+    def _rows(self, totals: list[Operand]) -> list[Operand]:
+        """All rows, one by one or in groups: what they make of the totals."""
+        code, together = self.code, self.layout.rows_together
+        if together == 1:
+            return code.loop(self.begin, self.end, 1, totals, self._row)
+        group = GroupCode(self, self.layout.sweeps[-2])
+
+        def one_group(first: Operand, kept: list[Operand]) -> list[Operand]:
+            left = code.binary("sub", self.end, first)
+            fewer = code.compare("icmp slt", left, count(together))
+            rows = code.select(fewer, left, count(together))
+
+            def one_row(number: Operand, now: list[Operand]) -> list[Operand]:
+                row = code.binary("add nsw", first, number)
+                return self._row(row, now, group.sweep, lambda: group.keep(number))
+
+            kept = code.loop(Z, rows, 1, kept, one_row)
+            group.run(first, rows)
+            return kept
+
+        found = code.loop(self.begin, self.end, together, totals, one_group)
+        group.reserve(together)
+        return found
+
+    def _row(
+        self,
+        row: Operand,
+        totals: list[Operand],
+        late: Sweep | None = None,
+        keep: Callable[[], None] | None = None,
+    ) -> list[Operand]:
+        """One row.  Its columns are not gone over in the sweep `late`, but what that needs kept."""
         code = self.code
         indices = _digits(code, row, self.nest.rows)
         zeros = [Z] * len(self.nest.columns)
@@ -127,7 +159,9 @@ class NestCode:
             self._before(sweep)
             for store in sweep.row_stores:
                 self._store_row(store, self.outer(store.value))
-            if not sweep.is_empty:
+            if sweep is late and keep is not None:
+                keep()
+            elif not sweep.is_empty:
                 self._columns(sweep)
         return list(self.totals.values())
 
@@ -209,8 +243,7 @@ class NestCode:
         """One sweep: every column of the row, a vector at a time."""
         width = self.layout.width
         reducers = [Reducer(fold.node, fold.operands[0]) for fold in sweep.folds]
-        first = 1 + len(self.nest.rows)
-        by_row = [s for s in sweep.stores if s.fold and not s.indices and not any(s.place[first:])]
+        by_row = [one for one in sweep.stores if reduces_columns(self.nest, one)]
         reducers += [Reducer(s.node, s.value) for s in by_row]
         writer = SweepCode(self, sweep, reducers, by_row, width)
         results = writer.run()

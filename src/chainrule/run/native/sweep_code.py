@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from chainrule.plan.access import row_major
-from chainrule.plan.loops import Instance, Kind, Store
+from chainrule.plan.loops import Instance, Store
 from chainrule.plan.sweeps import Sweep
-from chainrule.primitives.arithmetic import divide
 from chainrule.run.native.emit import Operand, constant, count, with_lanes
 from chainrule.run.native.points import (
-    Index,
     Places,
     Points,
     masked_load,
     masked_store,
     memory_type,
-    register_type,
 )
-from chainrule.run.native.quotients import divides_floats, divisor
 from chainrule.run.native.reducers import Reducer, combined
+from chainrule.run.native.row_scalars import RowScalars, row_scalars
 
 if TYPE_CHECKING:
     from chainrule.run.native.nest_code import NestCode
@@ -29,9 +26,12 @@ Z = Operand("0", "i64")
 BLOCK = 512  # rounds after which accumulators are added to others, so that errors do not pile up
 Accumulators = list[list[Operand]]  # of each reducer, for each of several vectors side by side
 
+# Emits one vector of columns: the index along each axis, and which lanes are in the array.
+Body = Callable[[list[Operand], Accumulators, Operand | None], Accumulators]
+
 
 class SweepCode:
-    """The loops of one sweep."""
+    """The loops of one sweep; `body` emits a vector of columns in another way than its own."""
 
     def __init__(
         self,
@@ -40,19 +40,23 @@ class SweepCode:
         reducers: list[Reducer],
         by_row: list[Store],
         width: int,
+        body: Body | None = None,
     ) -> None:
         self.owner, self.code, self.sweep = nest, nest.code, sweep
         self.reducers, self.width = reducers, width
         self.stores = [one for one in sweep.stores if one not in by_row]
         self.columns = nest.nest.columns
         self.unroll = self._unroll()
-        self.splats: dict[Instance, Operand] = {}
-        self.indices: dict[Index, Operand] = {}
-        self.divisors: dict[Instance, tuple[Operand, Operand]] = {}
+        self.row = RowScalars()
+        self.body = body or self._vector
 
     def run(self) -> list[Operand]:
         """Emit the loops; the results of the reducers."""
-        self._prepare()
+        self.row = row_scalars(self.owner, self.sweep).splat(self.code, self.width)
+        return self.loops()
+
+    def loops(self) -> list[Operand]:
+        """The same, where what the body needs of the row is there."""
         start = [x for _ in range(self.unroll) for r in self.reducers for x in r.start(self.width)]
         found = self._nested([], start)
         sets = self._sets(found)
@@ -77,60 +81,6 @@ class SweepCode:
         while wanted > 1 and vectors < wanted:
             wanted //= 2
         return wanted
-
-    def _prepare(self) -> None:
-        """Row values in every lane, and row indices checked, before the loop begins."""
-        points = self.owner.row_points()
-        wanted: dict[Instance, None] = {}
-        places = self.owner.places
-        for one in self.sweep.computes:
-            if one.source is not None:
-                places.row_pointer(one.source, one.place)
-        for store in (*self.sweep.stores, *self.sweep.rereads.values()):
-            places.row_pointer(store.node, store.place)
-        for one in self.sweep.computes:
-            values = one.operands
-            if one.kind is Kind.ONE_HOT:
-                self._fix(points, values[1:], one.node.shape[1:], one.node.param("wrap"))
-                values = values[:1]
-            elif one.kind is Kind.GATHER:
-                self._fix(points, values, one.node.inputs[0].shape, one.node.param("wrap"))
-                values = ()
-            wanted.update(dict.fromkeys(values))
-        for store in self.sweep.stores:
-            wanted.setdefault(store.value)
-            if store.indices:
-                self._fix(points, store.indices, store.node.shape, store.node.param("wrap"))
-        wanted.update(dict.fromkeys(r.value for r in self.reducers))
-        for one in wanted:
-            if not one.inner:
-                scalar = self.owner.outer(one)
-                self.splats[one] = self.code.splat(scalar, with_lanes(scalar.type, self.width))
-        self._divide_once()
-
-    def _divide_once(self) -> None:
-        """One division for the row, where all columns are divided by the same number."""
-        code, known = self.code, {}
-        for one in self.sweep.computes:
-            divides = one.kind is Kind.MAP and one.node.primitive is divide
-            if not divides or not one.operands[0].inner:
-                continue
-            by = one.operands[1]
-            if by.inner or not divides_floats(register_type(by.node.dtype)):
-                continue
-            if by not in known:
-                pair = divisor(code, self.owner.outer(by))
-                wide = with_lanes(pair[0].type, self.width)
-                known[by] = (code.splat(pair[0], wide), code.splat(pair[1], wide))
-            self.divisors[one] = known[by]
-
-    def _fix(
-        self, points: Points, operands: Sequence[Instance], shape: Sequence[int], wrap: bool
-    ) -> None:
-        """Check the indices of the first axes of the shape that belong to the row."""
-        for operand, size in zip(operands, shape, strict=False):
-            if not operand.inner:
-                self.indices[operand, size, wrap] = points.in_range(operand, size, wrap)
 
     def _nested(self, digits: list[Operand], kept: list[Operand]) -> list[Operand]:
         """Loops over all column axes, the last one by vectors."""
@@ -239,7 +189,7 @@ class SweepCode:
             at = index
             if number:
                 at = self.code.binary("add nsw", index, count(number * self.width))
-            sets[number] = self._vector([*digits, at], sets[number], mask)
+            sets[number] = self.body([*digits, at], sets[number], mask)
         return self._flat(sets)
 
     def _vector(
@@ -249,8 +199,8 @@ class SweepCode:
         code, owner = self.code, self.owner
         digits = columns if self.columns else []
         places = Places(code, owner.pointers, owner.places.rows, digits, owner.places.memo)
-        points = owner.points(places, self.width, mask, self.splats.__getitem__)
-        points.indices, points.divisors = self.indices, self.divisors
+        points = owner.points(places, self.width, mask, self.row.values.__getitem__)
+        points.indices, points.divisors = self.row.indices, self.row.divisors
         for one in self.sweep.restores:
             points.values[one] = self._buffer(points, one, None)
         for one, store in self.sweep.rereads.items():
