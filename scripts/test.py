@@ -15,6 +15,11 @@ from pathlib import Path
 import environment
 
 FOLDER = ".venv-test"
+TIERS = {
+    "quick": ["-m", "not slow"],
+    "skipped": ["-m", "not slow", "--skipped"],
+    "slow": ["-m", "slow"],
+}
 NO_TESTS_COLLECTED = 5  # pytest's exit status
 LIST_MISSING_PEERS = """
 import importlib.metadata, importlib.util, re
@@ -36,11 +41,11 @@ def main(arguments):
     python = environment.prepare(FOLDER, "[test]", options.python)
     seconds["environment"] = time.perf_counter() - begin
 
-    tiers = {"quick": "not slow", "slow": "slow"}
-    chosen = tiers if options.all else ["slow"] if options.slow else ["quick"]
+    named = [tier for tier in ("slow", "skipped") if getattr(options, tier)]
+    chosen = ["quick", "slow"] if options.all else named or ["quick"]
     statuses = []
     for tier in chosen:
-        command = [str(python), "-m", "pytest", "-n", "auto", "-rs", "-m", tiers[tier], *passed_on]
+        command = [str(python), "-m", "pytest", "-n", "auto", "-rs", *TIERS[tier], *passed_on]
         print(f"\nthe {tier} tier: {shlex.join(command[2:])}", flush=True)
         begin = time.perf_counter()
         statuses.append(subprocess.run(command, cwd=environment.ROOT, check=False).returncode)
@@ -56,7 +61,7 @@ def main(arguments):
 
 def _options(arguments):
     parser = argparse.ArgumentParser(
-        usage="%(prog)s [--slow | --all] [--python PATH] [pytest's arguments]",
+        usage="%(prog)s [--slow | --all | --skipped] [--python PATH] [pytest's arguments]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -64,6 +69,11 @@ def _options(arguments):
     tier = parser.add_mutually_exclusive_group()
     tier.add_argument("--slow", action="store_true", help="only the tests marked slow")
     tier.add_argument("--all", action="store_true", help="the quick tier, then the slow one")
+    tier.add_argument(
+        "--skipped",
+        action="store_true",
+        help="of the quick tier, what was skipped last, and what compares with PyTorch or JAX",
+    )
     parser.add_argument(
         "--python",
         type=_command,

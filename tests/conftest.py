@@ -1,4 +1,8 @@
-"""What a run tells at its end; this folder is on the import path of all tests by its being here."""
+"""What a run remembers and tells; this folder is on the import path of all tests by its being here.
+
+`--skipped` runs what may differ since libraries were installed: the tests that were skipped when
+they ran last, and those marked `peers`.
+"""
 
 import os
 import tempfile
@@ -13,14 +17,35 @@ os.chmod(_cache.name, 0o700)
 os.environ["CHAINRULE_CACHE_DIR"] = _cache.name
 
 
+SKIPPED = "chainrule/skipped"  # where pytest's cache has the tests that were skipped last
+
+
+def pytest_addoption(parser):
+    parser.addoption("--skipped", action="store_true", help="only skipped tests, and peers")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Under `--skipped`, without a test that ran before and compares with no peer library."""
+    if config.getoption("--skipped"):
+        before = set(config.cache.get(SKIPPED, []))
+        chosen, left_out = [], []
+        for item in items:
+            again = item.nodeid in before or item.get_closest_marker("peers")
+            (chosen if again else left_out).append(item)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = chosen
+
+
 @pytest.fixture
 def native(monkeypatch):
     """The native executor where none is named, as users have it."""
     monkeypatch.setenv("CHAINRULE_EXECUTOR", "native")
 
 
-def pytest_terminal_summary(terminalreporter):
-    """The lines that tests noted with `record_property("ran", ...)`: what was really tried."""
+def pytest_terminal_summary(terminalreporter, config):
+    """Remembers what was skipped; shows the lines that tests noted with
+    `record_property("ran", ...)`: what was really tried."""
+    _remember_skipped(terminalreporter.stats, config)
     notes = [
         value
         for report in terminalreporter.stats.get("passed", [])
@@ -29,3 +54,14 @@ def pytest_terminal_summary(terminalreporter):
     ]
     for note in dict.fromkeys(notes):
         terminalreporter.write_line(f"ran: {note}")
+
+
+def _remember_skipped(stats, config):
+    if not hasattr(config, "cache"):
+        return
+    ran, skipped = (
+        {report.nodeid for outcome in outcomes for report in stats.get(outcome, [])}
+        for outcomes in (("passed", "failed", "error"), ("skipped",))
+    )
+    before = set(config.cache.get(SKIPPED, []))
+    config.cache.set(SKIPPED, sorted(before - ran | skipped))

@@ -70,17 +70,10 @@ def after_copies(product: Product) -> tuple[Gemm, Product, list[Copy]]:
         if isinstance(plan, Gemm):
             return plan, product, copies
         copies.append(plan)
-        assert len(copies) <= 6, copies
-        arrays = {"x": x, "y": y, "out": out}
-        arrays[plan.which] = arrays[plan.which].copied(plan.order)
-        product = Product(**arrays, sizes=product.sizes)
-
-
-def put_back(copied: Labelled, out: Labelled) -> None:
-    """The result where it was asked for, if the plan made it elsewhere."""
-    if copied.array is not out.array:
-        order = [copied.labels.index(label) for label in out.labels]
-        out.array[...] = copied.array.transpose(order)
+        assert len(copies) <= 4, copies
+        operands = {"x": x, "y": y}
+        operands[plan.which] = operands[plan.which].copied(plan.order)
+        product = Product(**operands, out=out, sizes=product.sizes)
 
 
 def sample_node(primitive: Primitive, sample: Sample, dtype: str) -> Node:

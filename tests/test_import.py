@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.peers
+
 HEAVY = "rich click safetensors sympy scipy torch jax matplotlib pandas".split()
 LOADED = f"import sys, chainrule; print(*[name for name in {HEAVY} if name in sys.modules])"
 OWN = """

@@ -16,7 +16,6 @@ from contractions import (
     after_copies,
     laid_out,
     products,
-    put_back,
     sample_node,
 )
 from hypothesis import given
@@ -33,6 +32,7 @@ from chainrule.plan.contraction import (
     labels_of,
     plan_contraction,
 )
+from chainrule.plan.tiles import tiles_for
 
 
 def matrix(array: np.ndarray, offset: int, rows: int, columns: int, leading: int) -> np.ndarray:
@@ -70,7 +70,6 @@ def check(product: Product, alpha: float = 1.0, beta: float = 0.0) -> None:
     expected = product.expected(alpha, beta)
     gemm, planned, _ = after_copies(product)
     replay(gemm, planned.x.array, planned.y.array, planned.out.array, alpha, beta)
-    put_back(planned.out, product.out)
     np.testing.assert_array_equal(product.out.array, expected)
 
 
@@ -149,8 +148,8 @@ def test_sums_over_axes_with_a_gap_accumulate_where_that_is_cheaper_than_a_copy(
     check(Product(x, y, out, sizes))
 
 
-@pytest.mark.parametrize("which", ["x", "y", "out"])
-def test_an_array_without_neighbours_in_memory_is_copied_first(which):
+def with_gaps(which: str) -> Product:
+    """A matrix product in which no two elements of one array lie beside each other."""
     sizes = {0: 64, 1: 64, 2: 64}
     arrays = {}
     for name, labels in (("x", (0, 2)), ("y", (2, 1)), ("out", (0, 1))):
@@ -160,11 +159,30 @@ def test_an_array_without_neighbours_in_memory_is_copied_first(which):
         else:
             arrays[name], _ = laid_out(labels, sizes, "float64")
         arrays[name].array[...] = 3
-    product = Product(**arrays, sizes=sizes)
+    return Product(**arrays, sizes=sizes)
+
+
+@pytest.mark.parametrize("which", ["x", "y"])
+def test_an_array_without_neighbours_in_memory_is_copied_first(which):
+    product = with_gaps(which)
     gemm, _, copies = after_copies(product)
     assert [copy.which for copy in copies] == [which]
     assert not gemm.loops
     check(product)
+
+
+def test_a_result_without_neighbours_in_memory_is_computed_there():
+    product = with_gaps("out")
+    gemm, _, copies = after_copies(product)
+    assert not copies
+    assert gemm.loops
+    check(product)
+
+
+def test_a_sum_of_matrices_that_is_asked_for_transposed_is_computed_there():
+    """One call for each row, though one call and the result turned round would be faster."""
+    gemm = plan("i", "ijk", "kj", i=3, j=8, k=8)
+    assert gemm.calls == 8
 
 
 def test_an_array_that_runs_backwards_is_copied_first():
@@ -221,7 +239,9 @@ def test_sizes_beyond_the_integers_of_blas_become_loops():
 
 @pytest.mark.parametrize("absent", ["b", "m", "n"])
 def test_an_empty_result_needs_nothing(absent):
-    assert plan("bmk", "bkn", "bmn", **{**dict(b=2, m=3, k=4, n=5), absent: 0}).is_empty
+    gemm = plan("bmk", "bkn", "bmn", **{**dict(b=2, m=30, k=40, n=50), absent: 0})
+    assert gemm.is_empty and gemm.routine == "inline"
+    assert tiles_for(gemm, np.dtype("float32"), 64, threads=2) is None
 
 
 def test_a_sum_over_nothing_keeps_beta_times_the_result():

@@ -149,6 +149,34 @@ def test_a_value_whose_own_nest_cannot_read_it_elsewhere_is_stored() -> None:
         simulate(plan(graph, list(kept_nodes(graph, keep))).schedule)
 
 
+def across(x: Any) -> Any:
+    return np.reshape(x[::-1], (2, 3))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda a, k: np.sin(across(a)),
+        lambda a, k: across(a),
+        lambda a, k: np.sum(across(a), axis=1),
+        lambda a, k: a[across(k)],
+    ],
+    ids=["map", "result", "fold", "gather"],
+)
+def test_rows_across_those_of_a_value_that_runs_backwards_are_read_by_kernels(read: Any) -> None:
+    """No index map takes (2, 3) of (3, 2) reversed; so what is reversed is stored."""
+
+    def program(a: Any, k: Any) -> Any:
+        out = read(a, k)
+        J = np.sum(np.cos(out))
+        return J, out
+
+    graph = cr.backward(cr.trace(program, np.ones((3, 2)), np.ones((3, 2), np.int64)), of="J")
+    made = plan(graph, list(kept_nodes(graph, "outputs")))
+    simulate(made.schedule)
+    assert made.foreign == []
+
+
 def test_an_order_that_forgets_readers_of_a_parameter_is_seen(monkeypatch: Any) -> None:
     right = reorder._followers
     monkeypatch.setattr(reorder, "_followers", lambda works, overwrites: right(works, {}))

@@ -31,7 +31,7 @@ def test_every_check_passes(primitive, sample, check):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", (1, 2))
 @EVERY_CASE
 def test_every_check_passes_with_other_numbers(primitive, sample, seed):
     for check in CHECKS.values():

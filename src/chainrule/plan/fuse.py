@@ -15,7 +15,7 @@ from typing import Literal
 from chainrule.graph.node import Node
 from chainrule.plan.access import Domain, IndexMap, natural, pulled, refined
 from chainrule.plan.memory import place_in_memory
-from chainrule.plan.roles import Role, sources
+from chainrule.plan.roles import TRANSPARENT, Role, sources
 from chainrule.primitives.indexing import scatter_add
 from chainrule.primitives.reduce import argmax
 from chainrule.primitives.sources import iota
@@ -82,6 +82,28 @@ class Nest:
             found = natural(node.shape, self.domain, axes)
             if found is not None:
                 return found
+        return None
+
+    def unreadable(self, node: Node) -> Node | None:
+        """What the node, which cannot join, reads at places that no index map says, and nobody has
+        stored; None if there is no such value."""
+        match self._roles[node]:
+            case Role.FOLD:
+                reads = node.inputs[:1]
+            case Role.GATHER:
+                reads = node.inputs[1:]
+            case Role.MAP:
+                reads = node.inputs
+            case _:
+                reads = (node,)
+        for one in reads:
+            where = self.where(one)
+            while where is not None and self._roles[one] is Role.MOVED and one not in self._done:
+                source, found = one.inputs[0], pulled(one, where, self.domain)
+                if found is None and not self._in_memory(one, where):
+                    free = self._roles[source] in TRANSPARENT and source not in self._stored
+                    return source if free else None
+                one, where = source, found
         return None
 
     def _refine(self, shape: tuple[int, ...]) -> bool:

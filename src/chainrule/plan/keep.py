@@ -21,7 +21,9 @@ from chainrule.primitives.logic import equal, not_equal
 from chainrule.primitives.primitive import Gather
 
 AGAIN = 48  # operations for each element that are cheaper than an array written and read
-EXACT = (equal, not_equal)  # what asks whether bits are the same must not compute them again
+# Whether two values are equal hangs on their last bits; who computes one of them again may get
+# others (of a quotient), and would not find the largest element.
+EXACT = (equal, not_equal)
 
 
 def stored_values(
@@ -59,11 +61,13 @@ def stored_values(
             must.update(sources(unit.node, roles, extra))
         else:
             for member in unit.members:
-                reads = isinstance(member.primitive.kernel, Gather) or member.primitive in EXACT
-                for source in sources(member, roles, extra):
+                read = sources(member, roles, extra)
+                compares = member.primitive in EXACT and len(read) > 1
+                stores = compares or isinstance(member.primitive.kernel, Gather)
+                for source in read:
                     if home.get(source, number) != number:
                         crossing.setdefault(source, set()).add(number)
-                        if reads:
+                        if stores:
                             must.add(source)
     lost = {
         given: (home[result], home[result] + (given not in whole))
@@ -115,11 +119,11 @@ def _again(
                 return False
             arrays += prod(one.shape) >= points
             continue
-        if one.primitive in EXACT and any(
-            x in home and x not in must and roles[x] is not Role.FOLD
-            for x in sources(one, roles, extra)
-        ):
-            return False
+        if one.primitive in EXACT:
+            read = sources(one, roles, extra)
+            again = [x for x in read if x in home and x not in must and roles[x] is not Role.FOLD]
+            if len(read) > 1 and again:
+                return False
         if one in extra or role not in (Role.MAP, Role.SCALAR, Role.MOVED, Role.GENERATED):
             return False
         if role in (Role.MAP, Role.SCALAR):

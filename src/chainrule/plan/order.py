@@ -39,7 +39,8 @@ class Ordering:
     `stored` are transparent nodes that are wanted in memory all the same.  A result that takes a
     given array (`overwrites`) is computed after everything that reads the array, and after all
     that may stop the run; `copied` are the results for which that is impossible, so that they
-    need memory of their own.
+    need memory of their own.  `unreadable` are transparent nodes that must be stored, or those
+    that read them have no kernel.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Ordering:
         failing = (Role.GATHER, Role.SCATTER, Role.FOREIGN)
         self.failing = [node for node in self.pending if roles[node] in failing]
         self.copied: list[Node] = []
+        self.unreadable: set[Node] = set()
         self.units: list[Unit] = []
 
     def _require(self, node: Node) -> None:
@@ -205,6 +207,9 @@ class Ordering:
             return [node]
         nest = Nest(*self._domain(node), self.roles, self.done, self.stored, self.layouts)
         if not nest.join(node):
+            unreadable = nest.unreadable(node)
+            if unreadable is not None:
+                self.unreadable.add(unreadable)
             self.units.append(Alone(node))
             return [node]
         self._grow(nest, node)

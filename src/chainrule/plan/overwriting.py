@@ -8,6 +8,7 @@ from chainrule.graph.node import Node
 from chainrule.plan.fuse import is_one_hot, is_row_lookup
 from chainrule.plan.loops import Instance, Kind, Store
 from chainrule.plan.nest import NestLayout
+from chainrule.plan.roles import size_of
 from chainrule.plan.work import ForeignWork, NestWork, ProductWork, Work
 from chainrule.primitives.movement import broadcast_to, reshape
 from chainrule.primitives.primitive import Gather, Move
@@ -28,23 +29,23 @@ def successors(work: Work, dying: Collection[Node], written: Iterable[Node]) -> 
     """For values that a work writes, the values whose bytes they may take over in place.
 
     `dying` are values that the work is the last to read, `written` those to find bytes for, the
-    most important first.  Each value is taken once, by one of its shape.
+    most important first.  Each value is taken once, by one with as many elements.
     """
     if not isinstance(work, NestWork) or len(work.layouts) > 1:
         return {}
     found: dict[Node, Node] = {}
     for result in written:
         for value in dying:
-            fits = value.dtype.itemsize == result.dtype.itemsize and value.shape == result.shape
-            if not fits or value in found.values():
+            same = value.dtype.itemsize == result.dtype.itemsize
+            if not same or size_of(value) != size_of(result) or value in found.values():
                 continue
-            if _keeps_order(work, value) and _may_take(work, result, value):
+            if _may_take(work, result, value):
                 found[result] = value
                 break
     return found
 
 
-def _keeps_order(work: Work, value: Node) -> bool:
+def _keeps_order(work: NestWork, value: Node) -> bool:
     """Whether elements of the value stay in their order all the way to what the work writes.
 
     So much can be seen without knowing the loops: the simulator asks for it.
@@ -78,7 +79,9 @@ def _may_take(work: Work, result: Node, given: Node) -> bool:
             return work.products.base is given and given not in read
         case NestWork(layouts=(layout,)):
             stores = [one for one in layout.nest.stores if one.node is result]
-            return all(_takes_element_by_element(layout, one, given) for one in stores)
+            return _keeps_order(work, given) and all(
+                _takes_element_by_element(layout, one, given) for one in stores
+            )
     return False
 
 

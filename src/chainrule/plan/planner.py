@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from chainrule.errors import SizeError
@@ -11,10 +11,12 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.access import row_major
 from chainrule.plan.fold import Products, folded_products
+from chainrule.plan.fuse import Nest
 from chainrule.plan.keep import stored_values
 from chainrule.plan.loops import Builder, NotAffineError
 from chainrule.plan.order import Alone, Ordering, Unit
 from chainrule.plan.overwriting import harmful
+from chainrule.plan.renew import Renewal, order_with, renewals
 from chainrule.plan.reorder import orders
 from chainrule.plan.roles import TRANSPARENT, Role, roles_of
 from chainrule.plan.schedule import Compute, Schedule
@@ -121,6 +123,9 @@ class _Planner:
         layouts = self._layouts(products)
         ordering = Ordering(graph, roles, products, self.stored, self.overwrites, layouts)
         units = ordering.run()
+        if ordering.unreadable:
+            self.stored |= ordering.unreadable
+            return None
         if ordering.copied:
             for node in ordering.copied:
                 self.overwrites = {a: b for a, b in self.overwrites.items() if b is not node}
@@ -136,11 +141,11 @@ class _Planner:
         }
         worker = self.worker(roles, strides)
         available = {node for node in graph.nodes if roles[node] is Role.GIVEN}
-        works: list[Work] = []
+        made: list[tuple[Unit, Work]] = []
         unfit: set[Node] = set()
         for unit in units:
             try:
-                works += self._work(unit, worker, available, values)
+                made += [(unit, work) for work in self._work(unit, worker, available, values)]
             except NotAffineError as error:
                 unfit.add(error.node)
             available.update(node for node in _nodes(unit) if node in values)
@@ -148,6 +153,7 @@ class _Planner:
             assert not unfit & self.stored, unfit & self.stored
             self.stored |= unfit
             return None
+        works = [work for _, work in made]
         taken = {result: given for given, result in overwrites.items()}
         harmed = {taken[node] for work in works for node in harmful(work, taken)}
         if harmed:
@@ -155,16 +161,61 @@ class _Planner:
             self.overwrites = {a: b for a, b in self.overwrites.items() if a not in copied}
             self.whole |= harmed
             return None
-        given = [node for node in self.traced.nodes if roles[node] is Role.GIVEN]
-        best = Storage(works, given, self.results, overwrites)
-        for order in orders(graph, works, self.results, overwrites):
-            other = Storage(order, given, self.results, overwrites)
-            if other.scratch_nbytes < best.scratch_nbytes:
-                best = other
+        renewed = self._renewed(made, worker, values, overwrites)
+        best = self._least([works, *renewed], overwrites)
+        for node in (node for work in best.works for node in work.writes):
+            strides.setdefault(node, row_major(node.shape))
         schedule, load = best.schedule(self.traced), best.load_nbytes
         return Plan(
             self.traced, schedule, tuple(best.works), strides, overwrites, self.threads, load
         )
+
+    def _least(
+        self, alternatives: Sequence[Sequence[Work]], overwrites: Mapping[Node, Node]
+    ) -> Storage:
+        """The storage that needs least, of all orders of the works; the first of several."""
+        given = [node for node in self.traced.nodes if self.roles[node] is Role.GIVEN]
+        found = [
+            Storage(order, given, self.results, overwrites)
+            for works in alternatives
+            for order in (works, *orders(self.graph, works, self.results, overwrites))
+        ]
+        return min(found, key=lambda one: one.scratch_nbytes)
+
+    def _renewed(
+        self,
+        made: Sequence[tuple[Unit, Work]],
+        worker: Worker,
+        values: set[Node],
+        overwrites: Mapping[Node, Node],
+    ) -> list[list[Work]]:
+        """The works in which nests write operands of late products anew, if any can."""
+        taken = {result: given for given, result in overwrites.items()}
+        found = renewals([work for _, work in made], self.roles, self.results, overwrites)
+        matrices = {one.matrix: row_major(one.matrix.shape) for one in found}
+        worker = replace(worker, strides={**worker.strides, **matrices})
+        available = {node for node in self.graph.nodes if self.roles[node] is Role.GIVEN}
+        anew: dict[int, list[Renewal]] = {one.nest: [] for one in found}
+        for one in found:
+            anew[one.nest].append(one)
+        waiting = {number for one in found for number in one.products}
+        works: list[Work] = []
+        for number in order_with(found, len(made)):
+            unit, work = made[number]
+            if number in anew or number in waiting:
+                there = available.difference(one.value for one in anew.get(number, ()))
+                for one in anew.get(number, ()):
+                    if isinstance(unit, Nest):
+                        unit.join(one.matrix)
+                try:
+                    (work,) = self._work(unit, worker, there, values.union(matrices))
+                except NotAffineError:
+                    return []
+                if harmful(work, taken):
+                    return []
+            works.append(work)
+            available.update(work.writes)
+        return [works] if found else []
 
     def _layouts(self, products: Mapping[Node, Products]) -> dict[Node, tuple[int, ...]]:
         """The strides of products that lie in the order of the one transpose that reads them, so

@@ -100,10 +100,11 @@ SHAPES = ((9,), (17, 5), (4, 33), (3, 4, 5), (2, 3, 1, 6), (2, 2, 3, 19), (1, 40
 
 
 def situations() -> list[tuple[str, str, tuple[int, ...], Any]]:
+    """A third of all functions of operands of shapes, in which every two meet; along all axes."""
     found = []
-    for function in ALONG:
-        for operand in OPERANDS:
-            for shape in SHAPES:
+    for f, function in enumerate(ALONG):
+        for o, operand in enumerate(OPERANDS):
+            for shape in SHAPES[(f + o) % 3 :: 3]:
                 fixed = function in ("cross_entropy", "embedding", "gelu")
                 axes: list[Any] = [-1] if fixed else [*range(-1, len(shape) - 1)]
                 if len(shape) > 2 and not fixed and function not in ("norm", "softmax", "residual"):

@@ -28,6 +28,7 @@ UPDATES = {
     "from its own product": (lambda W, V: W @ V, False),
     "with its own product": (lambda W, V: W - 0.1 * (W.T @ V), False),
     "from its transpose": (lambda W, V: W - 0.1 * W.T, False),
+    "from its transpose, transposed": (lambda W, V: W - 0.1 * np.cos(W.T.T) * V, None),
     "from its rows in another order": (lambda W, V: W[::-1] * 2 + V, False),
     "from its first row": (lambda W, V: W - W[:1], False),
     "concatenated": (lambda W, V: np.concatenate([W[1:], W[:1]]), False),

@@ -1,0 +1,198 @@
+"""Operands of late products are written anew by a nest that has what they are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import chainrule as cr
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan import planner
+from chainrule.plan.planner import Plan, plan
+from chainrule.plan.simulate import simulate
+from chainrule.primitives.movement import reshape
+from chainrule.run.run import kept_nodes
+from chainrule.train.bound import results_of
+
+BATCH, LENGTH, WIDTH, LAYERS = 8, 16, 32, 3
+ACTIVATION = BATCH * LENGTH * 4 * WIDTH * 4
+
+
+def network(params: Any, x: Any, activation: Any = cr.gelu) -> Any:
+    for layer in params:
+        hidden = activation(cr.layer_norm(x) @ layer["Win"] + layer["bin"])
+        x = x + hidden @ layer["Wout"]
+    J = np.mean(x * x)
+    return J
+
+
+def examples(layers: int = LAYERS, shape: tuple[int, ...] = (BATCH, LENGTH)) -> dict[str, Any]:
+    random = np.random.default_rng(0)
+
+    def matrix(*sizes: int) -> np.ndarray:
+        return random.standard_normal(sizes, dtype=np.float32)
+
+    params = [
+        {
+            "Win": matrix(WIDTH, 4 * WIDTH),
+            "bin": matrix(4 * WIDTH),
+            "Wout": matrix(4 * WIDTH, WIDTH),
+        }
+        for _ in range(layers)
+    ]
+    return {"params": params, "x": matrix(*shape, WIDTH)}
+
+
+def gradients(objective: Callable[..., Any] = network, **given: Any) -> Graph:
+    return cr.backward(cr.trace(objective, **(given or examples())), wrt="params")
+
+
+def planned(graph: Graph, keep: str = "outputs") -> Plan:
+    made = plan(graph, kept_nodes(graph, keep))
+    simulate(made.schedule)
+    return made
+
+
+def without(monkeypatch: pytest.MonkeyPatch, make: Callable[[], Plan]) -> Plan:
+    with monkeypatch.context() as patch:
+        patch.setattr(planner, "renewals", lambda *_: [])
+        return make()
+
+
+def matrices(made: Plan) -> dict[Node, Node]:
+    """The reshaped values that are written, each with the value that it shows."""
+    written = {node for work in made.works for node in work.writes}
+    return {node: node.inputs[0] for node in written if node.primitive is reshape}
+
+
+def test_an_activation_is_gone_between_forward_propagation_and_its_product() -> None:
+    graph = gradients()
+    made = planned(graph)
+    lives = {life.node: life for life in simulate(made.schedule).lifetimes}
+    loss = lives[graph["J"]].born
+    shown = {value: matrix for matrix, value in matrices(made).items()}
+    for hidden in graph.all("hidden"):
+        ended = lives[hidden].ended
+        assert ended is not None and ended < loss < lives[shown[hidden]].born
+
+
+def test_what_is_written_anew_takes_the_bytes_of_what_it_was_computed_from() -> None:
+    made = planned(gradients())
+    pairs = {node for one in made.computes for node, _ in one.in_place}
+    assert pairs >= matrices(made).keys()
+
+
+def test_each_layer_keeps_one_activation_instead_of_two(monkeypatch: Any) -> None:
+    def make() -> Plan:
+        return planned(gradients())
+
+    kept = without(monkeypatch, make).schedule.scratch_nbytes
+    assert make().schedule.scratch_nbytes <= kept - (LAYERS - 1) * ACTIVATION
+
+
+@pytest.mark.parametrize("optimizer", [cr.sgd(0.1), cr.adamw(1e-3)])
+def test_a_training_step_needs_less(optimizer: Any, monkeypatch: Any) -> None:
+    def make() -> Plan:
+        step = cr.training_step(network, ("params",), optimizer, **examples())
+        made = plan(step.graph, *results_of(step, step.graph))
+        simulate(made.schedule)
+        return made
+
+    kept = without(monkeypatch, make).schedule.scratch_nbytes
+    assert make().schedule.scratch_nbytes <= kept - (LAYERS - 1) * ACTIVATION
+
+
+def test_what_is_kept_anyway_is_not_written_anew() -> None:
+    graph = gradients()
+    made = planned(graph, "named")
+    assert not {*graph.all("hidden")} & {*matrices(made).values()}
+
+
+def test_what_costs_more_than_an_array_written_and_read_is_kept() -> None:
+    """Five sines: in the derivative there are cosines."""
+
+    def costly(z: Any) -> Any:
+        return np.sin(z) + np.sin(2 * z) + np.sin(3 * z) + np.sin(4 * z) + np.sin(5 * z)
+
+    graph = gradients(partial(network, activation=costly), **examples())
+    assert not {*graph.all("hidden")} & {*matrices(planned(graph)).values()}
+
+
+def test_a_nest_that_is_not_the_last_to_read_does_not_write_anew() -> None:
+    """Without a gradient for x, nothing in the backward pass reads it."""
+
+    def objective(params: Any, x: Any) -> Any:
+        hidden = np.tanh(x)
+        o = hidden @ params
+        J = np.mean(o * o)
+        return J
+
+    given = {"params": np.ones((WIDTH, WIDTH), np.float32), "x": examples()["x"]}
+    assert not matrices(planned(gradients(objective, **given)))
+
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "gelu": cr.gelu,
+    "rectified": lambda z: np.maximum(z, 0),
+    "tanh": np.tanh,
+    "silu": lambda z: z / (1 + np.exp(-z)),
+    "compared": lambda z: np.where(np.tanh(z) == z, z, np.sin(z)),
+    "turned": lambda z: np.sin(z[..., ::-1]),
+    "crossed": lambda z: np.swapaxes(np.sin(np.swapaxes(z, 0, 1)), 0, 1),
+}
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.sampled_from(sorted(ACTIVATIONS)),
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    st.integers(1, 3),
+    st.sampled_from(["outputs", "named"]),
+)
+def test_no_network_needs_more_than_without(
+    activation: str, shape: list[int], layers: int, keep: str
+) -> None:
+    def objective(params: Any, x: Any) -> Any:
+        J = network(params, x, ACTIVATIONS[activation] if len(shape) > 1 else np.tanh)
+        return J
+
+    graph = gradients(objective, **examples(layers, tuple(shape)))
+    with pytest.MonkeyPatch.context() as patch:
+        kept = without(patch, lambda: planned(graph, keep))
+    assert planned(graph, keep).schedule.scratch_nbytes <= kept.schedule.scratch_nbytes
+
+
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_the_numbers_are_those_of_the_reference(activation: str) -> None:
+    given = examples(2, (3, 5))
+
+    def objective(params: Any, x: Any) -> Any:
+        J = network(params, x, ACTIVATIONS[activation])
+        return J
+
+    graph = gradients(objective, **given)
+    right, found = (graph.run(**given, executor=one) for one in ("reference", "native"))
+    for name, _ in graph.outputs:
+        expected = np.asarray(right[name])
+        # float32 through two layers, each sum over at most 128 terms
+        tolerance = 2e-5 * np.abs(expected).max()
+        np.testing.assert_allclose(found[name], expected, rtol=0, atol=tolerance)
+
+
+def test_a_product_that_is_read_before_does_not_wait() -> None:
+    """The forward pass itself needs the product, so that no nest after that writes its operand."""
+
+    def objective(params: Any, x: Any) -> Any:
+        hidden = cr.gelu(x @ params[0]["Win"] + params[0]["bin"])
+        weights = np.reshape(hidden, (-1, 4 * WIDTH)).T @ np.reshape(x, (-1, WIDTH))
+        J = np.mean((hidden @ weights) ** 2)
+        return J
+
+    assert not matrices(planned(gradients(objective, **examples(1))))
