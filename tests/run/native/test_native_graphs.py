@@ -101,6 +101,21 @@ def test_a_value_computed_again_has_the_same_bits(program: Program) -> None:
         compare_with_reference(*with_gradients(program, seed), seed)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("divided_by", [0, 1])
+def test_the_largest_quotient_is_found_again(axis: int, divided_by: int) -> None:
+    """A nest whose rows share a divisor multiplies with its reciprocal; another one divides."""
+
+    def f(b: Any) -> Any:
+        quotients = b / (np.sum(b * b, axis=divided_by, keepdims=True) + 1)
+        return np.sum(np.max(np.transpose(quotients), axis=axis) ** 2)
+
+    for shape in ((3, 5), (64, 40)):
+        b = np.random.default_rng(0).uniform(-1.5, 1.5, shape)
+        graph = cr.backward(cr.trace(f, b), wrt=("b",))
+        compare(graph, inputs_of(graph, {"b": b}), kept_nodes(graph, "outputs"), RTOL, threads=1)
+
+
 @pytest.mark.slow
 @examples(200, False)
 def test_values_are_the_references_often(program: Program, seed: int) -> None:
