@@ -17,7 +17,7 @@ from chainrule.graph.node import Node
 from chainrule.plan.fold import Products
 from chainrule.plan.frontier import Frontier
 from chainrule.plan.fuse import Nest, is_one_hot
-from chainrule.plan.roles import KERNELS, Role, needed, sources
+from chainrule.plan.roles import FAILING, KERNELS, Role, needed, sources
 from chainrule.primitives.reduce import argmax
 
 SMALL_TOTAL = 2048  # elements of a whole reduction that its own nest may go on with
@@ -77,8 +77,7 @@ class Ordering:
             result: {user for user in self.users.get(given, ()) if user is not result}
             for result, given in self.taken.items()
         }
-        failing = (Role.GATHER, Role.SCATTER, Role.FOREIGN)
-        self.failing = [node for node in self.pending if roles[node] in failing]
+        self.failing = [node for node in self.pending if roles[node] in FAILING]
         self.copied: list[Node] = []
         self.unreadable: set[Node] = set()
         self.units: list[Unit] = []

@@ -38,6 +38,7 @@ class Role(Enum):
 KERNELS = frozenset(
     (Role.MAP, Role.FOLD, Role.GATHER, Role.SCATTER, Role.PRODUCT, Role.ASSEMBLED, Role.FOREIGN)
 )
+FAILING = (Role.GATHER, Role.SCATTER, Role.FOREIGN)  # whose computation may stop a run
 # What needs no instruction: it can be read through, or repeated where it is read.
 TRANSPARENT = frozenset((Role.GENERATED, Role.MOVED, Role.SCALAR))
 

@@ -16,7 +16,7 @@ from chainrule.plan.fuse import Nest
 from chainrule.plan.loops import Builder, Instance, Kind, LoopNest, NotAffineError, Store
 from chainrule.plan.memory import axis_by_axis, place_in_memory
 from chainrule.plan.nest import NestLayout
-from chainrule.plan.roles import Role, needed, sources
+from chainrule.plan.roles import FAILING, Role, needed, sources
 from chainrule.plan.schedule import aligned
 from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
 from chainrule.plan.tiles import Tiles, tiles_for
@@ -100,7 +100,7 @@ class ForeignWork:
 
     node: Node
     reads: tuple[Node, ...]
-    fails: bool = True
+    fails: bool
     inner: tuple[Node, ...] = ()
     label: str = ""
     workspace_nbytes: int = field(default=0, init=False)
@@ -164,7 +164,8 @@ class Worker:
         reads = [n for n in sources(node, self.roles, available) if n in available]
         inner = _scalar_nodes([*node.inputs], self.roles, available)
         label = node.primitive.name
-        return [ForeignWork(node, tuple(reads), inner=tuple(inner), label=label)]
+        fails = self.roles[node] in FAILING
+        return [ForeignWork(node, tuple(reads), fails, tuple(inner), label)]
 
     def _builder(self, shape: tuple[int, ...], available: set[Node]) -> Builder:
         nest = Nest(shape[:-1], shape[-1:], self.roles, available, (), self.strides)
@@ -276,7 +277,6 @@ class Worker:
             gemm = plan_contraction(operands[0], operands[1], out, sizes)
             if isinstance(gemm, Gemm):
                 break
-            assert gemm.which != "out", "results lie in C order, or in that of their transpose"
             place = 0 if gemm.which == "x" else 1
             packed, operands[place], nbytes = self._packed(
                 term.inputs[place], operands[place].labels, gemm, sizes, available
