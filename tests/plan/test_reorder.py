@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from namespaces import traced
 from programs import Program, programs
 
 import chainrule as cr
-from chainrule.errors import ScheduleError
+from chainrule.errors import InputError, ScheduleError
 from chainrule.graph.graph import Graph
 from chainrule.plan import planner, reorder
 from chainrule.plan.planner import Plan, plan
@@ -52,40 +53,18 @@ def gradients(layers: int) -> Graph:
     return cr.backward(cr.trace(network, **examples(layers)), wrt=("params",))
 
 
-def of_training(layers: int, optimizer: Any, objective: Any = network) -> Plan:
+def of_training(layers: int, optimizer: Any, objective: Any = network, plain: bool = False) -> Plan:
     step = cr.training_step(objective, ("params",), optimizer, **examples(layers))
-    made = plan(step.graph, *results_of(step, step.graph))
+    made = plan(step.graph, *results_of(step, step.graph), plain=plain)
     simulate(made.schedule)
     return made
 
 
-def plain_nbytes(monkeypatch: Any, make: Any) -> int:
-    """The scratch memory in the plain order: the first of all orders, and no other is tried."""
-    right = reorder.orders
-
-    def only_plain(*arguments: Any) -> Any:
-        yield next(iter(right(*arguments)))
-
-    class Plain(planner.Storage):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            made.append(self.scratch_nbytes)
-
-    made: list[int] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(planner, "orders", only_plain)
-        patch.setattr(planner, "Storage", Plain)
-        make()
-    return made[-1]
-
-
 @pytest.mark.parametrize("layers", [2, 5, 30])
 @pytest.mark.parametrize("optimizer", [cr.sgd(0.1), cr.adam(1e-3)])
-def test_a_deep_network_needs_no_more_than_in_the_plain_order(
-    layers: int, optimizer: Any, monkeypatch: Any
-) -> None:
+def test_a_deep_network_needs_no_more_than_in_the_plain_order(layers: int, optimizer: Any) -> None:
     made = of_training(layers, optimizer)
-    plain = plain_nbytes(monkeypatch, lambda: of_training(layers, optimizer))
+    plain = of_training(layers, optimizer, plain=True).schedule.scratch_nbytes
     assert made.schedule.scratch_nbytes <= plain
     if layers == 30 and optimizer.name == "adam":
         assert made.schedule.scratch_nbytes < 0.6 * plain
@@ -97,6 +76,37 @@ def test_a_gradient_of_parameters_is_computed_when_it_can_be(layers: int) -> Non
     graph = gradients(layers)
     made = plan(graph, kept_nodes(graph, "outputs"))
     assert simulate(made.schedule).peak_nbytes <= (layers + 2) * ACTIVATION
+
+
+def returns(made: Plan) -> int:
+    """How often an instruction is followed by one whose nodes stand before its own in the graph."""
+    order = {node: place for place, node in enumerate(made.graph.nodes)}
+    places = [max(order[node] for node in compute.nodes) for compute in made.computes]
+    return sum(following < one for one, following in pairwise(places))
+
+
+def test_the_plain_order_is_that_of_the_graph() -> None:
+    """But for what must wait, as updates for what may fail."""
+    optimizer = cr.adam(1e-3)
+    assert returns(of_training(5, optimizer, plain=True)) < returns(of_training(5, optimizer))
+
+
+def test_the_environment_chooses_the_plain_order(monkeypatch: Any) -> None:
+    def run() -> tuple[int, float]:
+        arguments = examples(5)
+        step = cr.training_step(network, ("params",), cr.sgd(0.1), executor="native", **arguments)
+        state = step.init(params=arguments["params"])
+        peak = step.memory().training.peak_nbytes
+        return peak, float(step(state, x=arguments["x"], y=arguments["y"]))
+
+    least, J = run()
+    monkeypatch.setenv("CHAINRULE_ORDER", "plain")
+    plain, same = run()
+    assert plain > least
+    assert same == J
+    monkeypatch.setenv("CHAINRULE_ORDER", "quick")
+    with pytest.raises(InputError, match="CHAINRULE_ORDER is 'quick'"):
+        run()
 
 
 @pytest.mark.parametrize("layers", [5, 30, 100])

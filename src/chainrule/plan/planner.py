@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -67,13 +67,15 @@ def plan(
     threads: int = 1,
     vector_nbytes: int = 64,
     blas: bool = False,
+    plain: bool = False,
 ) -> Plan:
     """The plan that computes `results` of a concrete graph (all its sizes are integers).
 
     `overwrites` says which inputs' arrays may take which results (parameters: W1 by W1_next);
     where that cannot be, the plan's own `overwrites` lacks the pair.  Up to `threads` threads
     share an instruction, where it is worth it.  `vector_nbytes` is the width of the processor's
-    vectors; with `blas` all matrix products are BLAS' (`tiles`).  SizeError where a size is a name.
+    vectors; with `blas` all matrix products are BLAS' (`tiles`); with `plain` instructions stay in
+    the order of the graph, whatever memory that takes.  SizeError where a size is a name.
     """
     if graph.sizes:
         raise SizeError(
@@ -82,7 +84,7 @@ def plan(
             hint=f"plan({', '.join(f'{name}=...' for name in graph.sizes)})",
         )
     worker = partial(Worker, threads=threads, vector_nbytes=vector_nbytes, blas=blas)
-    return _Planner(graph, results, dict(overwrites or {}), threads, worker).planned()
+    return _Planner(graph, results, dict(overwrites or {}), threads, worker, plain).planned()
 
 
 class _Planner:
@@ -93,8 +95,9 @@ class _Planner:
         overwrites: dict[Node, Node],
         threads: int,
         worker: Callable[..., Worker],
+        plain: bool,
     ) -> None:
-        self.traced, self.threads, self.worker = graph, threads, worker
+        self.traced, self.threads, self.worker, self.plain = graph, threads, worker, plain
         self.graph = _needed(graph, results)
         self.roles = roles_of(graph)
         self.results = [
@@ -161,7 +164,7 @@ class _Planner:
             self.overwrites = {a: b for a, b in self.overwrites.items() if a not in copied}
             self.whole |= harmed
             return None
-        renewed = self._renewed(made, worker, values, overwrites)
+        renewed = [] if self.plain else self._renewed(made, worker, values, overwrites)
         best = self._least([works, *renewed], overwrites)
         for node in (node for work in best.works for node in work.writes):
             strides.setdefault(node, row_major(node.shape))
@@ -178,9 +181,20 @@ class _Planner:
         found = [
             Storage(order, given, self.results, overwrites)
             for works in alternatives
-            for order in (works, *orders(self.graph, works, self.results, overwrites))
+            for order in self._orders(works, overwrites)
         ]
         return min(found, key=lambda one: one.scratch_nbytes)
+
+    def _orders(
+        self, works: Sequence[Work], overwrites: Mapping[Node, Node]
+    ) -> Iterator[Sequence[Work]]:
+        """The orders to choose from."""
+        found = orders(self.graph, works, self.results, overwrites)
+        if self.plain:
+            yield next(found)
+        else:
+            yield works
+            yield from found
 
     def _renewed(
         self,

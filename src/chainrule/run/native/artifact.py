@@ -74,17 +74,18 @@ def key_of(
     threads: int,
     target: Target,
     blas: bool = False,
+    plain: bool = False,
 ) -> str:
     """What determines an artifact, as a SHA-256; the values of constants and names do not.
 
-    `blas` as in `plan`.
+    `blas` and `plain` as in `plan`.
     """
     positions = positions_of(graph)
     pairs = [(positions[given], positions[result]) for given, result in overwrites.items()]
     wanted = [positions[node] for node in results]
     # The hash alone does not tell (x - A) * B + A from (x - A) * B + B, for constants of one type.
     wiring = [[positions[parent] for parent in node.inputs] for node in graph.nodes]
-    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{threads}|{target}|{blas}"
+    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{threads}|{target}|{blas}|{plain}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -100,10 +101,18 @@ def compiled(
     threads: int,
     target: Target,
     blas: bool = False,
+    plain: bool = False,
 ) -> Artifact:
-    """Plan and compile a concrete graph; `blas` as in `plan`."""
-    nbytes = target.vector_nbytes
-    made = plan(graph, results, overwrites, threads=threads, vector_nbytes=nbytes, blas=blas)
+    """Plan and compile a concrete graph; `blas` and `plain` as in `plan`."""
+    made = plan(
+        graph,
+        results,
+        overwrites,
+        threads=threads,
+        vector_nbytes=target.vector_nbytes,
+        blas=blas,
+        plain=plain,
+    )
     return artifact_of(made, overwrites, target)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import UnsupportedError
+from chainrule.errors import InputError, UnsupportedError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.nest import FAILED_NBYTES
@@ -223,15 +223,15 @@ def machine_for(
     with making:
         threads = _default_threads() if threads is None else threads
         target = target or host_target()
-        blas = prefers_blas()
-        key = key_of(graph, results, overwrites or {}, threads, target, blas)
+        blas, plain = prefers_blas(), wants_plain_order()
+        key = key_of(graph, results, overwrites or {}, threads, target, blas, plain)
         found = _machines.get(key)
         if found is not None:
             _machines.move_to_end(key)
             return found
         made = _stored(key)
         if made is None:
-            artifact = compiled(graph, results, overwrites or {}, threads, target, blas)
+            artifact = compiled(graph, results, overwrites or {}, threads, target, blas, plain)
             made = Machine(artifact)
             cache.store(key, artifact)
         _machines[key] = made
@@ -256,7 +256,19 @@ def plan_for(
             threads=_default_threads(),
             vector_nbytes=host_target().vector_nbytes,
             blas=prefers_blas() if blas is None else blas,
+            plain=wants_plain_order(),
         )
+
+
+def wants_plain_order() -> bool:
+    """Whether CHAINRULE_ORDER says that instructions stay in the order of the graph."""
+    order = os.environ.get("CHAINRULE_ORDER", "least")
+    if order not in ("least", "plain"):
+        raise InputError(
+            f"CHAINRULE_ORDER is {order!r}",
+            hint='"least" takes the order that needs least memory, "plain" that of the graph',
+        )
+    return order == "plain"
 
 
 def prefers_blas() -> bool:
