@@ -26,6 +26,13 @@ traced = SimpleNamespace(**_NUMPY | _COMPOSITES)
 plain = traced  # the same functions on arrays are NumPy
 
 
+def with_gradients(program: Program, seed: int) -> tuple[cr.Graph, dict[str, Any]]:
+    """The program's graph with all its gradients, and arguments for it."""
+    arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
+    forward = cr.trace(program.function(traced), **arguments)
+    return cr.backward(forward, wrt=program.parameters), arguments
+
+
 def kink_distance(program: Program, arguments: list[np.ndarray]) -> float:
     """How far the nearest operand of a maximum, comparison, ... is from where derivatives jump."""
     nearest = [np.inf]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from namespaces import traced
+from namespaces import with_gradients
 from programs import Program, programs
 
 import chainrule as cr
@@ -225,8 +225,7 @@ def test_a_transformer(optimizer: str) -> None:
 )
 @given(programs(), st.integers(0, 2**32 - 1))
 def test_random_graphs(program: Program, seed: int) -> None:
-    arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
-    graph = cr.backward(cr.trace(program.function(traced), **arguments), wrt=program.parameters)
+    graph, _ = with_gradients(program, seed)
     for keep in ("outputs", "named"):
         report = memory_of_graph(graph, {}, keep=keep, executor="native")
         assert report.training is not None

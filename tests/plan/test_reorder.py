@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from namespaces import traced
+from namespaces import with_gradients
 from programs import Program, programs
 
 import chainrule as cr
@@ -132,8 +132,7 @@ def test_an_update_follows_its_gradient(layers: int) -> None:
 )
 @given(programs(), st.integers(0, 2**32 - 1))
 def test_every_order_of_a_random_graph_is_right(program: Program, seed: int) -> None:
-    arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
-    graph = cr.backward(cr.trace(program.function(traced), **arguments), wrt=program.parameters)
+    graph, _ = with_gradients(program, seed)
     for keep in ("named", "outputs"):
         results = list(kept_nodes(graph, keep))
         made = plan(graph, results)

@@ -103,6 +103,11 @@ def size_of(node: Node) -> int:
     return prod(node.shape)
 
 
+def nbytes_of(node: Node) -> int:
+    """The bytes of the elements of a node of a concrete graph."""
+    return int(node.type.nbytes)
+
+
 def needed(node: Node, roles: Mapping[Node, Role], stored: Container[Node]) -> list[Node]:
     """What must exist in memory to read `node`: itself, or its sources where it is transparent
     and not `stored`."""

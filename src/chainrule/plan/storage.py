@@ -14,6 +14,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.overwriting import successors
 from chainrule.plan.place import Placement, Request, place
+from chainrule.plan.roles import nbytes_of
 from chainrule.plan.schedule import SCRATCH, Buffer, Compute, Free, Instruction, Schedule
 from chainrule.plan.work import Work
 
@@ -74,7 +75,7 @@ class Storage:
         places = {node: place for place, node in enumerate(scratch)}
         requests = [
             Request(
-                _nbytes(node),
+                nbytes_of(node),
                 self.first[node],
                 self.last[node],
                 places[inherited[node]] if node in inherited else None,
@@ -88,7 +89,7 @@ class Storage:
         self.load_nbytes, self.scratch_nbytes = placement.largest_load, placement.nbytes
         found = iter(placement.offsets)
         for node in scratch:
-            self.buffers[node] = Buffer(SCRATCH, next(found), _nbytes(node))
+            self.buffers[node] = Buffer(SCRATCH, next(found), nbytes_of(node))
         self.workspaces = {
             number: Buffer(SCRATCH, next(found), nbytes) for number, nbytes in spaces
         }
@@ -136,8 +137,4 @@ def _placed(requests: Sequence[Request]) -> Placement:
 
 
 def _array(name: str, node: Node) -> Buffer:
-    return Buffer(name, 0, _nbytes(node))
-
-
-def _nbytes(node: Node) -> int:
-    return int(node.type.nbytes)
+    return Buffer(name, 0, nbytes_of(node))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from chainrule.graph.node import Node
 from chainrule.plan.formula import formula
 from chainrule.plan.nest import NestLayout
-from chainrule.plan.roles import Role, roles_of
+from chainrule.plan.roles import Role, nbytes_of, roles_of
 from chainrule.plan.schedule import Compute
 from chainrule.plan.sharing import WORTH_SHARING, Sharing
 from chainrule.plan.wording import Wording
@@ -40,7 +40,7 @@ def summary(plan: Plan) -> str:
     """One line: instructions, threads, bytes of scratch memory and of results."""
     schedule = plan.schedule
     taken = set(plan.overwrites.values())
-    fresh = sum(_nbytes(node) for node in schedule.results if node not in taken)
+    fresh = sum(nbytes_of(node) for node in schedule.results if node not in taken)
     parts = [
         _counted(len(plan.works), "instruction"),
         f"up to {plan.threads} threads" if plan.threads > 1 else "1 thread",
@@ -48,7 +48,7 @@ def summary(plan: Plan) -> str:
         f"{fresh:,} bytes of results",
     ]
     if taken:
-        parts.append(f"{sum(map(_nbytes, taken)):,} bytes updated in place")
+        parts.append(f"{sum(map(nbytes_of, taken)):,} bytes updated in place")
     if plan.foreign:
         parts.append(f"{len(plan.foreign)} by reference evaluation")
     return ", ".join(parts)
@@ -112,7 +112,7 @@ class _Text:
     def _rows(self, compute: Compute, work: Work) -> list[Row]:
         """One for each loop nest, product, or node without a kernel."""
         names = ", ".join(map(self.word, compute.nodes))
-        nbytes = f"{sum(map(_nbytes, compute.nodes)):,} bytes"
+        nbytes = f"{sum(map(nbytes_of, compute.nodes)):,} bytes"
         (what, why), *further = self._pieces(work)
         return [(what, why, nbytes, names), *((*piece, "", "") for piece in further)]
 
@@ -182,10 +182,6 @@ def _product(call: Call) -> str:
     rows, columns = (gemm.m, gemm.n) if gemm.a_is_x else (gemm.n, gemm.m)
     count = "product" if gemm.calls == 1 else f"{gemm.calls} products"
     return f"{count} {rows} x {gemm.k} x {columns}"
-
-
-def _nbytes(node: Node) -> int:
-    return int(node.type.nbytes)
 
 
 def _microseconds(nanoseconds: float) -> str:

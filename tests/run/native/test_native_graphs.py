@@ -9,7 +9,7 @@ import pytest
 from executing import compare, inputs_of, native
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from namespaces import kink_distance, traced
+from namespaces import kink_distance, with_gradients
 from programs import Program, programs
 
 import chainrule as cr
@@ -35,7 +35,7 @@ def examples(count: int, repeatable: bool, **options: Any) -> Any:
 def gradient_graph(program: Program, seed: int) -> tuple[Any, Any]:
     """The program with its gradients, and the inputs' arrays."""
     assume(is_smooth(program, seed))
-    return with_gradients(program, seed)
+    return graph_and_inputs(program, seed)
 
 
 def is_smooth(program: Program, seed: int) -> bool:
@@ -43,9 +43,8 @@ def is_smooth(program: Program, seed: int) -> bool:
     return kink_distance(program, program.arguments(seed, {})) > 1e-6
 
 
-def with_gradients(program: Program, seed: int) -> tuple[Any, Any]:
-    arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
-    graph = cr.backward(cr.trace(program.function(traced), **arguments), wrt=program.parameters)
+def graph_and_inputs(program: Program, seed: int) -> tuple[Any, Any]:
+    graph, arguments = with_gradients(program, seed)
     return graph, inputs_of(graph, arguments)
 
 
@@ -98,7 +97,7 @@ def test_a_value_computed_again_has_the_same_bits(program: Program) -> None:
     smooth = [seed for seed in range(12) if is_smooth(program, seed)]
     assert smooth
     for seed in smooth:
-        compare_with_reference(*with_gradients(program, seed), seed)
+        compare_with_reference(*graph_and_inputs(program, seed), seed)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

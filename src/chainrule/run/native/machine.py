@@ -192,8 +192,8 @@ def _blas_threads(blas: Blas | None) -> dict[str, int]:
     return {"blas_state": address_of(_blas_state), "blas_get": get, "blas_set": put}
 
 
-def _address(function: object) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 _ONE_THREAD = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)
