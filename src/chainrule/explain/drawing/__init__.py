@@ -1,0 +1,1 @@
+"""The graph drawn: squares are variables, circles are operators."""

@@ -1,0 +1,1 @@
+"""How a person reads a graph: named values, what computes each, and in which pass."""

@@ -1,0 +1,197 @@
+"""How names are written as mathematics: W1 as W₁, dJ/dW1 as ∂J/∂W₁, x_dot as ẋ; LaTeX and text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from chainrule.graph.graph import Graph
+
+Indices = Literal["subscript", "superscript", "plain"]
+
+GREEK = dict(
+    alpha="α", beta="β", gamma="γ", delta="δ", epsilon="ε", zeta="ζ", eta="η", theta="θ",
+    iota="ι", kappa="κ", lambda_="λ", mu="μ", nu="ν", xi="ξ", pi="π", rho="ρ", sigma="σ",
+    tau="τ", upsilon="υ", phi="φ", chi="χ", psi="ψ", omega="ω", Gamma="Γ", Delta="Δ",
+    Theta="Θ", Lambda="Λ", Xi="Ξ", Pi="Π", Sigma="Σ", Phi="Φ", Psi="Ψ", Omega="Ω",
+)  # fmt: skip
+COMMANDS = {letter: "\\" + name.rstrip("_") for name, letter in GREEK.items()} | {
+    "ϕ": r"\phi",
+    "φ": r"\varphi",
+    "ε": r"\varepsilon",
+    "ϵ": r"\epsilon",
+    "ℓ": r"\ell",
+    "∂": r"\partial ",
+    "∇": r"\nabla ",
+    "ο": "o",
+}
+ACCENTS = {
+    "_bar": (r"\bar", "\u0304"),
+    "_dot": (r"\dot", "\u0307"),
+    "_hat": (r"\hat", "\u0302"),
+    "_tilde": (r"\tilde", "\u0303"),
+}
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_ESCAPES = {c: "\\" + c for c in "#$%&_{}"} | {
+    "\\": r"\backslash ",
+    "^": r"\wedge ",
+    "~": r"\sim ",
+    " ": r"\ ",
+    "'": r"{\prime}",
+    "`": r"{\prime}",
+    "<": r"{<}",
+    ">": r"{>}",
+    '"': r"{\prime\prime}",
+}
+_NUMBERED = re.compile(r"(?P<stem>.*?[^\d_])(?P<under>_?)(?P<digits>\d+)", re.DOTALL)
+_SUBSCRIPTED = re.compile(r"(?P<stem>[^\W\d_])_(?P<index>[^\W_]+)")
+DEEPEST = 40  # derivatives of derivatives are taken apart to this depth, then written as they are
+
+
+def escape(text: str) -> str:
+    """Any text as LaTeX that shows it (in mathematics, inside a font command)."""
+    return "".join(COMMANDS.get(c) or _ESCAPES.get(c, c) for c in printable(text))
+
+
+def printable(text: str) -> str:
+    """The text with what a terminal would obey, or cannot show, replaced."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def parted(name: str) -> tuple[str, str] | None:
+    """What a derivative's name says: ("J", "W1") for dJ/dW1, with the brackets taken off."""
+    if not name.startswith("d"):
+        return None
+    depth = 0
+    for place, letter in enumerate(name):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and name.startswith("/d", place):
+            of, wrt = name[1:place], name[place + 2 :]
+            return (_bare(of), _bare(wrt)) if of and wrt else None
+    return None
+
+
+def _bare(name: str) -> str:
+    inner = name[1:-1]
+    return inner if name.startswith("(") and name.endswith(")") and inner else name
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How the names of one graph are written.
+
+    `indices` is where a number at the end of a name goes: W₁, W⁽¹⁾ or W1.  `symbols` replaces
+    names: {"weight_decay": "λ"}; the symbols are plain text, never LaTeX.  `arrays` are the names
+    that are set in bold in LaTeX, `seeds` the cotangents with which non-scalars were
+    differentiated, `literal` the names that are written as they are, because two would look alike.
+    """
+
+    indices: Indices = "subscript"
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    arrays: frozenset[str] = frozenset()
+    seeds: Mapping[str, str] = field(default_factory=dict)
+    literal: frozenset[str] = frozenset()
+
+    def text(self, name: str, depth: int = 0) -> str:
+        """The name in Unicode: `∂J/∂W₁`."""
+        parts = parted(name) if name not in self.symbols and depth < DEEPEST else None
+        if parts is None:
+            return printable(self._text(name))
+        of, wrt = parts
+        top, bottom = self.text(of, depth + 1), self.text(wrt, depth + 1)
+        if of in self.seeds:
+            top = f"⟨{self.text(self.seeds[of], depth + 1)}, {top}⟩"
+        elif parted(of):
+            top = f"({top})"
+        return f"∂{top}/∂{f'({bottom})' if parted(wrt) else bottom}"
+
+    def latex(self, name: str, depth: int = 0) -> str:
+        r"""The name in LaTeX, as one group: `\frac{\partial J}{\partial \mathbf{W}_{1}}`."""
+        parts = parted(name) if name not in self.symbols and depth < DEEPEST else None
+        if parts is None:
+            return self._latex(name)
+        of, wrt = parts
+        top, bottom = self._inline(of, depth + 1), self._inline(wrt, depth + 1)
+        if of in self.seeds:
+            top = rf"\langle {self.latex(self.seeds[of], depth + 1)}, {top} \rangle"
+        elif parted(of):
+            top = f"({top})"
+        return rf"\frac{{\partial {top}}}{{\partial {f'({bottom})' if parted(wrt) else bottom}}}"
+
+    def _inline(self, name: str, depth: int) -> str:
+        """As `latex`, derivatives with a slash: they stand in a fraction already."""
+        parts = parted(name) if name not in self.symbols and depth < DEEPEST else None
+        if parts is None:
+            return self._latex(name)
+        of, wrt = (self._inline(part, depth + 1) for part in parts)
+        return rf"\partial {of} / \partial {wrt}"
+
+    def _text(self, name: str) -> str:
+        if name in self.symbols:
+            return self.symbols[name]
+        if name in self.literal:
+            return name
+        for ending, (_, mark) in ACCENTS.items():
+            if name.endswith(ending) and len(stem := name.removesuffix(ending)) == 1:
+                return stem + mark
+        numbered = _NUMBERED.fullmatch(name)
+        if numbered is None or self.indices == "plain":
+            return GREEK.get(name, name)
+        stem, digits = GREEK.get(numbered["stem"], numbered["stem"]), numbered["digits"]
+        if self.indices == "superscript" and not numbered["under"]:
+            return f"{stem}⁽{digits.translate(SUPERSCRIPTS)}⁾"
+        return stem + digits.translate(SUBSCRIPTS)
+
+    def _latex(self, name: str) -> str:
+        bold = name in self.arrays
+        if name in self.symbols:
+            return _letters(self.symbols[name], bold)
+        if name in self.literal:
+            return rf"\mathrm{{{escape(name)}}}"
+        for ending, (command, _) in ACCENTS.items():
+            if name.endswith(ending) and len(stem := name.removesuffix(ending)) == 1:
+                return f"{command}{{{_letters(stem, bold)}}}"
+        numbered = _NUMBERED.fullmatch(name)
+        if numbered is not None and self.indices != "plain":
+            stem, digits = _letters(numbered["stem"], bold), numbered["digits"]
+            if self.indices == "superscript" and not numbered["under"]:
+                return f"{stem}^{{({digits})}}"
+            return f"{stem}_{{{digits}}}"
+        subscripted = _SUBSCRIPTED.fullmatch(name)
+        if subscripted is not None:
+            stem, index = _letters(subscripted["stem"], bold), escape(subscripted["index"])
+            return rf"{stem}_{{\mathrm{{{index}}}}}"
+        return _letters(name, bold)
+
+
+def _letters(name: str, bold: bool) -> str:
+    """A name without an index: one letter as mathematics has it, a word upright."""
+    name = GREEK.get(name, name)
+    if len(name) == 1 and name.isalpha():
+        if name in COMMANDS or not name.isascii():
+            return COMMANDS.get(name, name).strip()
+        return rf"\mathbf{{{name}}}" if bold else name
+    return rf"\mathrm{{{escape(name)}}}"
+
+
+def notation_of(
+    graph: Graph, indices: Indices = "subscript", symbols: Mapping[str, str] | None = None
+) -> Notation:
+    """The notation for a graph: no two of its names look alike, unless `symbols` says so."""
+    arrays = frozenset(name for name, node in graph.names.items() if node.ndim)
+    seeds = {}
+    for one in graph.gradients:
+        if graph.names.get(one.of) is one.wrt and one.value in graph.name_of:
+            seed = graph.name_of[one.value]
+            if any(item.name == seed for item in graph.inputs):
+                seeds[one.of] = seed
+    plain = Notation(indices, dict(symbols or {}), arrays, seeds)
+    owners: dict[str, list[str]] = {}
+    for name in graph.names:
+        if parted(name) is None:
+            owners.setdefault(plain.text(name), []).append(name)
+    alike = (name for several in owners.values() if len(several) > 1 for name in several)
+    return Notation(indices, plain.symbols, arrays, seeds, frozenset(alike) - set(plain.symbols))
