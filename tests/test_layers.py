@@ -37,10 +37,11 @@ LAYERS = (
 )
 
 # The imports that point up: methods of Graph that open a higher layer when they are called.
-# And a run that is refused opens what explains the refusal.
+# And a run that is refused opens what explains the refusal; one that is printed, its table.
 DOORS = {
     ("graph/graph.py", "run"),
     ("graph/graph.py", "explain"),
+    ("run/run.py", "explain"),
     ("run/refusal.py", "explain"),
 }
 

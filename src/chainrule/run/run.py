@@ -72,6 +72,21 @@ class Run(Mapping[str, np.ndarray]):
         shown = ", ".join(f"{k}: {v.dtype.name}{list(v.shape)}" for k, v in self._values.items())
         return f"<Run of {self.graph.name}: {shown}>"
 
+    def __str__(self) -> str:
+        from chainrule.explain.values.table import plain
+
+        return plain(self)
+
+    def _repr_html_(self) -> str:
+        from chainrule.explain.values.table import html
+
+        return html(self)
+
+    def __rich__(self) -> Any:
+        from chainrule.explain.values.table import rich_table
+
+        return rich_table(self)
+
 
 def distinct(arrays: Iterable[np.ndarray]) -> list[np.ndarray]:
     """The arrays, with copies for those that came before: who changes one result changes one."""

@@ -18,9 +18,9 @@ from chainrule.explain.memory.table import (
     phases,
     picture_title,
     settings_rows,
-    shown,
     value_rows,
 )
+from chainrule.explain.words import printable
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
@@ -45,7 +45,7 @@ STYLE = """
 
 def page(report: MemoryReport, rows: int | None = ROWS) -> str:
     """The report as a whole HTML document."""
-    title = f"memory of {shown(report.graph.name)}"
+    title = f"memory of {printable(report.graph.name)}"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -72,7 +72,7 @@ def section(report: MemoryReport, rows: int | None = ROWS) -> str:
     ]
     return (
         f'<div class="chainrule-memory">\n<style>{STYLE}</style>\n'
-        f"<h2>memory of {escape(shown(report.graph.name))}</h2>\n<p>{settings}</p>\n"
+        f"<h2>memory of {escape(printable(report.graph.name))}</h2>\n<p>{settings}</p>\n"
         f"{parts}{_image(report)}{table}"
         + "".join(f"<p>{escape(line)}</p>\n" for line in lines)
         + "</div>\n"

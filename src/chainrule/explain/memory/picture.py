@@ -16,9 +16,10 @@ from pathlib import Path
 from chainrule.errors import InputError
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.phase import WORKSPACE, Phase
-from chainrule.explain.memory.table import shown, written
+from chainrule.explain.memory.table import written
 from chainrule.explain.memory.timeline import Moment
 from chainrule.explain.memory.words import UNITS, in_bytes
+from chainrule.explain.words import printable
 
 WIDTH, HEIGHT = 960, 460
 LEFT, RIGHT, TOP, BOTTOM = 76, 704, 96, 376  # of the plot
@@ -214,7 +215,7 @@ class _Picture:
         for number in wanted:
             x = self._center(number)
             found.append(_words(x, BOTTOM + 16, str(number), anchor="middle", fill=MUTED))
-            label = _cut(shown(self.phase.timeline[number].label), 12)
+            label = _cut(printable(self.phase.timeline[number].label), 12)
             if few and label:
                 place = f' transform="rotate(-40 {_n(x + 3)} {BOTTOM + 30})"'
                 found.append(_words(x + 3, BOTTOM + 30, label, anchor="end", size=11, more=place))

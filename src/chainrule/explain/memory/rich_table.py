@@ -18,9 +18,9 @@ from chainrule.explain.memory.table import (
     part_rows,
     phases,
     settings_rows,
-    shown,
     value_rows,
 )
+from chainrule.explain.words import printable
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
@@ -32,7 +32,7 @@ def rich_text(report: MemoryReport, rows: int | None = ROWS) -> Group:
     parts = _table(("bytes at the peak", *phases(report)), part_rows(report), (1, 2), "peak")
     lines = [*notes(report), *([f"{left_out}: report.table(rows=None)"] if left_out else [])]
     return Group(
-        Text(f"memory of {shown(report.graph.name)}", style="bold"),
+        Text(f"memory of {printable(report.graph.name)}", style="bold"),
         *(Text(f"  {what:<10}{value}") for what, value in settings_rows(report)),
         parts,
         *([_table(VALUES, values, NUMBERS)] if values else []),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.explain.memory.overhead import overhead_words
 from chainrule.explain.memory.words import expression, in_bytes
+from chainrule.explain.words import printable
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.phase import Phase
@@ -28,7 +29,7 @@ def text(report: MemoryReport, rows: int | None = ROWS) -> str:
     settings = [(f"  {what}", value) for what, value in settings_rows(report)]
     parts = [("bytes at the peak", *phases(report)), *part_rows(report)]
     lines = [
-        f"memory of {shown(report.graph.name)}",
+        f"memory of {printable(report.graph.name)}",
         *_aligned(settings),
         "",
         *_aligned(parts, range(1, len(parts[0]))),
@@ -42,13 +43,6 @@ def text(report: MemoryReport, rows: int | None = ROWS) -> str:
     return "\n".join(lines)
 
 
-def shown(words: str) -> str:
-    """The words on one line: a name may hold what a screen would obey, such as a new line."""
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in words
-    )
-
-
 def phases(report: MemoryReport) -> dict[str, Phase]:
     """The phases that there are, by name."""
     training = {} if report.training is None else {"training": report.training}
@@ -58,7 +52,7 @@ def phases(report: MemoryReport) -> dict[str, Phase]:
 def picture_title(report: MemoryReport, phase: str) -> str:
     """What the picture of a phase is of."""
     sizes = "".join(f", {name} = {size}" for name, size in report.sizes.items())
-    return shown(f"Memory of {report.graph.name}, {phase}{sizes}, executor {report.executor}")
+    return printable(f"Memory of {report.graph.name}, {phase}{sizes}, executor {report.executor}")
 
 
 def settings_rows(report: MemoryReport) -> list[Row]:
@@ -71,7 +65,7 @@ def settings_rows(report: MemoryReport) -> list[Row]:
         "keep": keep,
         "predict": ", ".join(report.predict),
     }
-    return [(what, shown(value)) for what, value in found.items()]
+    return [(what, printable(value)) for what, value in found.items()]
 
 
 def part_rows(report: MemoryReport) -> list[Row]:
@@ -107,7 +101,7 @@ def written(phase: Phase, number: int) -> str:
         for node, name in zip(nodes[:NAMES], names, strict=False)
     ]
     more = len(nodes) - NAMES
-    return shown(", ".join(found)) + (f" and {more} more" if more > 0 else "")
+    return printable(", ".join(found)) + (f" and {more} more" if more > 0 else "")
 
 
 def value_rows(report: MemoryReport, rows: int | None) -> tuple[list[Row], str]:
@@ -132,13 +126,13 @@ def _value_row(value: Value, end: int) -> Row:
     if value.stored and value.last_needed_at == end and not value.kept_because:
         last = "end"
     return (
-        shown(value.name),
+        printable(value.name),
         value.type,
         _nbytes(value),
         str(value.kind),
         made,
         last,
-        shown(value.kept_because),
+        printable(value.kept_because),
     )
 
 

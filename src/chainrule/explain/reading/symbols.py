@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from chainrule.explain.words import printable
 from chainrule.graph.graph import Graph
 
 Indices = Literal["subscript", "superscript", "plain"]
@@ -54,11 +55,6 @@ DEEPEST = 40  # derivatives of derivatives are taken apart to this depth, then w
 def escape(text: str) -> str:
     """Any text as LaTeX that shows it (in mathematics, inside a font command)."""
     return "".join(COMMANDS.get(c) or _ESCAPES.get(c, c) for c in printable(text))
-
-
-def printable(text: str) -> str:
-    """The text with what a terminal would obey, or cannot show, replaced."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def parted(name: str) -> tuple[str, str] | None:

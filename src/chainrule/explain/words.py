@@ -1,0 +1,8 @@
+"""Text from a user's program on one line, for a screen."""
+
+
+def printable(text: str) -> str:
+    """The text on one line, without what a screen would obey: a name may hold a new line."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
