@@ -1,5 +1,5 @@
 """The blocks of a Markdown page, and its Python run as one file; `python tests/docs/pages.py`
-writes what the blocks print into the pages."""
+writes what the blocks print into the pages, and the pictures that they save beside them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import contextlib
 import io
 import linecache
 import re
+import shutil
 import sys
+import tempfile
 import types
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ PAGES = [
     *sorted((ROOT / "src" / "chainrule").rglob("*.md")),
 ]
 FENCED = re.compile(r"^```(?P<info>[^`\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+IMAGE = re.compile(r"!\[[^\]]*\]\((?!https?:)(?P<target>[^)\s]+)\)")
 REASON = re.compile(r"<!-- not run: .{10,}? -->\n\Z")
 
 
@@ -112,12 +115,22 @@ def stripped(text: str) -> str:
     return "".join(line.rstrip() + "\n" for line in text.splitlines())
 
 
-def write_outputs(page: Path) -> None:
-    """Put what each block printed into the text block after it."""
+def pictures(page: Path) -> list[Path]:
+    """The images that the page shows.  The page saves each under its name in the current folder."""
     text = page.read_text(encoding="utf-8")
-    for ran in reversed(run_page(page)):
-        if ran.promise is not None:
-            text = text[: ran.promise.start] + stripped(ran.printed) + text[ran.promise.end :]
+    return [page.parent / match["target"] for match in IMAGE.finditer(text)]
+
+
+def write_outputs(page: Path) -> None:
+    """Put what each block printed into the text block after it, and pictures in their places."""
+    text = page.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for ran in reversed(run_page(page)):
+            if ran.promise is not None:
+                text = text[: ran.promise.start] + stripped(ran.printed) + text[ran.promise.end :]
+        for picture in pictures(page):
+            picture.parent.mkdir(exist_ok=True)
+            shutil.copyfile(picture.name, picture)
     page.write_text(text, encoding="utf-8")
 
 

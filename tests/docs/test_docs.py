@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from pages import PAGES, REASON, ROOT, Block, blocks, run_page, stripped
+from pages import PAGES, REASON, ROOT, Block, blocks, pictures, run_page, stripped
 
 from chainrule.run.native.target import host_target, native_refusal
 
@@ -43,6 +43,15 @@ def test_every_python_block_runs_and_prints_what_the_page_says(
             )
         else:
             assert stripped(ran.printed) == stripped(ran.promise.text)
+    for picture in pictures(page):
+        made = tmp_path / picture.name
+        assert made.exists(), f"{page.name} shows {picture.name} and does not save it"
+        assert made.read_bytes() == picture.read_bytes(), f"{picture.name} is not what it makes now"
+
+
+def test_every_picture_is_shown_by_a_page() -> None:
+    shown = {picture.resolve() for page in PAGES for picture in pictures(page)}
+    assert set((ROOT / "docs" / "pictures").iterdir()) == shown
 
 
 @EVERY_PAGE

@@ -116,7 +116,8 @@ def memory(
     --wrt may be left out where the number of examples is the only named size: all other arrays of
     floats are trained.
     """
-    from chainrule.cli.memory import draw, report_of, show, show_json, sizes_of
+    from chainrule.cli.graphs import sizes_of
+    from chainrule.cli.memory import draw, report_of, show, show_json
 
     with _ending_well():
         report = report_of(sizes=sizes_of(dims), **chosen)

@@ -39,6 +39,7 @@ class Node:
     params: Parameters
     type: ArrayType
     origin: Origin
+    _structural_hash: bytes
 
     def __init__(
         self,
@@ -146,6 +147,14 @@ def structural_hash(nodes: Iterable[Node]) -> str:
         digests[node] = digest
         total.update(digest)
     return total.hexdigest()
+
+
+def digest_of(node: Node) -> str:
+    """The SHA-256 of one node and all that it is computed from, as `structural_hash` counts them.
+
+    Of a node that `structural_hash` has seen; 64 hexadecimal digits.
+    """
+    return node._structural_hash.hex()
 
 
 def topological(outputs: Iterable[Node]) -> list[Node]:

@@ -1,0 +1,86 @@
+"""From `file.py:function` and options to a graph: traced, differentiated, with its update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chainrule.cli.functions import function_at
+from chainrule.tracing import trace
+from chainrule.train import Optimizer, TrainingStep, adam, adamw, sgd, training_step
+from chainrule.transforms import backward
+
+if TYPE_CHECKING:
+    from chainrule.graph.graph import Graph
+
+OPTIMIZERS: Mapping[str, Callable[[], Optimizer]] = {
+    "sgd": lambda: sgd(0.1),
+    "momentum": lambda: sgd(0.1, momentum=0.9),
+    "adam": adam,
+    "adamw": adamw,
+}
+
+
+def sizes_of(dims: Sequence[str]) -> dict[str, int]:
+    """`n=256` as the user wrote it, as a name and a number."""
+    found = {}
+    for name, number in pairs_of("--dim", dims, "n=256"):
+        if not number.lstrip("-").isdecimal():
+            raise click.UsageError(f"--dim {name}={number} gives no size: --dim n=256")
+        found[name] = int(number)
+    return found
+
+
+def pairs_of(option: str, given: Sequence[str], example: str) -> list[tuple[str, str]]:
+    """`name=value` as the user wrote it; a usage error where one of the two is missing."""
+    found = []
+    for one in given:
+        name, _, value = one.partition("=")
+        if not name.strip() or not value.strip():
+            what = "size" if option == "--dim" else "pair"
+            raise click.UsageError(f"{option} {one} gives no {what}: {option} {example}")
+        found.append((name.strip(), value.strip()))
+    return found
+
+
+def graph_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str | None = None) -> Graph:
+    """The graph of the function at `place`: forward, with `wrt` backward, or a training step."""
+    if optimizer is not None:
+        return step_of(place, wrt, of, optimizer).graph
+    graph = trace(function_at(place))
+    return backward(graph, wrt=_names(wrt), of=of) if wrt else graph
+
+
+def step_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str) -> TrainingStep:
+    """The training step of the function at `place`; without `wrt`, of all that is trained."""
+    graph = trace(function_at(place))
+    trained = tuple(wrt) or _trained(graph)
+    return training_step(graph, trained, OPTIMIZERS[optimizer](), of=of)
+
+
+def _names(wrt: Sequence[str]) -> Any:
+    """`--wrt all` is a word, not a name."""
+    return wrt[0] if len(wrt) == 1 else tuple(wrt)
+
+
+def _trained(graph: Graph) -> tuple[str, ...]:
+    """What is trained where nobody says it: the arrays of floats without the only named size.
+
+    That size is then the number of examples.  With several named sizes, or none, nobody knows.
+    """
+    floats = [item for item in graph.inputs if item.type.is_float and item.default is None]
+    alone = [item.name for item in floats if not any(_named(size) for size in item.type.shape)]
+    if len(graph.sizes) == 1 and alone:
+        return tuple(alone)
+    raise click.UsageError(
+        "it is not known which inputs are trained: that is said by --wrt, unless the number of "
+        "examples is the only named size\n"
+        f"  try: --wrt {(alone or [item.name for item in floats] or ['W'])[-1]}; the inputs of "
+        f"floats are: {', '.join(item.name for item in floats) or 'none'}"
+    )
+
+
+def _named(size: Any) -> bool:
+    return not isinstance(size, int)

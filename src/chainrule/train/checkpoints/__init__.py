@@ -1,0 +1,6 @@
+"""Checkpoints: a training written down, so that it goes on after the process was killed."""
+
+from chainrule.train.checkpoints.file import Checkpoint
+from chainrule.train.checkpoints.folder import Checkpoints
+
+__all__ = ["Checkpoint", "Checkpoints"]

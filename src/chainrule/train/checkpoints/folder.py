@@ -1,0 +1,176 @@
+"""A folder of checkpoints: the last few and the best are kept, and the newest good one is found."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from chainrule.errors import DataFileError, InputError, StateError
+from chainrule.train.checkpoints import file
+from chainrule.train.checkpoints.durable import remove_partial
+from chainrule.train.checkpoints.file import Checkpoint
+from chainrule.train.checkpoints.lock import FolderLock
+from chainrule.train.checkpoints.signature import Signature, differences
+from chainrule.train.state import State
+from chainrule.train.step import TrainingStep
+
+_NAME = re.compile(r"step-(\d{9,})\.safetensors")
+
+
+class DamagedCheckpointWarning(UserWarning):
+    """A checkpoint was passed over because it cannot be read as it was written."""
+
+
+class Checkpoints:
+    """The checkpoints of one training in a folder, which is made where it is not there.
+
+    `with Checkpoints("run", step) as checkpoints:`, then `checkpoints.save(state)` now and then,
+    and after a restart `checkpoints.load()`.  The folder belongs to this process until `close`, or
+    the end of the `with`: another one that wants it gets a StateError.
+
+    A checkpoint is written beside, brought to the disk and renamed, so that a process that is
+    killed, or a disk that is full, leaves those that were there.  The last `keep_last` are kept,
+    and beside them the `keep_best` with the smallest scores; others are removed.
+    """
+
+    def __init__(
+        self, folder: str | Path, step: TrainingStep, *, keep_last: int = 3, keep_best: int = 1
+    ) -> None:
+        if not isinstance(keep_last, int) or keep_last < 1 or keep_best < 0:
+            raise InputError(
+                f"keep_last={keep_last!r}, keep_best={keep_best!r}: at least the last checkpoint "
+                "is kept",
+                hint="keep_last=3, keep_best=1",
+            )
+        self.folder, self.step = Path(folder), step
+        self.keep_last, self.keep_best = keep_last, keep_best
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = FolderLock(self.folder)
+        except OSError as error:
+            raise DataFileError(
+                f"the folder {self.folder} cannot be used: {error.strerror or error}",
+                hint="a folder that you may write to",
+            ) from error
+        remove_partial(self.folder)
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the folder free."""
+        self._lock.release()
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files of the checkpoints, the oldest first."""
+        found = [(int(match[1]), path) for path in self.folder.iterdir() if (match := _match(path))]
+        return [path for _, path in sorted(found)]
+
+    def save(
+        self, state: State, notes: Mapping[str, Any] | None = None, *, score: float | None = None
+    ) -> Path:
+        """Write a checkpoint of the state as it is after `state.steps` steps; returns its path.
+
+        `notes` is kept with it, as JSON has it.  `score` is a number that is the better the smaller
+        it is, such as a validation loss; NaN counts as none.
+        """
+        self._check_held()
+        number = None if score is None or math.isnan(score) else float(score)
+        frozen = state.copy()  # all arrays at one moment
+        path = self.folder / f"step-{frozen.steps:09}.safetensors"
+        signature = Signature.of(self.step, frozen.arrays)
+        file.write(path, frozen.arrays, frozen.steps, notes or {}, number, signature, _version())
+        self._remove_others()
+        return path
+
+    def load(self, like: State | None = None) -> Checkpoint | None:
+        """The newest checkpoint that is whole; None where there is none.
+
+        One that is damaged is passed over with a DamagedCheckpointWarning that names it.
+        InputError, which names the first differences, where it is of another model than that of
+        the step; with `like`, also where the arrays are of other shapes than those of that state.
+        """
+        return self._first_whole(reversed(self.paths), like)
+
+    def best(self, like: State | None = None) -> Checkpoint | None:
+        """The whole checkpoint with the smallest score, as `load`; None where none has one."""
+        return self._first_whole(_by_score(self._scores()), like)
+
+    def _first_whole(self, paths: Iterable[Path], like: State | None) -> Checkpoint | None:
+        for path in paths:
+            try:
+                found = file.read(path)
+            except DataFileError as error:
+                warnings.warn(f"{error.what}; passed over", DamagedCheckpointWarning, stacklevel=3)
+                continue
+            self._check_model(found, like)
+            return found
+        return None
+
+    def _check_model(self, found: Checkpoint, like: State | None) -> None:
+        here = Signature.of(self.step, like.arrays if like is not None else found.arrays)
+        differing = differences(found.signature, here)
+        if differing:
+            raise InputError(
+                f"the checkpoint {found.path} is of another model: {'; '.join(differing)}",
+                hint="the program that wrote it, or another folder for this one",
+            )
+
+    def _scores(self) -> dict[Path, float]:
+        """The scores of the checkpoints that can be read and have one."""
+        found = {}
+        for path in self.paths:
+            try:
+                score = file.score_of(path)
+            except DataFileError:
+                continue
+            if score is not None:
+                found[path] = score
+        return found
+
+    def _remove_others(self) -> None:
+        paths = self.paths
+        kept = set(paths[-self.keep_last :])
+        if self.keep_best and len(paths) > len(kept):
+            kept.update(_by_score(self._scores())[: self.keep_best])
+        for path in paths:
+            if path not in kept:
+                path.unlink(missing_ok=True)
+
+    def _check_held(self) -> None:
+        if not self._lock.is_held:
+            raise StateError(
+                f"the folder {self.folder} is not held by this process (any more)",
+                hint="save before the end of the `with`, and in the process that began it",
+            )
+
+    def __repr__(self) -> str:
+        return f"<Checkpoints in {self.folder}: {len(self.paths)}>"
+
+
+def _by_score(scores: Mapping[Path, float]) -> list[Path]:
+    return sorted(scores, key=lambda path: (scores[path], path))
+
+
+def _match(path: Path) -> re.Match[str] | None:
+    return _NAME.fullmatch(path.name)
+
+
+def _version() -> str:
+    from chainrule import __version__  # known only when the package is loaded as a whole
+
+    return __version__

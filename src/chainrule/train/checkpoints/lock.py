@@ -1,0 +1,63 @@
+"""A folder that one process at a time writes to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from chainrule.errors import StateError
+
+NAME = ".lock"
+
+
+class FolderLock:
+    """Holds a folder until `release`, or until the process ends, however it ends.
+
+    The system frees the lock of a process that was killed.  Raises StateError, with the number of
+    the other process, where one holds it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _lock(self._descriptor)
+        except OSError:
+            holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            self._descriptor = -1
+            raise StateError(
+                f"the folder {folder} is in use by another training"
+                + (f": process {holder}" if holder.isdecimal() else ""),
+                hint="another folder for this training, or end that one first",
+            ) from None
+        self._process = os.getpid()
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{self._process}\n".encode(), 0)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process still holds the folder; a forked child does not."""
+        return self._descriptor >= 0 and self._process == os.getpid()
+
+    def release(self) -> None:
+        """Give the folder free; further calls do nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        # One byte far behind the text, which others may read.
+        os.lseek(descriptor, 1 << 20, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,89 @@
+"""What a training step is, in words and numbers that can be compared with a stored one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule.graph.node import digest_of, structural_hash
+from chainrule.graph.types import type_of
+from chainrule.train.step import TrainingStep
+
+FIRST = 3  # differences that a message names
+
+
+@dataclass(frozen=True)
+class Signature:
+    """`arrays` are the types of what lives from step to step, by name; `values` those of all other
+    named values of the graph; `digests` say how each of these is computed."""
+
+    graph: str
+    arrays: Mapping[str, str]
+    values: Mapping[str, str]
+    digests: Mapping[str, str]
+
+    def json(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "graph": self.graph,
+            "arrays": dict(self.arrays),
+            "values": dict(self.values),
+            "digests": dict(self.digests),
+        }
+
+    @classmethod
+    def of(cls, step: TrainingStep, arrays: Mapping[str, np.ndarray]) -> Signature:
+        """The signature of a step on a state with these arrays."""
+        graph = step.graph
+        others = {name: node for name, node in graph.names.items() if name not in arrays}
+        return cls(
+            structural_hash(graph.nodes),
+            {name: str(type_of(array)) for name, array in arrays.items()},
+            {name: str(node.type) for name, node in others.items()},
+            {name: digest_of(node)[:16] for name, node in others.items()},
+        )
+
+    @classmethod
+    def read(cls, found: Any) -> Signature:
+        """From JSON; ValueError where it has another shape."""
+        parts = ("arrays", "values", "digests")
+        if not isinstance(found, dict) or not isinstance(found.get("graph"), str):
+            raise ValueError("the signature of the model is missing")
+        for part in parts:
+            table = found.get(part)
+            if not isinstance(table, dict) or not all(isinstance(v, str) for v in table.values()):
+                raise ValueError(f"the {part} of the model are no table of texts")
+        return cls(found["graph"], *(found[part] for part in parts))
+
+
+def differences(stored: Signature, here: Signature) -> list[str]:
+    """What the stored model has otherwise, in words, the first few; empty where both are the same.
+
+    First the arrays that would have to be loaded, then the other values in the order of the graph.
+    """
+    if stored == here:
+        return []
+    found = [
+        *_tables(stored.arrays, here.arrays),
+        *_tables(stored.values, here.values),
+        *(
+            f"{name} is computed differently"
+            for name in here.digests
+            if stored.digests.get(name, here.digests[name]) != here.digests[name]
+        ),
+    ] or ["what has no name is computed differently"]
+    more = len(found) - FIRST
+    return found[:FIRST] + ([f"and {more} more"] if more > 0 else [])
+
+
+def _tables(stored: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    found = []
+    for name, type_ in here.items():
+        if name not in stored:
+            found.append(f"{name}: {type_} is new here")
+        elif stored[name] != type_:
+            found.append(f"{name} is {stored[name]} there and {type_} here")
+    return found + [f"{name}: {stored[name]} is not here" for name in stored if name not in here]
