@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -19,12 +19,15 @@ def evaluate(
     inputs: Mapping[Node, np.ndarray],
     keep: Iterable[Node],
     traced: Graph | None = None,
+    watch: Callable[[Node, Mapping[Node, np.ndarray]], None] | None = None,
 ) -> dict[Node, np.ndarray]:
     """The values of the nodes in `keep`; every other value is dropped after its last use.
 
     The graph is concrete (bound).  Nothing in `inputs` is modified, and no kept array shares
-    memory with one of them.  `traced` is the graph before it was bound, for messages.  The memory
-    that this takes, byte for byte, is `plan.plain.plain_schedule(graph, keep)`.
+    memory with one of them.  `traced` is the graph before it was bound, for messages.  `watch` is
+    called with each node as soon as it has its value, and with the values that there are then (its
+    inputs' among them).  The memory that this takes, byte for byte, is
+    `plan.plain.plain_schedule(graph, keep)`.
     """
     kept = set(keep)
     needed = set(topological(kept))
@@ -40,6 +43,8 @@ def evaluate(
                     values[node] = inputs[node]
                 else:
                     values[node] = apply(node, [values[one] for one in node.inputs], names)
+                if watch is not None:
+                    watch(node, values)
                 if node in kept:
                     result[node] = _owned(node, values)
                 for one in {node, *node.inputs}:

@@ -18,6 +18,7 @@ from chainrule.train.checkpoints.lock import FolderLock
 from chainrule.train.checkpoints.signature import Signature, differences
 from chainrule.train.state import State
 from chainrule.train.step import TrainingStep
+from chainrule.version import VERSION
 
 _NAME = re.compile(r"step-(\d{9,})\.safetensors")
 
@@ -93,7 +94,7 @@ class Checkpoints:
         frozen = state.copy()  # all arrays at one moment
         path = self.folder / f"step-{frozen.steps:09}.safetensors"
         signature = Signature.of(self.step, frozen.arrays)
-        file.write(path, frozen.arrays, frozen.steps, notes or {}, number, signature, _version())
+        file.write(path, frozen.arrays, frozen.steps, notes or {}, number, signature, VERSION)
         self._remove_others()
         return path
 
@@ -168,9 +169,3 @@ def _by_score(scores: Mapping[Path, float]) -> list[Path]:
 
 def _match(path: Path) -> re.Match[str] | None:
     return _NAME.fullmatch(path.name)
-
-
-def _version() -> str:
-    from chainrule import __version__  # known only when the package is loaded as a whole
-
-    return __version__

@@ -1,0 +1,243 @@
+"""The classical causes of NaN and inf, told by the primitive and its operands; what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import floor, isfinite, isinf, isnan, log
+
+import numpy as np
+
+from chainrule.explain.nonfinite.phrases import Names, beneath, number, phrase
+from chainrule.explain.nonfinite.roots import is_softmax, is_sum_of_exponentials, spread_of
+from chainrule.explain.nonfinite.trail import Fault
+from chainrule.graph.node import Node
+from chainrule.primitives import arithmetic as a
+from chainrule.primitives.logic import cast
+from chainrule.primitives.primitive import Primitive
+from chainrule.primitives.reduce import max_
+
+SAFE_WHERE = (
+    "np.where computes both sides, and differentiates both: put an argument that is safe\n"
+    "everywhere into the inner function, np.log(np.where(x > 0, x, 1)), inside the outer np.where"
+)
+MASKED = "leave at least one position of each row unmasked, or mask with a large finite number"
+SMALLER_STEP = "a smaller learning rate, or cr.clip_by_global_norm(optimizer, 1.0)"
+EPS = "with a small eps"
+GROWN = 1e3  # an absolute value that parameters hardly have before training diverges
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why, and what to try."""
+
+    because: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault that was computed, to be explained.
+
+    `derived` is the forward operation as a part of whose derivative it came about (None: it is no
+    part of one); `derived_was_bad` whether that was not finite itself, `left_out` whether np.where
+    then chose the other side.  `parameters` has the largest absolute value of each parameter.
+    """
+
+    fault: Fault
+    names: Names
+    derived: Node | None
+    derived_was_bad: bool
+    left_out: bool
+    updates: bool
+    parameters: tuple[tuple[str, float], ...]
+
+    @property
+    def node(self) -> Node:
+        """The operation that gave the first bad value."""
+        return self.fault.node
+
+    @property
+    def operands(self) -> list[float]:
+        """The operands at the first bad element."""
+        return [value for _, value in self.fault.operands[0]]
+
+    def name(self, place: int) -> str:
+        """An operand in words."""
+        return phrase(self.node.inputs[place], self.names)
+
+    def beneath(self, place: int) -> Node:
+        """An operand, without the casts and reshapes around it."""
+        return beneath(self.node.inputs[place], self.names)
+
+
+def cause_of(case: Case) -> Cause | None:
+    """The cause of a fault that was computed; None where it is no classical one."""
+    if case.derived is not None and case.left_out:
+        name = case.derived.primitive.name
+        return Cause(f"np.where leaves {name} out there, but not its derivative", SAFE_WHERE)
+    rule = RULES.get(case.node.primitive)
+    cause = (rule(case) if rule is not None else None) or _general(case)
+    if cause is None or case.derived is None or not case.derived_was_bad:
+        return cause
+    before = f"{phrase(case.derived, case.names)} was not finite in the forward pass either"
+    return Cause(f"{cause.because}; {before}", cause.hint)
+
+
+def _log(case: Case) -> Cause | None:
+    function, name = case.node.primitive.name, case.name(0)
+    edge = -1 if case.node.primitive is a.log1p else 0
+    x = case.operands[0]
+    if x > edge:
+        return None
+    safe = f"np.{function}(np.maximum({name}, eps)) {EPS}"
+    if x < edge:
+        return Cause(f"{function} of a number below {edge} is NaN", f"{name} above {edge}: {safe}")
+    because = f"{function} of {edge} is -inf"
+    if is_softmax(case.beneath(0)):
+        better = "cr.log_softmax or cr.cross_entropy, which never form the probabilities"
+        return Cause(f"{because}: here, of a softmax", better)
+    return Cause(because, safe)
+
+
+def _sqrt(case: Case) -> Cause | None:
+    if not case.operands[0] < 0:
+        return None
+    return Cause(
+        "the square root of a negative number is NaN",
+        f"np.sqrt(np.maximum({case.name(0)}, 0)); a variance computed as the mean of squared\n"
+        "distances is never negative",
+    )
+
+
+def _divide(case: Case) -> Cause | None:
+    x, y = case.operands
+    if isinf(x) and isinf(y):
+        return Cause("inf / inf is NaN", f"where a mask made both infinite, {MASKED}")
+    if y != 0:
+        return None
+    if case.derived is not None and case.derived.primitive in (a.sqrt, a.log, a.log1p):
+        return _steep(case, case.derived)
+    kind = f"{number(x)} / 0 is {number(case.fault.values[0])}"
+    below, name = case.beneath(1), case.name(1)
+    if is_sum_of_exponentials(below):
+        return Cause(f"{kind}: every exponential of the sum is 0, as where all are masked", MASKED)
+    spread = spread_of(below)
+    if spread:
+        better = "add a small eps below the root, np.sqrt(... + eps), as cr.layer_norm does"
+        return Cause(f"{kind}: here, by a {spread} of 0", better)
+    return Cause(
+        kind,
+        f"add a small eps to {name}, or choose before dividing:\n"
+        f"np.where({name} == 0, 0, x / np.where({name} == 0, 1, {name}))",
+    )
+
+
+def _steep(case: Case, derived: Node) -> Cause:
+    """A division by 0 in the derivative of a logarithm or a square root."""
+    function = derived.primitive.name
+    edge = -1 if derived.primitive is a.log1p else 0
+    because = f"the derivative of {function} at {edge} is inf"
+    spread = spread_of(derived)
+    if spread:
+        better = "np.linalg.norm" if spread == "norm" else "np.std"
+        return Cause(
+            f"{because}: here, of a {spread} of 0",
+            f"{better}, whose derivative at 0 is 0, or add a small eps below the root",
+        )
+    x = phrase(derived.inputs[0], case.names)
+    return Cause(because, f"np.{function}({x} + eps) or np.{function}(np.maximum({x}, eps)), {EPS}")
+
+
+def _power(case: Case) -> Cause | None:
+    x, name = case.operands[0], case.name(0)
+    y = case.operands[1] if len(case.operands) > 1 else case.node.param("exponent")
+    if x < 0 and y != floor(y):
+        return Cause(
+            f"a negative number to the power {number(y)} is NaN",
+            f"np.abs({name}) or np.maximum({name}, 0) as the base",
+        )
+    if x != 0 or y >= 0:
+        return None
+    because = f"0 to the power {number(y)} is inf"
+    if case.derived is not None and case.derived.primitive in (a.power, a.integer_power):
+        because += ", in the derivative of a power"
+    return Cause(because, f"{name} + eps or np.maximum({name}, eps) as the base, {EPS}")
+
+
+def _exp(case: Case) -> Cause | None:
+    if not isfinite(case.operands[0]):
+        return None
+    limit = log(float(np.finfo(case.node.dtype).max))
+    function, name = case.node.primitive.name, case.name(0)
+    largest = number(case.fault.statistics[0].greatest)
+    better = "cr.softmax, cr.log_softmax or cr.logsumexp, which subtract the largest first,"
+    if case.beneath(0).primitive is a.negative:
+        better = "cr.sigmoid for 1 / (1 + exp(-x)),"
+    return Cause(
+        f"{function} overflows {case.node.dtype} above {limit:.1f}; the largest argument is "
+        f"{largest}",
+        f"{better}\nor np.{function}(np.minimum({name}, {floor(limit)}))",
+    )
+
+
+def _multiply(case: Case) -> Cause | None:
+    if not (any(map(isinf, case.operands)) and 0 in case.operands):
+        return None
+    return Cause("0 · inf is NaN", "np.where to leave an inf out: multiplying it by 0 does not")
+
+
+def _add(case: Case) -> Cause | None:
+    if not all(map(isinf, case.operands)):
+        return None
+    if case.node.primitive is a.subtract and case.beneath(1).primitive is max_:
+        return Cause("inf - inf is NaN: all of a row are -inf, as where all are masked", MASKED)
+    return Cause("inf - inf is NaN", "mask with a large finite number in place of inf")
+
+
+def _cast(case: Case) -> Cause | None:
+    if not isfinite(case.operands[0]):
+        return None
+    name, wide = case.name(0), case.node.inputs[0].dtype
+    return Cause(_limit(case.node.dtype), f"keep {name} in {wide}, or scale it down first")
+
+
+RULES: dict[Primitive, Callable[[Case], Cause | None]] = {
+    a.log: _log,
+    a.log1p: _log,
+    a.sqrt: _sqrt,
+    a.divide: _divide,
+    a.power: _power,
+    a.integer_power: _power,
+    a.exp: _exp,
+    a.expm1: _exp,
+    a.multiply: _multiply,
+    a.add: _add,
+    a.subtract: _add,
+    cast: _cast,
+}
+
+
+def _limit(dtype: np.dtype) -> str:
+    return f"{dtype} holds numbers up to {float(np.finfo(dtype).max):,.6g}"
+
+
+def _general(case: Case) -> Cause | None:
+    """Overflow, or a NaN of an operation that was given an inf."""
+    dtype = case.node.dtype
+    if isnan(case.fault.values[0]):
+        if not any(map(isinf, case.operands)):
+            return None
+        operation = case.node.primitive.name
+        return Cause(f"{operation} is NaN where it meets this inf", "a large finite number for inf")
+    because = f"overflow: {_limit(dtype)}"
+    if dtype == np.float16:
+        return Cause(because, "compute in float32: .astype(np.float32)")
+    if case.updates:
+        return Cause(because, SMALLER_STEP)
+    name, largest = max(case.parameters, key=lambda one: one[1], default=("", 0.0))
+    if largest < GROWN:
+        wider = ", or compute in float64" if dtype != np.float64 else ""
+        return Cause(because, f"scale the numbers down{wider}")
+    because += f"; the largest element of a parameter is |{name}| = {number(largest)}"
+    return Cause(because, f"{SMALLER_STEP}, where training let it grow")

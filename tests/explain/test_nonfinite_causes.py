@@ -1,0 +1,187 @@
+"""Each classical cause is told by the operation and its operands, with what to try."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from nonfinite_programs import f16, f32, f64, function_of, model
+
+import chainrule as cr
+from chainrule.explain.nonfinite import Diagnosis, nonfinite
+from chainrule.explain.nonfinite.describe import words_of
+from chainrule.explain.reading.statements import FORWARD, Direction, Pass
+
+INF = np.inf
+MASKED = "leave at least one position of each row unmasked, or mask with a large finite number"
+
+
+def found_in(line: str, x: np.ndarray, wrt: str | None = None) -> Diagnosis:
+    """What is said of J = sum(z) with z = `line`."""
+    source = model(f"x: {x.dtype}[{len(x)}]", f"z = {line}", "J = np.sum(z)", "return J")
+    graph = cr.trace(function_of(source))
+    found = nonfinite(cr.backward(graph, wrt=wrt) if wrt else graph, {"x": x})
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "x", "because", "hint"),
+    [
+        (
+            "np.log(x)",
+            f64([2, -1]),
+            "log of a number below 0 is NaN",
+            "x above 0: np.log(np.maximum(x, eps)) with a small eps",
+        ),
+        (
+            "np.log1p(x)",
+            f64([2, -1]),
+            "log1p of -1 is -inf",
+            "np.log1p(np.maximum(x, eps)) with a small eps",
+        ),
+        (
+            "np.expm1(x)",
+            f64([2, 1000]),
+            "expm1 overflows float64 above 709.8; the largest argument is 1000",
+            "or np.expm1(np.minimum(x, 709))",
+        ),
+        (
+            "np.exp(x)",
+            f16([2, 12]),
+            "exp overflows float16 above 11.1; the largest argument is 12",
+            "or np.exp(np.minimum(x, 11))",
+        ),
+        (
+            "x**-2",
+            f64([2, 0]),
+            "0 to the power -2 is inf",
+            "x + eps or np.maximum(x, eps) as the base, with a small eps",
+        ),
+        (
+            "x**3",
+            f32([2, 1e20]),
+            "overflow: float32 holds numbers up to 3.40282e+38",
+            "scale the numbers down, or compute in float64",
+        ),
+        (
+            "x * 1e10 * 1e300",
+            f64([2, 1]),
+            "overflow: float64 holds numbers up to 1.79769e+308",
+            "scale the numbers down",
+        ),
+        (
+            "np.where(x > 0, x, INF) - np.where(x > 0, x, INF)",
+            f64([2, -1]),
+            "inf - inf is NaN",
+            "mask with a large finite number in place of inf",
+        ),
+        (
+            "np.where(x > 0, x, INF) / np.where(x > 0, x, INF)",
+            f64([2, -1]),
+            "inf / inf is NaN",
+            f"where a mask made both infinite, {MASKED}",
+        ),
+        (
+            "np.sin(np.where(x > 0, x, INF))",
+            f64([2, -1]),
+            "sin is NaN where it meets this inf",
+            "a large finite number for inf",
+        ),
+        (
+            "np.where(x > 0, x, INF) @ np.where(x > 0, x, 0.0)",
+            f64([2, -1]),
+            "matmul is NaN where it meets this inf",
+            "a large finite number for inf",
+        ),
+        (
+            "np.mean(x, axis=0)",
+            f32([3e38, 3e38]),
+            "overflow: float32 holds numbers up to 3.40282e+38",
+            "scale the numbers down, or compute in float64",
+        ),
+    ],
+)
+def test_what_an_operation_does_with_its_operands_is_the_cause(
+    line: str, x: np.ndarray, because: str, hint: str
+) -> None:
+    found = found_in(line.replace("INF", "np.inf"), x)
+    assert found.because == because
+    assert found.hint.splitlines()[-1] == hint
+    assert f"  because: {because}\n" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "x", "because"),
+    [
+        ("np.log(x + 1e-30)", f32([1, 0]), ""),  # 1e30: large, and no fault
+        ("np.log1p(np.sqrt(x))", f64([1, 0]), "the derivative of sqrt at 0 is inf"),
+        ("x**0.5", f64([1, 0]), "0 to the power -0.5 is inf, in the derivative of a power"),
+        (
+            "np.minimum(-np.log(x), 5.0)",
+            f64([1, 0]),
+            "the derivative of log at 0 is inf; log(x) was not finite in the forward pass either",
+        ),
+        (
+            "np.minimum(np.where(x < 9, -np.log(x), 0.0), 5.0)",
+            f64([1, 0]),
+            "the derivative of log at 0 is inf; log(x) was not finite in the forward pass either",
+        ),
+    ],
+)
+def test_steep_derivatives_are_told_by_the_operation_they_are_of(
+    line: str, x: np.ndarray, because: str
+) -> None:
+    source = model(f"x: {x.dtype}[{len(x)}]", f"J = np.sum({line})", "return J")
+    found = nonfinite(cr.backward(cr.trace(function_of(source)), wrt="x"), {"x": x})
+    assert (found.because if found is not None else "") == because
+    assert found is None or found.phase == "the backward pass"
+
+
+def test_the_largest_parameter_is_told_where_training_let_it_grow() -> None:
+    source = model("W: float32[2]", "J = np.sum(W * W)", "return J")
+    graph = cr.backward(cr.trace(function_of(source)), wrt="W")
+    found = nonfinite(graph, {"W": f32([1, -1e30])})
+    assert found is not None
+    assert found.because.endswith("the largest element of a parameter is |W| = 1e+30")
+    assert "a smaller learning rate" in found.hint
+
+
+def test_a_fault_inside_a_composite_names_its_call() -> None:
+    lines = ("L = cr.cross_entropy(o, y)", "J = L * 2", "return J")
+    graph = cr.trace(function_of(model("o: float64[2, 2], y: int64[2]", *lines)))
+    o = f64([[1, 2], [np.inf, 3]])
+    found = nonfinite(graph, {"o": o, "y": np.array([0, 1])})
+    assert found is not None and str(found).startswith("o[1, 0] is inf before the run began")
+    o = f64([[1, 2], [-np.inf, -np.inf]])
+    o[0] = [0, 0]  # nothing but 0 and -inf: a mask, and meant
+    found = nonfinite(graph, {"o": o, "y": np.array([0, 1])})
+    assert found is not None
+    assert found.value == "log(sum(...)) in cross_entropy(o, y)"
+    assert found.part_of == "L" and found.because.startswith("log of 0 is -inf")
+
+
+def test_elements_are_shown_by_their_place_in_what_has_a_name() -> None:
+    lines = ("z = a[::-1].T / b[:, None] * 1.0", "J = np.sum(z)", "return J")
+    graph = cr.trace(function_of(model("a: float64[3, 2], b: float64[2]", *lines)))
+    a = np.arange(1.0, 7).reshape(3, 2)
+    found = nonfinite(graph, {"a": a, "b": np.array([4.0, 0])})
+    assert found is not None
+    assert found.indices == ((1, 0), (1, 1), (1, 2))
+    assert [one.operands for one in found.elements] == [
+        ("a[2, 1] = 6", "b[1] = 0"),
+        ("a[1, 1] = 4", "b[1] = 0"),
+        ("a[0, 1] = 2", "b[1] = 0"),
+    ]
+    assert [(one.value, one.type) for one in found.inputs] == [
+        ("a[...].T", "float64[3, 2]"),
+        ("b", "float64[2]"),
+    ]
+
+
+def test_passes_have_names() -> None:
+    assert words_of(FORWARD) == "the forward pass"
+    backward = [words_of(Pass(order, Direction.BACKWARD)) for order in (1, 2, 3, 4)]
+    assert backward[:2] == ["the backward pass", "the second backward pass"]
+    assert backward[2:] == ["the third backward pass", "backward pass 4"]
+    assert words_of(Pass(1, Direction.UPDATE)) == "the update"
+    assert words_of(Pass(1, Direction.TANGENT)) == "the tangent pass"
