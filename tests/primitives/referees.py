@@ -48,6 +48,7 @@ TORCH: dict[str, Entry] = {
     **BOTH,
     "logistic": lambda m, x: m.sigmoid(x),
     "erf": lambda m, x: m.erf(x),
+    "erfinv": lambda m, x: m.erfinv(x),
     "cast": lambda m, x, dtype, weak: x.to(getattr(m, np.dtype(dtype).name)),
     "transpose": lambda m, x, permutation: m.permute(x, permutation),
     "concatenate": lambda m, *arrays, axis: m.cat(arrays, axis),
@@ -72,6 +73,7 @@ AUTOGRAD: dict[str, Entry] = {
     # autograd's own broadcast_to does not differentiate new leading axes
     "broadcast_to": lambda m, x, shape: x * np.ones(shape),
     "erf": lambda m, x: special.erf(x),
+    "erfinv": lambda m, x: special.erfinv(x),
     "cast": "autograd does not differentiate astype between dtypes",
     "pad": "autograd has no item assignment to write this with",
     "scatter_add": "autograd has no np.add.at",

@@ -41,7 +41,7 @@ from chainrule.frontend.shapes import (
 )
 from chainrule.frontend.trace import Trace
 from chainrule.graph.node import Node
-from chainrule.primitives import logic
+from chainrule.primitives import bits, logic
 from chainrule.primitives.movement import (
     reshape,
 )
@@ -190,19 +190,23 @@ def traced_astype(trace: Trace, a: Any, dtype: Any) -> Node:
     return to_dtype(trace, x, wanted)
 
 
-def _boolean(ufunc: np.ufunc, symbol: str) -> Callable[..., Node]:
-    """The operators that NumPy calls bitwise, on booleans."""
+def _bitwise(ufunc: np.ufunc, of_booleans: np.ufunc, primitive: Any, symbol: str) -> Any:
+    """The operators that NumPy calls bitwise: on booleans they are logical."""
 
     def traced(trace: Trace, *values: Any) -> Node:
-        nodes = [as_node(trace, value) for value in values]
-        for node in nodes:
-            if node.type.dtype.kind != "b":
-                raise UnsupportedError(
-                    f"{symbol} is traced on booleans only, not on {trace.show(node)}",
-                    where=trace.where(),
-                    hint="compare first (x > 0), or convert with .astype(bool)",
-                )
-        return elementwise(trace, ufunc, tuple(nodes))
+        operands = [lift(trace, value) for value in values]
+        kinds = tuple([kind_of(operand) for operand in operands])
+        found = resolve(ufunc, kinds)
+        if found is None:
+            shown = next(one for one in operands if isinstance(one, Node))
+            raise UnsupportedError(
+                f"{symbol} is defined on booleans and integers only, not on {trace.show(shown)}",
+                where=trace.where(),
+                hint="compare first (x > 0), or convert with .astype(bool)",
+            )
+        if found[0].kind == "b":
+            return elementwise(trace, of_booleans, values)
+        return apply(trace, primitive, ufunc.__name__, operands, *found)
 
     return traced
 
@@ -210,10 +214,10 @@ def _boolean(ufunc: np.ufunc, symbol: str) -> Callable[..., Node]:
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     "getitem": getitem,
     "astype": traced_astype,
-    np.bitwise_and: _boolean(np.logical_and, "&"),
-    np.bitwise_or: _boolean(np.logical_or, "|"),
-    np.bitwise_xor: _boolean(np.not_equal, "^"),
-    np.invert: _boolean(np.logical_not, "~"),
+    np.bitwise_and: _bitwise(np.bitwise_and, np.logical_and, bits.bitwise_and, "&"),
+    np.bitwise_or: _bitwise(np.bitwise_or, np.logical_or, bits.bitwise_or, "|"),
+    np.bitwise_xor: _bitwise(np.bitwise_xor, np.not_equal, bits.bitwise_xor, "^"),
+    np.invert: _bitwise(np.invert, np.logical_not, bits.bitwise_not, "~"),
     np.sum: traced_sum,
     np.max: _extreme(max_),
     np.min: _extreme(min_),

@@ -15,9 +15,9 @@ import numpy as np
 from chainrule.errors import DTypeError, ForeignValueError
 from chainrule.frontend.naming import Namer, Target, has_returned, returned_variable, user_frame
 from chainrule.frontend.said_again import said_again
-from chainrule.graph.graph import Condition, ValueGuard
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.origin import Origin, Scope
+from chainrule.graph.parts import Condition, ValueGuard
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, type_of
 from chainrule.primitives.primitive import Primitive

@@ -23,6 +23,8 @@ from chainrule.primitives.primitive import (
     Partials,
     Sample,
 )
+from chainrule.primitives.python import UNCHANGED, Python, Writing, Written, calls, calls_own
+from chainrule.primitives.python_functions import ERF, LOGISTIC
 from chainrule.primitives.sources import full_like
 
 POSITIVE = (0.3, 2.5)
@@ -131,6 +133,14 @@ def _integer_power_scratch(out: Any, x: np.ndarray) -> int:
     return max(8 + x.itemsize - x.nbytes, x.itemsize)
 
 
+def _integer_power_python(out: Any, writing: Writing, x: Written) -> Written:
+    # NumPy's scalars have a power of their own, which differs from its arrays' by an ulp.
+    exponent = out.param("exponent")
+    if out.ndim:
+        return Written(f"{x.within(POWER + 1)}**{exponent}", POWER)
+    return Written(f"np.square({x.text})" if exponent == 2 else f"np.power({x.text}, {exponent})")
+
+
 integer_power = elementwise(
     "integer_power",
     "x to the power of a static integer.",
@@ -145,6 +155,7 @@ integer_power = elementwise(
         for exponent in (-2, -1, 0, 1, 2, 3)
     ),
     exponent=3,
+    python=Python(_integer_power_python, noun="power"),
 )
 
 exp = elementwise(
@@ -153,7 +164,7 @@ exp = elementwise(
     lambda xp, x: xp.exp(x),
     lambda out, x: out,
     kernel="exp(x)",
-    latex=Latex("e^{{{x}}}", POWER, (0,)),
+    latex=Latex(r"\exp({x})", ATOM, (0,)),
     weight=10,
 )
 
@@ -163,7 +174,7 @@ expm1 = elementwise(
     lambda xp, x: xp.expm1(x),
     lambda out, x: exp(x),
     kernel="expm1(x)",
-    latex=Latex("e^{{{x}}} - 1", ADDITIVE, (0,)),
+    latex=Latex(r"\exp({x}) - 1", ADDITIVE, (0,)),
     weight=10,
 )
 
@@ -254,6 +265,7 @@ logistic = elementwise(
     latex=Latex(r"\sigma({x})", ATOM, (0,)),
     weight=12,
     scratch=_logistic_scratch,
+    python=calls_own(LOGISTIC),
 )
 
 
@@ -274,6 +286,7 @@ erf = elementwise(
     kernel="erf(x)",
     latex=named("erf"),
     weight=12,
+    python=calls_own(ERF),
 )
 
 sign = elementwise(
@@ -291,7 +304,8 @@ absolute = elementwise(
     lambda xp, x: xp.abs(x),
     lambda out, x: sign(x),
     kernel="fabs(x)",
-    latex=Latex(r"\left| {x} \right|", ATOM, (0,)),
+    latex=Latex(r"\left|{x}\right|", ATOM, (0,)),
+    python=calls("abs", ("x",), "magnitude"),
 )
 
 
@@ -340,6 +354,7 @@ stop_gradient = elementwise(
     latex=named("stop"),
     weight=0,
     smooth=False,
+    python=UNCHANGED,
 )
 
 identity = elementwise(
@@ -350,6 +365,7 @@ identity = elementwise(
     kernel="x",
     latex=Latex("{x}", PREFIX, (PREFIX,)),
     weight=0,
+    python=UNCHANGED,
 )
 
 ARITHMETIC = (

@@ -21,6 +21,7 @@ from chainrule.primitives.primitive import (
     Sample,
     elements,
 )
+from chainrule.primitives.python import Python, operator_of
 
 BOOL = np.dtype(np.bool_)
 SHAPES: tuple[tuple[int, ...], ...] = ((), (3,), (0,), (2, 1, 3))
@@ -79,12 +80,14 @@ def elementwise(
     smooth: bool = True,
     more: tuple[Sample, ...] = (),
     scratch: Callable[..., int] = lambda out, *operands: 0,
+    python: Python | None = None,
     **params: Any,
 ) -> Primitive:
     """One operation on each element; all inputs have one type.
 
     A bare function as derivative is the partial `(out, x)` of a unary operation.  `weight` is the
     number of floating-point operations that one element counts for; `more` are further samples.
+    A kernel that is one operator of Python is also how the call is written.
     """
     if not isinstance(derivative, Derivative):
         derivative = Partials((derivative,))
@@ -101,6 +104,7 @@ def elementwise(
         latex=latex,
         samples=(*samples_on(domains or (domain,) * len(inputs), smooth, params), *more),
         scratch=scratch,
+        python=python or operator_of(kernel),
     )
 
 

@@ -19,7 +19,9 @@ from chainrule.primitives.primitive import (
     Sample,
     no_flops,
 )
-from chainrule.primitives.sources import positions
+from chainrule.primitives.python import Python, Writing, Written, shape_text
+from chainrule.primitives.python_functions import CHECK_INDICES, SCATTER_ADD
+from chainrule.primitives.sources import iota, positions
 
 ANY = (-2.0, 2.0)
 INDEX = np.dtype(np.int64)  # positions in a batch may not fit the dtype of the indices
@@ -102,6 +104,33 @@ def _scatter_batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> An
     return scatter_add(updates, *wide, shape=(size, *out.type.shape), wrap=out.param("wrap"))
 
 
+def _places(
+    out: Node, writing: Writing, indices: tuple[Written, ...], shape: Shape
+) -> tuple[str, tuple[str, ...]]:
+    """Index arrays as the text of one key, and the checks that have to come before."""
+    shown, before = [], []
+    nodes = out.inputs[1:]
+    for node, index, size in zip(nodes, indices, shape[: len(nodes)], strict=True):
+        shown.append(index.text if node.ndim else f"np.asarray({index.text})")
+        is_right = node.primitive is iota and node.type.shape[0] == size
+        if not (out.param("wrap") or is_right):
+            call = f"{writing.helper(CHECK_INDICES)}({index.text}, {writing.size(size)})"
+            before.append(call)
+    return ", ".join(shown), tuple(before)
+
+
+def _gather_python(out: Node, writing: Writing, x: Written, *indices: Written) -> Written:
+    key, before = _places(out, writing, indices, out.inputs[0].type.shape)
+    return Written(f"{x.within(ATOM)}[{key}]", ATOM, before)
+
+
+def _scatter_python(out: Node, writing: Writing, updates: Written, *indices: Written) -> Written:
+    key, before = _places(out, writing, indices, out.type.shape)
+    key = f"({key})" if len(indices) > 1 else key
+    shown = f"{updates.text}, {key}, {shape_text(writing, out.type.shape)}"
+    return Written(f"{writing.helper(SCATTER_ADD)}({shown})", ATOM, before)
+
+
 gather = Primitive(
     name="gather",
     doc="x at the places that one index array for each of its leading axes gives.",
@@ -129,6 +158,7 @@ gather = Primitive(
         Sample(((4,), (0,)), (ANY, "int:4"), (("wrap", True),)),
     ),
     variadic=True,
+    python=Python(_gather_python, noun="taken"),
 )
 
 
@@ -158,7 +188,7 @@ scatter_add = Primitive(
     scratch=lambda out, updates, *indices: max(
         _range_scratch(out, indices), INDEX.itemsize * (indices[0].ndim == 0)
     ),
-    latex=Latex(r"\operatorname{{scatter}}({updates}, {index})", ATOM, (0, 0)),
+    latex=Latex(r"\operatorname{{scatter}}_{{{shape}}}({updates}, {index})", ATOM, (0, 0)),
     samples=(
         Sample(((3,), (3,)), (ANY, "int:4"), (("shape", (4,)), ("wrap", True))),
         Sample(((2, 2), (2,)), (ANY, "int:4"), (("shape", (4, 2)), ("wrap", True))),
@@ -166,6 +196,7 @@ scatter_add = Primitive(
         Sample(((0,), (0,)), (ANY, "int:4"), (("shape", (4,)), ("wrap", True))),
     ),
     variadic=True,
+    python=Python(_scatter_python, noun="scattered"),
 )
 
 INDEXING = (gather, scatter_add)

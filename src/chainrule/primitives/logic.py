@@ -9,6 +9,7 @@ import numpy as np
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.families import BOOL, comparison, elementwise, same_type
 from chainrule.primitives.primitive import ATOM, Flat, Latex, Linear, Sample
+from chainrule.primitives.python import Python, Writing, Written, calls, dtype_text
 from chainrule.primitives.sources import full_like
 
 equal = comparison("equal", "Whether x = y.", lambda xp, x, y: xp.equal(x, y), "=", "x == y")
@@ -80,12 +81,22 @@ where = elementwise(
     latex=Latex(r"\operatorname{{where}}({condition}, {x}, {y})", ATOM, (0, 0, 0)),
     inputs=("condition", "x", "y"),
     result_type=_where_type,
+    python=calls("where", ("condition", "x", "y"), "chosen"),
     domains=("bool", (-2.0, 2.0), (-2.0, 2.0)),
 )
 
 
 def _cast_type(x: ArrayType, *, dtype: np.dtype, weak: bool) -> ArrayType:
     return array_type(dtype, x.shape, weak)
+
+
+def _cast_python(out: Any, writing: Writing, x: Written) -> Written:
+    dtype = dtype_text(out.type.dtype)
+    if out.ndim:
+        return Written(f"{x.within(ATOM)}.astype({dtype})")
+    if out.type.is_float:
+        return Written(f"{dtype}({x.text})")
+    return Written(f"np.asarray({x.text}).astype({dtype})")  # also of NaN, without an error
 
 
 cast = elementwise(
@@ -103,6 +114,7 @@ cast = elementwise(
     ),
     dtype=np.dtype(np.float64),
     weak=False,
+    python=Python(_cast_python),
 )
 
 LOGIC = (

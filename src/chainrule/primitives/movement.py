@@ -23,6 +23,8 @@ from chainrule.primitives.primitive import (
     Sample,
     no_flops,
 )
+from chainrule.primitives.python import Python, Writing, Written, shape_text, slices_text
+from chainrule.primitives.python_functions import PADDED
 
 ANY = (-2.0, 2.0)
 
@@ -35,6 +37,7 @@ def _movement(
     transpose: Rule,
     batch: Any,
     latex: Latex,
+    python: Python,
     samples: tuple[Sample, ...],
 ) -> Primitive:
     """A linear primitive of one input that only moves its elements."""
@@ -50,6 +53,7 @@ def _movement(
         flops=no_flops,
         latex=latex,
         samples=samples,
+        python=python,
     )
 
 
@@ -64,6 +68,11 @@ def _reshape_type(x: ArrayType, *, shape: Shape) -> ArrayType:
     return x.with_shape(shape)
 
 
+def _reshape_python(out: Node, writing: Writing, x: Written) -> Written:
+    shape = ", ".join(map(writing.size, out.type.shape)) or "()"
+    return Written(f"{x.within(ATOM)}.reshape({shape})")
+
+
 reshape = _movement(
     "reshape",
     "The same elements, in C order, in another shape.",
@@ -71,7 +80,8 @@ reshape = _movement(
     lambda xp, x, *, shape: xp.reshape(x, shape),
     lambda g, out, x: reshape(g, shape=x.type.shape),
     lambda size, inputs, batched, out: reshape(inputs[0], shape=(size, *out.type.shape)),
-    Latex(r"\operatorname{{reshape}}({x})", ATOM, (0,)),
+    Latex(r"\operatorname{{reshape}}_{{{shape}}}({x})", ATOM, (0,)),
+    Python(_reshape_python, noun="reshaped"),
     (
         _sample((2, 3), shape=(3, 2)),
         _sample((), shape=(1, 1)),
@@ -95,6 +105,15 @@ def inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
+def _transpose_python(out: Node, writing: Writing, x: Written) -> Written:
+    permutation = out.param("permutation")
+    if permutation == tuple(range(out.ndim)):
+        return x
+    if permutation == tuple(range(out.ndim))[::-1]:
+        return Written(f"{x.within(ATOM)}.T")
+    return Written(f"{x.within(ATOM)}.transpose({', '.join(map(str, permutation))})")
+
+
 transpose = _movement(
     "transpose",
     "The axes in another order.",
@@ -105,6 +124,7 @@ transpose = _movement(
         inputs[0], permutation=(0, *(axis + 1 for axis in out.param("permutation")))
     ),
     Latex(r"{{{x}}}^\top", POWER, (POWER + 1,)),
+    Python(_transpose_python, noun="transposed"),
     (
         _sample((2, 3), permutation=(1, 0)),
         _sample((2, 1, 3), permutation=(2, 0, 1)),
@@ -158,6 +178,12 @@ broadcast_to = _movement(
     _broadcast_transpose,
     _broadcast_batch,
     Latex("{x}", ATOM, (ATOM,)),
+    Python(
+        lambda out, writing, x: Written(
+            f"np.broadcast_to({x.text}, {shape_text(writing, out.type.shape)})"
+        ),
+        noun="repeated",
+    ),
     (
         _sample((3,), shape=(2, 3)),
         _sample((2, 1), shape=(2, 3)),
@@ -186,6 +212,12 @@ def _slices(start: tuple, step: tuple, shape: tuple) -> tuple[slice, ...]:
     return tuple(found)
 
 
+def _slice_python(out: Node, writing: Writing, x: Written) -> Written:
+    start, step = out.param("start"), out.param("step")
+    places = slices_text(writing, start, step, out.type.shape, out.inputs[0].type.shape)
+    return Written(f"{x.within(ATOM)}[{places}]") if places else x
+
+
 slice_ = _movement(
     "slice",
     "The elements at start, start + step, ... along each axis, as many as the shape says.",
@@ -199,6 +231,7 @@ slice_ = _movement(
         shape=(size, *out.type.shape),
     ),
     Latex(r"{x}[\cdot]", ATOM, (ATOM,)),
+    Python(_slice_python, noun="part"),
     (
         _sample((5,), start=(1,), step=(2,), shape=(2,)),
         _sample((2, 4), start=(0, 3), step=(1, -1), shape=(2, 4)),
@@ -222,6 +255,14 @@ def _pad(xp: Any, x: Any, *, start: tuple, step: tuple, shape: tuple) -> Any:
     return zeros.at[where].set(x)
 
 
+def _pad_python(out: Node, writing: Writing, x: Written) -> Written:
+    start, step, shape = out.param("start"), out.param("step"), out.type.shape
+    places = slices_text(writing, start, step, out.inputs[0].type.shape, shape)
+    where = f"np.s_[{places or '...'}]"
+    shown = f"{x.text}, {where}, {shape_text(writing, shape)}"
+    return Written(f"{writing.helper(PADDED)}({shown})")
+
+
 pad = _movement(
     "pad",
     "x placed at start, start + step, ... along each axis of zeros of the given shape.",
@@ -236,7 +277,8 @@ pad = _movement(
         step=(1, *out.param("step")),
         shape=(size, *out.type.shape),
     ),
-    Latex(r"\operatorname{{pad}}({x})", ATOM, (0,)),
+    Latex(r"\operatorname{{pad}}_{{{shape}}}({x})", ATOM, (0,)),
+    Python(_pad_python, noun="padded"),
     (
         _sample((2,), start=(1,), step=(2,), shape=(5,)),
         _sample((2, 3), start=(1, 2), step=(1, -1), shape=(4, 3)),
@@ -284,6 +326,11 @@ def _concatenate_batch(size: int | Size, inputs: Any, batched: Any, out: Node) -
     return concatenate(*parts, axis=out.param("axis") + 1)
 
 
+def _concatenate_python(out: Node, writing: Writing, *parts: Written) -> Written:
+    axis = f", axis={out.param('axis')}" if out.param("axis") else ""
+    return Written(f"np.concatenate([{', '.join(part.text for part in parts)}]{axis})")
+
+
 concatenate = Primitive(
     name="concatenate",
     doc="The inputs one after another along an axis.",
@@ -301,6 +348,7 @@ concatenate = Primitive(
         Sample(((0,), (2,)), (ANY, ANY), (("axis", 0),)),
     ),
     variadic=True,
+    python=Python(_concatenate_python, noun="joined"),
 )
 
 MOVEMENT = (reshape, transpose, broadcast_to, slice_, pad, concatenate)

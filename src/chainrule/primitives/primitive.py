@@ -11,6 +11,7 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
+from chainrule.primitives.python import Python, calls
 
 # In derivative rules: x y are inputs, out the result (the node itself, so that its parameters can
 # be read), g the cotangent of the result, dx dy tangents of the inputs.
@@ -130,8 +131,8 @@ class Sample:
     """One point of the domain in which tests try the primitive.
 
     `shapes` and `domains` are per input; a domain is (low, high) for floats, "int:n" for indices
-    below n, "bool".  `params` are the static parameters, `smooth` says whether finite
-    differences apply.
+    below n, "uint32" for words of any bits, "bool".  `params` are the static parameters, `smooth`
+    says whether finite differences apply.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -153,6 +154,9 @@ class Primitive:
     `scratch(out, *operands)` is how many bytes `evaluate` takes from NumPy at its fullest beside
     its operands and its result, measured with NumPy 2.4.  The operands are arrays without values:
     right in shape, dtype and strides, but not to be read.
+
+    `python` is how a call is written as source; without it, as that of NumPy's function of the
+    same name.
     """
 
     name: str
@@ -168,6 +172,7 @@ class Primitive:
     samples: tuple[Sample, ...]
     variadic: bool = field(default=False)
     scratch: Callable[..., int] = field(default=lambda out, *operands: 0)
+    python: Python | None = field(default=None)
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -183,6 +188,12 @@ class Primitive:
             raise TypeError(f"{self.name}: {self.kernel!r} is not a Kernel")
         if not isinstance(self.latex, Latex):
             raise TypeError(f"{self.name}: {self.latex!r} is not a Latex")
+        if self.python is None and hasattr(np, self.name):
+            object.__setattr__(self, "python", calls(self.name, self.inputs))
+        if not isinstance(self.python, Python):
+            raise TypeError(
+                f"{self.name}: {self.python!r} is not a Python, and NumPy has no {self.name}"
+            )
         if not self.samples:
             raise TypeError(f"{self.name}: tests need at least one sample")
         for sample in self.samples:

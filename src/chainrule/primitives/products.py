@@ -22,6 +22,7 @@ from chainrule.primitives.primitive import (
     Primitive,
     Sample,
 )
+from chainrule.primitives.python import Python, Writing, Written, operator_of
 
 ANY = (-2.0, 2.0)
 
@@ -128,6 +129,7 @@ matmul = Primitive(
             ((2, 0), (0, 3)),
         )
     ),
+    python=operator_of("x @ y"),
 )
 
 
@@ -214,6 +216,42 @@ def _contract_scratch(out: Node, x: np.ndarray, y: np.ndarray) -> int:
     return total
 
 
+def _stack_python(
+    writing: Writing, x: Written, node: Node, axes: tuple[int, ...], *groups: list[int]
+) -> str:
+    """As `_as_stack`, without an axis for a first group that is empty."""
+    order = [axes.index(label) for group in groups for label in group]
+    groups = groups if groups[0] else groups[1:]
+    lengths = iter([node.type.shape[axis] for axis in order])
+    shape = tuple(sizes.product(tuple(next(lengths) for _ in group)) for group in groups)
+    text = x.within(ATOM)
+    if order != sorted(order):
+        reverse = order == sorted(order, reverse=True)
+        text += ".T" if reverse else f".transpose({', '.join(map(str, order))})"
+    if shape != tuple(node.type.shape[axis] for axis in order):
+        text += f".reshape({', '.join(map(writing.size, shape))})"
+    return text
+
+
+def _contract_python(out: Node, writing: Writing, x: Written, y: Written) -> Written:
+    x_axes, y_axes, out_axes = (out.param(key) for key in ("x_axes", "y_axes", "out_axes"))
+    stack, rows, inner, columns = _groups(x_axes, y_axes, out_axes)
+    left = _stack_python(writing, x, out.inputs[0], x_axes, stack, rows, inner)
+    right = _stack_python(writing, y, out.inputs[1], y_axes, stack, inner, columns)
+    product = Written(f"{left} @ {right}", PRODUCT)
+    made = (*stack, *rows, *columns)
+    if (min(1, len(stack)), len(rows), len(columns)) != (len(stack), 1, 1):
+        shape = [out.type.shape[out_axes.index(label)] for label in made]
+        shown = ", ".join(map(writing.size, shape)) or "()"
+        product = Written(f"({product.text}).reshape({shown})")
+    order = [made.index(label) for label in out_axes]
+    if order == sorted(order):
+        return product
+    reverse = order == sorted(order, reverse=True)
+    last = ".T" if reverse else f".transpose({', '.join(map(str, order))})"
+    return Written(product.within(ATOM) + last)
+
+
 contract = Primitive(
     name="contract",
     doc="The sum of products over the axes that x and y share and the result lacks.",
@@ -259,6 +297,7 @@ contract = Primitive(
         ),
         Sample(((0,), (0,)), (ANY, ANY), (("out_axes", (0,)), ("x_axes", (0,)), ("y_axes", (0,)))),
     ),
+    python=Python(_contract_python, noun="product"),
 )
 
 PRODUCTS = (matmul, contract)

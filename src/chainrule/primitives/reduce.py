@@ -12,7 +12,8 @@ from chainrule.graph.types import ArrayType, Shape, array_type
 from chainrule.primitives import logic
 from chainrule.primitives.movement import broadcast_to, reshape
 from chainrule.primitives.primitive import (
-    PRODUCT,
+    ADDITIVE,
+    ATOM,
     Derivative,
     Explicit,
     Flat,
@@ -22,7 +23,10 @@ from chainrule.primitives.primitive import (
     Primitive,
     Sample,
 )
+from chainrule.primitives.python import Python, Writing, Written, axes_text, dtype_text
 from chainrule.primitives.sources import full_like
+
+BIG = ADDITIVE + 5  # the binding of a sum: it reaches to the end of a product, no further
 
 
 def without_axes(shape: Shape, axes: tuple[int, ...]) -> Shape:
@@ -54,7 +58,8 @@ def reduction(
     evaluate: Any,
     derivative: Derivative,
     kernel: Fold,
-    symbol: str,
+    latex: Latex,
+    python: Python,
     shapes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...],
 ) -> Primitive:
     """A fold of one input over static `axes`, which disappear from the result."""
@@ -68,11 +73,28 @@ def reduction(
         batch=_batch,
         kernel=kernel,
         flops=lambda out: out.inputs[0].type.size,
-        latex=Latex(f"{symbol} {{x}}", PRODUCT, (PRODUCT,)),
+        latex=latex,
         samples=tuple(
             Sample((shape,), ((-2.0, 2.0),), (("axes", axes),)) for shape, axes in shapes
         ),
+        python=python,
     )
+
+
+def _reduced_by(function: str, noun: str) -> Python:
+    """`x.sum(axis=1)`, or `np.sum(x * y, axis=1)`."""
+
+    def write(out: Node, writing: Writing, x: Written) -> Written:
+        axes, given = out.param("axes"), []
+        if len(axes) != out.inputs[0].ndim or not axes:
+            given.append(f"axis={axes_text(axes)}")
+        if function == "sum" and out.type.dtype.kind in "iub" and out.type.dtype.itemsize < 8:
+            given.append(f"dtype={dtype_text(out.type.dtype)}")  # NumPy would widen it
+        if x.text.isidentifier():
+            return Written(f"{x.text}.{function}({', '.join(given)})")
+        return Written(f"np.{function}({', '.join([x.text, *given])})")
+
+    return Python(write, noun=noun)
 
 
 NON_EMPTY = (((2, 3), (0,)), ((2, 3), (1,)), ((4,), (0,)), ((2, 1, 3), (0, 2)), ((), ()))
@@ -83,7 +105,8 @@ sum_ = reduction(
     lambda xp, x, *, axes: xp.sum(x, axis=axes, dtype=x.dtype),
     Linear((lambda g, out, x: spread(g, x.type.shape, out.param("axes")),)),
     Fold("x + y", "0"),
-    r"\sum",
+    Latex(r"\sum_{{{axes}}} {x}", BIG, (BIG,)),
+    _reduced_by("sum", "total"),
     (*NON_EMPTY, ((0, 3), (0,)), ((0,), (0,))),
 )
 
@@ -117,7 +140,8 @@ max_ = reduction(
     lambda xp, x, *, axes: xp.max(x, axis=axes),
     EXTREME,
     Fold("fmax_nan(x, y)", "-inf"),
-    r"\max",
+    Latex(r"\max_{{{axes}}}({x})", ATOM, (0,)),
+    _reduced_by("max", "largest"),
     NON_EMPTY,
 )
 
@@ -127,7 +151,8 @@ min_ = reduction(
     lambda xp, x, *, axes: xp.min(x, axis=axes),
     EXTREME,
     Fold("fmin_nan(x, y)", "inf"),
-    r"\min",
+    Latex(r"\min_{{{axes}}}({x})", ATOM, (0,)),
+    _reduced_by("min", "smallest"),
     NON_EMPTY,
 )
 
@@ -150,13 +175,17 @@ argmax = Primitive(
     batch=lambda size, inputs, batched, out: argmax(inputs[0], axis=out.param("axis") + 1),
     kernel=Fold("argmax(x, y)", "-inf"),
     flops=lambda out: out.inputs[0].type.size,
-    latex=Latex(r"\arg\max {x}", PRODUCT, (PRODUCT,)),
+    latex=Latex(r"\operatorname{{argmax}}_{{{axis}}}({x})", ATOM, (0,)),
     samples=(
         Sample(((4,),), ((-2.0, 2.0),), (("axis", 0),)),
         Sample(((2, 3),), ((-2.0, 2.0),), (("axis", 1),)),
         Sample(((2, 1, 3),), ((-2.0, 2.0),), (("axis", 0),)),
     ),
     scratch=_argmax_scratch,
+    python=Python(
+        lambda out, writing, x: Written(f"np.argmax({x.text}, axis={out.param('axis')})"),
+        noun="winners",
+    ),
 )
 
 REDUCE = (sum_, max_, min_, argmax)

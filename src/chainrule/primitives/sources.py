@@ -18,7 +18,17 @@ from chainrule.primitives.primitive import (
     Sample,
     no_flops,
 )
+from chainrule.primitives.python import (
+    Python,
+    Writing,
+    Written,
+    dtype_text,
+    number_text,
+    shape_text,
+)
 
+# Inputs and constants stand in the source by their names.
+GIVEN = Python(lambda out, writing: Written("_"))
 MATRIX = array_type(np.dtype(np.float64), (2, 3))
 
 
@@ -29,6 +39,7 @@ def _source(
     evaluate: Any,
     latex: str,
     kernel: Any,
+    python: Python,
     **params: Any,
 ) -> Primitive:
     """A primitive of static parameters only; `params` are those of its sample."""
@@ -44,6 +55,7 @@ def _source(
         flops=no_flops,
         latex=Latex(latex),
         samples=(Sample((), (), tuple(sorted(params.items()))),),
+        python=python,
     )
 
 
@@ -58,6 +70,7 @@ input_ = _source(
     _no_value,
     "{name}",
     Library("argument"),
+    GIVEN,
     index=0,
     type=MATRIX,
 )
@@ -69,6 +82,7 @@ constant = _source(
     lambda xp, *, value, type: xp.asarray(value.array),
     "{name}",
     Library("argument"),
+    GIVEN,
     value=ArrayValue(np.zeros((2, 3))),
     type=MATRIX,
 )
@@ -82,6 +96,14 @@ def _full(xp: Any, *, value: Any, type: ArrayType) -> Any:
     return np.ndarray(type.shape, type.dtype, element, strides=(0,) * type.ndim)
 
 
+def _full_python(out: Node, writing: Writing) -> Written:
+    # As `_full`: one element in memory, for what follows adds up by how its operands lie there.
+    element = f"{dtype_text(out.type.dtype)}({number_text(out.param('value'), out.type.dtype)})"
+    if not out.ndim:
+        return Written(element)
+    return Written(f"np.broadcast_to({element}, {shape_text(writing, out.type.shape)})")
+
+
 full = _source(
     "full",
     "An array of one value, which is static; it has a type but no storage.",
@@ -89,9 +111,18 @@ full = _source(
     _full,
     "{value}",
     Generate(),
+    Python(_full_python, noun="full"),
     value=2.5,
     type=MATRIX,
 )
+
+
+def _iota_python(out: Node, writing: Writing) -> Written:
+    length = writing.size(out.type.shape[0])
+    if out.type.dtype == INT_SCALAR.dtype:
+        return Written(f"np.arange({length})")
+    return Written(f"np.arange({length}, dtype={dtype_text(out.type.dtype)})")
+
 
 iota = _source(
     "iota",
@@ -100,6 +131,7 @@ iota = _source(
     lambda xp, *, type: xp.arange(type.shape[0], dtype=type.dtype),
     r"\operatorname{{iota}}",
     Generate(),
+    Python(_iota_python, noun="positions"),
     type=array_type(np.dtype(np.int64), (4,)),
 )
 
@@ -110,6 +142,11 @@ size_value = _source(
     lambda xp, *, size, type: xp.asarray(size, dtype=type.dtype),
     "{size}",
     Generate(),
+    Python(
+        lambda out, writing: Written(
+            f"{dtype_text(out.type.dtype)}({writing.size(out.param('size'))})"
+        )
+    ),
     size=3,
     type=INT_SCALAR,
 )

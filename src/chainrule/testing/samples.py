@@ -11,8 +11,9 @@ import numpy as np
 from chainrule.composites.composite import trace_of
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.traced import Traced
-from chainrule.graph.graph import Graph, Input
+from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
+from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered
 from chainrule.graph.types import ArrayType, type_of
 from chainrule.primitives.primitive import Primitive, Sample
@@ -24,7 +25,7 @@ def sample_arrays(
 ) -> list[np.ndarray]:
     """Random arrays in the domains of a sample: the same ones for the same seed.
 
-    Floats have the sample's dtype, or `dtype`; indices are int64.
+    Floats have the sample's dtype, or `dtype`; indices are int64, words uint32.
     """
     generator = np.random.default_rng(seed)
     chosen = np.dtype(dtype or sample.dtype)
@@ -39,6 +40,8 @@ def _draw(
 ) -> np.ndarray:
     if domain == "bool":
         return np.asarray(generator.random(shape) < 0.5)
+    if domain == "uint32":
+        return generator.integers(0, 2**32, shape, np.uint32)
     if isinstance(domain, str):
         return np.asarray(generator.integers(0, int(domain.removeprefix("int:")), shape))
     low, high = domain
