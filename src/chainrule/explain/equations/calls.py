@@ -1,0 +1,170 @@
+"""The composites' calls in a graph: which nodes one call covers, and what it was applied to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from chainrule.explain.equations.formula import Unit
+from chainrule.explain.reading.statements import GENERATED
+from chainrule.graph.node import Node
+from chainrule.graph.origin import Scope
+from chainrule.graph.sizes import Size
+from chainrule.primitives.primitive import Map
+from chainrule.primitives.sources import constant
+
+# Static arguments that are not shown: they say what a reader takes for granted, or what the shape
+# says.  None is never shown.
+USUAL = {"axis": (-1,), "reduction": ("mean",), "approximate": ("none",), "keepdims": (True, False)}
+
+
+def calls(nodes: Iterable[Node]) -> tuple[Unit, ...]:
+    """The outermost calls of composites whose result and arguments are found in the graph.
+
+    A call is left out where it reads more than its arguments, or where a transform changed it.
+    """
+    ordered = tuple(nodes)
+    found: dict[Scope, list[Node]] = {}
+    for node in ordered:
+        scope = None if node.origin.transform else outermost(node.origin.scope)
+        if scope is not None:
+            found.setdefault(scope, []).append(node)
+    present = set(ordered)
+    units = (_call(scope, members, present) for scope, members in found.items())
+    return tuple(unit for unit in units if unit is not None)
+
+
+def outermost(scope: Scope | None) -> Scope | None:
+    """The outermost composite around a scope; None where there is none."""
+    result = None
+    while scope is not None:
+        if scope.symbol:
+            result = scope
+        scope = scope.parent
+    return result
+
+
+def _call(scope: Scope, members: list[Node], present: set[Node]) -> Unit | None:
+    inside = set(members)
+    result = _result(scope, members, inside)
+    if result is None:
+        return None
+    given = dict(scope.arguments)
+    nodes = {key: value for key, value in given.items() if isinstance(value, Node)}
+    now = _matched(scope.result[0], result, set(nodes.values()))
+    if now is None:
+        return None
+    arguments: list[Node | str] = []
+    below: list[str] = []
+    for key, value in given.items():
+        if isinstance(value, Node):
+            if now.get(value, value) not in present:
+                return None
+            arguments.append(now.get(value, value))
+        else:
+            text = _static(key, value)
+            if text is None:
+                return None
+            (arguments if isinstance(value, np.ndarray) else below).extend(text)
+    read = {parent for node in members for parent in node.inputs} - inside
+    allowed = (one for one in read if one.primitive in (*GENERATED, constant))
+    if read - set(allowed) - {one for one in arguments if isinstance(one, Node)}:
+        return None
+    if result in arguments:
+        return None
+    shown = ", ".join(below)
+    return Unit(result, tuple(arguments), frozenset(inside), scope.symbol, scope.latex, shown)
+
+
+def _result(scope: Scope, members: list[Node], inside: set[Node]) -> Node | None:
+    """What the call returned: in a graph that was copied, the one member that no member reads."""
+    if len(scope.result) != 1:
+        return None
+    if scope.result[0] in inside:
+        return scope.result[0]
+    read = {parent for node in members for parent in node.inputs}
+    last = [node for node in members if node not in read]
+    return last[0] if len(last) == 1 else None
+
+
+def _matched(old: Node, new: Node, wanted: set[Node]) -> Mapping[Node, Node] | None:
+    """Which node each node above `old` became above `new`; None where they are built otherwise.
+
+    Goes up as far as the `wanted` nodes, which are the arguments of the call.
+    """
+    if old is new:
+        return {}
+    found = {old: new}
+    stack = [old]
+    while stack:
+        node = stack.pop()
+        other = found[node]
+        if node in wanted or node is other:
+            continue
+        if node.primitive is not other.primitive or len(node.inputs) != len(other.inputs):
+            return None
+        for parent, twin in zip(node.inputs, other.inputs, strict=True):
+            if parent not in found:
+                found[parent] = twin
+                stack.append(parent)
+            if found[parent] is not twin:
+                return None
+    return found
+
+
+def _static(name: str, value: object) -> list[str] | None:
+    """A static argument as the equations show it (often not at all); None for what they cannot."""
+    if value is None or value in _usual(name):
+        return []
+    if name == "axis" and isinstance(value, (int, tuple)):
+        shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        return [f"axis {shown}"]
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, np.ndarray):
+        return [name]
+    if isinstance(value, (int, float, Size, np.generic)):
+        return [f"{name} = {value}"]
+    return None
+
+
+def _usual(name: str) -> tuple[object, ...]:
+    return USUAL.get(name, ())
+
+
+def is_elementwise_in(unit: Unit, variable: Node) -> bool:
+    """Whether each element of the result depends on the one element of `variable` at its place."""
+    if unit.result.shape != variable.shape:
+        return False
+    return all(
+        isinstance(node.primitive.kernel, Map) and node.shape == variable.shape
+        for node in dependent(unit, variable)
+    )
+
+
+def dependent(unit: Unit, variable: Node) -> list[Node]:
+    """The members of a unit that depend on a variable, in topological order."""
+    reached = {variable}
+    return [node for node in _ordered(unit) if _reaches(node, reached)]
+
+
+def _reaches(node: Node, reached: set[Node]) -> bool:
+    if any(parent in reached for parent in node.inputs):
+        reached.add(node)
+        return True
+    return False
+
+
+def _ordered(unit: Unit) -> Iterator[Node]:
+    """The members in topological order."""
+    done: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(unit.result, False)]
+    while stack:
+        node, is_after = stack.pop()
+        if is_after:
+            yield node
+        elif node not in done and node in unit.members:
+            done.add(node)
+            stack.append((node, True))
+            stack.extend((parent, False) for parent in node.inputs)

@@ -1,0 +1,177 @@
+"""How arithmetic, sums and cases are written: λ W, x ⊙ y, ‖W‖², { x if x > 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from chainrule.explain.equations.formula import Applied, Formula
+from chainrule.explain.equations.joining import (
+    added,
+    dotted,
+    elementwise,
+    fenced,
+    fraction,
+    minus,
+    side_by_side,
+    subtracted,
+)
+from chainrule.explain.equations.parts import (
+    Bound,
+    Cases,
+    Fence,
+    Part,
+    Row,
+    Script,
+    Symbol,
+    row,
+    upright,
+)
+from chainrule.explain.equations.setting import Setter, Setting, is_scalar
+from chainrule.primitives import arithmetic, logic, reduce, sources
+from chainrule.primitives.primitive import POWER
+from chainrule.primitives.reduce import BIG
+
+
+def _add(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    free = setter.is_free_inside(formula, is_free)
+    return added(*(setter.set(one, free) for one in formula.operands))
+
+
+def _subtract(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    free = setter.is_free_inside(formula, is_free)
+    return subtracted(*(setter.set(one, free) for one in formula.operands))
+
+
+def _negative(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    return minus(setter.set(formula.operands[0], is_free))
+
+
+def _is_number(formula: Formula) -> bool:
+    return isinstance(formula, Applied) and formula.node.primitive is sources.full
+
+
+def _multiply(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """λ W for a number times an array, else x ⊙ y."""
+    free = setter.is_free_inside(formula, is_free)
+    x, y = formula.operands
+    if is_scalar(y) and (not is_scalar(x) or _is_number(y) > _is_number(x)):
+        x, y = y, x
+    left, right = setter.set(x, free), setter.set(y, free)
+    if is_scalar(x) and is_scalar(y) and x.node is y.node:
+        return dotted(left, right)
+    if is_scalar(x):
+        return side_by_side(left, right)
+    if left.negated is not None:
+        return minus(elementwise(left.negated, right))
+    return elementwise(left, right)
+
+
+def _divide(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """A minus sign of the numerator stands before the fraction."""
+    free = setter.is_free_inside(formula, is_free)
+    top, bottom = (setter.set(one, free) for one in formula.operands)
+    if top.negated is None:
+        return fraction(top, bottom)
+    return minus(fraction(top.negated, bottom))
+
+
+def _raised(setter: Setter, formula: Applied, exponent: Part, is_free: bool) -> Bound:
+    """x², and of an array, whose square could be a matrix product, x^{⊙2}."""
+    base = setter.operand(formula.operands[0], POWER + 1, is_free)
+    if not is_scalar(formula.operands[0]):
+        exponent = row(Symbol(r"\odot ", "⊙"), exponent)
+    return Bound(Script(base, above=exponent), POWER, POWER)
+
+
+def _integer_power(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    exponent = formula.node.param("exponent")
+    if exponent == -1:
+        return fraction(Bound(Symbol("1", "1")), setter.set(formula.operands[0], is_free))
+    shown = Symbol(str(exponent), str(exponent).replace("-", "−"))
+    return _raised(setter, formula, shown, is_free)
+
+
+def _power(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    free = setter.is_free_inside(formula, is_free)
+    return _raised(setter, formula, setter.set(formula.operands[1], free), free)
+
+
+def _sum(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """‖W‖² of squares, else ∑ with the axes below."""
+    (inner,) = formula.operands
+    axes = formula.node.param("axes")
+    if not axes:
+        return setter.set(inner, False)
+    below = setter.axes(formula.node, axes)
+    squared = _squared(inner)
+    if squared is not None and below is None:
+        norm = Fence(setter.set(squared, False), "‖", "‖")
+        frobenius = Symbol("F", "F") if inner.node.ndim > 1 else None
+        return Bound(_norm(norm, frobenius), POWER, POWER)
+    sign = Symbol(r"\sum ", "∑")
+    shown = sign if below is None else Script(sign, below=below)
+    body = fenced(setter.set(inner, False), BIG, BIG)
+    return Bound(row(shown, Symbol(" ", " "), body), BIG, BIG)
+
+
+def _norm(norm: Part, frobenius: Part | None) -> Part:
+    """‖W‖²_F: the square stands before the F in text."""
+    if frobenius is None:
+        return Script(norm, above=Symbol("2", "2"))
+    return Row((Script(norm, frobenius, Symbol("2", "2")),))
+
+
+def _squared(formula: Formula) -> Formula | None:
+    """W, of W² or W ⊙ W."""
+    if not isinstance(formula, Applied) or not formula.node.ndim:
+        return None
+    if formula.node.primitive is arithmetic.integer_power:
+        return formula.operands[0] if formula.node.param("exponent") == 2 else None
+    if formula.node.primitive is arithmetic.multiply:
+        x, y = formula.operands
+        return x if x.node is y.node else None
+    return None
+
+
+def _where(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """The cases; those of an inner where come after."""
+    rows: list[tuple[Part, Part | None]] = []
+    last: Formula = formula
+    free = setter.is_free_inside(formula, is_free)
+    while isinstance(last, Applied) and last.node.primitive is logic.where:
+        condition, value, last = last.operands
+        rows.append((setter.set(value, free), setter.set(condition, free)))
+    rows.append((setter.set(last, free), None))
+    return Bound(Cases(tuple(rows)))
+
+
+def _cast(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """Unseen, except from booleans, [x > 0], and where digits are cut off."""
+    (inner,) = formula.operands
+    before, after = inner.node.dtype.kind, formula.node.dtype.kind
+    if before == "b" and after != "b":
+        return Bound(Fence(setter.set(inner, is_free), "[", "]"))
+    if after == "b" and before != "b":
+        zero = Bound(Symbol("0", "0"))
+        left = fenced(setter.set(inner, is_free), 6, 6)
+        return Bound(row(left, Symbol(r" \neq ", " ≠ "), zero), 5, 5)
+    if before == "f" and after in "iu":
+        return Bound(row(upright("int"), Fence(setter.set(inner, is_free))))
+    return setter.set(inner, is_free)
+
+
+ELEMENTS: Mapping[object, Setting] = MappingProxyType(
+    {
+        arithmetic.add: _add,
+        arithmetic.subtract: _subtract,
+        arithmetic.negative: _negative,
+        arithmetic.multiply: _multiply,
+        arithmetic.divide: _divide,
+        arithmetic.integer_power: _integer_power,
+        arithmetic.power: _power,
+        reduce.sum_: _sum,
+        logic.where: _where,
+        logic.cast: _cast,
+    }
+)

@@ -1,0 +1,225 @@
+"""`equations`: every named value of a graph, numbered; LaTeX, Markdown or text for terminals."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from chainrule.errors import InputError, NameLookupError
+from chainrule.explain.equations.building import Builder, Entry
+from chainrule.explain.equations.formula import Auxiliary, Formula
+from chainrule.explain.equations.functions import Functions
+from chainrule.explain.equations.order import right_sides
+from chainrule.explain.equations.setting import Setter
+from chainrule.explain.equations.sides import Sides
+from chainrule.explain.equations.special import SPECIAL
+from chainrule.explain.equations.values import Shapes
+from chainrule.explain.equations.writing import Line, latex_of, markdown_of, save, text_of
+from chainrule.explain.reading.statements import FORWARD, Pass, Reading, read
+from chainrule.explain.reading.symbols import Indices, notation_of
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+
+Phase = Literal["forward", "backward", "both"]
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """One equation: `name` is the value's name, `number` the one in brackets (0 for auxiliaries).
+
+    An auxiliary equation defines a symbol that stands in the equation before it.  `formulas` are
+    the right sides, each equal to the value; `during` is the pass in which it is computed.
+    """
+
+    name: str
+    number: int
+    node: Node
+    formulas: tuple[Formula, ...]
+    during: Pass
+    line: Line
+
+    def __str__(self) -> str:
+        return self.line.text
+
+    def latex(self) -> str:
+        """The equation for TeX's mathematics, on one line and without its number."""
+        return self.line.latex
+
+
+class Equations:
+    """The equations of a graph, in order; `equations["dJ/dW2"]` is one, by its name.
+
+    `str` gives text for terminals, `latex` and `markdown` the same with mathematics.
+    """
+
+    def __init__(self, graph: Graph, all_: Iterable[Equation], given: Iterable[Line]) -> None:
+        self._graph, self._all, self._given = graph, tuple(all_), tuple(given)
+        self._by_name = {one.name: one for one in self._all}
+
+    def __iter__(self) -> Iterator[Equation]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __getitem__(self, name: str) -> Equation:
+        """The equation of the value called `name`."""
+        if name in self._by_name:
+            return self._by_name[name]
+        if name not in self._graph.names:
+            raise self._graph.unknown_name(name)
+        raise NameLookupError(
+            f"there is no equation for {name!r} here",
+            hint="an input is given, and not computed; equations of other values may have been "
+            "left out by names= or phase=",
+        )
+
+    def __str__(self) -> str:
+        return text_of(self._nothing, self._given, self._sections())
+
+    def latex(self) -> str:
+        """One `align*` with all equations and their numbers, for TeX, MathJax or KaTeX."""
+        return latex_of(self._nothing, self._given, self._sections())
+
+    def markdown(self) -> str:
+        """A list with mathematics between $$, for Markdown."""
+        return markdown_of(self._nothing, self._given, self._sections())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a file: a LaTeX document (.tex), Markdown (.md) or text (.txt), by the suffix.
+
+        InputError for another suffix and where the file cannot be written; then there is none.
+        """
+        save(path, self.latex, self.markdown, self.__str__)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What notebooks show."""
+        return {
+            "text/latex": self.latex(),
+            "text/markdown": self.markdown(),
+            "text/plain": str(self),
+        }
+
+    @property
+    def _nothing(self) -> str:
+        return "" if self._all else f"{self._graph.name} computes nothing that has a name."
+
+    def _sections(self) -> list[tuple[Pass, list[tuple[int, Line]]]]:
+        found: dict[Pass, list[tuple[int, Line]]] = {}
+        for one in self._all:
+            found.setdefault(one.during, []).append((one.number, one.line))
+        return list(found.items())
+
+
+def equations(
+    graph: Graph,
+    names: str | Iterable[str] | None = None,
+    *,
+    phase: Phase = "both",
+    indices: Indices = "subscript",
+    symbols: Mapping[str, str] | None = None,
+    shapes: bool = True,
+) -> Equations:
+    """The equations of a graph: of every named value, or of those in `names`.
+
+    `phase`: the forward pass, what comes after it ("backward"), or both.  `indices` writes W1 as
+    W₁ ("subscript"), W⁽¹⁾ ("superscript") or W1 ("plain"); `symbols` replaces names by others:
+    {"weight_decay": "λ"}.  With `shapes`, every equation ends in the set it lies in: ∈ ℝ^{n×h}.
+
+    Unnamed values are written out inside formulas; where these would be long, or one is written
+    repeatedly, an auxiliary symbol stands for it, and its equation follows.  NameLookupError for
+    an unknown name.
+    """
+    _check(graph, names, phase, indices, symbols)
+    reading = read(graph)
+    notation = notation_of(graph, indices, symbols)
+    written = {notation.text(name) for name in graph.names}
+    functions = Functions(reading, written)
+    builder = Builder(Sides(reading, functions))
+    setter = Setter(notation, Shapes(graph), _letter(written), SPECIAL)
+    entries = builder.entries(right_sides(builder.sides))
+    shown = _chosen(reading, entries, names, phase)
+    numbers = _numbers(entries)
+    found = (_equation(setter, one, numbers[one], shapes) for one in entries if one in shown)
+    given = _given(setter, graph) if names is None and shapes else ()
+    return Equations(graph, found, given)
+
+
+def _check(graph: Graph, names: Any, phase: Any, indices: Any, symbols: Any) -> None:
+    for word, value, allowed in (("phase", phase, Phase), ("indices", indices, Indices)):
+        if value not in get_args(allowed):
+            choices = ", ".join(map(repr, get_args(allowed)))
+            raise InputError(f"{word}={value!r} is not one of {choices}", hint=f"one of {choices}")
+    for name in (*_several(names), *(symbols or {})):
+        if name not in graph.names and not any(name == item.name for item in graph.inputs):
+            raise graph.unknown_name(name)
+
+
+def _several(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _letter(written: set[str]) -> str:
+    """The letter of auxiliary symbols: one that no name begins with, followed by a number."""
+    heads = {name[:1] for name in written if not name[1:2].isalpha()}
+    return next((one for one in "acbeuvwtrqpkgfm" if one not in heads), "aux")
+
+
+def _chosen(
+    reading: Reading, entries: list[Entry], names: str | Iterable[str] | None, phase: Phase
+) -> set[Entry]:
+    """The entries that are asked for, and the auxiliary ones that these need."""
+    wanted = set(_several(names))
+    auxiliary = {one.node: one for one in entries if one.is_auxiliary}
+    stack = [
+        one
+        for one in entries
+        if not one.is_auxiliary
+        and (names is None or one.name in wanted)
+        and (phase == "both" or (one.statement.during == FORWARD) is (phase == "forward"))
+    ]
+    found: set[Entry] = set()
+    while stack:
+        entry = stack.pop()
+        if entry not in found:
+            found.add(entry)
+            stack.extend(auxiliary[node] for side in entry.sides for node in _cut(side))
+    return found
+
+
+def _cut(formula: Formula) -> Iterator[Node]:
+    """The nodes for which an auxiliary symbol stands in a formula."""
+    stack = [formula]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Auxiliary):
+            yield one.node
+        stack.extend(one.operands)
+
+
+def _numbers(entries: list[Entry]) -> dict[Entry, int]:
+    named = [one for one in entries if not one.is_auxiliary]
+    found = {one: 0 for one in entries}
+    return found | {one: place for place, one in enumerate(named, start=1)}
+
+
+def _equation(setter: Setter, entry: Entry, number: int, shapes: bool) -> Equation:
+    left = setter.auxiliary(entry.number) if entry.is_auxiliary else setter.name(entry.name)
+    sides = [setter.set(one) for one in entry.sides]
+    kind = setter.shapes.kind(entry.node.type) if shapes else None
+    name = entry.name or f"{setter.letter}{entry.number}"
+    line = Line.of(left, sides, kind)
+    return Equation(name, number, entry.node, entry.sides, entry.statement.during, line)
+
+
+def _given(setter: Setter, graph: Graph) -> list[Line]:
+    return [
+        Line.of(setter.name(item.name), [], setter.shapes.kind(item.type)) for item in graph.inputs
+    ]

@@ -1,0 +1,113 @@
+"""A formula as a tree: what is applied to what, with names, numbers and short forms as leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chainrule.graph.node import Node
+
+# What an auxiliary symbol cuts off: longer formulas, deeper ones, and those written repeatedly.
+LONGEST, DEEPEST, LONGEST_REPEATED = 28, 24, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """Nodes that are shown as one function: a composite's call, or a statement called φ.
+
+    `arguments` are, in the order of the call, nodes and texts of static arguments; `members` are
+    what computes `result`; `symbol` and `latex` name the function, `below` stands under the symbol.
+    """
+
+    result: Node
+    arguments: tuple[Node | str, ...]
+    members: frozenset[Node]
+    symbol: str
+    latex: str
+    below: str = ""
+
+    @property
+    def variables(self) -> tuple[Node, ...]:
+        """The arguments that are nodes."""
+        return tuple(one for one in self.arguments if isinstance(one, Node))
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """What one node is, or (of chain rules) what it is a sum of.
+
+    `node` is the node whose value the formula has, `operands` are its parts; `weight` counts
+    what is written, `depth` how deep it nests.  `spans` says whether the formula as it is written
+    has the shape of `node` without the reader's broadcasting.
+    """
+
+    node: Node
+    operands: tuple[Formula, ...] = ()
+    weight: int = 1
+    depth: int = 1
+    spans: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Named(Formula):
+    """A value by its name."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Auxiliary(Formula):
+    """A value by a symbol that the equations made for it: a₃ has number 3."""
+
+    number: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Applied(Formula):
+    """The node's own primitive, applied to the operands."""
+
+
+@dataclass(frozen=True, eq=False)
+class Called(Formula):
+    """A unit applied to its arguments; operands are the formulas of `unit.variables`."""
+
+    unit: Unit | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Slope(Formula):
+    """The derivative of a unit, which is elementwise, by one variable: φ'(z).
+
+    Operands as of `Called`.
+    """
+
+    unit: Unit | None = None
+    variable: Node | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Pulled(Formula):
+    """An upstream gradient times the derivative of a unit by one variable: ∂J/∂h ⊙ φ'(z).
+
+    The first operand is the upstream gradient, the others are as of `Called`.
+    """
+
+    unit: Unit | None = None
+    variable: Node | None = None
+    is_elementwise: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Total(Formula):
+    """The sum of the operands: what several consumers contribute to one gradient."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chain(Formula):
+    """prod(∂J/∂o, ∂o/∂W₂): the operand is the upstream gradient, `consumer` the value called o.
+
+    `local` is the name of the local derivative, such as do/dW2.
+    """
+
+    consumer: Node | None = None
+    variable: Node | None = None
+    local: str = ""

@@ -1,0 +1,84 @@
+"""Parts are joined by signs, with the brackets that their bindings need: a + b, a b, a ⊙ b, a/b."""
+
+from __future__ import annotations
+
+from chainrule.explain.equations import parts
+from chainrule.explain.equations.parts import (
+    DOT,
+    FRACTION,
+    SIDE_BY_SIDE,
+    TEXT_FRACTION,
+    THIN,
+    Bound,
+    Fence,
+    Fraction,
+    Symbol,
+    row,
+)
+from chainrule.explain.equations.values import bracketed
+from chainrule.primitives.primitive import ADDITIVE, ATOM, PRODUCT
+from chainrule.primitives.reduce import BIG
+
+ODOT = Symbol(r" \odot ", " ⊙ ")
+DIGITS = tuple("0123456789√")  # between a factor and these stands a dot
+
+
+def fenced(part: Bound, need: int, text_need: int) -> Bound:
+    """The part in brackets where it needs them, perhaps in text only."""
+    if part.binding < need:
+        return bracketed(part)
+    if part.text_binding < text_need:
+        return Bound(Fence(part, only_text=True), part.binding, ATOM)
+    return part
+
+
+def added(left: Bound, right: Bound) -> Bound:
+    """left + right, or left − b where right is −b."""
+    if right.negated is not None:
+        return subtracted(left, right.negated)
+    return Bound(row(left, parts.PLUS, fenced(right, ADDITIVE, ADDITIVE)), ADDITIVE, ADDITIVE)
+
+
+def subtracted(left: Bound, right: Bound) -> Bound:
+    """left − right, or left + b where right is −b."""
+    if right.negated is not None:
+        return added(left, right.negated)
+    inner = fenced(right, ADDITIVE + 1, ADDITIVE + 1)
+    return Bound(row(left, parts.MINUS, inner), ADDITIVE, ADDITIVE)
+
+
+def minus(part: Bound) -> Bound:
+    """−part; of −b, b."""
+    if part.negated is not None:
+        return part.negated
+    inner = fenced(part, BIG, BIG)
+    return Bound(row(Symbol("-", "−"), inner), ADDITIVE, ADDITIVE, negated=inner)
+
+
+def side_by_side(left: Bound, right: Bound) -> Bound:
+    """The product `left right` of a number and an array, of two numbers, of two matrices."""
+    if left.negated is not None:
+        return minus(side_by_side(left.negated, right))
+    if right.negated is not None:
+        return minus(side_by_side(left, right.negated))
+    first = fenced(left, SIDE_BY_SIDE, parts.TEXT_FRACTION)
+    second = fenced(right, SIDE_BY_SIDE, SIDE_BY_SIDE)
+    begins = parts.text(second)[:1]
+    between = DOT if begins in DIGITS else THIN
+    return Bound(row(first, between, second), SIDE_BY_SIDE, SIDE_BY_SIDE)
+
+
+def dotted(left: Bound, right: Bound) -> Bound:
+    """x · y"""
+    need = SIDE_BY_SIDE
+    return Bound(row(fenced(left, need, need), DOT, fenced(right, need, need)), PRODUCT, PRODUCT)
+
+
+def elementwise(left: Bound, right: Bound) -> Bound:
+    left, right = fenced(left, PRODUCT, PRODUCT), fenced(right, PRODUCT, PRODUCT)
+    return Bound(row(left, ODOT, right), PRODUCT, PRODUCT)
+
+
+def fraction(top: Bound, bottom: Bound) -> Bound:
+    """top over bottom."""
+    return Bound(Fraction(top, bottom), FRACTION, TEXT_FRACTION)

@@ -1,0 +1,188 @@
+"""How moved elements are written: shapes, slices, indices, joins, and arrays of one number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from chainrule.explain.equations.building import is_kept_axis, only_unit_axes
+from chainrule.explain.equations.formula import Applied, Formula
+from chainrule.explain.equations.joining import side_by_side
+from chainrule.explain.equations.parts import (
+    Bound,
+    Fence,
+    Part,
+    Script,
+    Symbol,
+    row,
+    separated,
+    upright,
+)
+from chainrule.explain.equations.setting import Setter, Setting, is_scalar, operator
+from chainrule.explain.equations.values import number
+from chainrule.primitives import indexing, movement, sources
+from chainrule.primitives.primitive import ATOM
+
+FEW = 4  # the elements of a constant are shown if they are no more
+
+
+def _hidden_or(setter: Setter, formula: Applied, is_free: bool, word: str) -> Bound:
+    """The operand alone where the reader broadcasts it, else the operator with its shape."""
+    (inner,) = formula.operands
+    if is_free or (inner.spans and inner.node.shape == formula.node.shape):
+        return setter.set(inner, is_free)
+    if is_scalar(inner):
+        return side_by_side(setter.set(inner), _ones(setter, formula))
+    return operator(setter, formula, word, setter.shapes.shape(formula.node.shape))
+
+
+def _ones(setter: Setter, formula: Applied) -> Bound:
+    shape = setter.shapes.shape(formula.node.shape)
+    return Bound(Script(Symbol(r"\mathbf{1}", "𝟏"), below=shape))
+
+
+def _full(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    value, node = formula.node.param("value"), formula.node
+    shown = number(value, node.dtype)
+    if is_free or not node.shape:
+        return shown
+    if node.dtype.kind != "b" and value == 1:
+        return _ones(setter, formula)
+    return side_by_side(shown, _ones(setter, formula))
+
+
+def _broadcast_to(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    return _hidden_or(setter, formula, is_free, "broadcast")
+
+
+def _reshape(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """Unseen where it keeps the axes of a reduction or adds leading ones before broadcasting."""
+    (inner,) = formula.operands
+    node, shape = formula.node, formula.node.shape
+    if only_unit_axes(node):
+        longer, shorter = sorted((shape, inner.node.shape), key=len, reverse=True)
+        is_leading = longer[len(longer) - len(shorter) :] == shorter
+        is_single = all(size == 1 for size in longer if isinstance(size, int)) and all(
+            isinstance(size, int) for size in longer
+        )
+        dropped = _at_index(setter, formula)
+        if dropped is not None:
+            return dropped
+        if is_single or (is_free and (is_leading or is_kept_axis(node, formula.operands))):
+            return setter.set(inner, is_free)
+    return operator(setter, formula, "reshape", setter.shapes.shape(shape))
+
+
+def _at_index(setter: Setter, formula: Applied) -> Bound | None:
+    """x[0], of a slice of length 1 whose axis is dropped; None for others."""
+    (inner,) = formula.operands
+    if not isinstance(inner, Applied) or inner.node.primitive is not movement.slice_:
+        return None
+    ones = [place for place, size in enumerate(inner.node.shape) if size == 1]
+    if len(inner.node.shape) - len(formula.node.shape) != len(ones):
+        return None
+    return _sliced(setter, inner, frozenset(ones))
+
+
+def _slice(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    return _sliced(setter, formula, frozenset())
+
+
+def _sliced(setter: Setter, formula: Applied, dropped: frozenset[int]) -> Bound:
+    node, (inner,) = formula.node, formula.operands
+    items = zip(node.param("start"), node.param("step"), node.shape, inner.node.shape, strict=True)
+    shown = [
+        setter.shapes.size(start)
+        if place in dropped
+        else setter.shapes.span(start, step, count, length)
+        for place, (start, step, count, length) in enumerate(items)
+    ]
+    return _indexed(setter.operand(inner, ATOM, False), separated([*shown]))
+
+
+def _indexed(base: Part, index: Part) -> Bound:
+    return Bound(row(base, Fence(index, "[", "]")), ATOM, ATOM)
+
+
+def _pad(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """Zeros of the shape below, with the operand at the places in brackets."""
+    node, (inner,) = formula.node, formula.operands
+    items = zip(node.param("start"), node.param("step"), inner.node.shape, node.shape, strict=True)
+    places = separated([setter.shapes.span(*item) for item in items])
+    name = Script(upright("pad"), below=setter.shapes.shape(node.shape))
+    at = row(setter.set(inner, False), Symbol(r" \text{ at } ", " at "), Fence(places, "[", "]"))
+    return Bound(row(name, Fence(at)))
+
+
+def _gather(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    table, *indices = formula.operands
+    shown = separated([setter.set(one, False) for one in indices])
+    return _indexed(setter.operand(table, ATOM, False), shown)
+
+
+def _scatter_add(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    updates, *indices = formula.operands
+    shown = separated([setter.set(one, False) for one in indices])
+    name = Script(upright("scatter"), below=setter.shapes.shape(formula.node.shape))
+    at = row(setter.set(updates, False), Symbol(r" \text{ at } ", " at "), Fence(shown, "[", "]"))
+    return Bound(row(name, Fence(at)))
+
+
+def _iota(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    return Bound(setter.shapes.positions(formula.node.shape[0]))
+
+
+def _size_value(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    return setter.shapes.size(formula.node.param("size"))
+
+
+def _concatenate(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    axis = formula.node.param("axis")
+    if all(_is_stacked(one, axis) for one in formula.operands):
+        inner = separated([setter.set(one.operands[0], False) for one in formula.operands])
+        name = Script(upright("stack"), below=_axis(axis))
+        return Bound(row(name, Fence(inner)))
+    shown = separated([setter.set(one, False) for one in formula.operands])
+    fence: Part = Fence(shown, "[", "]")
+    if formula.node.ndim > 1:
+        fence = Script(fence, below=_axis(axis))
+    return Bound(fence)
+
+
+def _axis(axis: int) -> Part:
+    return row(Symbol(r"\mathrm{axis}\,", "axis "), Symbol(str(axis), str(axis)))
+
+
+def _is_stacked(formula: Formula, axis: int) -> bool:
+    """Whether the operand only got a further axis, along which it is stacked."""
+    if not isinstance(formula, Applied) or formula.node.primitive is not movement.reshape:
+        return False
+    shape = formula.operands[0].node.shape
+    return formula.node.shape == (*shape[:axis], 1, *shape[axis:])
+
+
+def _constant(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """A constant that the program gave no name: its elements, where they are few."""
+    shape, array = formula.node.shape, formula.node.param("value").array
+    if array.ndim <= 1 and array.size <= FEW:
+        elements = [number(one.item(), array.dtype) for one in array.reshape(-1)]
+        return Bound(Fence(separated([*elements]), "[", "]")) if array.ndim else elements[0]
+    word = upright("constant")
+    return Bound(Script(word, below=setter.shapes.shape(shape)) if shape else word)
+
+
+PLACES: Mapping[object, Setting] = MappingProxyType(
+    {
+        movement.broadcast_to: _broadcast_to,
+        movement.reshape: _reshape,
+        movement.slice_: _slice,
+        movement.pad: _pad,
+        movement.concatenate: _concatenate,
+        indexing.gather: _gather,
+        indexing.scatter_add: _scatter_add,
+        sources.full: _full,
+        sources.iota: _iota,
+        sources.size_value: _size_value,
+        sources.constant: _constant,
+    }
+)

@@ -1,0 +1,103 @@
+"""How products of matrices are written: side by side, with ᵀ, ⟨x, y⟩, a bᵀ, or labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from chainrule.explain.equations.formula import Applied, Formula
+from chainrule.explain.equations.joining import dotted, elementwise, fenced, side_by_side
+from chainrule.explain.equations.parts import (
+    COMMA,
+    SIDE_BY_SIDE,
+    TRANSPOSED,
+    Bound,
+    Fence,
+    Script,
+    Symbol,
+    row,
+    upright,
+)
+from chainrule.explain.equations.setting import Setter, Setting, operator
+from chainrule.primitives import movement, products
+from chainrule.primitives.primitive import ATOM, POWER
+
+
+def _matmul(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """Juxtaposition; of two vectors x · y."""
+    x, y = formula.operands
+    left, right = setter.set(x, False), setter.set(y, False)
+    if x.node.ndim == y.node.ndim == 1:
+        return dotted(left, right)
+    # A vector inside a chain belongs to one side: (A x) B is not A (x B).
+    if _ends_in_vector(x, 1):
+        left = fenced(left, ATOM, ATOM)
+    if _ends_in_vector(y, 0):
+        right = fenced(right, ATOM, ATOM)
+    return side_by_side(left, right)
+
+
+def _ends_in_vector(formula: Formula, side: int) -> bool:
+    if not isinstance(formula, Applied) or formula.node.primitive is not products.matmul:
+        return False
+    return formula.operands[side].node.ndim == 1
+
+
+def _transposed(part: Bound) -> Bound:
+    return Bound(Script(fenced(part, POWER + 1, POWER + 1), above=TRANSPOSED), POWER, POWER)
+
+
+def _transpose(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """The transpose of a matrix xᵀ; of more axes, the operator with its permutation."""
+    if formula.node.ndim == 2:
+        return _transposed(setter.set(formula.operands[0], False))
+    return operator(setter, formula, "transpose", setter.parameters(formula.node)["permutation"])
+
+
+def _contract(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """A matrix product where it is one, a bᵀ, ⟨x, y⟩, x ⊙ y, else the sum with its labels."""
+    node = formula.node
+    x_axes, y_axes, out = (node.param(key) for key in ("x_axes", "y_axes", "out_axes"))
+    x, y = (setter.set(one, False) for one in formula.operands)
+    if x_axes == y_axes == out:
+        return elementwise(x, y)
+    if x_axes == y_axes and out == ():
+        return Bound(Fence(row(x, COMMA, y), "⟨", "⟩"))
+    found = _product(x, x_axes, y, y_axes, out) or _product(y, y_axes, x, x_axes, out)
+    return found if found is not None else _einsum(x, x_axes, y, y_axes, out)
+
+
+def _product(x: Bound, x_axes: tuple, y: Bound, y_axes: tuple, out: tuple) -> Bound | None:
+    """x y, with x or y transposed where that takes; None where no product of matrices is meant."""
+    shared = set(x_axes) & set(y_axes)
+    if not shared and len(x_axes) == len(y_axes) == 1 and out == x_axes + y_axes:
+        return side_by_side(fenced(x, SIDE_BY_SIDE, SIDE_BY_SIDE), _transposed(y))
+    if len(shared) != 1 or shared & set(out) or max(len(x_axes), len(y_axes)) > 2:
+        return None
+    if len(x_axes) == len(y_axes) == 1:
+        return None
+    rows = tuple(label for label in x_axes if label not in shared)
+    columns = tuple(label for label in y_axes if label not in shared)
+    if out != rows + columns or (len(x_axes) == 1 and len(y_axes) == 2 and not columns):
+        return None
+    left = _transposed(x) if len(x_axes) == 2 and x_axes[0] in shared else x
+    right = _transposed(y) if len(y_axes) == 2 and y_axes[1] in shared else y
+    return side_by_side(left, right)
+
+
+def _einsum(x: Bound, x_axes: tuple, y: Bound, y_axes: tuple, out: tuple) -> Bound:
+    letters = "ijklmnopqrstuvwxyzabcdefgh"
+    labels = sorted({*x_axes, *y_axes})
+    named = {label: letters[place % len(letters)] for place, label in enumerate(labels)}
+    left, right, result = ("".join(named[one] for one in axes) for axes in (x_axes, y_axes, out))
+    below = Symbol(rf"{left}, {right} \to {result}", f"{left},{right}→{result}")
+    return Bound(row(Script(upright("einsum"), below=below), Fence(row(x, COMMA, y))))
+
+
+PRODUCTS: Mapping[object, Setting] = MappingProxyType(
+    {
+        products.matmul: _matmul,
+        products.contract: _contract,
+        movement.transpose: _transpose,
+    }
+)

@@ -1,0 +1,13 @@
+"""The primitives whose notation depends on shapes or operands; all others have their template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from chainrule.explain.equations.elements import ELEMENTS
+from chainrule.explain.equations.places import PLACES
+from chainrule.explain.equations.products import PRODUCTS
+from chainrule.explain.equations.setting import Setting
+
+SPECIAL: Mapping[object, Setting] = MappingProxyType({**ELEMENTS, **PRODUCTS, **PLACES})

@@ -1,0 +1,133 @@
+"""Equations as text, LaTeX and Markdown, with their headings; and into files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from chainrule.errors import InputError
+from chainrule.explain.equations import parts
+from chainrule.explain.equations.parts import Bound, Part, Symbol, row, separated
+from chainrule.explain.reading.statements import Direction, Pass
+from chainrule.explain.writing import write_beside
+
+IN = Symbol(r" \in ", " ∈ ")
+HEAD = (
+    r"\documentclass{article}",
+    r"\usepackage{amsmath,amssymb}",
+    r"\allowdisplaybreaks",
+    r"\begin{document}",
+)
+TIMES = {2: "second", 3: "third"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One equation as text and as LaTeX; in `aligned`, & stands before the first sign."""
+
+    text: str
+    latex: str
+    aligned: str
+
+    @staticmethod
+    def of(left: Bound, sides: list[Bound], kind: Part | None) -> Line:
+        """left = side = side ∈ kind"""
+        right: list[Part] = [part for side in sides for part in (parts.EQUALS, side)]
+        if kind is not None:
+            right += [IN, kind]
+        whole, rest = row(left, *right), row(*right)
+        aligned = f"{parts.latex(left)} &{parts.latex(rest)}"
+        return Line(parts.text(whole), parts.latex(whole).strip(), aligned)
+
+
+Sections = list[tuple[Pass, list[tuple[int, Line]]]]
+
+
+def title(one: Pass) -> str:
+    """The heading of a pass."""
+    match one.direction:
+        case Direction.FORWARD:
+            return "Forward"
+        case Direction.BACKWARD if one.order > 1:
+            return f"Backward, for the {TIMES.get(one.order, f'{one.order}th')} time"
+        case Direction.BACKWARD:
+            return "Backward"
+        case Direction.TANGENT:
+            return "Tangents"
+        case Direction.UPDATE:
+            return "Update"
+
+
+def text_of(nothing: str, given: Iterable[Line], sections: Sections) -> str:
+    """For terminals: one equation a line, numbers in front, without trailing newline."""
+    blocks = [nothing] if nothing else []
+    inputs = ", ".join(line.text for line in given)
+    if inputs:
+        blocks.append(f"Given {inputs}")
+    width = max((len(f"({n})") for _, lines in sections for n, _ in lines), default=0)
+    for during, lines in sections:
+        shown = [
+            f"{f'({n})' if n else '':>{width}}  {'' if n else 'where '}{e.text}" for n, e in lines
+        ]
+        blocks.append("\n".join([title(during), *shown]))
+    return "\n\n".join(blocks)
+
+
+def latex_of(nothing: str, given: Iterable[Line], sections: Sections) -> str:
+    """One `align*` environment; numbers are tags."""
+    rows: list[str] = []
+    inputs = [Symbol(line.latex, "") for line in given]
+    if inputs:
+        rows.append(rf"&\text{{Given }} {parts.latex(separated([*inputs]))}")
+    for during, lines in sections:
+        rows.append(rf"&\textbf{{{title(during)}}}")
+        rows += [
+            e.aligned + rf" \tag{{{n}}}" if n else rf"\text{{where }} {e.aligned}" for n, e in lines
+        ]
+    body = " \\\\\n".join(rows) if rows else rf"\text{{{_plain(nothing)}}}"
+    return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"
+
+
+def _plain(sentence: str) -> str:
+    """A sentence inside \\text: without what LaTeX would read as a command."""
+    return "".join(one if one.isalnum() or one in " .,()" else "?" for one in sentence)
+
+
+def markdown_of(nothing: str, given: Iterable[Line], sections: Sections) -> str:
+    """Headings and displayed mathematics."""
+    blocks = [nothing] if nothing else []
+    inputs = ", ".join(f"${line.latex}$" for line in given)
+    if inputs:
+        blocks.append(f"Given {inputs}.")
+    for during, lines in sections:
+        blocks.append(f"**{title(during)}**")
+        for number, line in lines:
+            where = "" if number else r"\text{where } "
+            tag = rf" \tag{{{number}}}" if number else ""
+            blocks.append(f"$$\n{where}{line.latex}{tag}\n$$")
+    return "\n\n".join(blocks)
+
+
+def save(
+    path: str | os.PathLike[str],
+    latex: Callable[[], str],
+    markdown: Callable[[], str],
+    text: Callable[[], str],
+) -> None:
+    """Write what the suffix says, beside the file and then renamed, so that none is half there."""
+    target = Path(path)
+    writers: dict[str, Callable[[], str]] = {
+        ".tex": lambda: "\n".join([*HEAD, latex(), r"\end{document}"]),
+        ".md": markdown,
+        ".txt": text,
+    }
+    writer = writers.get(target.suffix.lower())
+    if writer is None:
+        raise InputError(
+            f"equations are not written as {target.suffix or 'a file without suffix'}: {target}",
+            hint="equations.tex, equations.md or equations.txt",
+        )
+    content = (writer() + "\n").encode("utf-8", "replace")
+    write_beside(target, content)

@@ -1,0 +1,260 @@
+"""Equations as an object: what is in them, what is refused, how they are saved."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs_to_explain import GRAPHS, adam, hessian_vector_product, mlp
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import chainrule as cr
+from chainrule import float64
+from chainrule.errors import InputError, NameLookupError
+from chainrule.explain.equations import equations
+from chainrule.graph.graph import Graph
+
+
+def traced(function: Any, *arguments: Any, **options: Any) -> Graph:
+    return cr.trace(function, *arguments, **options)
+
+
+def of(expression: str, **types: Any) -> str:
+    """The right side of the equation of an expression in x, y, ... without its shape."""
+    names = ", ".join(types)
+    scope: dict[str, Any] = {"np": np, "cr": cr}
+    exec(f"def program({names}):\n    out = {expression}\n    return out\n", scope)
+    found = equations(cr.trace(scope["program"], **types), shapes=False)
+    return str(found["out"]).removeprefix("out = ")
+
+
+N, ND, DK = float64["n"], float64["n d"], float64["d k"]
+WRITTEN = [
+    ("(x + y) * x", dict(x=ND, y=ND), "(x + y) ⊙ x"),
+    ("x - (y - x)", dict(x=ND, y=ND), "x − (y − x)"),
+    ("x - y + x", dict(x=ND, y=ND), "x − y + x"),
+    ("x + -y", dict(x=ND, y=ND), "x − y"),
+    ("-(x + y)", dict(x=ND, y=ND), "−(x + y)"),
+    ("(x * y) @ w", dict(x=ND, y=ND, w=DK), "(x ⊙ y) w"),
+    ("(x @ w) * y", dict(x=ND, w=DK, y=float64["n k"]), "x w ⊙ y"),
+    ("(x + y) @ w", dict(x=ND, y=ND, w=DK), "(x + y) w"),
+    ("(x + y).T", dict(x=ND, y=ND), "(x + y)ᵀ"),
+    ("x.T @ x", dict(x=ND), "xᵀ x"),
+    ("x.transpose(1, 2, 0)", dict(x=float64["2 3 4"]), "transpose_{(1, 2, 0)}(x)"),
+    ("x @ y", dict(x=N, y=N), "x · y"),
+    ("np.outer(x, y)", dict(x=N, y=float64["m"]), "x yᵀ"),
+    ("(w @ x) @ v", dict(w=DK, x=float64["k"], v=float64["d m"]), "(w x) v"),
+    ("c * x", dict(c=float64[()], x=ND), "c x"),
+    ("x * c", dict(c=float64[()], x=ND), "c x"),
+    ("2 * x / 3", dict(x=ND), "(2 x)/3"),
+    ("x * -2.5", dict(x=ND), "−2.5 x"),
+    ("x + 1e-5", dict(x=ND), "x + 10⁻⁵"),
+    ("x ** 2", dict(x=ND), "x^{⊙2}"),
+    ("c ** 2", dict(c=float64[()]), "c²"),
+    ("np.sum(x ** 2)", dict(x=ND), "‖x‖²_F"),
+    ("np.sum(x ** 2)", dict(x=N), "‖x‖²"),
+    ("np.sum(x * y)", dict(x=N, y=N), "∑ x ⊙ y"),
+    ("np.sum(x + y) * y", dict(x=N, y=N), "(∑ (x + y)) y"),
+    ("np.sum(x, axis=0) + y", dict(x=ND, y=float64["d"]), "∑_{axis 0} x + y"),
+    ("x / x.sum(1, keepdims=True)", dict(x=ND), "x/(∑_{axis 1} x)"),
+    ("np.max(x, axis=1)", dict(x=ND), "max_{axis 1}(x)"),
+    ("np.sqrt(x + 1)", dict(x=N), "√(x + 1)"),
+    ("np.where(x > 0, x, -x)", dict(x=N), "{x if x > 0; −x otherwise}"),
+    ("(x > y) * x", dict(x=N, y=N), "[x > y] ⊙ x"),
+    ("x[1:3, ::2]", dict(x=float64["5 6"]), "x[1:3, ::2]"),
+    ("x[:, -1]", dict(x=ND), "x[:, d − 1]"),
+    ("x[::-1]", dict(x=N), "x[::−1]"),
+    ("x[:, None] * y", dict(x=N, y=float64["m"]), "reshape_{n×1}(x) ⊙ y"),
+    ("x + y", dict(x=ND, y=float64["d"]), "x + y"),
+    ("np.sum(x * 0 + c)", dict(x=N, c=float64[()]), "∑ (0 x + c)"),
+    ("np.sum(np.broadcast_to(c, (2, 3)))", dict(c=float64[()]), "∑ c 𝟏_{2×3}"),
+    ("np.stack([x, x])", dict(x=N), "stack_{axis 0}(x, x)"),
+    ("cr.softmax(x, axis=0)", dict(x=ND), "softmax_{axis 0}(x)"),
+    ("cr.softmax(2 * x)", dict(x=ND), "softmax(2 x)"),
+    ("np.mean(x)", dict(x=N), "mean(x) = (∑ x)/n"),
+    ("np.einsum('ij,kj->ik', x, y)", dict(x=ND, y=float64["m d"]), "x yᵀ"),
+    ("np.einsum('ijk,kj->i', x, y)", dict(x=float64["2 3 4"], y=float64["4 3"]),
+     "einsum_{ijk,kj→i}(x, y)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("expression", "types", "written"), WRITTEN)
+def test_an_expression_is_written(expression: str, types: dict[str, Any], written: str) -> None:
+    assert of(expression, **types) == written
+
+
+NUMBERS = st.sampled_from(["a", "b", "c", "2", "0.5", "3"])
+SUMS = st.recursive(
+    NUMBERS,
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from("+-*/"), inner),
+        st.builds("(-{})".format, inner),
+        st.builds("({} ** {})".format, inner, st.sampled_from(["2", "3"])),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(SUMS)
+def test_brackets_mean_what_they_say(expression: str) -> None:
+    """The text, read by Python's rules with products by juxtaposition, has the value."""
+    values = {"a": np.float64(1.25), "b": np.float64(-0.75), "c": np.float64(2.5)}
+    scope: dict[str, Any] = {}
+    exec(f"def program(a, b, c):\n    out = a * 0 + {expression}\n    return out\n", scope)
+    with np.errstate(all="ignore"):
+        try:
+            expected = scope["program"](**values)
+        except ZeroDivisionError:
+            expected = np.inf
+    assume(np.isfinite(expected))
+    graph = cr.trace(scope["program"], **values)
+    found = equations(graph, shapes=False)
+    known: dict[str, Any] = dict(values)
+    for one in sorted(found, key=lambda one: one.number > 0):
+        left, _, right = str(one).partition(" = ")
+        known[left] = eval(_as_python(right), {}, known)
+    np.testing.assert_allclose(known["out"], expected, rtol=1e-9)
+
+
+def _as_python(text: str) -> str:
+    for old, new in (("−", "-"), ("·", "*"), ("²", "**2"), ("³", "**3")):
+        text = text.replace(old, new)
+    return re.sub(r"(?<=[\w)]) (?=[\w(])", " * ", text)
+
+
+def test_a_value_is_found_by_its_name() -> None:
+    found = equations(mlp())
+    assert [one.number for one in found] == list(range(1, 14))
+    assert found["dJ/dW2"].number == 10 and found["dJ/dW2"].name == "dJ/dW2"
+    assert "z" in found and "x" not in found and len(found) == 13
+    with pytest.raises(NameLookupError, match="has no value called 'Z'"):
+        found["Z"]
+    with pytest.raises(NameLookupError, match=r"(?s)no equation for 'x' here.*an input is given"):
+        found["x"]
+
+
+def test_names_and_phase_choose() -> None:
+    graph = mlp()
+    assert [one.name for one in equations(graph, ["h", "dJ/dh"])] == ["h", "dJ/dh"]
+    assert [one.number for one in equations(graph, "dJ/dh")] == [11]
+    forward = [one.name for one in equations(graph, phase="forward")]
+    assert forward == ["z", "h", "o", "L", "s", "J"]
+    assert next(iter(equations(graph, phase="backward"))).name == "dJ/dL"
+    assert equations(graph, phase="backward")["dJ/dz"].number == 12
+
+
+def test_auxiliary_equations_come_with_what_needs_them() -> None:
+    whole = equations(hessian_vector_product())
+    some = equations(hessian_vector_product(), "d(dJ/dW1)/do")
+    assert [one.name for one in some] == ["d(dJ/dW1)/do", "a1", "a2"]
+    assert str(some["a1"]) == str(whole["a1"]) and some["a1"].number == 0
+    assert "where a₁ = " in str(some)
+
+
+def test_auxiliary_symbols_and_functions_do_not_meet_the_users() -> None:
+    def program(a1: Any, φ: Any) -> Any:
+        h = np.maximum(a1 * φ, 0)
+        g = np.maximum(h, 1) * 2
+        J = np.sum((np.exp(a1 - φ) + np.exp(a1 - φ)) * g)
+        return J
+
+    text = str(equations(cr.backward(cr.trace(program, np.ones(3), np.ones(3)), wrt="all")))
+    assert "where a₁" not in text and "φ(" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (dict(phase="sideways"), "phase='sideways' is not one of 'forward', 'backward', 'both'"),
+        (dict(indices="below"), "indices='below' is not one of 'subscript', 'superscript'"),
+    ],
+)
+def test_a_wrong_option_is_explained(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        equations(mlp(), **arguments)
+
+
+@pytest.mark.parametrize("arguments", [dict(names="W3"), dict(symbols={"W3": "x"})])
+def test_an_unknown_name_is_explained(arguments: dict[str, Any]) -> None:
+    with pytest.raises(NameLookupError, match=r"(?s)no value called 'W3'.*one of: W"):
+        equations(mlp(), **arguments)
+
+
+def test_a_graph_without_nodes_has_no_equations() -> None:
+    found = equations(Graph("nothing", (), (), (), {}))
+    assert len(found) == 0 and str(found) == "nothing computes nothing that has a name."
+    assert "nothing computes nothing" in found.latex() and found.markdown()
+
+
+def test_a_graph_without_names_has_its_outputs() -> None:
+    graph = traced(eval("lambda x: np.tanh(x) * 2", {"np": np}), np.ones(3))
+    assert str(equations(graph, shapes=False)) == "Forward\n(1)  out = 2 tanh(x)"
+
+
+def test_the_update_has_its_heading() -> None:
+    text = str(equations(adam()))
+    assert text.index("Forward") < text.index("Backward") < text.index("Update")
+
+
+def test_a_bound_graph_has_the_same_equations() -> None:
+    graph = mlp()
+    symbolic = [str(one) for one in equations(graph, shapes=False)]
+    bound = equations(graph.bind(n=2, d=3, h=4, q=5), shapes=False)
+    assert [str(one) for one in bound] == symbolic
+
+
+def test_long_programs_stay_short_on_paper() -> None:
+    def program(x: Any) -> Any:
+        for place in range(1500):
+            x = np.sin(x) if place % 3 else x * x + x
+        J = np.sum(x)
+        return J
+
+    def unnamed(x: Any) -> Any:
+        return sum((np.sin(x * k) for k in range(500)), x)
+
+    for function in (program, unnamed):
+        found = equations(cr.backward(cr.trace(function, np.ones(()))))
+        assert max(len(str(one)) for one in found) < 500
+
+
+@pytest.mark.parametrize("suffix", [".tex", ".md", ".txt"])
+def test_equations_are_saved_by_suffix(tmp_path: Path, suffix: str) -> None:
+    found = equations(mlp())
+    found.save(tmp_path / f"equations{suffix}")
+    content = (tmp_path / f"equations{suffix}").read_text("utf-8")
+    parts = {".tex": found.latex(), ".md": found.markdown(), ".txt": str(found)}
+    assert parts[suffix] in content and [*tmp_path.iterdir()] == [tmp_path / f"equations{suffix}"]
+
+
+def test_a_file_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
+    found = equations(mlp())
+    with pytest.raises(InputError, match=r"not written as \.pdf.*\n.*equations\.tex"):
+        found.save(tmp_path / "equations.pdf")
+    with pytest.raises(InputError, match=r"(?s)cannot write .*No such file.*folder that exists"):
+        found.save(tmp_path / "missing" / "equations.md")
+    (tmp_path / "folder.md").mkdir()
+    with pytest.raises(InputError, match="cannot write"):
+        found.save(tmp_path / "folder.md")
+    assert [one.name for one in tmp_path.iterdir()] == ["folder.md"]
+
+
+def test_notebooks_get_all_three() -> None:
+    found = equations(mlp())
+    bundle = found._repr_mimebundle_()
+    assert bundle == {
+        "text/latex": found.latex(),
+        "text/markdown": found.markdown(),
+        "text/plain": str(found),
+    }
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_same_graph_gives_the_same_equations(name: str) -> None:
+    graph = GRAPHS[name]()
+    assert equations(graph).latex() == equations(graph).latex()

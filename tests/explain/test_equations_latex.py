@@ -1,0 +1,135 @@
+r"""The LaTeX of equations can be set: by matplotlib's mathtext, and by KaTeX where node has it.
+
+mathtext knows no `cases` environment; there it is replaced by a brace and its rows on one line, and
+KaTeX alone sees the environment.  Everything else is in the part of LaTeX that both know.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs_to_explain import GRAPHS, primitive_graph
+
+import chainrule as cr
+from chainrule.explain.equations import Equations, equations
+from chainrule.primitives import PRIMITIVES
+from chainrule.primitives.primitive import Library
+from chainrule.testing.samples import cases
+
+SAMPLES = [case for case in cases(PRIMITIVES) if case[1].kernel != Library("argument")]
+EVERY_SAMPLE = pytest.mark.parametrize(
+    ("primitive", "sample"), [one[1:] for one in SAMPLES], ids=[one[0] for one in SAMPLES]
+)
+EVERY_GRAPH = pytest.mark.parametrize("name", GRAPHS)
+NAMES = [
+    r"\input{/etc/passwd}", "$x$", "100%", "a}b{", "x_1^2", "<script>&", 'q"\'`', "new\nline",
+    "日本é", "#1~", "\\", "W1", "x_dot", "\x1b[31m", "]]>", r"\end{align*}",
+]  # fmt: skip
+
+
+def set_by_mathtext(latex: str) -> None:
+    mathtext = pytest.importorskip("matplotlib.mathtext")
+    for old, new in (
+        (r"\begin{cases}", r"\{"),
+        (r"\end{cases}", ""),
+        (" & ", r"\ "),
+        (r" \\ ", r";\ "),
+    ):
+        latex = latex.replace(old, new)
+    mathtext.MathTextParser("path").parse(f"${latex}$")
+
+
+@functools.cache
+def katex_folder() -> str:
+    """Where node finds KaTeX; '' where it does not."""
+    if shutil.which("node") is None:
+        return ""
+    script = "try { console.log(require.resolve('katex')) } catch { }"
+    found = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def set_by_katex(formulas: list[str]) -> None:
+    if not katex_folder():
+        pytest.skip(
+            "node does not find KaTeX: npm install katex, and NODE_PATH=the folder/node_modules"
+        )
+    script = (
+        "const katex = require('katex');"
+        "for (const one of JSON.parse(require('fs').readFileSync(0, 'utf8')))"
+        "  katex.renderToString(one, {displayMode: true, throwOnError: true, strict: (code) =>"
+        "    code === 'unicodeTextInMathMode' ? 'ignore' : 'error', trust: false});"
+    )
+    done = subprocess.run(
+        ["node", "-e", script],
+        input=json.dumps(formulas),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@EVERY_SAMPLE
+def test_mathtext_sets_every_primitive(primitive: Any, sample: Any) -> None:
+    for one in equations(primitive_graph(primitive, sample)):
+        set_by_mathtext(one.latex())
+
+
+def test_katex_sets_every_primitive() -> None:
+    graphs = [primitive_graph(*one[1:]) for one in SAMPLES]
+    set_by_katex([equations(graph).latex() for graph in graphs])
+
+
+@EVERY_GRAPH
+def test_mathtext_sets_forward_and_backward(name: str) -> None:
+    for one in equations(GRAPHS[name]()):
+        set_by_mathtext(one.latex())
+
+
+def test_katex_sets_forward_and_backward() -> None:
+    formulas: list[str] = []
+    for make in GRAPHS.values():
+        found = equations(make(), indices="superscript")
+        formulas += [found.latex(), *(one.latex() for one in found)]
+    set_by_katex(formulas)
+
+
+def with_names() -> Equations:
+    def program(p: Any) -> Any:
+        h = sum(np.tanh(one) for one in p.values())
+        J = np.sum(h * h)
+        return J
+
+    graph = cr.trace(program, p={name: np.ones(3) for name in NAMES})
+    return equations(cr.backward(graph, wrt="p"))
+
+
+def test_names_are_only_ever_shown() -> None:
+    found = with_names()
+    text, latex = str(found), found.latex()
+    assert all(letter.isprintable() for letter in text.replace("\n", ""))
+    assert r"\input" not in latex and "$" not in latex.replace(r"\$", "")
+    assert latex.count(r"\end{align*}") == 1 and "%" not in latex.replace(r"\%", "")
+    assert "<script" not in found.markdown() and found.markdown().count("$$") % 2 == 0
+    for one in found:
+        assert "\n" not in one.latex() and "\n" not in str(one)
+        set_by_mathtext(one.latex().replace(r"\&", "+"))  # which it knows in no font command
+
+
+def test_katex_shows_names() -> None:
+    set_by_katex([with_names().latex()])
+
+
+def test_symbols_are_text_and_never_latex() -> None:
+    graph = cr.trace(lambda x: x * 2, np.ones(2))
+    found = equations(graph, symbols={"x": r"\input{y}$%"})
+    assert r"\input" not in found.latex()
+    for one in found:
+        set_by_mathtext(one.latex())
