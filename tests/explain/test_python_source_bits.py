@@ -1,0 +1,142 @@
+"""The written function gives the reference executor's values, bit for bit."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from namespaces import traced, with_gradients
+from programs import Program, programs
+from sources import check
+
+import chainrule as cr
+from chainrule import float64
+from chainrule.graph.graph import Graph
+from chainrule.graph.types import type_of
+from chainrule.primitives import PRIMITIVES
+from chainrule.primitives.primitive import Library, Primitive, Sample
+from chainrule.testing import sample_arrays
+from chainrule.testing.samples import graph_of
+from chainrule.transforms.backward import gradient_name
+
+sys.path.append(str(Path(__file__).parents[1] / "composites"))
+from composite_cases import CASES  # type: ignore[import-not-found]
+
+SEEDS = st.integers(0, 2**32 - 1)
+N, M = cr.sizes("n m")
+ENV = {"n": 3, "m": 2}
+
+
+def few(count: int) -> Any:
+    return settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=count < 100,
+        report_multiple_bugs=False,
+        suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+    )
+
+
+def check_orders(graph: Graph, arguments: dict[str, Any], names: tuple[str, ...]) -> None:
+    """The gradients' function, and that of the derivative of one of them."""
+    first = cr.backward(graph, wrt=names)
+    check(first, arguments)
+    check(first, arguments, delete=True, comments=False)
+    of = gradient_name(graph.outputs[0][0], names[0])
+    second = cr.backward(first, wrt=names, of=of, seed="direction")
+    check(second, {**arguments, "direction": np.ones(graph[names[0]].shape) * 0.7})
+
+
+def check_program(program: Program, seed: int) -> None:
+    _, arguments = with_gradients(program, seed)
+    check_orders(cr.trace(program.function(traced), **arguments), arguments, program.parameters)
+
+
+@few(30)
+@given(programs(), SEEDS)
+def test_random_programs_and_their_derivatives(program: Program, seed: int) -> None:
+    check_program(program, seed)
+
+
+@pytest.mark.slow
+@few(800)
+@given(programs(), SEEDS)
+def test_many_random_programs_and_their_derivatives(program: Program, seed: int) -> None:
+    check_program(program, seed)
+
+
+@few(25)
+@given(programs(), SEEDS)
+def test_every_value_of_random_programs(program: Program, seed: int) -> None:
+    _, arguments = with_gradients(program, seed)
+    check(cr.trace(program.function(traced, every=True), **arguments), arguments)
+
+
+@few(25)
+@given(programs(axes=(N, M, N, M, 1, 2, 3), env=ENV), SEEDS)
+def test_random_programs_with_named_sizes(program: Program, seed: int) -> None:
+    types = {
+        name: 0.5 if name in program.scalars else float64[shape]
+        for name, shape in zip(program.parameters, program.shapes, strict=True)
+    }
+    arguments = dict(zip(program.parameters, program.arguments(seed, ENV), strict=True))
+    graph = cr.trace(program.function(traced), **types)
+    check(cr.backward(graph, wrt=program.parameters), arguments)
+
+
+# The registry ------------------------------------------------------------------------------------
+
+COMPUTED = [one for one in PRIMITIVES if one.kernel != Library("argument")]
+EVERY_PRIMITIVE = pytest.mark.parametrize("primitive", COMPUTED, ids=lambda one: one.name)
+DTYPES = ("float64", "float32", "float16", "int64", "int32", "uint8", "bool")
+
+
+def check_primitive(primitive: Primitive, sample: Sample, arrays: list[np.ndarray]) -> bool:
+    """Check it on the arrays; False where it is none of their dtype (the front end casts them)."""
+    params = dict(sample.params)
+    try:
+        graph = graph_of(primitive, [type_of(x) for x in arrays], params)
+        with np.errstate(all="ignore"):
+            value = np.asarray(primitive.evaluate(np, *arrays, **params))
+    except (TypeError, ValueError, OverflowError):
+        return False
+    if value.dtype != graph["out"].dtype:
+        return False
+    check(graph, {item.name: x for item, x in zip(graph.inputs, arrays, strict=True)})
+    return True
+
+
+@EVERY_PRIMITIVE
+def test_every_primitive_with_every_sample_and_dtype(primitive: Primitive) -> None:
+    checked = 0
+    for sample, dtype in itertools.product(primitive.samples, DTYPES):
+        arrays = [np.abs(x) if dtype == "uint8" else x for x in sample_arrays(sample, 3)]
+        arrays = [x.astype(dtype) if x.dtype.kind == "f" else x for x in arrays]
+        checked += check_primitive(primitive, sample, arrays)
+    assert checked >= len(primitive.samples)
+
+
+@EVERY_PRIMITIVE
+def test_every_primitive_of_exceptional_values(primitive: Primitive) -> None:
+    special = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 6e4, 1e-7]
+    for sample, dtype in itertools.product(primitive.samples, ("float32", "float16")):
+        arrays = sample_arrays(sample, 3, dtype)
+        for place, x in enumerate(arrays):
+            if x.dtype.kind == "f":
+                arrays[place] = np.resize(np.roll(special, -4 * place), x.shape).astype(dtype)
+        assert check_primitive(primitive, sample, arrays)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_every_composite_and_its_derivatives(case: Any) -> None:
+    arguments = dict(zip("xyz", case.arguments(), strict=False))
+    names = ", ".join(arguments)
+    scope: dict[str, Any] = {"call": case.call, "np": np}
+    exec(f"def total({names}):\n    out = call({names})\n    return np.sum(np.sin(out))", scope)
+    check_orders(cr.trace(scope["total"], **arguments), arguments, tuple(arguments))
