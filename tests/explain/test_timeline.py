@@ -148,7 +148,7 @@ def test_a_picture_is_saved_as_a_whole(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_text("utf-8") == report.timeline_svg("training")
     assert (tmp_path / "b.SVG").read_text("utf-8") == report.timeline_svg("prediction")
     (tmp_path / "c.svg").mkdir()
-    with pytest.raises(OSError):
+    with pytest.raises(InputError, match=r"cannot write to .*c\.svg"):
         report.save_timeline(tmp_path / "c.svg")
     assert {one.name for one in tmp_path.iterdir()} == {"a.svg", "b.SVG", "c.svg"}
 

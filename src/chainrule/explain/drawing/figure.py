@@ -85,6 +85,7 @@ class Figure:
     `under` gives for every item of the backward band the forward item below which it stands (the
     gradient of v under v, the backward operator under its operator); no two share one.  Groups of
     the backward band are those of the forward band, mirrored: `backward.groups` is empty.
+    `hide_forward` leaves the forward band out of the placement, which it shapes all the same.
     """
 
     forward: Band
@@ -92,6 +93,7 @@ class Figure:
     under: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[Kept, ...] = ()
     further: tuple[Band, ...] = ()
+    hide_forward: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ class Arrow:
 class Placement:
     """Where everything is: a rectangle for every item, copy and group; every arrow; the size.
 
+    `mirrored_groups` has, by the same keys, the frames of the backward band.
+
     `copies` are the copies that were needed; `spans` are the y range of each band, in order:
     forward, backward (if there is one), further ones.
     """
@@ -140,3 +144,4 @@ class Placement:
     spans: tuple[tuple[float, float], ...]
     width: float
     height: float
+    mirrored_groups: Mapping[str, Rectangle] = field(default_factory=dict)

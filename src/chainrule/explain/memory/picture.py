@@ -7,7 +7,6 @@ in lightness or in a pattern as well, and the legend is in the order of the laye
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import pairwise
@@ -20,6 +19,7 @@ from chainrule.explain.memory.table import written
 from chainrule.explain.memory.timeline import Moment
 from chainrule.explain.memory.words import UNITS, in_bytes
 from chainrule.explain.words import printable
+from chainrule.explain.writing import write_beside
 
 WIDTH, HEIGHT = 960, 460
 LEFT, RIGHT, TOP, BOTTOM = 76, 704, 96, 376  # of the plot
@@ -70,12 +70,7 @@ def save(svg: str, path: Path) -> None:
             f"the timeline is an SVG picture, and cannot be written to {path}",
             hint=f"report.save_timeline({str(path.with_suffix('.svg'))!r})",
         )
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        beside.write_bytes(svg.encode())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_beside(path, svg.encode())
 
 
 def columns(moments: Sequence[Moment]) -> list[Column]:

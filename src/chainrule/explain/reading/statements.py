@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from chainrule.explain.reading.symbols import parted
 from chainrule.graph.cached import cached_property
-from chainrule.graph.graph import Gradient, Graph
+from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.parts import Gradient
 from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import Move
 from chainrule.primitives.sources import constant, full, iota, size_value
@@ -89,9 +91,9 @@ class Contribution:
 class Reading:
     """The statements of a graph, and whose each node is."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, names: Mapping[Node, str] | None = None) -> None:
         self.graph = graph
-        self.names: Mapping[Node, str] = graph.name_of
+        self.names: Mapping[Node, str] = graph.name_of if names is None else names
         self.sources: Mapping[Node, str] = _sources(graph)
         self.statements: tuple[Statement, ...] = tuple(self._read())
 
@@ -225,3 +227,19 @@ def read(graph: Graph) -> Reading:
     Inputs and constants are no statements: they are among the `reads` of those that use them.
     """
     return Reading(graph)
+
+
+def read_apart(graph: Graph) -> Reading:
+    """As `read`, but no statement of the forward pass has the name of a gradient alone.
+
+    An unnamed node of the forward pass may be the gradient of something: that of b in c * b is c in
+    the shape of b.  It is inside the statement that uses it, as if it were no gradient.
+    """
+    forward = _forward(graph)
+    gradients = {one.value for one in graph.gradients if one.value in forward}
+    names = {
+        node: name
+        for node, name in graph.name_of.items()
+        if node not in gradients or parted(name) is None
+    }
+    return Reading(graph, names)

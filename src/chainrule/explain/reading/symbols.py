@@ -93,16 +93,21 @@ class Notation:
 
     def text(self, name: str, depth: int = 0) -> str:
         """The name in Unicode: `∂J/∂W₁`."""
+        fraction = self.fraction(name, depth)
+        return printable(self._text(name)) if fraction is None else "/".join(fraction)
+
+    def fraction(self, name: str, depth: int = 0) -> tuple[str, str] | None:
+        """Numerator and denominator of a derivative's name: `∂J`, `∂W₁`; None for other names."""
         parts = parted(name) if name not in self.symbols and depth < DEEPEST else None
         if parts is None:
-            return printable(self._text(name))
+            return None
         of, wrt = parts
         top, bottom = self.text(of, depth + 1), self.text(wrt, depth + 1)
         if of in self.seeds:
             top = f"⟨{self.text(self.seeds[of], depth + 1)}, {top}⟩"
         elif parted(of):
             top = f"({top})"
-        return f"∂{top}/∂{f'({bottom})' if parted(wrt) else bottom}"
+        return f"∂{top}", f"∂{f'({bottom})' if parted(wrt) else bottom}"
 
     def latex(self, name: str, depth: int = 0) -> str:
         r"""The name in LaTeX, as one group: `\frac{\partial J}{\partial \mathbf{W}_{1}}`."""

@@ -1,0 +1,150 @@
+"""`draw`: a graph as a `Drawing`, which gives SVG, Graphviz DOT and Mermaid."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from chainrule.errors import InputError
+from chainrule.explain.drawing.dot import dot_of
+from chainrule.explain.drawing.figure import Form
+from chainrule.explain.drawing.layout import place
+from chainrule.explain.drawing.mermaid import mermaid_of
+from chainrule.explain.drawing.scene import Scene, Wishes, scene_of
+from chainrule.explain.drawing.svg import svg_of
+from chainrule.explain.reading.symbols import Indices
+from chainrule.explain.writing import write_beside
+from chainrule.graph.cached import cached_property
+from chainrule.graph.graph import Graph
+
+PHASES = ("both", "forward", "backward")
+DETAILS = ("names", "primitives")
+INDICES = ("subscript", "superscript", "plain")
+THEMES = ("auto", "light", "dark")
+FOLDS = ("auto", "none", "all")
+SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A graph drawn; every form of it is made when it is asked for, and the same each time."""
+
+    scene: Scene
+    theme: str = "auto"
+    show_bytes: bool = False
+
+    def svg(self) -> str:
+        """The picture as SVG, which needs nothing else."""
+        return self._svg
+
+    @cached_property
+    def _svg(self) -> str:
+        return svg_of(self.scene, place(self.scene.figure), self.theme, self.show_bytes)
+
+    def dot(self) -> str:
+        """The same boxes and arrows as Graphviz DOT."""
+        return dot_of(self.scene)
+
+    def mermaid(self) -> str:
+        """The same boxes and arrows as Mermaid text."""
+        return mermaid_of(self.scene)
+
+    def save(self, path: str | Path) -> None:
+        """Write the drawing to a file, which is there as a whole or not at all.
+
+        The ending says how: .svg, .dot or .gv (Graphviz), .mmd or .mermaid.  InputError for
+        another one, and for a path that cannot be written.
+        """
+        path = Path(path)
+        form = SUFFIXES.get(path.suffix.lower())
+        if form is None:
+            raise InputError(
+                f"a drawing cannot be written as {path.suffix or 'a file without an ending'}, "
+                f"asked for by {path}",
+                hint=f"drawing.save({str(path.with_suffix('.svg'))!r}), or one of: "
+                + ", ".join(SUFFIXES),
+            )
+        text: str = getattr(self, form)()
+        write_beside(path, text.encode())
+
+    def __str__(self) -> str:
+        forms = [item.form for band in self.scene.bands for item in band.items]
+        counts = [
+            (forms.count(Form.SQUARE), "variable", "variables"),
+            (forms.count(Form.CIRCLE), "operator", "operators"),
+            (forms.count(Form.FOLDED), "folded box", "folded boxes"),
+        ]
+        shown = [f"{n:,} {one if n == 1 else more}" for n, one, more in counts if n]
+        return f"{self.scene.title}: {', '.join(shown) or 'nothing to draw'}"
+
+    def __repr__(self) -> str:
+        return f"<Drawing: {self}>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """For notebooks: in those that are not trusted only the picture as an <img> survives."""
+        svg = self.svg()
+        code = base64.b64encode(svg.encode()).decode()
+        words = escape(self.scene.title, quote=True)
+        html = f'<img alt="{words}" src="data:image/svg+xml;base64,{code}" style="max-width:100%">'
+        return {"text/html": html, "image/svg+xml": svg, "text/plain": str(self)}
+
+
+def draw(
+    graph: Graph,
+    *,
+    phase: str = "both",
+    detail: str = "names",
+    expand: Collection[str] = (),
+    fold: str | Collection[str] = "auto",
+    shapes: bool = False,
+    nbytes: bool = False,
+    indices: Indices = "subscript",
+    symbols: Mapping[str, str] | None = None,
+    theme: str = "auto",
+) -> Drawing:
+    """The graph as a picture: squares are variables, circles are operators.
+
+    `phase`: "both", "forward" or "backward".  `detail`: "names" draws one circle for each named
+    value, "primitives" one for each operation; `expand` names values whose circle alone is opened.
+    `fold`: "auto" draws repetitions, then calls, then stretches as one box each until there are
+    few; "none" draws everything, "all" folds every call, names of functions fold those.  `shapes`
+    and `nbytes` add these to the squares; with `nbytes`, the width of a dashed arrow shows the
+    bytes that are saved.  `indices` and `symbols` are as for equations.  `theme`: "auto" follows
+    the page, "light" and "dark" do not.
+
+    InputError for another word, and for a phase that the graph does not have; NameLookupError for
+    an unknown name in `expand`.
+    """
+    if not isinstance(graph, Graph):
+        raise InputError(
+            f"draw needs a graph, got {type(graph).__name__}",
+            hint="trace the function first: cr.trace(objective)",
+        )
+    for argument, value, words in (
+        ("phase", phase, PHASES),
+        ("detail", detail, DETAILS),
+        ("indices", indices, INDICES),
+        ("theme", theme, THEMES),
+    ):
+        if value not in words:
+            raise InputError(
+                f"{argument}={value!r} is none of {', '.join(map(repr, words))}",
+                hint=f"{argument}={words[0]!r}",
+            )
+    expanded = (expand,) if isinstance(expand, str) else tuple(expand)
+    for name in expanded:
+        if name not in graph:
+            raise graph.unknown_name(name)
+    folded = fold if isinstance(fold, str) else tuple(fold)
+    wishes = Wishes(phase, detail, expanded, folded, shapes, nbytes, indices, symbols)
+    scene = scene_of(graph, wishes)
+    if phase == "backward" and not scene.figure.backward.items:
+        raise InputError(
+            f"the graph {graph.name} has no backward pass to draw",
+            hint="make one first: cr.backward(graph, wrt=...)",
+        )
+    return Drawing(scene, theme, nbytes)

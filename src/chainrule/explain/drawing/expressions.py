@@ -1,0 +1,148 @@
+"""A computation in one short line: `x + F W₂`, `mean((r − t)²)`; None where it gets too long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import numpy as np
+
+from chainrule.explain.drawing.signs import written
+from chainrule.graph.node import Node
+from chainrule.graph.origin import Scope
+from chainrule.primitives.logic import cast
+from chainrule.primitives.movement import broadcast_to, reshape
+from chainrule.primitives.primitive import ADDITIVE, ATOM, POWER, PRODUCT, Contract
+from chainrule.primitives.sources import constant, full, size_value
+
+DEEPEST = 12  # operations within each other; deeper ones are too long in any case
+_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+SILENT = (cast, broadcast_to)
+
+Name = Callable[[Node], str]
+
+
+class TooLong(Exception):
+    """The expression does not fit."""
+
+
+def short_expression(
+    value: Node, own: Collection[Node], name: Name, most: int, product: str = ""
+) -> str | None:
+    """How `value` is computed from what is not among `own`, in at most `most` characters.
+
+    `product` is written between the factors of a matrix product; where it is given, scalar factors
+    of arrays are left out.
+    """
+    try:
+        text, _ = _Writer(set(own), name, product).write(value, None, 0)
+    except TooLong:
+        return None
+    return text if len(text) <= most else None
+
+
+def symbol_scopes(node: Node) -> list[Scope]:
+    """The composites in whose call the node was made, outermost first."""
+    found, scope = [], node.origin.scope
+    while scope is not None:
+        if scope.symbol:
+            found.append(scope)
+        scope = scope.parent
+    return found[::-1]
+
+
+class _Writer:
+    """Writes the nodes in `own`; others are written by their name."""
+
+    def __init__(self, own: set[Node], name: Name, product: str) -> None:
+        self.own, self.name, self.product = own, name, product
+
+    def write(self, node: Node, within: Scope | None, depth: int) -> tuple[str, int]:
+        """The text and how strongly it binds."""
+        while node in self.own and node.primitive in SILENT:
+            node = node.inputs[0]
+        if depth > DEEPEST:
+            raise TooLong
+        if node.primitive is full:
+            return _number(node.param("value")), ATOM
+        if node.primitive is size_value:
+            return _size(str(node.param("size")))
+        if node.primitive is constant and not node.ndim and not node.param("value").name:
+            return _number(node.param("value").array), ATOM
+        if node not in self.own:
+            return self.name(node), ATOM
+        scopes = symbol_scopes(node)
+        if within is None and scopes:
+            return self._call(node, scopes[0], depth)
+        return self._operation(node, within, depth)
+
+    def _call(self, node: Node, scope: Scope, depth: int) -> tuple[str, int]:
+        """A composite: its symbol, and what its nodes read from outside."""
+        arguments: dict[str, None] = {}
+        stack, seen = [node], {node}
+        while stack:
+            for parent in reversed(stack.pop().inputs):
+                if parent in seen or parent.primitive in (full, size_value):
+                    continue
+                seen.add(parent)
+                if parent in self.own and (
+                    scope in symbol_scopes(parent) or not parent.inputs or _is_same(parent)
+                ):
+                    stack.append(parent)
+                else:
+                    arguments[self.write(parent, None, depth + 1)[0]] = None
+        return f"{scope.symbol}({', '.join(reversed(arguments))})", ATOM
+
+    def _operation(self, node: Node, within: Scope | None, depth: int) -> tuple[str, int]:
+        form = written(node.primitive)
+        names = node.primitive.inputs
+        if len(names) != len(node.inputs):
+            names = tuple(f"x{place}" for place in range(len(node.inputs)))
+            template, operands = "[" + ", ".join(f"{{{one}}}" for one in names) + "]", (0,)
+        else:
+            template, operands = form.template, form.operands
+        binding = form.binding
+        if isinstance(node.primitive.kernel, Contract) and self.product:
+            template = f"{{x}} {self.product} {{y}}"
+        elif "⊙" in template and not all(self._array(one) for one in node.inputs):
+            arrays = [one for one in node.inputs if self._array(one)]
+            if self.product and arrays:  # a scalar factor says little where there are no names
+                return self.write(arrays[0], within, depth + 1)
+            template = f"{{x}} {self.product or ''} {{y}}".replace("  ", " ")
+        values: dict[str, str] = {}
+        for place, (key, parent) in enumerate(zip(names, node.inputs, strict=True)):
+            text, strength = self.write(parent, within, depth + 1)
+            needed = operands[min(place, len(operands) - 1)] if operands else 0
+            values[key] = text if strength >= needed or _is_call(template) else f"({text})"
+        if template == "{x}^{exponent}":
+            return values["x"] + str(node.param("exponent")).translate(_RAISED), POWER
+        for key, value in node.params:
+            values.setdefault(key, str(value))
+        text = template
+        for key, value in values.items():
+            text = text.replace(f"{{{key}}}", value)
+        return text, PRODUCT if binding == PRODUCT and " " not in text else binding
+
+    def _array(self, node: Node) -> bool:
+        """Whether the operand has axes before it is broadcast."""
+        while node in self.own and node.primitive in SILENT:
+            node = node.inputs[0]
+        return node.ndim > 0 and node.primitive is not full
+
+
+def _is_same(node: Node) -> bool:
+    return node.primitive in (*SILENT, reshape)
+
+
+def _is_call(template: str) -> bool:
+    return template.endswith(")")
+
+
+def _size(text: str) -> tuple[str, int]:
+    sums = "+" in text or "-" in text
+    return text.replace("*", "·"), ADDITIVE if sums else PRODUCT if "*" in text else ATOM
+
+
+def _number(value: object) -> str:
+    number = np.asarray(value).item()
+    text = f"{number:.4g}" if isinstance(number, float) else str(number)
+    return text.replace("-", "−")

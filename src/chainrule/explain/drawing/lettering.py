@@ -1,0 +1,142 @@
+"""Labels: names as mathematics with real sub- and superscripts, and how much room they take.
+
+Nothing is measured: widths come from a small table for serif faces, a little on the safe side.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
+_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾", "0123456789()", strict=True)) | {"ᵀ": "⊤"}
+SMALL = 0.7  # the size of indices, of the size of the line
+_NARROW, _THIN, _WIDE = "iljI.,;:'|!·()[]{}", "ftr/- ₁", "mwMW⊙Σ@—…ℓ"
+ELLIPSIS = "…"
+
+
+class Face(StrEnum):
+    """How letters are set: scalars italic, arrays bold, words and signs upright."""
+
+    UPRIGHT = "upright"
+    ITALIC = "italic"
+    BOLD = "bold"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Letters of one face; `level` is 0 on the line, 1 raised, -1 lowered."""
+
+    text: str
+    face: Face = Face.UPRIGHT
+    level: int = 0
+
+    @property
+    def ems(self) -> float:
+        """The width, in font sizes."""
+        factor = SMALL if self.level else 1.0
+        bold = 1.07 if self.face is Face.BOLD else 1.0
+        return sum(map(_ems, self.text)) * factor * bold
+
+
+Line = tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Label:
+    """One line, or two with a bar between them: numerator and denominator.
+
+    `size` is that of the font in pixels, `width` that of the widest line.
+    """
+
+    lines: tuple[Line, ...]
+    size: float
+
+    @property
+    def is_fraction(self) -> bool:
+        """Whether there are two lines with a bar between them."""
+        return len(self.lines) == 2
+
+    @property
+    def width(self) -> float:
+        """The room that the widest line takes, in pixels."""
+        return max(map(ems, self.lines), default=0.0) * self.size
+
+    @property
+    def text(self) -> str:
+        """The label as one string: `∂J/∂z`."""
+        return "/".join("".join(piece.text for piece in line) for line in self.lines)
+
+
+def ems(line: Line) -> float:
+    """The width of a line, in font sizes."""
+    return sum(piece.ems for piece in line)
+
+
+@cache
+def _ems(letter: str) -> float:
+    """The width of one letter in font sizes: at least that of the usual serif faces."""
+    if unicodedata.combining(letter) or unicodedata.category(letter) in ("Cf", "Mn"):
+        return 0.0
+    if unicodedata.east_asian_width(letter) in "WF":
+        return 1.05
+    if letter in _NARROW:
+        return 0.36
+    if letter in _THIN:
+        return 0.42
+    if letter in _WIDE or ord(letter) > 0x2FFF:
+        return 0.95
+    return 0.74 if letter.isupper() or ord(letter) > 0x17F else 0.56
+
+
+def pieces(text: str, face: Face) -> Line:
+    """A name in Unicode, its raised and lowered digits as letters of their own level.
+
+    The face is for the letters of one-letter names; words are upright, as `softmax` is.
+    """
+    found: list[tuple[str, int]] = []
+    for letter in text:
+        level = -1 if letter in _LOWERED else 1 if letter in _RAISED else 0
+        shown = _LOWERED.get(letter) or _RAISED.get(letter) or letter
+        if found and found[-1][1] == level:
+            found[-1] = found[-1][0] + shown, level
+        else:
+            found.append((shown, level))
+    return tuple(Piece(part, Face.UPRIGHT if level else face, level) for part, level in found)
+
+
+def shortened(line: Line, most: float) -> Line:
+    """The line, or its end after an ellipsis where it is wider than `most` font sizes.
+
+    The end of a long name tells more than its beginning: `params.blocks[0].W` and `.b`.
+    """
+    if ems(line) <= most:
+        return line
+    kept: list[Piece] = []
+    room = most - _ems(ELLIPSIS)
+    for piece in reversed(line):
+        text = piece.text
+        while text and Piece(text, piece.face, piece.level).ems > room:
+            text = text[1:]
+        if text:
+            kept.append(Piece(text, piece.face, piece.level))
+            room -= kept[-1].ems
+        if text != piece.text:
+            break
+    return (Piece(ELLIPSIS), *reversed(kept))
+
+
+def fitted(lines: Iterable[Line], room: float, sizes: tuple[float, ...], most: float) -> Label:
+    """The lines in the largest of the sizes at which they fit into `room` pixels.
+
+    At the smallest size they may take up to `most` pixels; what is longer is shortened.
+    """
+    lines = tuple(lines)
+    widest = max(map(ems, lines), default=0.0)
+    for size in sizes:
+        if widest * size <= room:
+            return Label(lines, size)
+    return Label(tuple(shortened(line, most / sizes[-1]) for line in lines), sizes[-1])

@@ -1,0 +1,100 @@
+"""What every box shows, and how large it has to be for that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from chainrule.explain.drawing.bands import OPERATORS, Entry, Role
+from chainrule.explain.drawing.figure import SIDE, Form, Item, Kept
+from chainrule.explain.drawing.folding import Fold, mirrored_key
+from chainrule.explain.drawing.labels import Labels
+from chainrule.explain.drawing.lettering import Face, Label, ems, pieces
+from chainrule.explain.drawing.outline import Branch
+from chainrule.explain.drawing.tips import Tips, bytes_text
+
+COPY_SIDE, MARGIN, LINE = 34.0, 8.0, 13.0
+CAPTION_SIZE = 10.5  # of shapes, bytes and counts
+BELOW_FRACTION = 8.0  # more room, in pixels, where captions stand below a fraction
+TITLE_SIZE = 13.0  # of a frame's title
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one box shows: its label, small lines below it, its tooltip, its number (0: none)."""
+
+    role: Role
+    form: Form
+    label: Label
+    tip: str
+    captions: tuple[str, ...] = ()
+    number: int = 0
+
+
+@dataclass
+class Looks:
+    """Makes the items of a figure, and notes by key what each looks like."""
+
+    labels: Labels
+    shapes: bool
+    nbytes: bool
+    of: dict[str, Look] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._tips = Tips(self.labels.short)
+
+    def item(self, entry: Entry) -> Item:
+        """A box of its own."""
+        circle, copy = entry.form is Form.CIRCLE, entry.form is Form.COPY
+        label = self.labels.operator(entry) if circle else self.labels.value(entry)
+        captions: list[str] = []
+        if entry.form is Form.SQUARE:
+            captions += [str(entry.node.type)] if self.shapes else []
+            captions += [bytes_text(entry.node)] if self.nbytes else []
+        told = self._tips.tip(entry)
+        self.of[entry.key] = Look(
+            entry.role, entry.form, label, told, tuple(captions), entry.number
+        )
+        side = COPY_SIDE if copy else SIDE
+        small = max((caption_width(one) for one in captions), default=0.0)
+        padding = 2 * MARGIN + (MARGIN if circle else 0)
+        width = max(side, label.width + padding if label.width > side - MARGIN else side)
+        width = max(width, small + 2 * MARGIN)
+        height = side + LINE * len(captions)
+        height += BELOW_FRACTION if captions and label.is_fraction else 0.0
+        return Item(entry.key, entry.form, round(width), height, entry.beside)
+
+    def fold(self, fold: Fold, *, mirrored: bool) -> Item:
+        """Several boxes as one."""
+        key = mirrored_key(fold.key) if mirrored else fold.key
+        label, caption = self.labels.fold(fold, mirrored)
+        names = [unit.name for unit in fold.units if unit.name]
+        shown = ", ".join(names[:8]) + (f", … ({len(names):,} values)" if len(names) > 8 else "")
+        line = self._tips.source_line(fold.units[0].value.origin)
+        told = f"{len(fold.units):,} operators, drawn as one box\ncompute {shown}"
+        told += f"\n{line}" if line else ""
+        role = Role.BACKWARD if mirrored else OPERATORS[fold.units[0].during.direction]
+        self.of[key] = Look(role, Form.FOLDED, label, told, (caption,))
+        width = max(label.width, caption_width(caption)) + 3 * MARGIN
+        return Item(key, Form.FOLDED, round(max(SIDE, width)), SIDE)
+
+    def kept(self, source: str, target: str) -> Kept:
+        """A dashed arrow; should it be long, a small copy of its source stands in."""
+        key = f"saved {source} for {target}"
+        original = self.of[source]
+        label = Label(original.label.lines, min(original.label.size, 14.0))
+        told = f"saved for the backward pass\n{original.tip}"
+        self.of[key] = Look(Role.COPY, Form.COPY, label, told)
+        width = round(max(COPY_SIDE, label.width + 2 * MARGIN))
+        return Kept(source, target, Item(key, Form.COPY, width, COPY_SIDE, True))
+
+    def frame(self, branch: Branch) -> float:
+        """Note the title of a frame; its width."""
+        label = Label((pieces(branch.title, Face.UPRIGHT),), TITLE_SIZE)
+        told = f"the call of {branch.scope.path}" if branch.scope else ""
+        self.of[branch.key] = Look(Role.OPERATOR, Form.FOLDED, label, told)
+        return label.width
+
+
+def caption_width(text: str) -> float:
+    """The width of a small line, in pixels."""
+    return ems(pieces(text, Face.UPRIGHT)) * CAPTION_SIZE

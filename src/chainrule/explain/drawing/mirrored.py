@@ -1,0 +1,204 @@
+"""The backward pass as boxes below those of the forward pass, and what it reads there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from chainrule.explain.drawing.bands import Builder, Entry, Flat, Role, operator_key
+from chainrule.explain.drawing.figure import Form
+from chainrule.explain.drawing.units import Unit
+from chainrule.explain.reading.statements import FORWARD, Direction, Pass, Statement
+from chainrule.explain.reading.symbols import parted
+from chainrule.graph.cached import cached_property
+from chainrule.graph.node import Node
+from chainrule.graph.parts import Gradient
+
+BACKWARD = Pass(1, Direction.BACKWARD)
+
+
+@dataclass
+class Mirror:
+    """The backward band; `under` gives the forward box above each box; `saved` lists, for each
+    pair of a forward box and a backward circle, the values that the circle reads there."""
+
+    band: Flat
+    under: dict[str, str] = field(default_factory=dict)
+    saved: dict[tuple[str, str], dict[Node, None]] = field(default_factory=dict)
+
+
+def gradient_key(name: str) -> str:
+    """The key of the square of a gradient."""
+    return f"gradient {name}"
+
+
+def backward_key(unit: Unit) -> str:
+    """The key of the backward circle of a forward unit."""
+    return f"backward {unit.key}"
+
+
+class Mirroring:
+    """The gradients of `objective` with respect to the values in the forward band."""
+
+    def __init__(self, builder: Builder, forward: Flat, objective: str) -> None:
+        self.builder, self.forward, self.objective = builder, forward, objective
+        self.units, self.reading = builder.units, builder.units.reading
+        self.drawn = {
+            entry.node: entry.key for entry in forward.entries if entry.form is Form.SQUARE
+        }
+
+    @cached_property
+    def names(self) -> Mapping[Node, str]:
+        """The names of the gradients that get a square, by the forward value they belong to."""
+        alike: dict[Node, list[str]] = {}
+        for name, node in self.reading.graph.names.items():
+            alike.setdefault(node, []).append(name)
+        found: dict[Node, str] = {}
+        for gradient in self._gradients:
+            if gradient.wrt in self.drawn:
+                wrt = self._name(gradient.wrt)
+                for name in alike.get(gradient.value, ()):
+                    seeds = wrt == self.objective and parted(name) is None
+                    if seeds or parted(name) == (self.objective, wrt):
+                        found.setdefault(gradient.wrt, name)
+        return found
+
+    @cached_property
+    def _gradients(self) -> list[Gradient]:
+        return [one for one in self.reading.graph.gradients if one.of == self.objective]
+
+    @cached_property
+    def statements(self) -> list[Statement]:
+        """Those whose values are in the backward band."""
+        values = {one.value for one in self._gradients if one.wrt in self.names}
+        return [one for one in self.reading.statements
+                if one.value in values and one.during == BACKWARD]  # fmt: skip
+
+    def _name(self, node: Node) -> str:
+        return self.units.sources.get(node) or self.reading.names.get(node, "")
+
+    @cached_property
+    def contributors(self) -> Mapping[Node, dict[Unit, None]]:
+        """The forward units from which the gradient of each value gets its terms."""
+        found: dict[Node, dict[Unit, None]] = {}
+        for gradient in self._gradients:
+            variable = self.units.resolved(gradient.wrt)
+            if variable is None:
+                continue
+            for term in gradient.terms:
+                for unit in self.units.owners.get(term.consumer, ()):
+                    if variable in unit.reads:
+                        found.setdefault(variable, {})[unit] = None
+        return found
+
+    @cached_property
+    def circles(self) -> set[Unit]:
+        """The forward units that pass a gradient on to something drawn."""
+        found: set[Unit] = set()
+        gives: dict[Unit, list[Node]] = {}
+        for value, several in self.contributors.items():
+            for unit in several:
+                gives.setdefault(unit, []).append(value)
+        for unit in self.forward.units:
+            for value in gives.get(unit, ()):
+                maker = self.units.owners.get(value, (None,))[0]
+                if value in self.names or (value not in self.drawn and maker in found):
+                    found.add(unit)
+        return found
+
+    def mirror(self, parameters: set[Node]) -> Mirror:
+        """The band, in topological order: from the objective back to the inputs."""
+        mirror = Mirror(Flat(BACKWARD))
+        number = self.builder.count
+        for unit in reversed(self.forward.units):
+            self._gradient(mirror, unit.value, Role.GRADIENT)
+            if unit not in self.circles:
+                continue
+            number += 1
+            key = backward_key(unit)
+            entry = Entry(key, Form.CIRCLE, Role.BACKWARD, unit.value, unit=unit, number=number)
+            mirror.band.entries.append(entry)
+            mirror.under[key] = operator_key(unit)
+            if unit.value in self.names:
+                mirror.band.link(gradient_key(self.names[unit.value]), key)
+            elif not unit.name:
+                self._links(mirror, unit.value, key)
+        for entry in self.forward.entries:
+            if entry.node in self.units.sources:
+                role = Role.PARAMETER_GRADIENT if entry.node in parameters else Role.GRADIENT
+                self._gradient(mirror, entry.node, role)
+        self.builder.count = number
+        self._save(mirror)
+        return mirror
+
+    def _gradient(self, mirror: Mirror, variable: Node, role: Role) -> None:
+        """The square of the gradient of a variable, with arrows from all that add to it."""
+        name = self.names.get(variable)
+        if name is None:
+            return
+        key = gradient_key(name)
+        node = self.reading.graph.names[name]
+        mirror.band.entries.append(Entry(key, Form.SQUARE, role, node, name))
+        mirror.under[key] = self.drawn[variable]
+        self._links(mirror, variable, key)
+
+    def _links(self, mirror: Mirror, variable: Node, target: str) -> None:
+        for unit in self.contributors.get(variable, ()):
+            if unit in self.circles:
+                mirror.band.link(backward_key(unit), target)
+
+    def _save(self, mirror: Mirror) -> None:
+        """What the terms of the chain rule read of the forward pass, by the unit they are for."""
+        gradients = {one.value for one in self._gradients}
+        for gradient in self._gradients:
+            for term in gradient.terms:
+                upstream = self.reading.gradient_of(term.consumer, self.objective)
+                given = term.value in gradients and term.value is not gradient.value
+                if self._is_forward(term.value):
+                    reads = [self.units.resolved(term.value)] if gradient.wrt in self.names else []
+                    self._saved(mirror, term.consumer, [one for one in reads if one is not None])
+                elif term.value in self.units.owners and term.value is not upstream and not given:
+                    self._saved(mirror, term.consumer, self._read_by(term.value, gradients))
+        # Rewriting leaves terms that are not computed; what is, says what it was made from.
+        for statement in self.statements:
+            for node in statement.nodes:
+                if node.origin.node is not None:
+                    reads = [one for one in node.inputs if self._is_forward(one)]
+                    values = map(self.units.resolved, reads)
+                    self._saved(
+                        mirror, node.origin.node, [one for one in values if one is not None]
+                    )
+
+    def _saved(self, mirror: Mirror, consumer: Node, values: Iterable[Node]) -> None:
+        """Values that are read below the unit of `consumer`."""
+        owners = self.units.owners.get(consumer)
+        if not owners or owners[0] not in self.circles:
+            return
+        target = backward_key(owners[0])
+        for value in values:
+            source = self.builder.shown(value)
+            if source is not None and self._is_forward(value):
+                mirror.saved.setdefault((source, target), {})[value] = None
+
+    def _read_by(self, term: Node, gradients: set[Node]) -> dict[Node, None]:
+        """The forward values from which a term is computed, other gradients being given."""
+        found: dict[Node, None] = {}
+        stack, seen = [term], {term}
+        while stack:
+            for parent in stack.pop().inputs:
+                if parent in seen or parent in gradients:
+                    continue
+                seen.add(parent)
+                if self._is_forward(parent):
+                    value = self.units.resolved(parent)
+                    if value is not None and self._is_forward(value):
+                        found[value] = None
+                else:
+                    stack.append(parent)
+        return found
+
+    def _is_forward(self, node: Node) -> bool:
+        if node in self.units.sources:
+            return True
+        owners = self.units.owners.get(node)
+        return bool(owners) and owners[0].during == FORWARD

@@ -1,0 +1,192 @@
+"""From a graph to what a drawing shows: boxes with their looks, arrows, frames, and words."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from chainrule.explain.drawing import words
+from chainrule.explain.drawing.bands import Builder, Flat
+from chainrule.explain.drawing.figure import Band, Figure, Item, Link
+from chainrule.explain.drawing.folding import Folder, Folding, mirrored_key
+from chainrule.explain.drawing.frames import frames
+from chainrule.explain.drawing.labels import Labels
+from chainrule.explain.drawing.looks import Look, Looks
+from chainrule.explain.drawing.mirrored import Mirror, Mirroring
+from chainrule.explain.drawing.units import Units
+from chainrule.explain.reading.statements import FORWARD, read_apart
+from chainrule.explain.reading.symbols import Indices, notation_of
+from chainrule.graph.collector import without_collector
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """The options of a drawing; see `draw`."""
+
+    phase: str = "both"
+    detail: str = "names"
+    expand: tuple[str, ...] = ()
+    fold: str | tuple[str, ...] = "auto"
+    shapes: bool = False
+    nbytes: bool = False
+    indices: Indices = "subscript"
+    symbols: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A figure, the looks of its boxes and frames by key, and what the drawing says in words.
+
+    `notes` are the words for each band that is drawn; `saved_nbytes` what each dashed arrow
+    carries, by the keys of its source and target (None where sizes are named).
+    """
+
+    figure: Figure
+    looks: Mapping[str, Look]
+    notes: tuple[str, ...]
+    title: str
+    description: str
+    saved_nbytes: Mapping[tuple[str, str], int | None]
+
+    @property
+    def bands(self) -> list[Band]:
+        """The passes that are drawn, in the order of `notes`."""
+        figure = self.figure
+        first = [] if figure.hide_forward else [figure.forward]
+        return [band for band in (*first, figure.backward, *figure.further) if band.items]
+
+
+@without_collector
+def scene_of(graph: Graph, wishes: Wishes) -> Scene:
+    """Everything that is drawn of a graph, without places."""
+    return _Staging(graph, wishes).scene()
+
+
+class _Staging:
+    """Collects bands, folds them, and gives every box its look."""
+
+    def __init__(self, graph: Graph, wishes: Wishes) -> None:
+        self.graph, self.wishes = graph, wishes
+        self.reading = read_apart(graph)
+        self.units = Units(self.reading, wishes.detail, wishes.expand)
+        self.labels = Labels(self.units, notation_of(graph, wishes.indices, wishes.symbols))
+        self.looks = Looks(self.labels, wishes.shapes, wishes.nbytes)
+        self.objective = graph.gradients[0].of if graph.gradients else ""
+        self.parameters = {
+            one.wrt
+            for one in graph.gradients
+            if one.wrt in self.units.sources and one.value in graph.name_of
+        }
+
+    def scene(self) -> Scene:
+        builder = Builder(self.units, self.parameters)
+        bands, mirror = self._bands(builder)
+        folding = Folder(self.units, bands, mirror).folding(self.wishes.fold)
+        made = [self._band(band, folding, at) for at, band in enumerate(bands)]
+        figure = Figure(forward=made[0], further=tuple(made[1:]))
+        saved: dict[tuple[str, str], int | None] = {}
+        hidden = self.wishes.phase == "backward"
+        if mirror is not None:
+            box = folding.box_of
+            saved = _saved(mirror, box)
+            figure = replace(
+                figure,
+                backward=self._band(mirror.band, folding),
+                under={box.get(k, k): box.get(v, v) for k, v in mirror.under.items()},
+                kept=tuple(self.looks.kept(source, target) for source, target in saved),
+                hide_forward=hidden,
+            )
+        title = f"Computational graph of {self.graph.name}"
+        return Scene(
+            figure,
+            self.looks.of,
+            tuple(words.notes(bands, mirror, self.labels.full_text(self.objective), hidden)),
+            title,
+            words.description(bands, mirror, folding, self.labels, title),
+            saved,
+        )
+
+    def _bands(self, builder: Builder) -> tuple[list[Flat], Mirror | None]:
+        """The forward band and further ones; the backward band, where it is asked for."""
+        by_pass: dict[object, list] = {}
+        for unit in self.units.all:
+            by_pass.setdefault(unit.during, []).append(unit)
+        read_later = {node for unit in self.units.all for node in unit.reads}
+        unused = [node for node in self.units.sources if node not in read_later]
+        forward = builder.band(FORWARD, by_pass.get(FORWARD, []), unused)
+        if self.wishes.phase == "forward":
+            return [forward], None
+        mirroring = Mirroring(builder, forward, self.objective)
+        mirror = mirroring.mirror(self.parameters)
+        mirrored = set(mirroring.statements)
+        further = []
+        for during in self.reading.passes[1:]:
+            members = [one for one in by_pass.get(during, []) if one.statement not in mirrored]
+            if members:
+                further.append(builder.band(during, members))
+        return [forward, *further], mirror if mirror.band.entries else None
+
+    def _band(self, band: Flat, folding: Folding, place: int | None = None) -> Band:
+        """One pass after folding: items and links in topological order; frames of the
+        `place`-th band that is not mirrored."""
+        box_of = folding.box_of
+        items: dict[str, Item] = {}
+        for entry in band.entries:
+            key = box_of.get(entry.key, entry.key)
+            if key == entry.key:
+                items[key] = self.looks.item(entry)
+            elif key not in items:
+                mirrored = key not in folding.folds
+                fold = folding.folds[key.removeprefix(mirrored_key("")) if mirrored else key]
+                items[key] = self.looks.fold(fold, mirrored=mirrored)
+        links = {
+            (a, b): None
+            for source, target in band.links
+            if (a := box_of.get(source, source)) != (b := box_of.get(target, target))
+        }
+        order: Iterable[str] = items
+        if len(items) < len(band.entries):
+            order = _topological(items, links)
+        opened = folding.open_branches[place] if place is not None else []
+        groups = frames(band, opened, items, tuple(links), box_of, self.looks)
+        return Band(tuple(items[one] for one in order), tuple(Link(*one) for one in links), groups)
+
+
+def _saved(
+    mirror: Mirror, box_of: Mapping[str, str]
+) -> dict[tuple[str, str], int | None]:  # fmt: skip
+    """The bytes of each dashed arrow after folding."""
+    values: dict[tuple[str, str], dict[Node, None]] = {}
+    for (source, target), nodes in mirror.saved.items():
+        pair = box_of.get(source, source), box_of.get(target, target)
+        values.setdefault(pair, {}).update(nodes)
+    found: dict[tuple[str, str], int | None] = {}
+    for pair, nodes in values.items():
+        numbers = [n for node in nodes if isinstance(n := node.type.nbytes, int)]
+        found[pair] = sum(numbers) if len(numbers) == len(nodes) else None
+    return found
+
+
+def _topological(keys: Collection[str], links: Iterable[tuple[str, str]]) -> list[str]:
+    """The keys, sources of links before their targets, otherwise in the order given."""
+    place = {key: at for at, key in enumerate(keys)}
+    waits = dict.fromkeys(keys, 0)
+    targets: dict[str, list[str]] = {}
+    for source, target in links:
+        waits[target] += 1
+        targets.setdefault(source, []).append(target)
+    ready = [(place[key], key) for key in keys if not waits[key]]
+    heapq.heapify(ready)
+    found = []
+    while ready:
+        _, key = heapq.heappop(ready)
+        found.append(key)
+        for target in targets.get(key, ()):
+            waits[target] -= 1
+            if not waits[target]:
+                heapq.heappush(ready, (place[target], target))
+    assert len(found) == len(place), "folded boxes read each other in a circle"
+    return found

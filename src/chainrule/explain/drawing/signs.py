@@ -1,0 +1,66 @@
+"""A primitive in a few characters, read off its LaTeX: +, ⊙, Σ, exp; and as text with operands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from chainrule.primitives.primitive import PRODUCT, Contract, Primitive
+
+# In this order: parameters below the line are left out, a fraction and a root are written in one
+# line, commands become characters.
+_REWRITES = (
+    (re.compile(r"_\{\{\{\w+\}\}\}"), ""),
+    (re.compile(r"\^\{\{-1\}\}"), "⁻¹"),
+    (re.compile(r"\{\{|\}\}"), lambda m: m[0][0]),
+    (re.compile(r"\\operatorname\{(\w+)\}"), r"\1"),
+    (re.compile(r"\\frac\{(\{\w+\})\}\{(\{\w+\})\}"), r"\1 / \2"),
+    (re.compile(r"\\sqrt\{(\{\w+\})\}"), r"√(\1)"),
+    (re.compile(r"\{(\{\w+\})\}"), r"\1"),
+    (re.compile(r"\\left\| *| *\\right\|"), lambda m: "|"),
+    (re.compile(r"\^\\top"), "ᵀ"),
+    (re.compile(r"\\arg\\max"), "arg max"),
+)
+_CHARACTERS = {
+    "odot": "⊙", "cdot": "·", "sum": "Σ", "sigma": "σ", "neq": "≠", "leq": "≤", "geq": "≥",
+    "oplus": "⊕", "wedge": "∧", "vee": "∨", "neg": "¬", "top": "ᵀ",
+}  # fmt: skip
+_COMMAND = re.compile(r"\\([a-zA-Z]+)")
+_OPERAND = re.compile(r"\{\w+\}")
+_PRODUCT_SIGN, _SAME = "×", "="
+
+
+@dataclass(frozen=True)
+class Written:
+    """A formula in one line: the template, how strongly it binds, what its operands need."""
+
+    template: str
+    binding: int
+    operands: tuple[int, ...]
+
+
+@cache
+def written(primitive: Primitive) -> Written:
+    """The LaTeX of a primitive as text: `{x} / {y}`, `exp({x})`, `Σ {x}`."""
+    template = primitive.latex.template
+    for pattern, replacement in _REWRITES:
+        template = pattern.sub(replacement, template)
+    template = _COMMAND.sub(lambda m: _CHARACTERS.get(m[1], m[1]), template)
+    template = template.replace("-", "\N{MINUS SIGN}")
+    binding, operands = primitive.latex.binding, primitive.latex.operands
+    if " / " in template:
+        operands = (PRODUCT, PRODUCT + 1)
+    return Written(template, binding, operands)
+
+
+@cache
+def sign(primitive: Primitive) -> str:
+    """What stands in the circle of one operation: `+`, `×` for a matrix product, `tanh`."""
+    template = _OPERAND.sub("", written(primitive).template)
+    if isinstance(primitive.kernel, Contract):
+        return template.strip() or _PRODUCT_SIGN
+    if template.startswith("["):
+        return "[ ]"
+    core = re.sub(r"\(.*\)|[,]", "", template).strip(" ^")
+    return core or (_SAME if not template.strip() else "^")

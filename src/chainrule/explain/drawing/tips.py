@@ -1,0 +1,95 @@
+"""What a pointer over a box is told: the full name, the type, the bytes, the user's line."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from types import CodeType
+
+from chainrule.explain.drawing.bands import Entry, Role
+from chainrule.explain.drawing.expressions import short_expression
+from chainrule.explain.drawing.figure import Form
+from chainrule.explain.drawing.units import Unit
+from chainrule.explain.memory.words import in_bytes
+from chainrule.graph.node import Node
+from chainrule.graph.origin import Origin
+from chainrule.graph.types import ArrayType
+
+LONGEST = 100  # characters of a formula or of a source line
+
+
+def bytes_text(node: Node) -> str:
+    """`1.8 MiB`, or a formula where sizes are named: `4·n·hidden bytes`."""
+    nbytes = node.type.nbytes
+    if isinstance(nbytes, int):
+        return in_bytes(nbytes)
+    return f"{nbytes} bytes".replace("*", "·")
+
+
+class Tips:
+    """Writes tooltips; remembers formulas, and lines of code objects (whose own hash is slow)."""
+
+    def __init__(self, name: Callable[[Node], str]) -> None:
+        self.name = name
+        self._lines: dict[int, tuple[CodeType, list[int | None]]] = {}
+        self._abouts: dict[Unit, str] = {}
+        self._types: dict[ArrayType, str] = {}
+
+    def source_line(self, origin: Origin) -> str:
+        """`model.py:12: h = np.maximum(z, 0)`, or '' where nothing is known."""
+        code = origin.code
+        if code is None:
+            return ""
+        if id(code) not in self._lines:
+            lines = [position[0] for position in code.co_positions()]
+            self._lines[id(code)] = code, lines  # the code stays, so its id is not used again
+        lines = self._lines[id(code)][1]
+        place = origin.lasti // 2
+        line = lines[place] if 0 <= place < len(lines) else None
+        if line is None:
+            line = code.co_firstlineno
+        text = linecache.getline(code.co_filename, line).strip()
+        short = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+        return f"{short}:{line}" + (f": {_cut(text)}" if text else "")
+
+    def tip(self, entry: Entry) -> str:
+        """The lines of a box's tooltip."""
+        backward = entry.form is Form.CIRCLE and entry.key.startswith("backward")
+        lines = [f"{_subject(entry, backward)}: {self._type(entry.node)}"]
+        if entry.role is Role.PARAMETER:
+            lines.append("parameter")
+        if entry.role is Role.PARAMETER_GRADIENT:
+            lines.append("gradient of a parameter")
+        if entry.form is Form.COPY:
+            lines.append("a value of another pass, shown again")
+        if entry.unit is not None:
+            lines.append(self._about(entry.unit))
+        return "\n".join(line for line in lines if line)
+
+    def _type(self, node: Node) -> str:
+        """`float32[4, 3], 48 bytes`."""
+        found = self._types.get(node.type)
+        if found is None:
+            found = self._types[node.type] = f"{node.type}, {bytes_text(node)}"
+        return found
+
+    def _about(self, unit: Unit) -> str:
+        """The formula, where it is not long, and the user's line."""
+        found = self._abouts.get(unit)
+        if found is None:
+            text = short_expression(unit.value, set(unit.nodes), self.name, LONGEST) or ""
+            formula = f"{unit.name} = {text}" if text and unit.name else text
+            line = self.source_line(unit.value.origin)
+            found = self._abouts[unit] = "\n".join(one for one in (formula, line) if one)
+        return found
+
+
+def _subject(entry: Entry, backward: bool) -> str:
+    unit = entry.unit
+    if unit is None or entry.name:
+        return entry.name or "a value without a name"
+    return f"{'backward of' if backward else 'computes'} {unit.name or 'a value without a name'}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

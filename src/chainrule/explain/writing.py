@@ -1,0 +1,38 @@
+"""Writing one file: beside it first, then renamed, so that it is there as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from chainrule.errors import InputError
+
+
+def write_beside(path: Path, content: bytes) -> None:
+    """Write `content` under another name in the same folder, then rename it to `path`.
+
+    InputError, which names the path, where that fails; nothing is left then.
+    """
+    partial = beside(path)
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {path}: {error.strerror or error}",
+            hint="a path in a folder that exists and that you may write to",
+        ) from error
+    finally:
+        _remove(partial)
+
+
+def beside(path: Path) -> Path:
+    """The name under which a file is written before it is renamed: hidden, of this process."""
+    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:  # the folder is no folder, or not ours: there is nothing to remove
+        return
