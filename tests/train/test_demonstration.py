@@ -4,22 +4,6 @@ import pytest
 from chainrule.errors import DivergenceError, InputError
 from chainrule.train import mlp
 from chainrule.train.digits import Settings, begin, measure, train_epoch
-from chainrule.train.minibatches import minibatches
-
-
-def test_minibatches_hold_every_row_once_and_the_last_one_is_short():
-    batches = list(minibatches(10, 4, seed=0, epoch=1))
-    assert [len(batch) for batch in batches] == [4, 4, 2]
-    assert sorted(np.concatenate(batches)) == list(range(10))
-
-
-def test_the_order_depends_on_seed_and_epoch_alone():
-    def order(seed, epoch):
-        return np.concatenate(list(minibatches(10, 4, seed, epoch))).tolist()
-
-    # Written down once: the order must not change with the version of NumPy.
-    assert order(0, 1) == [2, 1, 4, 7, 6, 0, 8, 9, 3, 5]
-    assert order(0, 1) != order(0, 2) != order(1, 2)
 
 
 def test_first_weights_have_the_variance_of_he_initialization():

@@ -1,5 +1,24 @@
-"""Real data that ships with the package, and how it is split."""
+"""Data: what ships with the package, files, and minibatches of arrays."""
 
+from chainrule.data.csv_table import read_csv
 from chainrule.data.digits import Digits, digits, train_test_split
+from chainrule.data.idx import read_idx
+from chainrule.data.minibatches import Minibatches, minibatches
+from chainrule.data.npy import read_npy
+from chainrule.data.npz import read_npz
+from chainrule.data.parquet import read_parquet
+from chainrule.data.reading import read
 
-__all__ = ["Digits", "digits", "train_test_split"]
+__all__ = [
+    "Digits",
+    "Minibatches",
+    "digits",
+    "minibatches",
+    "read",
+    "read_csv",
+    "read_idx",
+    "read_npy",
+    "read_npz",
+    "read_parquet",
+    "train_test_split",
+]

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from chainrule.annotations import float32
-from chainrule.data import digits, train_test_split
+from chainrule.data import digits, minibatches, train_test_split
 from chainrule.errors import DivergenceError, InputError
 from chainrule.graph.graph import Graph
+from chainrule.random import key
 from chainrule.tracing import trace
 from chainrule.train import mlp
-from chainrule.train.minibatches import minibatches
 from chainrule.train.optimizers import sgd
 from chainrule.train.state import State
 from chainrule.train.step import TrainingStep, training_step
@@ -134,8 +134,9 @@ def forward_graph(bias: bool, weight_decay: float) -> Graph:
 def train_epoch(training: Training, epoch: int) -> None:
     """Take the steps of one epoch (the first is 1); DivergenceError where training diverges."""
     settings, rows = training.settings, training.train
-    for chosen in minibatches(len(rows.y), settings.batch, settings.seed, epoch):
-        value = training.step(training.state, x=rows.x[chosen], y=rows.y[chosen])
+    arrays = (rows.x, rows.y)
+    for x, y in minibatches(arrays, settings.batch, key(settings.seed), epoch=epoch):
+        value = training.step(training.state, x=x, y=y)
         if not np.isfinite(value):
             raise _diverged(training, value)
 

@@ -7,9 +7,10 @@ import numpy as np
 from chainrule.annotations import float32, int64
 from chainrule.composites.losses import cross_entropy
 from chainrule.graph.sizes import sizes
-from chainrule.train.minibatches import WEIGHTS, random_bits
 
 __user_program__ = True  # written as a user would: its values get names
+
+WEIGHTS = 2  # which of the independent streams of one seed
 
 n, pixels, hidden, classes = sizes("n pixels hidden classes")
 
@@ -42,6 +43,8 @@ def initial_weights(widths: tuple[int, int, int], seed: int) -> dict[str, np.nda
 
 
 def _uniform(shape: tuple[int, int], limit: float, *key: int) -> np.ndarray:
-    """float32 between -limit and limit."""
-    unit = (random_bits(shape[0] * shape[1], *key) >> np.uint64(11)) * 2.0**-53
+    """float32 between -limit and limit, of raw PCG64 output, which NumPy promises not to change
+    (NEP 19)."""
+    bits = np.random.PCG64(np.random.SeedSequence(key)).random_raw(shape[0] * shape[1])
+    unit = (bits >> np.uint64(11)) * 2.0**-53
     return ((2 * unit - 1) * limit).astype(np.float32).reshape(shape)

@@ -1,0 +1,71 @@
+"""NumPy's .npz files: several arrays by name, in a zip archive."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from chainrule.data.files import (
+    DEFLATE_RATIO,
+    damaged,
+    opened,
+    refuse,
+    refuse_beyond_free,
+)
+from chainrule.data.npy import array_of, read_header
+from chainrule.errors import DataFileError
+
+SUFFIX = ".npy"
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # np.savez and np.savez_compressed
+
+
+def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """All arrays of a .npz file by name.
+
+    Raises DataFileError for a file that is missing, damaged, or has more than arrays of numbers.
+    """
+    with opened(path) as (path, file, nbytes):
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                _check_members(path, members, nbytes)
+                return {
+                    one.filename.removesuffix(SUFFIX): _read_member(path, archive, one)
+                    for one in members
+                }
+        except DataFileError:
+            raise
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise damaged(path, f"the archive is damaged: {error}") from error
+        except Exception as error:  # one changed byte makes zipfile raise any of ten kinds
+            raise damaged(path, f"the archive is damaged: {type(error).__name__}") from error
+
+
+def _check_members(path: Path, members: list[zipfile.ZipInfo], nbytes: int) -> None:
+    """Refuse what no archive of arrays can be, before anything is unpacked."""
+    seen: set[str] = set()
+    for one in members:
+        name = one.filename
+        if not name.endswith(SUFFIX):
+            refuse(path, f"{name!r} in the archive is no array", "np.savez writes only arrays")
+        if name in seen:
+            refuse(path, f"{name!r} is twice in the archive")
+        seen.add(name)
+        if one.flag_bits & 1 or one.compress_type not in METHODS:
+            refuse(path, f"{name!r} is encrypted, or packed in a way that np.savez has not")
+        if one.file_size > DEFLATE_RATIO * (one.compress_size + 1):
+            refuse(path, f"{name!r} promises {one.file_size:,} bytes out of {one.compress_size:,}")
+    if sum(one.compress_size for one in members) > nbytes:
+        refuse(path, f"its parts have more bytes than the file: {nbytes:,}")
+    refuse_beyond_free(path, sum(one.file_size for one in members), "its arrays unpacked")
+
+
+def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    with archive.open(member) as content:
+        what = f"the header of {member.filename.removesuffix(SUFFIX)!r}"
+        header = read_header(path, content, what)
+        return array_of(path, content, header, member.file_size - header.nbytes, what)

@@ -1,0 +1,41 @@
+"""`dropout`: some elements become zero, the others grow, and the mean stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.composites.composite import composite, trace_of
+from chainrule.errors import InputError
+from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.traced import Traced
+from chainrule.random.distributions import bernoulli, in_dtype
+
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+@composite(symbol="dropout", latex=r"\operatorname{dropout}")
+def dropout(x: Any, rate: Any, *, key: Any = None) -> Any:
+    """x with each element zero with probability `rate`, the others divided by 1 - rate
+    (Srivastava et al., 2014, in the form that leaves prediction alone).
+
+    Without a key, for prediction, x itself.  The rate may be traced: changing it compiles nothing.
+    It is from 0 to 1, where 0 keeps and 1 drops everything.
+    """
+    trace = trace_of((x, rate, key))
+    if isinstance(rate, (int, float)) and not 0 <= rate <= 1:
+        raise InputError(
+            f"dropout: rate={rate!r} is not from 0 to 1",
+            where=trace.where() if trace is not None else "",
+            hint="the rate is the part of the elements that is dropped: 0.1 for 10 %",
+        )
+    if key is None:
+        return x
+    if trace is not None and not isinstance(key, Traced):
+        key = Traced(as_node(trace, key), trace)  # where the shape has named sizes, too
+    x = x if isinstance(x, Traced) else np.asarray(x)
+    kept = bernoulli(key, in_dtype(1 - rate, FLOAT32), np.shape(x))  # one mask for all dtypes of x
+    keep = in_dtype(1 - rate, x.dtype if x.dtype.kind == "f" else FLOAT64)
+    # Where all is dropped the quotient must stay finite, or 0 * inf would make its derivative NaN.
+    return np.where(kept, x / np.where(keep > 0, keep, 1), 0)

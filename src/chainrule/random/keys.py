@@ -1,0 +1,194 @@
+"""Keys, `uint32[2]`: from a seed, from a key and a number, several of one; and their random bits.
+
+The conventions are those of JAX's default keys (`jax_threefry_partitionable`): the same seed gives
+the same numbers there and here.  Which words are encrypted for what:
+
+    key(seed)          the upper and the lower 32 bits of the seed; nothing is encrypted
+    fold_in(key, data) the pair (0, data)
+    split(key, num)    the pairs (0, 0), (0, 1), ..., (0, num - 1)
+    bits(key, shape)   the pair (0, i) for the i-th element in C order; its words' exclusive or
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from typing import Any
+
+import numpy as np
+
+from chainrule.composites.composite import composite, trace_of
+from chainrule.errors import DTypeError, InputError, ShapeError
+from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.trace import Trace
+from chainrule.frontend.traced import Traced
+from chainrule.graph.sizes import Size, product
+from chainrule.primitives.sources import positions
+from chainrule.primitives.threefry import WORD, threefry2x32
+
+LARGEST = 2**32  # numbers that one key gives: a counter is one word
+AT_ONCE = 1 << 18  # numbers that are drawn together, where they are drawn at once
+MAKE_ONE = "make a key with cr.random.key(seed)"
+
+
+def key(seed: int) -> np.ndarray:
+    """The key uint32[2] of a seed, an integer from 0 to 2**64 - 1."""
+    if isinstance(seed, Traced):
+        raise InputError(
+            f"a key is made of a number, and {seed!r} has none while the program is traced",
+            where=seed.trace.origin_at(sys._getframe(1)).describe(),
+            hint="pass the key as an argument, or mix the number in: "
+            "cr.random.fold_in(key, number)",
+        )
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 2**64:
+        raise InputError(
+            f"key({seed!r}): a seed is an integer from 0 to 2**64 - 1",
+            hint="for instance cr.random.key(0)",
+        )
+    return np.array([number >> 32, number % 2**32], WORD)
+
+
+@composite(symbol="fold in", latex=r"\operatorname{fold}")
+def fold_in(key: Any, data: Any) -> Any:
+    """A key for this number: another one for each `data`, an integer from 0 to 2**32 - 1.
+
+    A traced integer may be beyond, and counts by its lowest 32 bits.
+    """
+    trace = trace_of((key, data))
+    key = checked(key, trace)
+    if isinstance(data, Traced):
+        _require_integer(data, trace)
+        word = data.astype(WORD)
+    else:
+        word = _word(data, trace)
+    return encrypted(trace, key, np.stack([np.zeros_like(word), word]))
+
+
+@composite(symbol="split", latex=r"\operatorname{split}")
+def split(key: Any, num: int | Size = 2) -> Any:
+    """`num` unrelated keys, uint32[num, 2].
+
+    They take the place of the key, which is used up: `key, noise_key = cr.random.split(key)`.
+    (The i-th is `fold_in(key, i)`, and bits of the key are made of the same words.)
+    """
+    trace = trace_of((key,))
+    return encrypted(trace, checked(key, trace), _counters(trace, (num,), "split"))
+
+
+@composite(symbol="bits", latex=r"\operatorname{bits}")
+def bits(key: Any, shape: Any = ()) -> Any:
+    """Random bits, uint32 of this shape; at most 2**32 elements."""
+    trace = trace_of((key,))
+    key = checked(key, trace)
+    if trace is None:
+        return _bits_at_once(key, _shape_of(trace, shape, "bits"))
+    pairs = words(key, shape, "bits")
+    return pairs[..., 0] ^ pairs[..., 1]
+
+
+def words(key: Any, shape: Any, asked: str) -> Any:
+    """Two random words for each element, uint32[*shape, 2]."""
+    trace = trace_of((key,))
+    return encrypted(trace, checked(key, trace), _counters(trace, shape, asked))
+
+
+def encrypted(trace: Trace | None, key: Any, counters: Any) -> Any:
+    """The counters under the key: computed, or a node of the trace."""
+    if trace is None:
+        return threefry2x32.evaluate(np, key, counters)
+    node = trace.build(threefry2x32, as_node(trace, key), as_node(trace, counters))
+    return Traced(node, trace)
+
+
+def checked(key: Any, trace: Trace | None) -> Any:
+    """The key, if it is one: uint32[2]; DTypeError or ShapeError where not."""
+    where = trace.where() if trace is not None else ""
+    if not isinstance(key, Traced):
+        given, key = key, np.asarray(key)
+        if key.dtype.kind == "i" and isinstance(given, int):
+            raise DTypeError(f"the number {given} is no key", where=where, hint=MAKE_ONE)
+    if key.dtype != WORD:
+        shown = f"{key.dtype}[{', '.join(map(str, key.shape))}]"
+        raise DTypeError(f"a key is uint32[2], got {shown}", where=where, hint=MAKE_ONE)
+    if tuple(key.shape) != (2,):
+        shown = f"[{', '.join(map(str, key.shape))}]"
+        hint = "choose one of several: keys[0]" if key.ndim == 2 else MAKE_ONE
+        raise ShapeError(f"a key is uint32[2], got uint32{shown}", where=where, hint=hint)
+    return key
+
+
+def _word(data: Any, trace: Trace | None) -> np.ndarray:
+    try:
+        number = operator.index(data)
+    except TypeError:
+        number = -1
+    if not 0 <= number < LARGEST:
+        raise InputError(
+            f"fold_in(key, {data!r}): the number is an integer from 0 to 2**32 - 1",
+            where=trace.where() if trace is not None else "",
+            hint="fold in a larger one in two steps: its upper 32 bits, then its lower ones",
+        )
+    return np.asarray(number, WORD)
+
+
+def _require_integer(data: Traced, trace: Trace | None) -> None:
+    assert trace is not None
+    if data.shape != () or data.dtype.kind not in "iu":
+        raise DTypeError(
+            f"fold_in(key, {data!r}): the number is one integer",
+            where=trace.where(),
+            hint="an index or a step, such as step.astype(np.uint32)",
+        )
+
+
+def _shape_of(trace: Trace | None, shape: Any, asked: str) -> tuple:
+    """The shape as a tuple, all of whose elements can be counted."""
+    where = trace.where() if trace is not None else ""
+    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple(one if isinstance(one, Size) else operator.index(one) for one in given)
+    shown = f"{asked} of shape [{', '.join(map(str, sizes))}]"
+    if trace is None and any(isinstance(one, Size) for one in sizes):
+        raise InputError(
+            f"{shown} under a key that is a plain array, whose numbers are drawn at once",
+            hint="pass the key to the traced function as an argument: uint32[2]",
+        )
+    if any(isinstance(one, int) and one < 0 for one in sizes):
+        raise ShapeError(f"{shown}: a size is at least 0", where=where)
+    count = product(sizes)
+    text = f"{shown}: one key gives at most 2**32 numbers"
+    hint = "draw the parts with keys of their own: cr.random.split(key)"
+    if isinstance(count, Size):
+        assert trace is not None
+        trace.require(LARGEST - count, False, text)
+    elif count > LARGEST:
+        raise ShapeError(text, where=where, hint=hint)
+    return sizes
+
+
+def _counters(trace: Trace | None, shape: Any, asked: str) -> Any:
+    """uint32[*shape, 2]: 0 and the position of each element, in C order."""
+    sizes = _shape_of(trace, shape, asked)
+    line: Any
+    if trace is None:
+        line = np.arange(int(product(sizes)), dtype=WORD)
+    else:
+        node = positions(product(sizes), WORD)
+        line = Traced(trace.build(node.primitive, **dict(node.params)), trace)
+    place = np.reshape(line, sizes)
+    return np.stack([np.zeros_like(place), place], axis=-1)
+
+
+def _bits_at_once(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """As `bits`, in little more memory than what comes back."""
+    drawn = np.empty(product(shape), WORD)
+    for begin in range(0, len(drawn), AT_ONCE):
+        part = drawn[begin : begin + AT_ONCE]
+        counters = np.zeros((len(part), 2), WORD)
+        counters[:, 1] = np.arange(begin, begin + len(part), dtype=WORD)
+        pairs = encrypted(None, key, counters)
+        np.bitwise_xor(pairs[:, 0], pairs[:, 1], out=part)
+    return drawn.reshape(shape)
