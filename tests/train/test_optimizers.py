@@ -1,4 +1,4 @@
-"""sgd, adam and adamw equal formulas written here, and PyTorch, step for step."""
+"""sgd, rmsprop, adam and adamw equal formulas written with NumPy, step for step."""
 
 from __future__ import annotations
 
@@ -6,128 +6,69 @@ import re
 
 import numpy as np
 import pytest
+from updating import (
+    MAX_NORM,
+    OPTIMIZERS,
+    SCHEDULES,
+    STEPS,
+    Referee,
+    assert_close,
+    batch,
+    clipped,
+    given,
+    objective,
+    optimizer_of,
+    rate_at,
+)
 
 import chainrule as cr
 from chainrule import float16, float32, float64
 
-STEPS = 100
-RTOL = 1e-10  # of the largest element: some 100 steps of rounding in float64, 1e-16 each
-
-OPTIMIZERS = {
-    "sgd": (cr.sgd, dict(learning_rate=0.1)),
-    "sgd with decay": (cr.sgd, dict(learning_rate=0.1, weight_decay=0.03)),
-    "momentum": (cr.sgd, dict(learning_rate=0.05, momentum=0.9)),
-    "momentum with decay": (cr.sgd, dict(learning_rate=0.05, momentum=0.8, weight_decay=0.03)),
-    "nesterov": (cr.sgd, dict(learning_rate=0.05, momentum=0.9, nesterov=True)),
-    "nesterov with decay": (
-        cr.sgd,
-        dict(learning_rate=0.05, momentum=0.9, nesterov=True, weight_decay=0.03),
-    ),
-    "adam": (cr.adam, dict(learning_rate=0.02)),
-    "adam with decay": (cr.adam, dict(learning_rate=0.02, betas=(0.8, 0.95), weight_decay=0.03)),
-    "adam with a large eps": (cr.adam, dict(learning_rate=0.02, eps=0.1)),
-    "adam without memory": (cr.adam, dict(learning_rate=0.01, betas=(0.0, 0.0), eps=1e-3)),
-    "adamw": (cr.adamw, dict(learning_rate=0.02)),
-    "adamw with much decay": (cr.adamw, dict(learning_rate=0.02, weight_decay=0.5)),
-    "adamw without decay": (cr.adamw, dict(learning_rate=0.02, weight_decay=0.0)),
-}
 EVERY = pytest.mark.parametrize(("make", "options"), OPTIMIZERS.values(), ids=list(OPTIMIZERS))
 
 
-def objective(x: float64["n 3"], y: float64["n"], W: float64[3, 4], w: float64[4], scale=0.5):
-    h = np.tanh(x @ W)
-    J = np.mean((h @ w * scale - y) ** 2)
-    return J
+# Every optimizer plain and with everything; some with each schedule alone.
+COMBINED = [
+    *((name, None, False) for name in OPTIMIZERS),
+    *((name, "cosine", True) for name in OPTIMIZERS),
+    *((name, one, False) for name in ("sgd", "rmsprop with all", "adamw") for one in SCHEDULES),
+    *((name, None, True) for name in ("sgd", "rmsprop with all", "adamw")),
+]
 
 
-def given() -> dict[str, np.ndarray]:
-    random = np.random.default_rng(0)
-    w, scale = random.normal(size=4), np.array(0.5)
-    return {"W": random.normal(size=(3, 4)), "w": w, "scale": scale}
-
-
-def batch(step: int) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(step + 1)
-    return {"x": random.normal(size=(8, 3)), "y": random.normal(size=8)}
-
-
-GRADIENTS = cr.grad(objective, wrt=("W", "w", "scale"))
-
-
-class Referee:
-    """The update of one parameter, from the papers: Sutskever et al., Kingma and Ba, Loshchilov
-    and Hutter."""
-
-    def __init__(self, kind, learning_rate, weight_decay=None, **options):
-        self.kind, self.rate, self.options = kind, learning_rate, options
-        self.decay = (0.01 if kind == "adamw" else 0) if weight_decay is None else weight_decay
-        self.t, self.m, self.v = 0, 0.0, 0.0
-
-    def after(self, W, g):
-        self.t += 1
-        return getattr(self, self.kind)(W, g)
-
-    def sgd(self, W, g):
-        momentum = self.options.get("momentum", 0.0)
-        g = g + self.decay * W
-        self.v = momentum * self.v + g
-        ahead = momentum * self.v + g if self.options.get("nesterov") else self.v
-        return W - self.rate * ahead
-
-    def adam(self, W, g):
-        return W - self.moved(g + self.decay * W)
-
-    def adamw(self, W, g):
-        return W - self.rate * self.decay * W - self.moved(g)
-
-    def moved(self, g):
-        beta1, beta2 = self.options.get("betas", (0.9, 0.999))
-        self.m = beta1 * self.m + (1 - beta1) * g
-        self.v = beta2 * self.v + (1 - beta2) * g**2
-        mean, square = self.m / (1 - beta1**self.t), self.v / (1 - beta2**self.t)
-        return self.rate * mean / (np.sqrt(square) + self.options.get("eps", 1e-8))
-
-
-def assert_close(state, expected):
-    for name, value in expected.items():
-        error = np.abs(state[name] - value).max()
-        assert error <= RTOL * np.abs(value).max(), name
-
-
-@EVERY
-def test_steps_equal_the_formulas(make, options):
-    step = cr.training_step(objective, wrt=("W", "w", "scale"), optimizer=make(**options))
+@pytest.mark.parametrize(("name", "schedule", "clips"), COMBINED)
+def test_steps_equal_the_formulas(name, schedule, clips):
+    make, options = OPTIMIZERS[name]
+    step = cr.training_step(
+        objective,
+        wrt=("W", "w", "scale"),
+        optimizer=optimizer_of(name, schedule, clips),
+        executor="reference",
+    )
     parameters, state = given(), step.init(given())
     referees = {name: Referee(make.__name__, **options) for name in parameters}
     for index in range(STEPS):
         step(state, batch(index))
-        gradients = GRADIENTS(**batch(index), **{k: np.asarray(v) for k, v in parameters.items()})
-        for (name, value), gradient in zip(list(parameters.items()), gradients, strict=True):
-            parameters[name] = referees[name].after(value, gradient)
+        gradients = gradients_at(parameters, batch(index))
+        if clips:
+            gradients = clipped(gradients, MAX_NORM)
+        for name, gradient in zip(list(parameters), gradients, strict=True):
+            if schedule is not None:
+                referees[name].rate = rate_at(schedule, options["learning_rate"], index)
+            parameters[name] = referees[name].after(parameters[name], gradient)
     assert_close(state, parameters)
 
 
-@pytest.mark.peers
-@EVERY
-def test_steps_equal_those_of_pytorch(make, options):
-    torch = pytest.importorskip("torch")
-    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    theirs = {name: torch.tensor(value, requires_grad=True) for name, value in given().items()}
-    renamed = {"lr" if name == "learning_rate" else name: v for name, v in options.items()}
-    optimizer = kind[make.__name__](theirs.values(), **renamed)
-    step = cr.training_step(objective, wrt=("W", "w", "scale"), optimizer=make(**options))
-    state = step.init(given())
-    for index in range(STEPS):
-        data = batch(index)
-        ours = step(state, data)
-        x, y = torch.tensor(data["x"]), torch.tensor(data["y"])
-        h = torch.tanh(x @ theirs["W"])
-        J = ((h @ theirs["w"] * theirs["scale"] - y) ** 2).mean()
-        assert ours == pytest.approx(J.item(), rel=RTOL)
-        optimizer.zero_grad()
-        J.backward()
-        optimizer.step()
-    assert_close(state, {name: value.detach().numpy() for name, value in theirs.items()})
+def gradients_at(parameters, data):
+    """The gradients of the objective by W, w and scale, by hand."""
+    x, y, W, w, scale = data["x"], data["y"], *parameters.values()
+    h = np.tanh(x @ W)
+    error = 2 * (h @ w * scale - y) / len(y)
+    return [
+        x.T @ (np.outer(error * scale, w) * (1 - h**2)),
+        h.T @ error * scale,
+        np.sum(error * (h @ w)),
+    ]
 
 
 def text_of(optimizer) -> str:
@@ -190,6 +131,32 @@ def test_an_update_does_little_for_each_element():
     assert arrays == sorted([*means, "sqrt", "add", "divide", "multiply", "subtract"])
     assert scalars.count("power") == 2 and scalars.count("sqrt") == 1
     assert nodes_of(cr.adamw())[0] == sorted([*arrays, "multiply"])
+    one = [*["multiply"] * 4, "add", "sqrt", "add", "divide", "subtract"]
+    assert nodes_of(cr.rmsprop()) == (sorted(one), ["subtract"])
+
+
+def test_rmsprop_keeps_what_it_needs():
+    def kept(**options):
+        return [array.name for array in cr.rmsprop(**options).arrays]
+
+    assert kept() == ["v"] and kept(momentum=0.9) == ["v", "velocity"]
+    assert kept(centered=True, momentum=0.9) == ["v", "m", "velocity"]
+    assert [name for name, _ in cr.rmsprop().scalars] == ["learning_rate", "alpha", "eps"]
+
+
+def test_the_variance_of_a_constant_gradient_is_never_below_zero():
+    def f(w: float32[200], a: float32[200]):
+        J = np.sum(a * w)
+        return J
+
+    step = cr.training_step(f, wrt="w", optimizer=cr.rmsprop(0.1, 0.5, centered=True))
+    state = step.init(w=np.zeros(200, np.float32))
+    a = np.linspace(0.1, 0.9, 200, dtype=np.float32)
+    for _ in range(40):  # the means have become a and a² but for a rounding
+        step(state, a=a)
+    difference = state["w_v"] - state["w_m"] ** 2
+    assert difference.min() < 0  # where a root would be NaN
+    assert np.isfinite(state["w"]).all()
 
 
 def test_hyperparameters_are_inputs_and_change_no_graph():

@@ -53,6 +53,15 @@ def test_only_penalised_parameters_are_named():
         cr.training_step(book, wrt="W2", optimizer=cr.adamw())
 
 
+def test_a_weight_decay_that_follows_a_schedule_is_shown_as_one():
+    def rule(w, g, scalars, arrays):
+        return w - g, {}
+
+    mine = Optimizer("mine", (("weight_decay", cr.schedules.cosine(0.5, 10)),), rule)
+    with pytest.warns(UserWarning, match=r"weight_decay=cosine\(base=0\.5, steps=10, .* of mine"):
+        cr.training_step(book, wrt="W1", optimizer=mine)
+
+
 def test_an_optimizer_of_ones_own_is_asked_by_the_name_of_its_scalar():
     def rule(w, g, scalars, arrays):
         return w - g, {}

@@ -127,12 +127,12 @@ def test_a_batch_with_another_name_is_told_what_a_step_takes(name, hint):
 @pytest.mark.parametrize(
     ("name", "value", "what", "hint"),
     [
-        ("learning_rate", -1, "a learning rate is a finite number of at least 0", "0.1"),
-        ("learning_rate", -0.5, "a learning rate is a finite number of at least 0", "0.1"),
-        ("learning_rate", float("nan"), "a learning rate is a finite number of at least 0", "0.1"),
-        ("learning_rate", float("inf"), "a learning rate is a finite number of at least 0", "0.1"),
-        ("learning_rate", "0.1", "a learning rate is a finite number of at least 0", "0.1"),
-        ("learning_rate", np.ones(2), "a learning rate is a finite number of at least 0", "0.1"),
+        ("learning_rate", -1, "a learning rate is a finite number of at least 0", "0.01"),
+        ("learning_rate", -0.5, "a learning rate is a finite number of at least 0", "0.01"),
+        ("learning_rate", np.nan, "a learning rate is a finite number of at least 0", "0.01"),
+        ("learning_rate", np.inf, "a learning rate is a finite number of at least 0", "0.01"),
+        ("learning_rate", "0.1", "a learning rate is a finite number of at least 0", "0.01"),
+        ("learning_rate", np.ones(2), "a learning rate is a finite number of at least 0", "0.01"),
         ("beta1", 1.5, "beta1 is a number of at least 0 and less than 1", "0.9"),
     ],
 )

@@ -15,20 +15,29 @@ R = TypeVar("R")
 
 def explained(function: Callable[P, R]) -> Callable[P, R]:
     """The function, with InputError in place of Python's TypeError about its arguments."""
-    signature = inspect.signature(function)
+    return explained_in("cr")(function)
 
-    @functools.wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise InputError(
-                f"cr.{function.__name__}: {error}",
-                hint=f"its arguments are: {', '.join(_shown(signature))}",
-            ) from None
-        return function(*args, **kwargs)
 
-    return called
+def explained_in(module: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """`explained` for functions that users call as members of `module`."""
+
+    def explaining(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise InputError(
+                    f"{module}.{function.__name__}: {error}",
+                    hint=f"its arguments are: {', '.join(_shown(signature))}",
+                ) from None
+            return function(*args, **kwargs)
+
+        return called
+
+    return explaining
 
 
 def _shown(signature: inspect.Signature) -> list[str]:

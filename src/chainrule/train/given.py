@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError
-from chainrule.graph.graph import Graph, Input
+from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import perhaps
+from chainrule.graph.parts import Input
 from chainrule.graph.structure import Structure, flatten
 from chainrule.run import run_graph
+from chainrule.train.optimizer import Optimizer, number_of
 from chainrule.train.state import State
 
 
@@ -121,6 +123,19 @@ def refuse_no_state(state: Any, parameters: Iterable[str]) -> None:
             f"the first argument of a step is its state, got {type(state).__name__}",
             hint=f"state = step.init({given}); then step(state, ...)",
         )
+
+
+def refuse_scheduled(graph: Graph, batch: Iterable[str], optimizer: Optimizer) -> None:
+    """InputError for a scalar of the optimizer in the batch that a schedule computes."""
+    for name, schedule in optimizer.schedules.items():
+        if name in batch and not any(item.name == name for item in graph.inputs):
+            numbers = [f"{number_of(name, inner)}={value:g}" for inner, value in schedule.scalars]
+            raise InputError(
+                f"{name} was given to a step, which computes it by its schedule {schedule}",
+                hint=f"a step takes the numbers of the schedule: step(state, ..., {numbers[0]})"
+                + (f";\nalso {', '.join(numbers[1:])}" if numbers[1:] else "")
+                + f";\nwithout a schedule, as in cr.{optimizer.name}(0.1), it takes {name}=",
+            )
 
 
 def refuse_no_batch(graph: Graph, batch: Iterable[str], held: Collection[str]) -> None:

@@ -1,31 +1,31 @@
-"""`sgd`, `adam` and `adamw`: the formulas of PyTorch's optimizers, as nodes."""
+"""`sgd`, `rmsprop`, `adam` and `adamw`: the formulas of PyTorch's optimizers, as nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from chainrule.errors import InputError
-from chainrule.primitives.arithmetic import power, sqrt
+from chainrule.primitives.arithmetic import maximum, power, sqrt
 from chainrule.primitives.value import Value, like
 from chainrule.train.calling import explained
+from chainrule.train.hyperparameters import CHECKS, below_one, from_zero, pair, rate
 from chainrule.train.optimizer import (
+    STEPS,
     Named,
     Optimizer,
     StateArray,
     UpdateRule,
-    finite,
     scaled,
     spread,
 )
+from chainrule.train.schedule import Schedule
 
 Updated = tuple[Value, Named]
 
 
 @explained
 def sgd(
-    learning_rate: float,
+    learning_rate: float | Schedule,
     momentum: float = 0.0,
     *,
     nesterov: bool = False,
@@ -38,30 +38,69 @@ def sgd(
     g + momentum · v (Sutskever et al., 2013, in the form of `torch.optim.SGD`, dampening 0).
 
     The numbers are defaults: a step takes others by name (`learning_rate=`).  A momentum or weight
-    decay of 0 is left out of the graph.  Raises InputError where one is negative or not finite,
+    decay of 0 is left out of the graph.  The learning rate may be a schedule (`cr.schedules`), and
+    is then computed in every step.  Raises InputError where a number is negative or not finite,
     and for `nesterov` without momentum.
     """
-    momentum = _from_zero("a momentum", momentum, "cr.sgd(0.1, momentum=0.9)")
+    momentum = from_zero("a momentum", momentum, "cr.sgd(0.1, momentum=0.9)")
     if nesterov and not momentum:
         raise InputError(
             f"nesterov=True looks ahead along a momentum, got momentum={momentum:g}",
             hint="cr.sgd(0.1, momentum=0.9, nesterov=True)",
         )
     scalars = {
-        "learning_rate": _from_zero("a learning rate", learning_rate, "cr.sgd(0.1)"),
+        "learning_rate": rate(learning_rate, "cr.sgd(0.1)"),
         "momentum": momentum,
-        "weight_decay": _from_zero(
-            "a weight decay", weight_decay, "cr.sgd(0.1, weight_decay=1e-4)"
-        ),
+        "weight_decay": from_zero("a weight decay", weight_decay, "cr.sgd(0.1, weight_decay=1e-4)"),
     }
     rule = _descend_ahead if nesterov else _descend_with_momentum if momentum else _descend
     arrays = (StateArray("velocity"),) if momentum else ()
-    return Optimizer("sgd", _used(scalars), rule, arrays, checks=_CHECKS)
+    return Optimizer("sgd", _used(scalars), rule, arrays, checks=CHECKS)
+
+
+@explained
+def rmsprop(
+    learning_rate: float | Schedule = 0.01,
+    alpha: float = 0.99,
+    eps: float = 1e-8,
+    *,
+    momentum: float = 0.0,
+    centered: bool = False,
+    weight_decay: float = 0.0,
+) -> Optimizer:
+    """RMSprop (Tieleman and Hinton, 2012, lecture 6.5): g over the root of its mean square.
+
+    With g = dJ/dW (with weight decay, dJ/dW + weight_decay · W), v is the running mean of the
+    square, v = alpha · v + (1 - alpha) · g² (`W_v`); W becomes
+    W - learning_rate · g / (sqrt(v) + eps).  With `centered`, the running mean m of g (`W_m`) is
+    taken out: v - m² takes the place of v under the root (Graves, 2013, equations 38 to 45).  With
+    momentum, W follows a velocity, momentum · velocity + g / (sqrt(v) + eps) (`W_velocity`).  The
+    means begin at 0 and are not freed from it; as `torch.optim.RMSprop`.
+
+    The rest is as for `sgd`; alpha is from 0 up to 1.
+    """
+    momentum = from_zero("a momentum", momentum, "cr.rmsprop(momentum=0.9)")
+    scalars = {
+        "learning_rate": rate(learning_rate, "cr.rmsprop(0.01)"),
+        "alpha": below_one("alpha", alpha, "cr.rmsprop(alpha=0.99)"),
+        "eps": from_zero("eps", eps, "cr.rmsprop(eps=1e-8)"),
+        "momentum": momentum,
+        "weight_decay": from_zero("a weight decay", weight_decay, "cr.rmsprop(weight_decay=1e-4)"),
+    }
+    kept = ["v", *(["m"] if centered else []), *(["velocity"] if momentum else [])]
+    return Optimizer(
+        "rmsprop",
+        _used(scalars),
+        _divide_by_root,
+        arrays=tuple(StateArray(name) for name in kept),
+        factors=_rmsprop_factors,
+        checks=CHECKS,
+    )
 
 
 @explained
 def adam(
-    learning_rate: float = 1e-3,
+    learning_rate: float | Schedule = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
     *,
@@ -75,16 +114,17 @@ def adam(
     With weight decay, dJ/dW + weight_decay · W takes the place of dJ/dW, as in `torch.optim.Adam`.
 
     The numbers (`learning_rate`, `beta1`, `beta2`, `eps`, `weight_decay`) are defaults: a step
-    takes others by name.  A weight decay of 0 is left out of the graph.  Raises InputError where
-    one is not finite or out of range: betas from 0 up to 1, the others from 0.
+    takes others by name.  A weight decay of 0 is left out of the graph.  The learning rate may be a
+    schedule (`cr.schedules`).  Raises InputError where a number is not finite or out of range:
+    betas from 0 up to 1, the others from 0.
     """
-    decay = _from_zero("a weight decay", weight_decay, "cr.adam(weight_decay=1e-2)")
+    decay = from_zero("a weight decay", weight_decay, "cr.adam(weight_decay=1e-2)")
     return _adaptive("adam", learning_rate, betas, eps, decay, _adapt)
 
 
 @explained
 def adamw(
-    learning_rate: float = 1e-3,
+    learning_rate: float | Schedule = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
     *,
@@ -95,7 +135,7 @@ def adamw(
     W is multiplied by 1 - learning_rate · weight_decay, and moves as with `adam`, whose m and v
     do not see the decay; as `torch.optim.AdamW`.  The rest is as for `adam`.
     """
-    decay = _from_zero("a weight decay", weight_decay, "cr.adamw(weight_decay=1e-2)")
+    decay = from_zero("a weight decay", weight_decay, "cr.adamw(weight_decay=1e-2)")
     rule = _adapt_and_decay if decay else _adapt
     return _adaptive("adamw", learning_rate, betas, eps, decay, rule)
 
@@ -129,6 +169,29 @@ def _decayed(parameter: Value, gradient: Value, scalars: Named) -> Value:
     if "weight_decay" not in scalars:
         return gradient
     return gradient + scaled(scalars["weight_decay"], parameter)
+
+
+def _divide_by_root(parameter: Value, gradient: Value, scalars: Named, arrays: Named) -> Updated:
+    g = _decayed(parameter, gradient, scalars)
+    after = {"v": _mean(arrays["v"], g * g, scalars)}
+    square = after["v"]
+    if "m" in arrays:
+        after["m"] = _mean(arrays["m"], g, scalars)
+        # A variance; of a constant gradient, rounding could leave it just below 0: no NaN from it.
+        square = maximum(square - after["m"] * after["m"], like(0.0, square))
+    move = g / (sqrt(square) + spread(scalars["eps"], square))
+    if "velocity" in arrays:
+        move = after["velocity"] = scaled(scalars["momentum"], arrays["velocity"]) + move
+    return parameter - scaled(scalars["learning_rate"], move), after
+
+
+def _mean(before: Value, value: Value, scalars: Named) -> Value:
+    """The running mean, with the new value in it."""
+    return scaled(scalars["alpha"], before) + scaled(scalars["one_minus_alpha"], value)
+
+
+def _rmsprop_factors(scalars: Named, shared: Named) -> tuple[Named, Named]:
+    return {"one_minus_alpha": 1 - scalars["alpha"]}, {}
 
 
 def _adapt(parameter: Value, gradient: Value, scalars: Named, arrays: Named) -> Updated:
@@ -183,12 +246,12 @@ def _decaying_factors(scalars: Named, shared: Named) -> tuple[Named, Named]:
 def _adaptive(
     name: str, learning_rate: Any, betas: Any, eps: Any, weight_decay: float, rule: UpdateRule
 ) -> Optimizer:
-    beta1, beta2 = _pair(betas, name)
+    beta1, beta2 = pair(betas, name)
     scalars = {
-        "learning_rate": _from_zero("a learning rate", learning_rate, f"cr.{name}(1e-3)"),
-        "beta1": _below_one("beta1", beta1, f"cr.{name}(betas=(0.9, 0.999))"),
-        "beta2": _below_one("beta2", beta2, f"cr.{name}(betas=(0.9, 0.999))"),
-        "eps": _from_zero("eps", eps, f"cr.{name}(eps=1e-8)"),
+        "learning_rate": rate(learning_rate, f"cr.{name}(1e-3)"),
+        "beta1": below_one("beta1", beta1, f"cr.{name}(betas=(0.9, 0.999))"),
+        "beta2": below_one("beta2", beta2, f"cr.{name}(betas=(0.9, 0.999))"),
+        "eps": from_zero("eps", eps, f"cr.{name}(eps=1e-8)"),
         "weight_decay": weight_decay,
     }
     return Optimizer(
@@ -196,68 +259,27 @@ def _adaptive(
         _used(scalars),
         rule,
         arrays=(StateArray("m"), StateArray("v")),
-        shared=(StateArray("steps"),),
+        shared=(STEPS,),
         factors=_decaying_factors if rule is _adapt_and_decay else _adaptive_factors,
-        checks=_CHECKS,
+        checks=CHECKS,
     )
 
 
-def _used(scalars: dict[str, float]) -> tuple[tuple[str, float], ...]:
+def _used(scalars: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     """The scalars, without momentum and weight decay where these are 0: no product with zero."""
     left_out = ("momentum", "weight_decay")
     return tuple((name, value) for name, value in scalars.items() if value or name not in left_out)
 
 
-def _pair(betas: Any, name: str) -> tuple[Any, Any]:
-    try:
-        beta1, beta2 = betas
-    except (TypeError, ValueError):
-        raise InputError(
-            f"betas is a pair of numbers, beta1 and beta2, got {betas!r}",
-            hint=f"cr.{name}(betas=(0.9, 0.999))",
-        ) from None
-    return beta1, beta2
-
-
-def _from_zero(what: str, value: Any, hint: str) -> float:
-    number = finite(value)
-    if not number >= 0:
-        raise InputError(f"{what} is a finite number of at least 0, got {value!r}", hint=hint)
-    return number
-
-
-def _below_one(what: str, value: Any, hint: str) -> float:
-    number = finite(value)
-    if not 0 <= number < 1:
-        raise InputError(
-            f"{what} is a number of at least 0 and less than 1, got {value!r}", hint=hint
-        )
-    return number
-
-
-def _given(check: Callable[[str, Any, str], float], what: str, example: str) -> Any:
-    return partial(_checked, check, what, f"step(state, ..., {example})")
-
-
-def _checked(check: Callable[[str, Any, str], float], what: str, hint: str, value: Any) -> float:
-    return check(what, value, hint)
-
-
-# What a step may be given in place of the defaults.
-_CHECKS: Mapping[str, Callable[[Any], float]] = {
-    "learning_rate": _given(_from_zero, "a learning rate", "learning_rate=0.1"),
-    "momentum": _given(_from_zero, "a momentum", "momentum=0.9"),
-    "weight_decay": _given(_from_zero, "a weight decay", "weight_decay=1e-4"),
-    "beta1": _given(_below_one, "beta1", "beta1=0.9"),
-    "beta2": _given(_below_one, "beta2", "beta2=0.999"),
-    "eps": _given(_from_zero, "eps", "eps=1e-8"),
-}
-
-
 def no_optimizer(value: Any) -> InputError:
     """The error for `optimizer=` that is none: a name, a function that was not called, ..."""
     called = getattr(value, "__name__", value)
-    example = {"sgd": "cr.sgd(learning_rate=0.1)", "adam": "cr.adam()", "adamw": "cr.adamw()"}
+    example = {
+        "sgd": "cr.sgd(learning_rate=0.1)",
+        "rmsprop": "cr.rmsprop()",
+        "adam": "cr.adam()",
+        "adamw": "cr.adamw()",
+    }
     hint = example.get(str(called).lower(), example["sgd"])
     if callable(value):
         return InputError(

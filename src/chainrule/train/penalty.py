@@ -12,6 +12,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.primitives import arithmetic, logic, movement, products, reduce, sources
 from chainrule.train.optimizer import Optimizer
+from chainrule.train.schedule import Schedule
 
 # What a sum of squares passes through on its way to the objective and stays one, unscaled.
 _PASSED = (logic.cast, movement.reshape, reduce.sum_, arithmetic.identity)
@@ -45,11 +46,12 @@ def second_decay(
     values = list(dict.fromkeys(node for node in found.values() if node is not None))
     shown = _listed([graph.name_of[node] for node in values])
     place = (values or [graph[of]])[0]
+    amount = decay if isinstance(decay, Schedule) else f"{decay:g}"
     return str(
         ChainruleError(  # not raised: its text has the form of every message
             f"{of} contains a sum of squares of {_listed(list(found))}"
             + (f" (in {shown})" if shown else "")
-            + f", and weight_decay={decay:g} of {optimizer.name} decays the same once more",
+            + f", and weight_decay={amount} of {optimizer.name} decays the same once more",
             where=place.origin.describe(),
             hint=f"keep one of them: take the squares out of {shown or of}, "
             f"or give {optimizer.name} weight_decay=0",

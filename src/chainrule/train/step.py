@@ -26,6 +26,7 @@ from chainrule.train.given import (
     refuse_no_parameters,
     refuse_no_state,
     refuse_other_arrays,
+    refuse_scheduled,
 )
 from chainrule.train.optimizer import Optimizer
 from chainrule.train.optimizers import no_optimizer
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.plan.planner import Plan
     from chainrule.train.bound import BoundStep
+    from chainrule.train.micro_batches import MicroBatchedStep
 
 REMEMBERED = 8  # sizes for which a state keeps its code bound (the last batch may be short)
 
@@ -76,6 +78,7 @@ def training_step(
     update = with_update(combined, name, parameters, optimizer)
     return TrainingStep(
         graph=update.graph,
+        differentiated=combined,
         objective=name,
         parameters=parameters,
         optimizer=optimizer,
@@ -91,12 +94,15 @@ class TrainingStep:
 
     `graph` is the whole step: its outputs are the objective, then the updated parameters
     (`W1_next`), then the optimizer's updated arrays: those of each parameter (`W1_m_next`), and
-    those that all share (`steps_next`).  `parameters` are names of inputs, containers taken apart.
-    `scalars` maps each scalar of the optimizer to the input that takes it (`learning_rate`, or
-    `learning_rate_1` where the objective has an input of that name).
+    those that all share (`steps_next`).  `differentiated` is the same without the update.
+    `parameters` are names of inputs, containers taken apart.
+    `scalars` maps each number of the optimizer to the input that takes it (`learning_rate`, or
+    `learning_rate_1` where the objective has an input of that name; with a schedule,
+    `learning_rate_base` and the others in its place).
     """
 
     graph: Graph
+    differentiated: Graph
     objective: str
     parameters: tuple[str, ...]
     optimizer: Optimizer
@@ -168,19 +174,36 @@ class TrainingStep:
             objective = latest(given)
             if objective is not None:
                 return objective
-        arrays = state.arrays
         state.refuse_second_step()
         with state.stepping, state.updating:
-            if self.executor == "native":
-                return self._native(state, arrays, given)
-            run = self._run(arrays, given, "outputs")
-            objective = run[self.objective][()]
-            state.advance([(part.name, run[part.next_name]) for part in self.persistent])
+            return self.taken(state, given)
+
+    def taken(self, state: State, given: Mapping[str, Any]) -> Any:
+        """Take one step, and return the objective, for a caller who holds the state."""
+        arrays = state.arrays
+        if self.executor == "native":
+            return self._native(state, arrays, given)
+        run = self._run(arrays, given, "outputs")
+        objective = run[self.objective][()]
+        state.advance([(part.name, run[part.next_name]) for part in self.persistent])
         return objective
+
+    def micro_batched(self, count: int, *, size: str | None = None) -> MicroBatchedStep:
+        """The same step on `count` equal parts of a batch, one after another, and one update.
+
+        `step.micro_batched(4)(state, x=x, y=y)` computes the gradients of each quarter of the rows,
+        and moves the parameters by their mean: in less memory, the step on the whole batch where
+        the objective is an average over the batch plus what does not depend on it.  The batch is
+        split along the axis whose size is called `size` (default: the one that only the batch
+        has).  InputError where that is not clear, or a parameter has such an axis.
+        """
+        from chainrule.train.micro_batches import micro_batched
+
+        return micro_batched(self, count, size)
 
     def _native(self, state: State, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
         """A step in machine code, bound to the state's memory at the first call of each size."""
-        concrete, inputs = bound_to(self.graph, self._arguments(arrays, given))
+        concrete, inputs = bound_to(self.graph, self.arguments(arrays, given))
         bound = state.bound.get(concrete)
         if bound is None:
             bound = self._bound(state, concrete, inputs)
@@ -273,7 +296,7 @@ class TrainingStep:
         return results_of(self, concrete)
 
     def _run(self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any], keep: Keep) -> Run:
-        arguments = self._arguments(arrays, batch)
+        arguments = self.arguments(arrays, batch)
         return run_graph(
             self.graph,
             arguments,
@@ -283,7 +306,7 @@ class TrainingStep:
             report=self.memory if keep == "outputs" else None,
         )
 
-    def _arguments(
+    def arguments(
         self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The inputs of the graph by name, from the state and the batch."""
@@ -293,6 +316,7 @@ class TrainingStep:
                 + ", ".join(part.name for part in self.persistent),
                 hint="make the state with init of the same step",
             )
+        refuse_scheduled(self.graph, batch, self.optimizer)
         refuse_no_batch(self.graph, batch, arrays)
         for name, given in batch.items():
             self.check_number(name, given)

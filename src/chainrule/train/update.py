@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from chainrule.errors import InputError
-from chainrule.graph.graph import Graph, Input
+from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import Origin
+from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered, substituted
 from chainrule.graph.types import FLOAT_SCALAR, ArrayType, array_type
+from chainrule.primitives.arithmetic import add
 from chainrule.primitives.logic import cast
 from chainrule.primitives.sources import input_
-from chainrule.train.optimizer import Optimizer, StateArray
+from chainrule.primitives.value import like
+from chainrule.train.called import ONE_SCALAR, SCALED, Maker
+from chainrule.train.optimizer import STEPS, Optimizer, StateArray, number_of
 from chainrule.transforms import simplify
 from chainrule.transforms.rules import value_of
-
-RETURNS = {
-    "rule": "the rule returns (parameter, {name: array for each of arrays=}), all of them nodes",
-    "factors": "factors returns ({name: scalar}, {name: array for each of shared=}), all nodes",
-}
-SCALED = "chainrule.train.scaled multiplies an array by a scalar"
 
 
 @dataclass(frozen=True)
@@ -45,49 +42,67 @@ class Persistent:
 @dataclass(frozen=True, eq=False)
 class Update:
     """A graph with its update, the arrays that it updates, and under which name of an input each
-    scalar of the optimizer is given."""
+    number of the optimizer is given."""
 
     graph: Graph
     persistent: tuple[Persistent, ...]
     scalars: dict[str, str]
 
 
-def with_update(graph: Graph, of: str, parameters: Iterable[str], optimizer: Optimizer) -> Update:
+def with_update(
+    graph: Graph,
+    of: str,
+    parameters: Iterable[str],
+    optimizer: Optimizer,
+    taken: Collection[str] = (),
+) -> Update:
     """The graph of a training step, from one with the gradients of `of` by each of `parameters`.
 
     The scalars and arrays of the optimizer become inputs; the outputs are `of`, then the updated
     parameters (`W1_next`), then their updated arrays, then the shared ones.  What `of` does not
-    depend on stays as it is, and needs no arrays.
+    depend on stays as it is, and needs no arrays.  `taken` are names that nothing new may have,
+    beside those of the graph.
     """
-    return _Builder(graph, optimizer).built(of, tuple(parameters))
+    return _Builder(graph, optimizer, taken).built(of, tuple(parameters))
+
+
+def reached_gradients(graph: Graph, of: str, parameters: Iterable[str]) -> dict[str, Node]:
+    """The gradients of `of` by those parameters on which it depends."""
+    gradients = {g.wrt: g.value for g in graph.gradients if g.of == of}
+    found = {name: gradients[graph[name]] for name in parameters}
+    return {
+        name: gradient
+        for name, gradient in found.items()
+        if name not in graph.unreached or value_of(gradient) != 0
+    }
 
 
 class _Builder:
     """The inputs, names and arrays of the graph that is being extended."""
 
-    def __init__(self, graph: Graph, optimizer: Optimizer) -> None:
-        self.graph, self.optimizer = graph, optimizer
+    def __init__(self, graph: Graph, optimizer: Optimizer, taken: Collection[str]) -> None:
+        self.graph, self.optimizer, self.taken = graph, optimizer, taken
         self.inputs = list(graph.inputs)
         self.names = dict(graph.names)
-        self.scalars = {
-            name: self._input(name, FLOAT_SCALAR, default) for name, default in optimizer.scalars
+        self.numbers = {
+            name: self._input(name, FLOAT_SCALAR, default)
+            for name, default in optimizer.numbers.items()
         }
         self._cast: dict[tuple[Node, np.dtype], Node] = {}
 
     def built(self, of: str, parameters: tuple[str, ...]) -> Update:
         graph = self.graph
-        gradients = {g.wrt: g.value for g in graph.gradients if g.of == of}
+        reached = reached_gradients(graph, of, parameters)
         outputs = [(of, graph[of])]
         origin = graph[parameters[0]].origin.derived("update", graph[parameters[0]])
-        factors, shared = self._shared(origin)
+        factors, shared = self._once(reached, origin)
         persistent: list[tuple[Persistent, Node]] = []
         for name in parameters:
-            gradient = gradients[graph[name]]
-            if name in graph.unreached and value_of(gradient) == 0:
+            if name in reached:
+                persistent += self._updated(name, reached[name], factors)
+            else:
                 persistent.append((Persistent(name, self._free(f"{name}_next"), name), graph[name]))
                 self.names[persistent[-1][0].next_name] = graph[name]
-            else:
-                persistent += self._updated(name, gradient, factors)
         persistent.sort(key=lambda pair: pair[0].array is not None)
         persistent += shared
         outputs += [(part.next_name, node) for part, node in persistent]
@@ -98,55 +113,100 @@ class _Builder:
         return Update(
             check(simplify(combined, frozen=graph.nodes)),
             tuple(part for part, _ in persistent),
-            {name: item.name for name, item in self.scalars.items()},
+            {name: item.name for name, item in self.numbers.items()},
         )
 
-    def _shared(self, origin: Origin) -> tuple[dict[str, Node], list[tuple[Persistent, Node]]]:
+    def _once(
+        self, gradients: Mapping[str, Node], origin: Origin
+    ) -> tuple[dict[str, Node], list[tuple[Persistent, Node]]]:
         """The scalars that rules are given, in float64, and the updates of the shared arrays."""
         optimizer = self.optimizer
-        scalars = {name: item.node for name, item in self.scalars.items()}
         arrays = {
             array.name: (array, self._input(array.name, array_type(np.dtype(np.float64), ())))
-            for array in optimizer.shared
+            for array in self._shared_arrays()
         }
-        factors, after = {}, {}
-        if optimizer.factors is not None:
-            before = {name: item.node for name, (_, item) in arrays.items()}
-            factors, after = self._called("factors", "", scalars, before)
-        self._same_arrays("factors", after, arrays)
+        before = {name: item.node for name, (_, item) in arrays.items()}
+        numbers = {name: item.node for name, item in self.numbers.items()}
+        computed = self._scheduled(numbers, before)
+        scalars = {name: {**numbers, **computed}[name] for name, _ in optimizer.scalars}
+        if optimizer.measures is not None and gradients:
+            wide = {name: self._in(node, wide_dtype(node)) for name, node in gradients.items()}
+            maker = Maker("measures", optimizer.name, optimizer.measures)
+            computed.update(maker.scalars(wide, scalars))
+        factors, after = self._factors({**scalars, **computed}, before)
+        computed.update(factors)
         result = []
         for array, item in arrays.values():
             part = Persistent(item.name, self._free(f"{item.name}_next"), None, array)
             result.append((part, after[array.name]))
             self.names[part.next_name] = after[array.name]
-        for name, node in factors.items():
+        for name, node in computed.items():
             self.names[self._free(name)] = node
-        made = [*factors.values(), *after.values(), *scalars.values()]
-        stamp([*made, *(item.node for _, item in arrays.values())], origin)
+        stamp([*computed.values(), *after.values(), *numbers.values(), *before.values()], origin)
         for part, node in result:
             self._check(part, node)
-        return {**scalars, **factors}, result
+        return {**scalars, **computed}, result
+
+    def _shared_arrays(self) -> tuple[StateArray, ...]:
+        """Those of the optimizer, and the number of steps where only its schedules need it."""
+        shared = self.optimizer.shared
+        counted = any(array.name == STEPS.name for array in shared)
+        return shared if counted or not self.optimizer.schedules else (*shared, STEPS)
+
+    def _scheduled(
+        self, numbers: Mapping[str, Node], shared: Mapping[str, Node]
+    ) -> dict[str, Node]:
+        """The scalars that follow a schedule."""
+        found = {}
+        for name, schedule in self.optimizer.schedules.items():
+            given = {inner: numbers[number_of(name, inner)] for inner, _ in schedule.scalars}
+            maker = Maker("rule", schedule.name, schedule.rule, returns=ONE_SCALAR)
+            found[name] = maker.scalar(shared[STEPS.name], given)
+        return found
+
+    def _factors(
+        self, scalars: Mapping[str, Node], shared: Mapping[str, Node]
+    ) -> tuple[Mapping[str, Node], Mapping[str, Node]]:
+        """What the optimizer computes once a step, and the next of each shared array."""
+        optimizer = self.optimizer
+        factors: Mapping[str, Node] = {}
+        after: Mapping[str, Node] = {}
+        own = {array.name: shared[array.name] for array in optimizer.shared}
+        maker = Maker("factors", optimizer.name, optimizer.factors)
+        if optimizer.factors is not None:
+            factors, after = maker.pair(Mapping, scalars, own)
+        maker.refuse_other_names(after, own)
+        if not optimizer.schedules:
+            return factors, after
+        steps = shared[STEPS.name]
+        if STEPS.name not in own:
+            return factors, {**after, STEPS.name: _one_more(steps)}
+        if not _counts(steps, after[STEPS.name]):
+            raise maker.refused(
+                "do not add 1 to `steps`, which a schedule takes for the number of steps"
+            )
+        return factors, after
 
     def _updated(
         self, name: str, gradient: Node, factors: Mapping[str, Node]
     ) -> list[tuple[Persistent, Node]]:
         """The parameter's, and its arrays', updates."""
         parameter = self.graph[name]
-        # float16 has neither the range for squares of gradients nor the digits for running means
-        wide = np.promote_types(parameter.dtype, np.float32)
+        wide = wide_dtype(parameter)
         arrays = {
             array.name: (array, self._input(f"{name}_{array.name}", _type(array, parameter, wide)))
             for array in self.optimizer.arrays
         }
-        found, found_arrays = self._called(
-            "rule",
-            f" for {name}",
+        maker = Maker("rule", self.optimizer.name, self.optimizer.rule)
+        found, found_arrays = maker.pair(
+            Node,
             self._in(parameter, wide),
             self._in(gradient, wide),
             {n: self._in(node, wide) for n, node in factors.items()},
             {n: item.node for n, (_, item) in arrays.items()},
+            about=f" for {name}",
         )
-        self._same_arrays("rule", found_arrays, arrays)
+        maker.refuse_other_names(found_arrays, arrays)
         if found.dtype == wide != parameter.dtype:
             found = cast(found, dtype=parameter.dtype, weak=False)
         result = [(Persistent(name, self._free(f"{name}_next"), name), found)]
@@ -160,44 +220,6 @@ class _Builder:
             self._check(part, node)
             self.names[part.next_name] = node
         return result
-
-    def _called(self, maker: str, about: str, *arguments: Any) -> tuple[Any, Mapping[str, Node]]:
-        """What the optimizer's `rule` or `factors` returns; InputError where that is no update."""
-        function = getattr(self.optimizer, maker)
-        text = f"the {maker} of {self.optimizer.name}"
-        try:
-            returned = function(*arguments)
-        except TypeError as error:
-            raise InputError(
-                f"{text} failed{about}: {error}",
-                where=_place(function),
-                hint=f"compute with nodes of one type: {SCALED},\n"
-                "functions such as sqrt are in chainrule.primitives.arithmetic",
-            ) from error
-        first_kind = Node if maker == "rule" else Mapping
-        match returned:
-            case (first, Mapping() as after) if isinstance(first, first_kind):
-                made = [*(first.values() if isinstance(first, Mapping) else ()), *after.values()]
-                wrong = [_shown(value) for value in made if not isinstance(value, Node)]
-                if not wrong:
-                    return first, after
-                shown = f"{wrong[0]} in place of a node"
-            case (first, second):
-                shown = f"({_shown(first)}, {_shown(second)})"
-            case _:
-                shown = _shown(returned)
-        raise InputError(
-            f"{text} returned {shown}{about}", where=_place(function), hint=RETURNS[maker]
-        )
-
-    def _same_arrays(self, maker: str, found: Any, declared: Any) -> None:
-        if set(found) != set(declared):
-            raise InputError(
-                f"the {maker} of {self.optimizer.name} updates {sorted(found) or 'no arrays'}"
-                f", the optimizer declares {sorted(declared) or 'none'}",
-                where=_place(getattr(self.optimizer, maker)),
-                hint=RETURNS[maker],
-            )
 
     def _in(self, node: Node, dtype: np.dtype) -> Node:
         """The node in this dtype, cast once where it has another."""
@@ -217,7 +239,7 @@ class _Builder:
     def _free(self, name: str) -> str:
         """`name`, or `name_1`, `name_2`, ... where the graph has that already."""
         free, count = name, 0
-        while free in self.names:
+        while free in self.names or free in self.taken:
             count += 1
             free = f"{name}_{count}"
         return free
@@ -225,26 +247,30 @@ class _Builder:
     def _check(self, part: Persistent, node: Node) -> None:
         old = self.names[part.name].type
         if (node.type.dtype, node.type.shape) != (np.dtype(old.dtype), old.shape):
+            optimizer = self.optimizer
+            function = optimizer.rule if part.parameter else optimizer.factors
             raise InputError(
-                f"{self.optimizer.name} makes {part.next_name}: {node.type} of {part.name}: {old}",
-                where=_place(self.optimizer.rule if part.parameter else self.optimizer.factors),
+                f"{optimizer.name} makes {part.next_name}: {node.type} of {part.name}: {old}",
+                where=Maker("rule", optimizer.name, function).place,
                 hint=f"an update keeps dtype and shape; {SCALED}",
             )
+
+
+def wide_dtype(node: Node) -> np.dtype:
+    """float16 has neither the range for squares of gradients nor the digits for running means."""
+    return np.promote_types(node.dtype, np.float32)
 
 
 def _type(array: StateArray, parameter: Node, dtype: np.dtype) -> ArrayType:
     return array_type(dtype, () if array.scalar else parameter.shape)
 
 
-def _place(function: Any) -> str:
-    """File and line of a function, '' where it is none."""
-    code = getattr(function, "__code__", None)
-    return "" if code is None else Origin(code).describe()
+def _one_more(steps: Node) -> Node:
+    return add(steps, like(1, steps))
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, Node):
-        return "a node"
-    if isinstance(value, np.ndarray):
-        return f"a NumPy array {value.dtype.name}{list(value.shape)}"
-    return "None" if value is None else f"a {type(value).__name__}"
+def _counts(steps: Node, after: Node) -> bool:
+    """Whether `after` is steps + 1."""
+    return after.primitive is add and any(
+        one is steps and value_of(other) == 1 for one, other in (after.inputs, after.inputs[::-1])
+    )

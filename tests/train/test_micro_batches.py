@@ -1,0 +1,391 @@
+"""A step in micro-batches is the step on the whole batch, with the memory of a part."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule import float16, float32, float64, int64
+from chainrule.errors import IndexOutOfRangeError, InputError, SizeError, StateError
+
+OPTIMIZERS = {
+    "sgd": cr.sgd(0.1),
+    "nesterov": cr.sgd(0.1, 0.9, nesterov=True),
+    "rmsprop": cr.rmsprop(0.01, momentum=0.5, centered=True),
+    "clipped adam": cr.clip_by_global_norm(cr.adam(cr.schedules.cosine(0.1, 20, 3)), 0.5),
+}
+
+
+@pytest.fixture(autouse=True, params=["reference", "native"])
+def executor(request, monkeypatch):
+    """Every test is true of both executors."""
+    monkeypatch.setenv("CHAINRULE_EXECUTOR", request.param)
+    return request.param
+
+
+def objective(x: float64["n 6"], y: int64["n"], W: float64[6, 5], V: float64[5, 3], decay=1e-2):
+    h = np.tanh(x @ W)
+    L = cr.cross_entropy(h @ V, y)
+    J = L + decay * np.sum(W**2)
+    return J
+
+
+def weights() -> dict[str, np.ndarray]:
+    random = np.random.default_rng(0)
+    return {"W": random.normal(size=(6, 5)), "V": random.normal(size=(5, 3))}
+
+
+def batch(rows: int, seed: int = 1) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    return {"x": random.normal(size=(rows, 6)), "y": random.integers(0, 3, rows)}
+
+
+def whole(optimizer=OPTIMIZERS["sgd"], of=objective, wrt=("W", "V")):
+    return cr.training_step(of, wrt=wrt, optimizer=optimizer)
+
+
+def assert_same(state, expected, rtol=1e-12):
+    assert [*state] == [*expected] and state.steps == expected.steps
+    for name in expected:
+        largest = np.max(np.abs(expected[name]), initial=0.0)
+        np.testing.assert_allclose(state[name], expected[name], rtol, rtol * largest, err_msg=name)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 12])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_in_parts_are_those_on_the_whole_batch(name, count):
+    step = whole(OPTIMIZERS[name])
+    parts = step.micro_batched(count)
+    state, expected = parts.init(weights()), step.init(weights())
+    for index in range(10):
+        data = batch(12, index)
+        assert parts(state, data) == pytest.approx(step(expected, data), rel=1e-12)
+    assert_same(state, expected)
+
+
+def test_a_step_in_parts_equals_a_formula():
+    def linear(x: float64["n 2"], t: float64["n"], w: float64[2], decay=0.5):
+        J = np.mean((x @ w - t) ** 2) + decay * np.sum(w**2)
+        return J
+
+    x, t = batch(12)["x"][:, :2], np.linspace(-1, 1, 12)
+    parts = whole(cr.sgd(0.1), linear, "w").micro_batched(3)
+    w = np.array([1.0, -2.0])
+    state = parts.init(w=w)
+    for _ in range(5):
+        error = x @ w - t
+        expected = np.mean(error**2) + 0.25 * np.sum(w**2)
+        assert parts(state, x=x, t=t, decay=0.25) == pytest.approx(expected, rel=1e-12)
+        w = w - 0.1 * (2 * x.T @ error / 12 + 2 * 0.25 * w)
+    np.testing.assert_allclose(state["w"], w, rtol=1e-12)
+
+
+def test_numbers_of_the_objective_and_of_the_optimizer_are_given_as_to_the_whole_step():
+    def scheduled(x: float64["n 2"], w: float64[2], learning_rate=2.0, J_sum=1.0):
+        J = np.mean(x @ w) * learning_rate * J_sum
+        return J
+
+    step = whole(cr.sgd(0.1, 0.9), scheduled, "w")
+    parts = step.micro_batched(2)
+    numbers = {"learning_rate": 3.0, "J_sum": 2.0, "learning_rate_1": 0.01, "momentum": 0.5}
+    state, expected = parts.init(w=np.ones(2)), step.init(w=np.ones(2))
+    for given in (numbers, {}, numbers):
+        parts(state, x=batch(4)["x"][:, :2], **given)
+        step(expected, x=batch(4)["x"][:, :2], **given)
+    assert_same(state, expected)
+
+
+def test_containers_and_other_axes_are_split():
+    def nested(data, params):
+        h = np.tanh(params["W"] @ data["x"])
+        J = np.mean((h - data["t"]) ** 2)
+        return J
+
+    n = cr.size("n")
+    params = {"W": np.full((3, 2), 0.5)}
+    step = cr.training_step(
+        nested,
+        wrt="params",
+        optimizer=cr.adam(0.1),
+        data={"x": float64[2, n], "t": float64[3, n]},
+        params=params,
+    )
+    parts = step.micro_batched(4)
+    assert parts.split == {"data.x": 1, "data.t": 1} and parts.size == "n"
+    state, expected = parts.init(params=params), step.init(params=params)
+    random = np.random.default_rng(0)
+    for _ in range(3):
+        data = {"x": random.normal(size=(2, 8)), "t": random.normal(size=(3, 8))}
+        parts(state, data=data)
+        step(expected, data=data)
+    assert_same(state, expected)
+
+
+def test_what_the_objective_does_not_reach_stays():
+    def f(x: float64["n 2"], w: float64[2], unused: float64[3]):
+        J = np.mean(x @ w)
+        return J
+
+    parts = whole(cr.adamw(0.1), f, ("w", "unused")).micro_batched(2)
+    state = parts.init(w=np.zeros(2), unused=np.ones(3))
+    parts(state, x=np.ones((4, 2)))
+    np.testing.assert_array_equal(state["unused"], np.ones(3))
+    np.testing.assert_allclose(state["w"], -0.1, rtol=1e-6)
+    assert [one.name for one in parts.accumulating.persistent] == ["J_sum", "dJ/dw_sum"]
+
+
+def test_parameters_whose_gradients_are_one_value_are_moved_each():
+    def f(x: float64["n 2"], w: float64[2], v: float64[2]):
+        J = np.mean(x @ (w + v))
+        return J
+
+    step = whole(cr.sgd(0.5), f, ("w", "v"))
+    parts = step.micro_batched(2)
+    state, expected = (one.init(w=np.ones(2), v=np.zeros(2)) for one in (parts, step))
+    parts(state, x=batch(4)["x"][:, :2])
+    step(expected, x=batch(4)["x"][:, :2])
+    assert_same(state, expected)
+    assert {"dJ/dw", "dJ/dv"} <= set(parts.updating.graph.names)
+
+
+def test_an_objective_with_a_gradient_in_it_is_split_too():
+    def inner(x: float64["n 2"], w: float64[2]):
+        J = np.mean(np.tanh(x @ w))
+        return J
+
+    inside = cr.backward(cr.trace(inner), wrt="w")
+    step = cr.training_step(inside, wrt="w", optimizer=cr.adam(0.1), of="J")
+    parts = step.micro_batched(3)
+    state, expected = (one.init(w=np.ones(2)) for one in (parts, step))
+    for one, made in ((parts, state), (step, expected)):
+        one(made, x=batch(6)["x"][:, :2])
+    assert_same(state, expected)
+
+
+def test_an_optimizer_that_moves_nothing_is_no_special_case():
+    still = cr.Optimizer("still", (), lambda w, g, scalars, arrays: (w, {}))
+    parts = whole(still).micro_batched(2)
+    state = parts.init(weights())
+    parts(state, batch(4))
+    assert_same(state, whole(still).restore(weights(), steps=1), 0)
+
+
+@pytest.mark.parametrize("kind", [float16, float32])
+def test_small_floats_are_summed_in_float32(kind):
+    dtype = np.float16 if kind is float16 else np.float32
+
+    def f(x, w):
+        J = np.mean(x @ w)
+        return J
+
+    step = cr.training_step(f, wrt="w", optimizer=cr.sgd(1.0), x=kind["n 2"], w=kind[2])
+    parts = step.micro_batched(64)
+    state = parts.init(w=np.zeros(2, dtype))
+    J = parts(state, x=np.tile(np.array([2048, 0.5], dtype), (64, 1)))  # the sum is 131072
+    assert J.dtype == dtype and state["w"].dtype == dtype
+    np.testing.assert_array_equal(state["w"], np.array([-2048, -0.5], dtype))
+
+
+def test_an_average_of_sums_is_the_sum_of_a_part():
+    def total(x: float64["n 2"], w: float64[2]):
+        J = np.sum(x @ w)
+        return J
+
+    parts = whole(cr.sgd(1.0), total, "w").micro_batched(4)
+    state = parts.init(w=np.ones(2))
+    assert parts(state, x=np.ones((8, 2))) == 16 / 4
+    np.testing.assert_array_equal(state["w"], [1 - 8 / 4] * 2)
+
+
+def test_states_are_those_of_the_whole_step():
+    step = whole(cr.adam(0.1))
+    parts = step.micro_batched(2)
+    state, expected = step.init(weights()), step.init(weights())
+    for index, one in enumerate((step, parts, step, parts)):
+        one(state, batch(8, index))
+        step(expected, batch(8, index))
+    assert_same(state, expected)
+    restored = parts.restore({**state}, steps=state.steps)
+    assert parts(restored, batch(8)) == parts(state, batch(8))
+    assert_same(restored, state, 0)
+    kept = parts.run(state, batch(8), keep=["h"])
+    assert kept["h"].shape == (8, 5) and state.steps == 5
+
+
+def test_two_states_of_one_step_do_not_meet():
+    parts = whole(cr.sgd(0.1)).micro_batched(2)
+    states = [parts.init(weights()) for _ in range(2)]
+    threads = [
+        threading.Thread(target=lambda one: [parts(one, batch(8, i)) for i in range(30)], args=(s,))
+        for s in states
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert_same(states[0], states[1], 0)
+    with states[0].stepping, pytest.raises(StateError, match="another step is still running"):
+        parts(states[0], batch(8))
+
+
+# Errors leave the state ------------------------------------------------------------------------
+
+
+def test_an_error_in_a_part_leaves_the_state_as_it_was():
+    parts = whole(cr.adam(0.1)).micro_batched(4)
+    state, expected = parts.init(weights()), parts.init(weights())
+    for one in (state, expected):
+        parts(one, batch(8))
+    before = {name: array.tobytes() for name, array in state.items()}
+    wrong = batch(8, 2)
+    wrong["y"][7] = 3
+    with pytest.raises(IndexOutOfRangeError) as caught:
+        parts(state, wrong)
+    assert caught.value.__notes__ == ["in part 4 of 4 of the batch"]
+    assert {name: array.tobytes() for name, array in state.items()} == before
+    for one in (state, expected):  # and what the parts before it added is forgotten
+        parts(one, batch(8, 3))
+    assert_same(state, expected, 0)
+
+
+def test_an_interrupt_between_parts_leaves_the_state_as_it_was(monkeypatch):
+    parts = whole(cr.adam(0.1)).micro_batched(4)
+    state, expected = parts.init(weights()), parts.init(weights())
+    parts(state, batch(8))
+    parts(expected, batch(8))
+    taken = []
+
+    def interrupted(self, sums, given):
+        assert state.stepping.locked()  # so that no other thread takes a step between two parts
+        taken.append(1)
+        if len(taken) == 3:
+            raise KeyboardInterrupt
+        return called(self, sums, given)
+
+    kind = type(parts.accumulating)
+    called = kind.__call__
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(kind, "__call__", interrupted)
+        parts(state, batch(8, 2))
+    assert_same(state, expected, 0)
+    parts(state, batch(8, 3))
+    parts(expected, batch(8, 3))
+    assert_same(state, expected, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "what"),
+    [
+        ({"x": np.ones((8, 5))}, InputError, r"the input x of objective must be float64\[n, 6\]"),
+        ({"y": np.ones(7, int)}, SizeError, "axis 0 of the input y"),
+        ({"z": 1}, InputError, "objective has no input called 'z'"),
+        ({"W": np.ones((6, 5))}, InputError, "W was given to a step, and lives in the state"),
+        ({"learning_rate": -1.0}, InputError, "a learning rate is a finite number of at least 0"),
+    ],
+)
+def test_what_the_whole_step_refuses_is_refused(changes, error, what):
+    parts = whole(cr.sgd(0.1)).micro_batched(4)
+    state = parts.init(weights())
+    with pytest.raises(error, match=what):
+        parts(state, {**batch(8), **changes})
+    with pytest.raises(InputError, match="step of objective was not given: y"):
+        parts(state, x=batch(8)["x"])
+    with pytest.raises(InputError, match="the first argument of a step is its state"):
+        parts(None, batch(8))
+    assert_same(state, parts.init(weights()), 0)
+
+
+# Memory ----------------------------------------------------------------------------------------
+
+
+def test_memory_is_stated_and_less_than_that_of_the_whole_batch(executor):
+    step = whole(cr.adam(0.1))
+    parts = step.micro_batched(16)
+    report = parts.memory(n=4096)
+    state = sum(array.nbytes for array in step.init(weights()).values())
+    sums = 8 + 8 * (6 * 5 + 5 * 3)
+    data = sum(array.nbytes for array in batch(4096).values())
+    numbers = 8 * 5  # decay, and those of Adam
+    assert report.sums_nbytes == sums
+    assert report.held_nbytes == state + sums + data + numbers
+    assert report.accumulating.sizes == {"n": 256} and report.updating.sizes == {}
+    assert report.peak_nbytes == report.held_nbytes + report.scratch_nbytes
+    without_data = step.memory(n=4096).main.peak_nbytes - data
+    assert report.peak_nbytes - data < without_data / 8
+    text = str(report).splitlines()
+    assert text[:3] == [
+        "memory of objective in 16 parts",
+        "  each part  n = 256",
+        f"  executor   {executor}",
+    ]
+    assert text[-1].split()[:2] == ["peak", f"{report.peak_nbytes:,}"]
+
+
+def test_native_runs_allocate_the_scratch_that_is_stated(monkeypatch):
+    monkeypatch.setenv("CHAINRULE_EXECUTOR", "native")
+    parts = whole(cr.adam(0.1)).micro_batched(4)
+    state = parts.init(weights())
+    parts(state, batch(1024))
+    (sums,) = parts._sums.values()
+    (one,), (update,) = sums.bound.values(), state.bound.values()
+    taken = [
+        bound.launcher.machine.artifact.scratch_nbytes + sum(a.nbytes for a in bound.made.values())
+        for bound in (one, update)
+    ]
+    assert parts.memory(n=1024).scratch_nbytes == sum(taken)
+    for seed in range(3):
+        parts(state, batch(1024, seed))
+    assert len(sums.bound) == len(state.bound) == 1  # nothing was compiled again
+
+
+# What cannot be split --------------------------------------------------------------------------
+
+
+def test_a_batch_without_equal_parts_is_refused():
+    parts = whole().micro_batched(4)
+    state = parts.init(weights())
+    for call in (lambda: parts(state, batch(10)), lambda: parts.memory(n=10)):
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.what == "a batch with n = 10 has no 4 equal parts"
+        assert caught.value.hint == ("give 8 or 12 rows, or use micro_batched with a divisor of 10")
+    with pytest.raises(InputError, match="give 4 rows, or use micro_batched with a divisor of 3"):
+        parts(state, batch(3))
+    with pytest.raises(SizeError, match="the memory of objective depends on n, which was not"):
+        parts.memory()
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.0, True, "4", None])
+def test_a_number_of_parts_that_is_none_is_refused(count):
+    with pytest.raises(InputError, match="an integer of at least 1, got") as caught:
+        whole().micro_batched(count)
+    assert caught.value.hint == "step.micro_batched(4)"
+
+
+def test_a_batch_whose_size_is_not_clear_is_explained():
+    def two(x: float64["n d"], t: float64["m"], w: float64["d"]):
+        J = np.mean(x @ w) * np.mean(t)
+        return J
+
+    def fixed(x: float64[8, 2], w: float64[2]):
+        J = np.mean(x @ w)
+        return J
+
+    def square(x: float64["n n"], w: float64[2]):
+        J = np.mean(x) * np.mean(w)
+        return J
+
+    with pytest.raises(InputError, match="the batch of two has several sizes: n, m") as caught:
+        whole(of=two, wrt="w").micro_batched(2)
+    assert caught.value.hint == "step.micro_batched(..., size='n'); it may be one of: n, m"
+    assert whole(of=two, wrt="w").micro_batched(2, size="m").split == {"t": 0}
+    with pytest.raises(InputError, match="the batch of two cannot be split by the size 'd'"):
+        whole(of=two, wrt="w").micro_batched(2, size="d")
+    with pytest.raises(InputError, match="the batch of fixed has no named size") as caught:
+        whole(of=fixed, wrt="w").micro_batched(2)
+    assert caught.value.hint.startswith("trace the objective with a size for the rows: x: float32")
+    with pytest.raises(InputError, match=r"x: float64\[n, n\] cannot be split by n"):
+        whole(of=square, wrt="w").micro_batched(2)
