@@ -69,7 +69,7 @@ plan of objective
   11  product 784 x 256 x 256  2 threads: about 514 µs of work on one  802,816 bytes  W1_next
         W1_next = (1 - learning_rate weight_decay) W1 - learning_rate x^T dJ/dz, in place
         on the way, never stored: dJ/dW1
-11 instructions, up to 2 threads, 800,768 bytes of scratch memory (none wasted), 4 bytes of results,
+11 instructions, up to 2 threads, 804,864 bytes of scratch memory (none wasted), 4 bytes of results,
   813,056 bytes updated in place"""
 
 

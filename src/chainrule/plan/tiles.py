@@ -2,13 +2,9 @@
 
 The names are those of `Gemm`: C (m, n) column by column.  A *panel* is as many rows of A and C as
 fill a tile's vectors, a *strip* as many columns of B and C as a tile has.  Some panels of A, one
-*stack*, are packed, and then multiplied with a *group* of strips, which are read where they lie;
-that is one *cell*, and threads share the cells.  Goto and van de Geijn, "Anatomy of
-High-Performance Matrix Multiplication" (2008), pack both matrices.
-
-Measured on one core against OpenBLAS 0.3.30 (float32, AVX-512, best of many; BLAS' time over that
-of the tiles): 256 x 784 x 256 1.12, its transposed 784 x 256 x 256 1.1, 256 x 1024 x 1024 1.13,
-1024 x 256 x 1024 0.98, 512 x 784 x 2048 1.05, 512 x 2048 x 10 1.7, 64 x 64 x 64 0.95.
+*stack*, are packed, and then multiplied with a *group* of strips, which are read where they lie,
+or packed where that would be slow; that is one *cell*, and threads share the cells.  Goto and van
+de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), pack both matrices always.
 """
 
 from __future__ import annotations
@@ -20,16 +16,23 @@ import numpy as np
 
 from chainrule.plan.contraction import Gemm
 
-VECTORS = 2  # of a panel
-# Columns, by the bytes of a vector: two vectors of each, two of A and one of B fill the registers.
-COLUMNS = {64: 12, 32: 6}
-DEEPEST = 256  # of the inner index at once: a panel of 32 KiB
+# Columns of a tile, by the bytes of a vector and the number of vectors in a panel.  The sums, the
+# vectors of A and one of B fill the registers.  The more vectors, the fewer loads and instructions
+# for each product: what counts where another thread shares the core (decision 0012).
+COLUMNS = {64: {1: 12, 2: 12, 3: 8, 4: 6}, 32: {1: 6, 2: 6}}
+DEEPEST = 256  # of the inner index at once
 STACKED = 8  # panels of a stack where B is too large for the second-level cache
 LARGE = 2**19  # bytes of such a B
-FEWEST_STRIPS = 4  # of a group, so that packing is worth it
-# Panels are packed from so many strips and so many bytes of A on: what fits the first-level cache
-# is read where it lies.
-PACKED_STRIPS, PACKED_NBYTES = 3, 48 * 1024
+# Of a group, so that packing is worth it; and where nothing is packed.
+FEWEST_COLUMNS, FEWEST_STRIPS = 40, 4
+# Panels are packed from so many columns of C and so many bytes of A on: what fits the first-level
+# cache is read where it lies.
+PACKED_COLUMNS, PACKED_NBYTES = 25, 48 * 1024
+# Strips are packed where so many panels read them, and where the rows of B are a multiple of so
+# many bytes apart: then 256 of them do not fit into the first-level cache, which has few places
+# for each of such addresses.
+FEWEST_PANELS, FAR_NBYTES = 4, 256
+PITCH = 8  # columns of a packed strip, of which a narrower one leaves some unused
 PARTS_A_THREAD = 4  # so that a thread that is interrupted does not keep the others waiting
 SHORTEST_PART = 4000.0  # nanoseconds
 # Up to so many flops all strips are to be alike, so that one function serves them.
@@ -42,7 +45,7 @@ class Tiles:
 
     A tile is `vectors` of `lanes` rows times at most `columns` columns; `depth` is how much of
     the inner index is done at once; `packs` says whether the panels of A are copied first;
-    `stack` is how many of them.  The strips are in `groups`.
+    `stack` is how many of them.  The strips are in `groups`, and with `packs_strips` copied, too.
     """
 
     lanes: int
@@ -52,6 +55,7 @@ class Tiles:
     packs: bool
     stack: int = 1
     groups: int = 1
+    packs_strips: bool = False
 
     @property
     def width(self) -> int:
@@ -61,7 +65,16 @@ class Tiles:
     @property
     def panel_size(self) -> int:
         """Elements of a packed panel: the inner index is rounded up to whole vectors."""
-        return -(-self.depth // self.lanes) * self.lanes * self.width
+        return self._rounded_depth * self.width
+
+    @property
+    def strip_size(self) -> int:
+        """Elements of a packed strip."""
+        return self._rounded_depth * PITCH
+
+    @property
+    def _rounded_depth(self) -> int:
+        return -(-self.depth // self.lanes) * self.lanes
 
     def panels(self, gemm: Gemm) -> int:
         """How many C has; the last may be narrower."""
@@ -80,8 +93,9 @@ class Tiles:
         return rounds(gemm) * self.groups * self.stacks(gemm)
 
     def packed_nbytes(self, itemsize: int) -> int:
-        """What one thread needs for a stack."""
-        return self.stack * self.panel_size * itemsize if self.packs else 0
+        """What one thread needs for a stack and a strip."""
+        size = self.stack * self.panel_size if self.packs else 0
+        return itemsize * (size + (self.strip_size if self.packs_strips else 0))
 
     def parts(self, gemm: Gemm, nanoseconds: float, threads: int) -> int:
         """In how many parts so many threads share the cells."""
@@ -103,26 +117,40 @@ def tiles_for(gemm: Gemm, dtype: np.dtype, vector_nbytes: int, threads: int) -> 
     dtype = np.dtype(dtype)
     if gemm.routine != "gemm" or vector_nbytes not in COLUMNS or dtype.char not in "fd":
         return None
-    lanes, columns = vector_nbytes // dtype.itemsize, COLUMNS[vector_nbytes]
-    if gemm.flops <= UNIFORM:
-        columns = _alike(gemm.n, columns)
+    lanes = vector_nbytes // dtype.itemsize
+    columns = COLUMNS[vector_nbytes]
+    vectors = min(-(-gemm.m // lanes), max(columns))
+    most = columns[vectors]
+    large = gemm.m * gemm.k * dtype.itemsize > PACKED_NBYTES
     tiles = Tiles(
         lanes=lanes,
-        vectors=VECTORS if gemm.m > lanes else 1,
-        columns=columns,
+        vectors=vectors,
+        columns=_alike(gemm.n, most) if gemm.flops <= UNIFORM else most,
         depth=-(-gemm.k // -(-gemm.k // DEEPEST)),
-        packs=gemm.transa
-        or (
-            gemm.n > columns * (PACKED_STRIPS - 1)
-            and gemm.m * gemm.k * dtype.itemsize > PACKED_NBYTES
-        ),
+        packs=gemm.transa or (gemm.n >= PACKED_COLUMNS and large),
     )
     wanted = PARTS_A_THREAD * threads if threads > 1 else 1
-    if tiles.packs and gemm.n * gemm.k * dtype.itemsize > LARGE:
-        stack = tiles.cells(gemm) // wanted
-        tiles = replace(tiles, stack=max(1, min(STACKED, stack)))
-    groups = min(-(-wanted // tiles.cells(gemm)), tiles.strips(gemm) // FEWEST_STRIPS)
-    return replace(tiles, groups=max(1, groups))
+    tiles = _stacked(tiles, gemm, dtype.itemsize, threads, wanted)
+    most = gemm.n // FEWEST_COLUMNS if tiles.packs else tiles.strips(gemm) // FEWEST_STRIPS
+    return replace(tiles, groups=max(1, min(-(-wanted // tiles.cells(gemm)), most)))
+
+
+def _stacked(tiles: Tiles, gemm: Gemm, itemsize: int, threads: int, wanted: int) -> Tiles:
+    """The tiles, with as many panels in a stack as their use asks for, and strips packed or not.
+
+    `wanted` is a number of cells.
+    """
+    if not tiles.packs:
+        return tiles
+    panels = tiles.panels(gemm)
+    if gemm.transb and tiles.columns <= PITCH and gemm.ldb * itemsize % FAR_NBYTES == 0:
+        stacks = -(-panels // max(1, min(STACKED, panels // threads)))
+        stack = -(-panels // stacks)
+        if stack >= FEWEST_PANELS:
+            return replace(tiles, stack=stack, packs_strips=True)
+    if gemm.n * gemm.k * itemsize > LARGE:
+        return replace(tiles, stack=max(1, min(STACKED, tiles.cells(gemm) // wanted)))
+    return tiles
 
 
 def _alike(n: int, most: int) -> int:

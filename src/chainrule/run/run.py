@@ -10,9 +10,10 @@ import numpy as np
 
 from chainrule.errors import InputError, MemoryLimitError, NameLookupError, SizeError
 from chainrule.graph import sizes
-from chainrule.graph.graph import Graph, Input
+from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import perhaps
 from chainrule.graph.node import Node
+from chainrule.graph.parts import Input
 from chainrule.graph.structure import flatten
 from chainrule.run.executors import evaluator, executor_named
 from chainrule.run.refusal import explain_refusal, refuse_reference, report_for

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.graph.graph import Graph, Input
+from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
+from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered
 from chainrule.graph.types import type_of
 from chainrule.plan.planner import Plan, plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,7 +19,8 @@ from chainrule.plan.tiles import Tiles, tiles_for
 from chainrule.run.native.emit import Code, Module
 from chainrule.run.native.emit import Operand as Register
 from chainrule.run.native.target import compile_object, load_objects
-from chainrule.run.native.tile_code import emit_tiled_product, transposed
+from chainrule.run.native.tile_code import emit_tiled_product
+from chainrule.run.native.tile_kernels import transposed
 
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 WIDE = [name for name, target in TARGETS.items() if target.vector_nbytes >= 32]
@@ -77,6 +79,7 @@ def arrays_of(m: int, k: int, n: int, layout: str, dtype: str) -> tuple[np.ndarr
 SHAPES = [
     *((2, 1, 32), (33, 2, 2), (31, 7, 33), (13, 300, 65), (64, 17, 64), (18, 513, 20)),
     (100, 3, 40),
+    *((64, 300, 300), (128, 70, 257)),  # whose strips are packed where x lies transposed
     *((24, 16, 32), (25, 256, 96), (12, 257, 32), (7, 40, 200), (97, 31, 15), (40, 600, 48)),
 ]
 
@@ -101,7 +104,9 @@ def test_every_shape_in_every_layout(shape, layout, dtype, target):
 
 
 @DTYPES
-@pytest.mark.parametrize("change", ["stack", "groups", "direct", "packed", "deep", "narrow"])
+@pytest.mark.parametrize(
+    "change", ["stack", "groups", "direct", "packed", "strips", "deep", "narrow"]
+)
 def test_every_shape_of_tiles_gives_the_same_bits(change, dtype):
     gemm = of_shape(150, 70, 260)
     tiles = tiles_of(gemm, dtype)
@@ -110,6 +115,7 @@ def test_every_shape_of_tiles_gives_the_same_bits(change, dtype):
         "groups": replace(tiles, groups=4),
         "direct": replace(tiles, packs=False),
         "packed": replace(tiles, packs=True),
+        "strips": replace(tiles, packs=True, stack=2, packs_strips=True),
         "deep": replace(tiles, depth=70),
         "narrow": replace(tiles, columns=5, vectors=1),
     }[change]
@@ -124,18 +130,32 @@ def test_every_shape_of_tiles_gives_the_same_bits(change, dtype):
 
 
 @DTYPES
+def test_strips_are_packed_where_rows_lie_far_apart_and_many_panels_read_them(dtype):
+    whole = 256 // np.dtype(dtype).itemsize
+
+    def packs_strips(m: int, n: int, layout: str, threads: int = 1) -> bool:
+        return tiles_of(of_shape(m, 256, n, layout), dtype, threads=threads).packs_strips
+
+    assert packs_strips(whole, 512, "TN")
+    assert not packs_strips(whole, 512, "NN")  # a row of the strip lies in one line
+    assert not packs_strips(whole + 1, 512, "TN")  # the rows do not lie at like addresses
+    assert not packs_strips(whole, 48, "TN")  # too few panels read it
+    assert not packs_strips(whole, 512, "TN", threads=64)
+
+
+@DTYPES
 @pytest.mark.parametrize("threads", [2, 5])
 def test_parts_are_disjoint_and_together_the_product_bit_for_bit(threads, dtype):
-    gemm = of_shape(90, 300, 100)
+    gemm = of_shape(90, 300, 200)
     assert not gemm.a_is_x
-    gemm = replace(gemm, loops=(Loop(3, 0, 90 * 300, 90 * 100, False),))
+    gemm = replace(gemm, loops=(Loop(3, 0, 90 * 300, 90 * 200, False),))
     tiles = tiles_of(gemm, dtype, threads=threads)
     parts = tiles.parts(gemm, 1e6, threads)
     assert parts == 4 * threads <= tiles.cells(gemm)
     generator = np.random.default_rng(1)
     x = generator.normal(size=(3, 90, 300)).astype(dtype)
-    y = generator.normal(size=(300, 100)).astype(dtype)
-    whole = np.full((3, 90, 100), np.nan, dtype)
+    y = generator.normal(size=(300, 200)).astype(dtype)
+    whole = np.full((3, 90, 200), np.nan, dtype)
     compiled(gemm, tiles_of(gemm, dtype), dtype)(x, y, whole)
     np.testing.assert_allclose(whole, x.astype("d") @ y, rtol=0, atol=1e-3)
     run = compiled(gemm, tiles, dtype, parts)
@@ -147,6 +167,23 @@ def test_parts_are_disjoint_and_together_the_product_bit_for_bit(threads, dtype)
         np.testing.assert_array_equal(share[mine], whole[mine])
         written += mine
     assert (written == 1).all()
+
+
+@DTYPES
+def test_products_of_one_module_keep_their_own_ways_of_reading(dtype):
+    gemm = of_shape(150, 70, 260)
+    tiles = tiles_of(gemm, dtype)
+    ways = [
+        replace(tiles, packs=False, stack=1),
+        replace(tiles, packs=True, stack=2),
+        replace(tiles, packs=True, stack=2, packs_strips=True),
+    ]
+    module = Module()
+    for number, way in enumerate(ways):
+        emit_tiled_product(module, f"f{number}", gemm, way, np.dtype(dtype), 1)
+    names = re.findall(r"define internal void (@\w+)", module.text())
+    assert len(names) == len(set(names))
+    load_objects([compile_object(module.text(), TARGETS[WIDE[0]])], {})
 
 
 @settings(deadline=None, max_examples=60)
@@ -255,10 +292,11 @@ def test_what_is_left_to_others(gemm, dtype, vector_nbytes):
 @pytest.mark.parametrize("threads", [1, 2, 16])
 @pytest.mark.parametrize("shape", [*SHAPES, (512, 784, 2048), (4096, 4096, 4096)], ids=str)
 def test_there_are_cells_for_all_threads_and_panels_stay_small(shape, threads):
+    m, k, n = shape
     for layout in ("NN", "TN", "NT"):
-        gemm = of_shape(*shape, layout)
+        gemm = of_shape(m, k, n, layout)
         tiles = tiles_of(gemm, "float32", threads=threads)
-        assert tiles.packed_nbytes(4) <= 2**18  # with B's strip, well within a second-level cache
+        assert tiles.packed_nbytes(4) <= 2**19 + 2**13  # half of a second-level cache of 1 MiB
         assert 1 <= tiles.groups <= tiles.strips(gemm)
-        most = tiles.panels(gemm) * max(1, tiles.strips(gemm) // 4)
-        assert tiles.cells(gemm) >= min(threads, most)
+        groups = gemm.n // 40 if tiles.packs else tiles.strips(gemm) // 4
+        assert tiles.cells(gemm) >= min(threads, tiles.panels(gemm) * max(1, groups))

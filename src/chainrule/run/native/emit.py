@@ -221,6 +221,14 @@ class Code:
         align = align or max(BITS.get(element(x.type), 64) // 8, 1)
         self.do(f"store {x.type} {x.text}, ptr {pointer.text}, align {align}")
 
+    def fetch(self, pointer: Operand, *, writes: bool = False) -> None:
+        """Bring a line into the first-level cache, for writing or only for reading.
+
+        The pointer may be outside of any array.
+        """
+        hints = (Operand(one, "i32") for one in ("1" if writes else "0", "3", "1"))
+        self.run("llvm.prefetch.p0", pointer, *hints)
+
     def label(self, name: str) -> None:
         """Begin a basic block (the one before must have ended)."""
         self.lines.append(f"{name}:")

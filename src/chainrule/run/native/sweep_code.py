@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chainrule.plan.access import row_major
 from chainrule.plan.loops import Instance, Store
 from chainrule.plan.sweeps import Sweep
+from chainrule.run.native.ahead import Ahead
 from chainrule.run.native.emit import Operand, constant, count, with_lanes
 from chainrule.run.native.points import (
     Places,
@@ -49,6 +50,8 @@ class SweepCode:
         self.unroll = self._unroll()
         self.row = RowScalars()
         self.body = body or self._vector
+        sweeps = nest.layout.sweeps
+        self.ahead = Ahead(sweep, width, sweeps[: sweeps.index(sweep)])
 
     def run(self) -> list[Operand]:
         """Emit the loops; the results of the reducers."""
@@ -201,6 +204,7 @@ class SweepCode:
         places = Places(code, owner.pointers, owner.places.rows, digits, owner.places.memo)
         points = owner.points(places, self.width, mask, self.row.values.__getitem__)
         points.indices, points.divisors = self.row.indices, self.row.divisors
+        self.ahead.fetch(points)
         for one in self.sweep.restores:
             points.values[one] = self._buffer(points, one, None)
         for one, store in self.sweep.rereads.items():
