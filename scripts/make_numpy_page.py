@@ -35,9 +35,9 @@ refused, since a traced array is a value.
 # Only what the doc lines in the source do not say, and every difference from NumPy.
 NOTES = {
     np.argmax: "The first of several largest elements.",
-    np.bitwise_and: "The `&` operator, of booleans only.",
-    np.bitwise_or: "The `|` operator, of booleans only.",
-    np.bitwise_xor: "The `^` operator, of booleans only.",
+    np.bitwise_and: "The `&` operator, of booleans and integers.",
+    np.bitwise_or: "The `|` operator, of booleans and integers.",
+    np.bitwise_xor: "The `^` operator, of booleans and integers.",
     np.clip: "A limit must fit the dtype: -1 does not fit uint8, where NumPy takes 0 instead.",
     np.concatenate: "Of sizes with names, all but the joined one must be the same.",
     np.copy: "The value itself: nothing changes it in place.",
@@ -46,7 +46,7 @@ NOTES = {
     np.logaddexp: "Of small integers the result is float64.",
     np.exp2: "Integers and booleans of up to 16 bits give float64.",
     np.inner: "A Python number does not widen the array's dtype, as in NumPy's `*`.",
-    np.invert: "The `~` operator, of booleans only.",
+    np.invert: "The `~` operator, of booleans and integers.",
     np.matmul: "The `@` operator; leading axes broadcast.",
     np.max: "Where elements tie, they share the derivative equally.",
     np.min: "Where elements tie, they share the derivative equally.",

@@ -15,6 +15,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # Lowest first; each name is a module or a folder of chainrule.  docs/decisions/0002 says why.
 LAYERS = (
+    "version",
     "errors",
     "source",
     "graph",
@@ -22,6 +23,7 @@ LAYERS = (
     "primitives",
     "frontend",
     "composites",
+    "random",
     "tracing",
     "transforms",
     "plan",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,11 @@ def rows() -> list[tuple[str, str]]:
 def test_every_public_name_has_one_line_on_the_page() -> None:
     names = [name for name, _ in rows() if name in cr.__all__]
     assert sorted(names) == sorted(cr.__all__)
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    project = tomllib.loads((PAGE.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert cr.__version__ == project["version"]
 
 
 @pytest.mark.parametrize(

@@ -48,20 +48,31 @@ from chainrule.train import (
     TrainingStep,
     adam,
     adamw,
+    rmsprop,
     sgd,
     training_step,
 )
 from chainrule.transforms import backward, deduplicate, prune, simplify
+from chainrule.version import VERSION
 
 if TYPE_CHECKING:
-    from chainrule import testing
+    from chainrule import data, random, testing
+    from chainrule.explain.drawing import Drawing
+    from chainrule.explain.equations import Equations
     from chainrule.explain.memory.report import MemoryReport
+    from chainrule.random.dropout import dropout
+    from chainrule.train import schedules
+    from chainrule.train.checkpoints import Checkpoints
+    from chainrule.train.clipping import clip_by_global_norm
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "Array",
     "ArrayType",
+    "Checkpoints",
     "CompiledGraph",
+    "Drawing",
+    "Equations",
     "Graph",
     "MemoryReport",
     "Node",
@@ -75,9 +86,12 @@ __all__ = [
     "adamw",
     "backward",
     "bool_",
+    "clip_by_global_norm",
     "compile",
     "cross_entropy",
+    "data",
     "deduplicate",
+    "dropout",
     "embedding",
     "erf",
     "errors",
@@ -99,7 +113,10 @@ __all__ = [
     "minimum",
     "norm",
     "prune",
+    "random",
     "relu",
+    "rmsprop",
+    "schedules",
     "sgd",
     "sigmoid",
     "simplify",
@@ -123,12 +140,25 @@ __all__ = [
 ]
 
 
+# Names that `import chainrule` does not load, and the modules that have them.
+_LATER = {
+    "Checkpoints": "chainrule.train.checkpoints",
+    "Drawing": "chainrule.explain.drawing",
+    "Equations": "chainrule.explain.equations",
+    "MemoryReport": "chainrule.explain.memory.report",
+    "clip_by_global_norm": "chainrule.train.clipping",
+    "dropout": "chainrule.random.dropout",
+}
+
+
 def __getattr__(name: str) -> Any:
     """What `import chainrule` does not load: it is loaded when it is first used."""
-    if name == "testing":
-        return importlib.import_module("chainrule.testing")
-    if name == "MemoryReport":
-        return importlib.import_module("chainrule.explain.memory.report").MemoryReport
+    if name in ("data", "random", "testing"):
+        return importlib.import_module(f"chainrule.{name}")
+    if name == "schedules":
+        return importlib.import_module("chainrule.train.schedules")
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     of_numpy = getattr(np, name, None)
     if callable(of_numpy) and (of_numpy in UFUNCS or of_numpy in TABLE):
         hint = f": write np.{name}, which is traced"

@@ -18,10 +18,11 @@ from chainrule.frontend.elementwise import as_node, refuse_subclass
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.graph.agreement import Axis, axes_of, refuse_contradictions
-from chainrule.graph.graph import Graph, Input
+from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin
+from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered, rebuild
 from chainrule.graph.sizes import Size
 from chainrule.graph.structure import Structure, flatten

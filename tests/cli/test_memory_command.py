@@ -128,13 +128,13 @@ def test_the_timeline_is_written(model: Path) -> None:
     result = call("model.py:objective", "--timeline", "memory.svg", "--json")
     assert result.exit_code == 0 and json.loads(result.stdout)
     assert ElementTree.parse(model / "memory.svg").getroot().tag.endswith("svg")
-    assert said("model.py:objective", "--timeline", "memory.png") == (
-        "--timeline memory.png: the timeline is an SVG picture, and cannot be written to "
-        "memory.png\n  try: report.save_timeline('memory.svg')"
+    assert said("model.py:objective", "--timeline", "memory.png", status=1) == (
+        "the timeline is an SVG picture, and cannot be written to memory.png\n"
+        "  try: report.save_timeline('memory.svg')"
     )
     assert said("model.py:objective", "--timeline", Path("no", "a.svg"), status=1) == (
-        f"cannot write {Path('no', 'a.svg')}: No such file or directory\n"
-        "  try: another file, --timeline FILE.svg"
+        f"cannot write to {Path('no', 'a.svg')}: No such file or directory\n"
+        "  try: a path in a folder that exists and that you may write to"
     )
 
 

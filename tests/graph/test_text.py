@@ -11,9 +11,9 @@ import pytest
 import chainrule as cr
 from chainrule import float32, float64, int64
 from chainrule.errors import InvariantError, NameLookupError
-from chainrule.graph.graph import Gradient
 from chainrule.graph.invariants import INVARIANTS, check
 from chainrule.graph.node import Node
+from chainrule.graph.parts import Gradient
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "text-form.md"

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.graph.graph import Graph, Input
+from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import INVARIANTS
 from chainrule.graph.node import Node, topological
+from chainrule.graph.parts import Input
 from chainrule.graph.types import array_type
 from chainrule.primitives import arithmetic, logic
 from chainrule.primitives.sources import full, input_

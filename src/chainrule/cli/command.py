@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -69,21 +69,34 @@ def train(output_folder: Path, quiet: bool, **chosen: Any) -> None:
             train_and_write(training, output_folder, quiet=quiet)
 
 
+def _of_a_graph(dims: str, optimizer: str) -> Callable[[Any], Any]:
+    """The argument and options that say which graph; the texts are those of two of them."""
+    options = (
+        click.argument("place", metavar="FILE.py:FUNCTION"),
+        click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help=dims),
+        click.option(
+            "--wrt", multiple=True, metavar="NAME", help="An input to differentiate by; or all."
+        ),
+        click.option(
+            "--of", metavar="NAME", help="The objective, where the function returns several."
+        ),
+        click.option(
+            "--optimizer", type=click.Choice(["sgd", "momentum", "adam", "adamw"]), help=optimizer
+        ),
+    )
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 @main.command()
-@click.argument("place", metavar="FILE.py:FUNCTION")
-@click.option(
-    "--dim",
-    "dims",
-    multiple=True,
-    metavar="NAME=SIZE",
-    help="A named size, such as n=256; those not given are taken as 256.",
-)
-@click.option("--wrt", multiple=True, metavar="NAME", help="An input to differentiate by.")
-@click.option("--of", metavar="NAME", help="The objective, where the function returns several.")
-@click.option(
-    "--optimizer",
-    type=click.Choice(["sgd", "momentum", "adam", "adamw"]),
-    help="Count a whole training step with the arrays of this optimizer.",
+@_of_a_graph(
+    "A named size, such as n=256; those not given are taken as 256.",
+    "Count a whole training step with the arrays of this optimizer.",
 )
 @click.option(
     "--keep",
@@ -117,16 +130,170 @@ def memory(
     floats are trained.
     """
     from chainrule.cli.graphs import sizes_of
-    from chainrule.cli.memory import draw, report_of, show, show_json
+    from chainrule.cli.memory import report_of, show, show_json
 
     with _ending_well():
         report = report_of(sizes=sizes_of(dims), **chosen)
         if timeline is not None:
-            draw(report, timeline)
+            report.save_timeline(timeline)
         if as_json:
             show_json(report)
         else:
             show(report, whole=whole)
+
+
+_SHOWN = _of_a_graph(
+    "A named size, such as n=256; the others stay letters.",
+    "Show a whole training step with the update of this optimizer.",
+)
+_INDICES = click.option(
+    "--indices",
+    type=click.Choice(["subscript", "superscript", "plain"]),
+    default="subscript",
+    show_default=True,
+    help="Where the number of a name such as W1 goes.",
+)
+_SYMBOLS = click.option(
+    "--symbol",
+    "symbols",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="What is shown for a name, such as weight_decay=λ.",
+)
+_PHASE = click.option(
+    "--phase",
+    type=click.Choice(["both", "forward", "backward"]),
+    default="both",
+    show_default=True,
+    help="Which part is shown.",
+)
+
+
+def _output(suffixes: str, otherwise: str) -> Any:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help=f"Where it goes ({suffixes}); without it, {otherwise}.",
+    )
+
+
+@main.command()
+@_SHOWN
+@_output(".svg, .dot, .mmd; - prints SVG", "FUNCTION.svg in this folder")
+@_PHASE
+@click.option(
+    "--detail",
+    type=click.Choice(["names", "primitives"]),
+    default="names",
+    show_default=True,
+    help="Named values alone, or every operation.",
+)
+@click.option(
+    "--fold",
+    multiple=True,
+    metavar="SCOPE",
+    help="Scopes drawn as one box: auto (the default), all, none, or their names.",
+)
+@click.option("--expand", multiple=True, metavar="NAME", help="A value whose inner steps show.")
+@click.option("--shapes", is_flag=True, help="Write types and shapes under the values.")
+@click.option("--nbytes", is_flag=True, help="Write the bytes of values, too.")
+@_INDICES
+@_SYMBOLS
+@click.option(
+    "--theme",
+    type=click.Choice(["auto", "light", "dark"]),
+    default="auto",
+    show_default=True,
+    help="Colours; auto follows the viewer.",
+)
+def draw(
+    place: str,
+    dims: tuple[str, ...],
+    wrt: tuple[str, ...],
+    of: str | None,
+    optimizer: str | None,
+    output: Path | None,
+    fold: tuple[str, ...],
+    symbols: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Draw the graph of a function: squares are variables, circles are operators.
+
+    The arguments of the function are annotated with array types (x: float32["n 784"]). With --wrt
+    the backward pass is drawn below the forward pass; nothing is run.
+    """
+    from chainrule.cli import views
+
+    with _ending_well():
+        graph = views.viewed(place, dims, wrt, of, optimizer)
+        options |= {"symbols": views.symbols_of(symbols), "fold": views.folded(fold)}
+        views.draw(graph, output, options)
+
+
+@main.command()
+@_SHOWN
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@_output(".tex, .md, .txt", "they are printed")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "latex", "markdown"]),
+    default="text",
+    show_default=True,
+    help="How they are printed.",
+)
+@_PHASE
+@_INDICES
+@_SYMBOLS
+def equations(
+    place: str,
+    names: tuple[str, ...],
+    dims: tuple[str, ...],
+    wrt: tuple[str, ...],
+    of: str | None,
+    optimizer: str | None,
+    output: Path | None,
+    form: str,
+    symbols: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Write the equation of every named value of a function, or of those in NAME...
+
+    With --wrt also those of its gradients: the chain rule, and what it gives. Nothing is run.
+    """
+    from chainrule.cli import views
+
+    with _ending_well():
+        graph = views.viewed(place, dims, wrt, of, optimizer)
+        options |= {"symbols": views.symbols_of(symbols)}
+        views.equations(graph, names, output, form, options)
+
+
+@main.command()
+@_SHOWN
+@_output(".py", "it is printed")
+@click.option("--delete", is_flag=True, help="Delete values as soon as nothing needs them.")
+@click.option("--comments/--no-comments", default=True, help="Say which line each block is from.")
+def python(
+    place: str,
+    dims: tuple[str, ...],
+    wrt: tuple[str, ...],
+    of: str | None,
+    optimizer: str | None,
+    output: Path | None,
+    **options: Any,
+) -> None:
+    """Write the graph of a function as plain NumPy: with --wrt, its gradient as code.
+
+    What it prints runs by itself, and needs NumPy alone.
+    """
+    from chainrule.cli import views
+
+    with _ending_well():
+        graph = views.viewed(place, dims, wrt, of, optimizer)
+        views.python(graph, output, options)
 
 
 @contextmanager
@@ -147,6 +314,11 @@ def _ending_well() -> Iterator[None]:
         yield
     except ChainruleError as error:
         raise click.ClickException(str(error)) from error
+    except UnicodeEncodeError as error:
+        raise click.ClickException(
+            f"this output has {error.object[error.start]!a}, which the encoding {error.encoding} "
+            "of the terminal lacks\n  try: PYTHONUTF8=1 before the command, or --output FILE"
+        ) from error
     except KeyboardInterrupt:
         click.echo("\nstopped by Ctrl-C; files are written only at the end", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from chainrule.cli.graphs import graph_of, step_of
-from chainrule.errors import InputError
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
@@ -58,19 +56,6 @@ def show(report: MemoryReport, *, whole: bool) -> None:
 def show_json(report: MemoryReport) -> None:
     """Print the report as JSON."""
     click.echo(json.dumps(report.json(), indent=2, allow_nan=False))
-
-
-def draw(report: MemoryReport, path: Path) -> None:
-    """Write the timeline; a usage error where the file cannot be written."""
-    try:
-        report.save_timeline(path)
-    except InputError as error:
-        raise click.UsageError(f"--timeline {path}: {error}") from error
-    except OSError as error:
-        raise click.ClickException(
-            f"cannot write {path}: {error.strerror or error}\n"
-            "  try: another file, --timeline FILE.svg"
-        ) from error
 
 
 def _kept(keep: Sequence[str]) -> Any:

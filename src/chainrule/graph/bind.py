@@ -8,8 +8,9 @@ from typing import Any
 
 from chainrule.errors import SizeError
 from chainrule.graph import sizes
-from chainrule.graph.graph import Condition, Graph
+from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.parts import Condition
 from chainrule.graph.rebuild import rebuild
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType

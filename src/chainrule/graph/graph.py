@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,17 @@ from chainrule.errors import InputError, NameLookupError
 from chainrule.graph import sizes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node, structural_hash
-from chainrule.graph.origin import UNKNOWN, Origin
-from chainrule.graph.sizes import Size
-from chainrule.graph.types import ArrayType
+from chainrule.graph.parts import Condition, Gradient, Input, ValueGuard
+from chainrule.graph.unknown import unknown_name
 
 if TYPE_CHECKING:
+    from chainrule.explain.drawing import Drawing
+    from chainrule.explain.equations import Equations
+    from chainrule.explain.equations.equations import Phase
     from chainrule.explain.memory.fits import Fit
     from chainrule.explain.memory.report import MemoryReport
+    from chainrule.explain.nonfinite import Diagnosis
+    from chainrule.explain.reading.symbols import Indices
     from chainrule.graph.structure import Structure
     from chainrule.run import CompiledGraph, Run
 
@@ -36,61 +39,6 @@ def _begin_anew() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
-
-
-@dataclass(frozen=True, eq=False)
-class Input:
-    """A named input of a graph; `default` is the value used when none is given (scalars)."""
-
-    name: str
-    node: Node
-    default: Any = None
-
-    @property
-    def type(self) -> ArrayType:
-        """The type a value must have."""
-        return self.node.type
-
-
-@dataclass(frozen=True)
-class Condition:
-    """What tracing could not prove about the sizes: `expression` must be 0 (`zero`) or >= 0.
-
-    `text` says it in words, `origin` is the line that relies on it.
-    """
-
-    expression: int | Size
-    zero: bool
-    text: str
-    origin: Origin = field(default=UNKNOWN, compare=False)
-
-
-@dataclass(frozen=True)
-class ValueGuard:
-    """A scalar input whose value the program used as a Python number while it was traced."""
-
-    name: str
-    value: Any
-    origin: Origin = field(default=UNKNOWN, compare=False)
-
-
-@dataclass(frozen=True, eq=False)
-class Term:
-    """One term of the chain rule: what the `argument`-th input of `consumer` contributes."""
-
-    consumer: Node
-    argument: int
-    value: Node
-
-
-@dataclass(frozen=True, eq=False)
-class Gradient:
-    """The cotangent `value` of `wrt`, the derivative of the output called `of`: its terms' sum."""
-
-    of: str
-    wrt: Node
-    value: Node
-    terms: tuple[Term, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,19 +126,7 @@ class Graph:
 
     def unknown_name(self, name: str) -> NameLookupError:
         """The error for a name that is not in this graph, with the nearest ones."""
-        near = difflib.get_close_matches(str(name), list(self.names), n=3, cutoff=0.5)
-        hint = f"one of: {', '.join(near or list(self.names)[:12])}"
-        if "/" in str(name) and any(grad.of for grad in self.gradients):
-            hint = (
-                "ask for it where the gradient is made: "
-                f"cr.backward(..., wrt=[..., {str(name).split('/d', 1)[-1].strip('()')!r}]).\n"
-                + hint
-            )
-        stem = str(name).rpartition("_")[0]
-        if stem in self.assigned:
-            several = self.assigned[stem]
-            hint = f"{stem} is assigned {len(several)} times: {', '.join(several)}\n" + hint
-        return NameLookupError(f"the graph {self.name} has no value called {name!r}", hint=hint)
+        return unknown_name(self, name)
 
     def input(self, name: str) -> Input:
         """The input called `name`."""
@@ -322,6 +258,88 @@ class Graph:
         report = self.memory(sizes, keep=keep, predict=None, executor=executor, **named)
         return fit_of(report, nbytes)
 
+    def draw(
+        self,
+        *,
+        phase: str = "both",
+        detail: str = "names",
+        expand: Collection[str] = (),
+        fold: str | Collection[str] = "auto",
+        shapes: bool = False,
+        nbytes: bool = False,
+        indices: Indices = "subscript",
+        symbols: Mapping[str, str] | None = None,
+        theme: str = "auto",
+    ) -> Drawing:
+        """The graph as a picture: squares are variables, circles operators (docs/drawing.md).
+
+        `graph.draw().save("graph.svg")`; a notebook shows it by itself.  See
+        `chainrule.explain.drawing.draw` for the options.
+        """
+        from chainrule.explain.drawing import draw
+
+        return draw(
+            self,
+            phase=phase,
+            detail=detail,
+            expand=expand,
+            fold=fold,
+            shapes=shapes,
+            nbytes=nbytes,
+            indices=indices,
+            symbols=symbols,
+            theme=theme,
+        )
+
+    def equations(
+        self,
+        names: str | Iterable[str] | None = None,
+        *,
+        phase: Phase = "both",
+        indices: Indices = "subscript",
+        symbols: Mapping[str, str] | None = None,
+        shapes: bool = True,
+    ) -> Equations:
+        """Every named value (or those in `names`) as a textbook writes it, numbered.
+
+        `print(graph.equations())`, `graph.equations().latex()`; a notebook shows them set.  See
+        `chainrule.explain.equations.equations` for the options.
+        """
+        from chainrule.explain.equations import equations
+
+        return equations(self, names, phase=phase, indices=indices, symbols=symbols, shapes=shapes)
+
+    def python(
+        self, *, name: str | None = None, delete: bool = False, comments: bool = True
+    ) -> str:
+        """The graph as the source of a NumPy function that stands alone, with the same names.
+
+        Running it gives what the reference executor gives, bit for bit.  `name` is the function's
+        (default: the graph's), `delete` adds a `del` where a value is needed no more, `comments`
+        the lines of the user's source.
+        """
+        from chainrule.explain.python_source import python
+
+        return python(self, name=name, delete=delete, comments=comments)
+
+    def nonfinite(
+        self,
+        arguments: Mapping[str, Any] | None = None,
+        /,
+        *,
+        of: str | Iterable[str] | None = None,
+        **named: Any,
+    ) -> Diagnosis | None:
+        """The first value of a run that is NaN or infinite and spoils a result; None if none does.
+
+        `print(graph.nonfinite(x=..., W1=...))` names it, its line, the elements it came from and
+        what it reached.  The arguments are those of `run`; `of` names the results that count (by
+        default the outputs and all gradients).  See `chainrule.explain.nonfinite.nonfinite`.
+        """
+        from chainrule.explain.nonfinite import nonfinite
+
+        return nonfinite(self, {**(arguments or {}), **named}, of=of)
+
     def text(self, *, origins: bool = False) -> str:
         """The text form (docs/text-form.md); `origins` adds file and line of each node."""
         from chainrule.graph.text import text
@@ -330,6 +348,14 @@ class Graph:
 
     def __str__(self) -> str:
         return self.text()
+
+    def __rich__(self) -> Any:
+        from chainrule.explain.terminal import rich_text
+
+        return rich_text(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {**self.draw()._repr_mimebundle_(), "text/plain": repr(self)}
 
     def __repr__(self) -> str:
         return (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from chainrule.graph.graph import Gradient, Graph, Term
+from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
+from chainrule.graph.parts import Gradient, Term
 
 
 def rebuild(graph: Graph, make: Callable[[Node, tuple[Node, ...]], Node]) -> Graph:

@@ -9,8 +9,9 @@ import numpy as np
 
 from chainrule.errors import InputError, NotDifferentiableError, ShapeError
 from chainrule.graph.collector import without_collector
-from chainrule.graph.graph import Gradient, Graph, Input
+from chainrule.graph.graph import Graph
 from chainrule.graph.node import ArrayValue, Node, stamp, topological
+from chainrule.graph.parts import Gradient, Input
 from chainrule.graph.rebuild import ordered, substituted
 from chainrule.graph.types import type_of
 from chainrule.primitives.sources import constant_of, full_like, input_

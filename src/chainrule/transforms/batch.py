@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chainrule.errors import InputError
-from chainrule.graph.graph import Graph, Input
+from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp
+from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered
 from chainrule.graph.sizes import Size
 from chainrule.primitives.movement import add_batch_axis

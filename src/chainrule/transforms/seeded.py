@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from chainrule.graph.graph import Graph, Input
+from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import Origin
+from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered
 from chainrule.primitives.sources import full_like, input_
 from chainrule.transforms.backward import Wrt, gradient_name, wrt_names

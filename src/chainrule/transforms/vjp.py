@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chainrule.graph.graph import Term
 from chainrule.graph.node import Node, stamp
+from chainrule.graph.parts import Term
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import Explicit, Flat, Linear, Multilinear, Partials

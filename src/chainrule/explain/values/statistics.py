@@ -39,7 +39,7 @@ def statistics_of(array: np.ndarray) -> Statistics:
 def _of_finite(values: np.ndarray, nan: int, infinite: int) -> Statistics:
     count = values.size + nan + infinite
     if not values.size:
-        return Statistics(count, *[np.nan] * 4, nan, infinite)
+        return Statistics(count, np.nan, np.nan, np.nan, np.nan, nan, infinite)
     least, greatest = float(values.min()), float(values.max())
     largest = max(abs(least), abs(greatest))
     # Squares and sums of numbers near the largest float overflow: they are taken in its units.

@@ -1,0 +1,66 @@
+"""What a graph holds beside its nodes: inputs, conditions and guards, gradients and their terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from chainrule.graph.node import Node
+from chainrule.graph.origin import UNKNOWN, Origin
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """A named input of a graph; `default` is the value used when none is given (scalars)."""
+
+    name: str
+    node: Node
+    default: Any = None
+
+    @property
+    def type(self) -> ArrayType:
+        """The type a value must have."""
+        return self.node.type
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What tracing could not prove about the sizes: `expression` must be 0 (`zero`) or >= 0.
+
+    `text` says it in words, `origin` is the line that relies on it.
+    """
+
+    expression: int | Size
+    zero: bool
+    text: str
+    origin: Origin = field(default=UNKNOWN, compare=False)
+
+
+@dataclass(frozen=True)
+class ValueGuard:
+    """A scalar input whose value the program used as a Python number while it was traced."""
+
+    name: str
+    value: Any
+    origin: Origin = field(default=UNKNOWN, compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One term of the chain rule: what the `argument`-th input of `consumer` contributes."""
+
+    consumer: Node
+    argument: int
+    value: Node
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """The cotangent `value` of `wrt`, the derivative of the output called `of`: its terms' sum."""
+
+    of: str
+    wrt: Node
+    value: Node
+    terms: tuple[Term, ...]

@@ -1,0 +1,184 @@
+"""`chainrule draw`, `equations` and `python`: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from chainrule.cli import main
+
+MODEL = """
+import numpy as np
+import chainrule as cr
+from chainrule import float64
+
+def objective(x: float64["n d"], w: float64["d"], weight_decay=0.5):
+    z = x @ w
+    J = np.sum(z**2) + weight_decay * np.sum(w**2)
+    return J
+
+def two(x: float64["n"]):
+    a = x + 1
+    b = np.sum(a)
+    return a, b
+"""
+
+
+@pytest.fixture(autouse=True)
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with functions in the current folder."""
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "model", raising=False)
+    return path
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def printed(*arguments: object) -> str:
+    result = call(*arguments)
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    return result.stdout
+
+
+def said(*arguments: object, status: int = 1) -> str:
+    """The message of a command that is refused."""
+    result = call(*arguments)
+    assert (result.exit_code, result.stdout) == (status, ""), result.output
+    return result.stderr.partition("Error: ")[2].rstrip("\n")
+
+
+def words(svg: str) -> str:
+    """All text of a drawing, one label after another."""
+    return " ".join("".join(one.itertext()) for one in ElementTree.fromstring(svg).iter())
+
+
+def test_a_drawing_goes_into_a_file_with_the_name_of_the_function():
+    line = printed("draw", "model.py:objective", "--wrt", "w")
+    assert line.startswith("objective.svg: Computational graph of objective: ")
+    assert "gradients of J" in words(Path("objective.svg").read_text(encoding="utf-8"))
+
+
+def test_a_drawing_is_written_as_the_ending_says_or_printed():
+    printed("draw", "model.py:objective", "-o", "one.dot")
+    printed("draw", "model.py:objective", "-o", "one.mmd")
+    assert Path("one.dot").read_text().startswith("digraph")
+    assert Path("one.mmd").read_text().startswith("flowchart")
+    svg = printed("draw", "model.py:objective", "--output", "-", "--symbol", "w=ω", "--shapes")
+    assert "ω" in words(svg) and "float64[n, d]" in words(svg)
+    assert sorted(path.name for path in Path().iterdir()) == ["model.py", "one.dot", "one.mmd"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--phase", "forward"],
+        ["--detail", "primitives"],
+        ["--expand", "J"],
+        ["--fold", "none"],
+        ["--nbytes", "--dim", "n=5", "--dim", "d=3"],
+        ["--indices", "superscript"],
+        ["--theme", "dark"],
+    ],
+)
+def test_every_option_of_a_drawing_changes_it(options: list[str]):
+    plain = printed("draw", "model.py:objective", "--wrt", "w", "-o", "-", "--fold", "all")
+    changed = printed("draw", "model.py:objective", "--wrt", "w", "-o", "-", *options)
+    if options[0] in ("--fold", "--indices"):  # nothing to fold, and no index, in this program
+        assert changed == plain
+    else:
+        assert changed != plain
+
+
+def test_equations_are_printed_as_text_latex_or_markdown():
+    text = printed("equations", "model.py:objective", "--wrt", "w", "--symbol", "weight_decay=λ")
+    assert "z = x w ∈ ℝ^n" in text and "∂J/∂w" in text and "λ" in text
+    latex = printed("equations", "model.py:objective", "--format", "latex")
+    assert r"\mathbf{z} & = \mathbf{x}" in latex
+    assert "$$" in printed("equations", "model.py:objective", "--format", "markdown")
+
+
+def test_equations_can_be_of_some_values_and_go_into_a_file():
+    text = printed("equations", "model.py:objective", "z")
+    assert "z = " in text and "J = " not in text
+    line = printed("equations", "model.py:objective", "--wrt", "w", "-o", "all.tex")
+    assert line == "all.tex: 5 equations\n"
+    assert r"\partial J" in Path("all.tex").read_text(encoding="utf-8")
+
+
+def test_the_gradient_as_code_runs_by_itself():
+    source = printed("python", "model.py:objective", "--wrt", "w")
+    assert "chainrule" not in source.replace("written out by chainrule", "")
+    space: dict[str, Any] = {}
+    exec(compile(source, "generated.py", "exec"), space)
+    x, w = np.arange(6.0).reshape(2, 3), np.array([1.0, -1.0, 2.0])
+    J, gradient = space["objective"](x, w, 0.25)
+    assert np.isclose(J, np.sum((x @ w) ** 2) + 0.25 * np.sum(w**2))
+    assert np.allclose(gradient, 2 * x.T @ (x @ w) + 0.5 * w)
+
+
+def test_source_can_go_into_a_file_and_delete_what_is_not_needed():
+    line = printed("python", "model.py:objective", "--wrt", "w", "--delete", "-o", "gradient.py")
+    source = Path("gradient.py").read_text(encoding="utf-8")
+    assert line == f"gradient.py: {len(source.splitlines())} lines\n"
+    assert "del " in source and "model.py:" in source
+    assert "model.py:" not in printed("python", "model.py:objective", "--no-comments")
+
+
+def test_a_whole_training_step_can_be_seen():
+    text = printed("equations", "model.py:objective", "--wrt", "w", "--optimizer", "sgd")
+    assert "w_next" in text
+
+
+@pytest.mark.parametrize("command", ["draw", "equations", "python"])
+def test_what_cannot_be_written_is_said_and_leaves_nothing(command: str):
+    path = {"draw": "no/one.svg", "equations": "no/one.tex", "python": "no/one.py"}[command]
+    message = said(command, "model.py:objective", "-o", path)
+    assert message.splitlines()[0] == f"cannot write to {path}: No such file or directory"
+    assert [one.name for one in Path().iterdir()] == ["model.py"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        (["draw", "model.py:objective", "-o", "one.xyz"], 1, "one.xyz"),
+        (["equations", "model.py:objective", "-o", "one.xyz"], 1, "one.xyz"),
+        (["draw", "model.py:objective", "--phase", "backward"], 1, "no backward pass"),
+        (["draw", "model.py:objective", "--wrt", "v"], 1, "no value called 'v'"),
+        (["equations", "model.py:objective", "v"], 1, "no value called 'v'"),
+        (["draw", "model.py:two", "--wrt", "x"], 1, "two has 2 outputs: a, b"),
+        (["draw", "model.py:missing"], 2, "model.py has no function 'missing'"),
+        (["python", "model.py"], 2, "does not say which function of which file"),
+        (["draw", "model.py:objective", "--symbol", "w"], 2, "--symbol w gives no pair"),
+        (["draw", "model.py:objective", "--dim", "n=many"], 2, "gives no size: --dim n=256"),
+        (["draw", "model.py:objective", "--dim", "n=0"], 1, "n"),
+        (["draw", "model.py:objective", "--theme", "pink"], 2, "'pink' is not one of"),
+    ],
+)
+def test_what_makes_no_sense_is_explained(arguments: list[str], status: int, told: str):
+    assert told in said(*arguments, status=status)
+    assert [one.name for one in Path().iterdir()] == ["model.py"]
+
+
+def test_the_real_command_prints_equations_or_says_that_the_terminal_cannot():
+    command = [sys.executable, "-m", "chainrule", "equations", "model.py:objective"]
+    done = subprocess.run(
+        command, capture_output=True, check=True, timeout=100, env={**os.environ, "PYTHONUTF8": "1"}
+    )
+    assert "ℝ" in done.stdout.decode()
+    western = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, capture_output=True, timeout=100, env=western)
+    assert done.returncode == 1
+    assert "which the encoding latin-1 of the terminal lacks" in done.stderr.decode()
