@@ -60,6 +60,11 @@ def said(*arguments: object, status: int = 1) -> str:
     return result.stderr.partition("Error: ")[2].rstrip("\n")
 
 
+def files() -> list[str]:
+    """The names of all files in the current folder, without what Python writes there."""
+    return sorted(path.name for path in Path().iterdir() if path.name != "__pycache__")
+
+
 def words(svg: str) -> str:
     """All text of a drawing, one label after another."""
     return " ".join("".join(one.itertext()) for one in ElementTree.fromstring(svg).iter())
@@ -78,7 +83,7 @@ def test_a_drawing_is_written_as_the_ending_says_or_printed():
     assert Path("one.mmd").read_text().startswith("flowchart")
     svg = printed("draw", "model.py:objective", "--output", "-", "--symbol", "w=ω", "--shapes")
     assert "ω" in words(svg) and "float64[n, d]" in words(svg)
-    assert sorted(path.name for path in Path().iterdir()) == ["model.py", "one.dot", "one.mmd"]
+    assert files() == ["model.py", "one.dot", "one.mmd"]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +152,7 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(command: str):
     path = {"draw": "no/one.svg", "equations": "no/one.tex", "python": "no/one.py"}[command]
     message = said(command, "model.py:objective", "-o", path)
     assert message.splitlines()[0] == f"cannot write to {path}: No such file or directory"
-    assert [one.name for one in Path().iterdir()] == ["model.py"]
+    assert files() == ["model.py"]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +174,7 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(command: str):
 )
 def test_what_makes_no_sense_is_explained(arguments: list[str], status: int, told: str):
     assert told in said(*arguments, status=status)
-    assert [one.name for one in Path().iterdir()] == ["model.py"]
+    assert files() == ["model.py"]
 
 
 def test_the_real_command_prints_equations_or_says_that_the_terminal_cannot():
