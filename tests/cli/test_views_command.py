@@ -143,6 +143,9 @@ def test_source_can_go_into_a_file_and_delete_what_is_not_needed():
 
 
 def test_a_whole_training_step_can_be_seen():
+    assert "w_next" in printed(
+        "equations", "model.py:objective", "--wrt", "all", "--optimizer", "sgd", "--dim", "d=3"
+    )
     text = printed("equations", "model.py:objective", "--wrt", "w", "--optimizer", "sgd")
     assert "w_next" in text
 
@@ -169,6 +172,10 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(command: str):
         (["draw", "model.py:objective", "--symbol", "w"], 2, "--symbol w gives no pair"),
         (["draw", "model.py:objective", "--dim", "n=many"], 2, "gives no size: --dim n=256"),
         (["draw", "model.py:objective", "--dim", "n=0"], 1, "n"),
+        (["draw", "model.py:objective", "--dim", "n=--5"], 2, "gives no size: --dim n=256"),
+        (["draw", "model.py:two", "--of", "b"], 2, "try: --of b --wrt x"),
+        (["python", "model.py:objective", "-o", "."], 1, "'.' is no name of a file"),
+        (["draw", "model.py:objective", "-o", "/"], 1, "a file without an ending, asked for by /"),
         (["draw", "model.py:objective", "--theme", "pink"], 2, "'pink' is not one of"),
     ],
 )

@@ -118,6 +118,22 @@ def test_the_last_few_and_the_best_are_kept(tmp_path: Path, step: cr.TrainingSte
         assert newest is not None and newest.steps == 7
 
 
+def test_a_training_that_went_on_from_an_earlier_checkpoint_is_the_one_that_is_found(
+    checkpoints: Checkpoints, step: cr.TrainingStep
+):
+    state = begin(step)
+    for score in (1.0, 2.0, 3.0):
+        checkpoints.save(trained(step, state, state.steps + 10), score=score)
+    best = checkpoints.best()
+    assert best is not None and best.steps == 10
+    again = trained(step, best.restore(step), 15)
+    path = checkpoints.save(again, score=float("inf"))
+    assert path.exists()
+    found = checkpoints.load()
+    assert found is not None and found.steps == 15 and found.score is None
+    assert [int(one.stem[5:]) for one in checkpoints.paths] == [10, 15]
+
+
 def damaged_files(whole: bytes) -> Iterator[tuple[str, bytes]]:
     for length in (0, 1, 7, 8, 9, len(whole) // 3, len(whole) // 2, len(whole) - 1):
         yield f"cut to {length}", whole[:length]

@@ -27,7 +27,7 @@ def sizes_of(dims: Sequence[str]) -> dict[str, int]:
     """`n=256` as the user wrote it, as a name and a number."""
     found = {}
     for name, number in pairs_of("--dim", dims, "n=256"):
-        if not number.lstrip("-").isdecimal():
+        if not number.removeprefix("-").isdecimal():
             raise click.UsageError(f"--dim {name}={number} gives no size: --dim n=256")
         found[name] = int(number)
     return found
@@ -50,13 +50,20 @@ def graph_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str | No
     if optimizer is not None:
         return step_of(place, wrt, of, optimizer).graph
     graph = trace(function_at(place))
+    if of is not None and not wrt:
+        raise click.UsageError(
+            f"--of {of} says what is differentiated, and --wrt, by what, is missing\n"
+            f"  try: --of {of} --wrt {graph.inputs[0].name if graph.inputs else 'W'}"
+        )
     return backward(graph, wrt=_names(wrt), of=of) if wrt else graph
 
 
 def step_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str) -> TrainingStep:
     """The training step of the function at `place`; without `wrt`, of all that is trained."""
     graph = trace(function_at(place))
-    trained = tuple(wrt) or _trained(graph)
+    trained = _names(wrt) if wrt else _trained(graph)
+    if trained == "all":
+        trained = tuple(item.name for item in graph.inputs if item.type.is_float)
     return training_step(graph, trained, OPTIMIZERS[optimizer](), of=of)
 
 

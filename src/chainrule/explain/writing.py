@@ -13,6 +13,8 @@ def write_beside(path: Path, content: bytes) -> None:
 
     InputError, which names the path, where that fails; nothing is left then.
     """
+    if not path.name or "\0" in str(path):
+        raise InputError(f"{str(path)!r} is no name of a file", hint="a path such as graph.svg")
     partial = beside(path)
     try:
         partial.write_bytes(content)
@@ -28,7 +30,7 @@ def write_beside(path: Path, content: bytes) -> None:
 
 def beside(path: Path) -> Path:
     """The name under which a file is written before it is renamed: hidden, of this process."""
-    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+    return path.with_name(f".{path.name[:100]}.{os.getpid()}.partial")
 
 
 def _remove(path: Path) -> None:

@@ -65,7 +65,7 @@ class Drawing:
             raise InputError(
                 f"a drawing cannot be written as {path.suffix or 'a file without an ending'}, "
                 f"asked for by {path}",
-                hint=f"drawing.save({str(path.with_suffix('.svg'))!r}), or one of: "
+                hint=f"drawing.save({(path.stem or 'graph') + '.svg'!r}), or one of: "
                 + ", ".join(SUFFIXES),
             )
         text: str = getattr(self, form)()

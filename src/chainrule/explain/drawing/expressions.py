@@ -15,6 +15,7 @@ from chainrule.primitives.primitive import ADDITIVE, ATOM, POWER, PRODUCT, Contr
 from chainrule.primitives.sources import constant, full, size_value
 
 DEEPEST = 12  # operations within each other; deeper ones are too long in any case
+MOST_WRITTEN = 400  # operands; a value that many operations share is written out for each of them
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 SILENT = (cast, broadcast_to)
 
@@ -55,9 +56,13 @@ class _Writer:
 
     def __init__(self, own: set[Node], name: Name, product: str) -> None:
         self.own, self.name, self.product = own, name, product
+        self.written = 0
 
     def write(self, node: Node, within: Scope | None, depth: int) -> tuple[str, int]:
         """The text and how strongly it binds."""
+        self.written += 1
+        if self.written > MOST_WRITTEN:
+            raise TooLong
         while node in self.own and node.primitive in SILENT:
             node = node.inputs[0]
         if depth > DEEPEST:

@@ -16,7 +16,8 @@ from chainrule.primitives.sources import constant
 
 # Static arguments that are not shown: they say what a reader takes for granted, or what the shape
 # says.  None is never shown.
-USUAL = {"axis": (-1,), "reduction": ("mean",), "approximate": ("none",), "keepdims": (True, False)}
+USUAL = {"reduction": ("mean",), "approximate": ("none",), "keepdims": (True, False)}
+OF_LAST_AXIS = ("softmax", "log_softmax", "logsumexp", "layer_norm")  # where nothing else is said
 
 
 def calls(nodes: Iterable[Node]) -> tuple[Unit, ...]:
@@ -63,7 +64,7 @@ def _call(scope: Scope, members: list[Node], present: set[Node]) -> Unit | None:
                 return None
             arguments.append(now.get(value, value))
         else:
-            text = _static(key, value)
+            text = _static(scope.name, key, value)
             if text is None:
                 return None
             (arguments if isinstance(value, np.ndarray) else below).extend(text)
@@ -113,9 +114,14 @@ def _matched(old: Node, new: Node, wanted: set[Node]) -> Mapping[Node, Node] | N
     return found
 
 
-def _static(name: str, value: object) -> list[str] | None:
+def _static(composite: str, name: str, value: object) -> list[str] | None:
     """A static argument as the equations show it (often not at all); None for what they cannot."""
-    if value is None or value in _usual(name):
+    if name == "axis" and composite in OF_LAST_AXIS:
+        if value == -1:
+            return []
+        if value is None:
+            return ["all axes"]
+    if value is None or (name != "axis" and value in _usual(name)):
         return []
     if name == "axis" and isinstance(value, (int, tuple)):
         shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

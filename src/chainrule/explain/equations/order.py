@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chainrule.explain.equations.sides import Piece, Sides
-from chainrule.explain.reading.statements import Statement
+from chainrule.explain.reading.statements import Direction, Pass, Statement
 from chainrule.graph.parts import Gradient
 from chainrule.transforms.backward import gradient_name
 
@@ -24,7 +24,7 @@ def right_sides(sides: Sides) -> list[Given]:
     def key(one: Given) -> tuple:
         name, statement, _ = one
         rank = sides.ranks.get(name)
-        return statement.during, rank is None, rank or (), places[statement]
+        return statement.during, rank is None, rank or (), places.get(statement, len(places))
 
     return sorted(found, key=key)
 
@@ -34,10 +34,16 @@ def _unordered(sides: Sides) -> Iterator[Given]:
     gradients = _by_name(sides)
     statements = {one.value: one for one in reading.statements}
     for name, node in reading.graph.names.items():
-        statement = statements.get(node)
+        statement, gradient = statements.get(node), gradients.get(name)
+        if gradient is not None and name != reading.names.get(node):
+            if statement is None or statement.during.direction is Direction.FORWARD:
+                # What is given, or computed earlier, is a gradient: that of z in z * w is w.
+                target = statements.get(reading.graph.names[gradient.of])
+                order = 1 + (target.during.order if target is not None else 0)
+                during = Pass(order, Direction.BACKWARD)
+                statement = Statement(name, node, (), (node,), during)
         if statement is None:
             continue
-        gradient = gradients.get(name)
         if name != sides.name_of(node):
             yield name, statement, sides.of_second_name(node, gradient)
         elif gradient is not None:

@@ -62,11 +62,14 @@ class Sides:
 
     @cached_property
     def _names(self) -> Mapping[Node, str]:
-        """Of gradients that are equal, the name of the one that stands first: ∂J/∂o, not ∂J/∂b."""
+        """Of gradients that are equal, the name of the one that stands first: ∂J/∂o, not ∂J/∂b.
+
+        What has a name of its own keeps it: w stays w where it is the gradient of something.
+        """
         found = dict(self.reading.names)
         ranks = self.ranks
         for name, node in self.reading.graph.names.items():
-            if name in ranks and (found[node] not in ranks or ranks[name] < ranks[found[node]]):
+            if name in ranks and found[node] in ranks and ranks[name] < ranks[found[node]]:
                 found[node] = name
         return found
 

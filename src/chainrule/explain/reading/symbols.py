@@ -127,8 +127,13 @@ class Notation:
         parts = parted(name) if name not in self.symbols and depth < DEEPEST else None
         if parts is None:
             return self._latex(name)
-        of, wrt = (self._inline(part, depth + 1) for part in parts)
-        return rf"\partial {of} / \partial {wrt}"
+        of, wrt = parts
+        top, bottom = self._inline(of, depth + 1), self._inline(wrt, depth + 1)
+        if of in self.seeds:
+            top = rf"\langle {self.latex(self.seeds[of], depth + 1)}, {top} \rangle"
+        elif parted(of):
+            top = f"({top})"
+        return rf"\partial {top} / \partial {f'({bottom})' if parted(wrt) else bottom}"
 
     def _text(self, name: str) -> str:
         if name in self.symbols:

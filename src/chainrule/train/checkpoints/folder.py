@@ -42,7 +42,8 @@ class Checkpoints:
     def __init__(
         self, folder: str | Path, step: TrainingStep, *, keep_last: int = 3, keep_best: int = 1
     ) -> None:
-        if not isinstance(keep_last, int) or keep_last < 1 or keep_best < 0:
+        counts = isinstance(keep_last, int) and isinstance(keep_best, int)
+        if not counts or keep_last < 1 or keep_best < 0:
             raise InputError(
                 f"keep_last={keep_last!r}, keep_best={keep_best!r}: at least the last checkpoint "
                 "is kept",
@@ -90,12 +91,12 @@ class Checkpoints:
         it is, such as a validation loss; NaN counts as none.
         """
         self._check_held()
-        number = None if score is None or math.isnan(score) else float(score)
+        number = float(score) if score is not None and math.isfinite(score) else None
         frozen = state.copy()  # all arrays at one moment
         path = self.folder / f"step-{frozen.steps:09}.safetensors"
         signature = Signature.of(self.step, frozen.arrays)
         file.write(path, frozen.arrays, frozen.steps, notes or {}, number, signature, VERSION)
-        self._remove_others()
+        self._remove_others(path)
         return path
 
     def load(self, like: State | None = None) -> Checkpoint | None:
@@ -143,8 +144,17 @@ class Checkpoints:
                 found[path] = score
         return found
 
-    def _remove_others(self) -> None:
+    def _remove_others(self, written: Path) -> None:
+        """Remove what is neither among the last nor the best.
+
+        Checkpoints of more steps than the one just written are of a training that was given up: it
+        went on from an earlier one.  They are removed, or `load` would go back to them.
+        """
         paths = self.paths
+        place = paths.index(written)
+        for path in paths[place + 1 :]:
+            path.unlink(missing_ok=True)
+        paths = paths[: place + 1]
         kept = set(paths[-self.keep_last :])
         if self.keep_best and len(paths) > len(kept):
             kept.update(_by_score(self._scores())[: self.keep_best])
