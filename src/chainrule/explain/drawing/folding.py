@@ -190,7 +190,8 @@ class Folder:
         the program, stays outside.
         """
         found: dict[str, tuple[str, int]] = {}
-        for fold in dict.fromkeys(self.fold_of.values()):
+        folds = {fold.key: fold for fold in self.fold_of.values()}  # to hash one hashes all units
+        for fold in folds.values():
             length = len(fold.units) // fold.count
             for place, unit in enumerate(fold.units):
                 if self.fold_of[unit] is fold:
