@@ -72,3 +72,11 @@ def test_an_operator_of_many_shared_steps_is_drawn_at_once():
         return y
 
     assert "<svg" in cr.trace(ensemble).draw().svg()  # 80^4 operands, were all written out
+
+
+def test_a_row_in_an_outer_product_stands_in_brackets():
+    def f(v: float64[3], A: float64[3, 3], w: float64[3]):
+        c = np.outer(v @ A, w)
+        return c
+
+    assert equations(cr.trace(f))["c"].endswith("c = (v A) wᵀ")

@@ -58,13 +58,20 @@ def _contract(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     """A matrix product where it is one, a bᵀ, ⟨x, y⟩, x ⊙ y, else the sum with its labels."""
     node = formula.node
     x_axes, y_axes, out = (node.param(key) for key in ("x_axes", "y_axes", "out_axes"))
-    x, y = (setter.set(one, False) for one in formula.operands)
+    x, y = (_apart(setter, one) for one in formula.operands)
     if x_axes == y_axes == out:
         return elementwise(x, y)
     if x_axes == y_axes and out == ():
         return Bound(Fence(row(x, COMMA, y), "⟨", "⟩"))
     found = _product(x, x_axes, y, y_axes, out) or _product(y, y_axes, x, x_axes, out)
     return found if found is not None else _einsum(x, x_axes, y, y_axes, out)
+
+
+def _apart(setter: Setter, operand: Formula) -> Bound:
+    """An operand of a contraction; a product of matrices in brackets: (v A) wᵀ, v A being a row."""
+    part = setter.set(operand, False)
+    is_product = isinstance(operand, Applied) and operand.node.primitive is products.matmul
+    return fenced(part, ATOM, ATOM) if is_product else part
 
 
 def _product(x: Bound, x_axes: tuple, y: Bound, y_axes: tuple, out: tuple) -> Bound | None:
