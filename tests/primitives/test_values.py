@@ -63,6 +63,9 @@ def test_a_kernels_expression_has_the_same_exceptional_values(primitive):
     for place, domain in enumerate(sample.domains):
         if domain == "bool":
             arrays[place] = arrays[place] > 0
+        elif domain == "uint32":
+            arrays[place] = np.nan_to_num(arrays[place][::11]).clip(-8, 7).astype(np.int64)
+            arrays[place] = arrays[place].astype(np.uint32)
         elif isinstance(domain, str):
             arrays[place] = np.nan_to_num(arrays[place]).clip(-8, 7).astype(np.int64)
     params = dict(sample.params)

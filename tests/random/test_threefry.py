@@ -7,7 +7,9 @@ import pytest
 
 import chainrule as cr
 from chainrule.graph.types import array_type, type_of
-from chainrule.primitives.threefry import BLOCK, WORD, threefry2x32
+from chainrule.primitives.threefry import INPUTS, THREEFRY, WORD, encrypt
+from chainrule.random.keys import BLOCK
+from chainrule.testing.kernels import SCALAR_FUNCTIONS
 from chainrule.testing.samples import as_function, graph_of
 
 # Random123 1.14, tests/kat_vectors, "threefry2x32 20": counter, key, result.
@@ -16,79 +18,96 @@ PUBLISHED = """
 ffffffff ffffffff ffffffff ffffffff 1cb996fc bb002be7
 243f6a88 85a308d3 13198a2e 03707344 c4923a9c 483df7a0
 """
-VECTORS = [
-    np.array([int(word, 16) for word in line.split()], np.uint32).reshape(3, 2)
-    for line in PUBLISHED.split("\n")
-    if line
-]
+VECTORS = np.array(
+    [[int(word, 16) for word in line.split()] for line in PUBLISHED.split("\n") if line], WORD
+)
+COUNTERS, KEYS, RESULTS = VECTORS[:, :2], VECTORS[:, 2:4], VECTORS[:, 4:]
 
 
-@pytest.mark.parametrize(("counter", "key", "result"), VECTORS)
-def test_the_published_vectors(counter: np.ndarray, key: np.ndarray, result: np.ndarray) -> None:
-    np.testing.assert_array_equal(threefry2x32.evaluate(np, key, counter), result)
+def results_of(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
+    """What the three primitives give."""
+    return [first, second, first ^ second]
+
+
+def spread(count: int, seed: int) -> np.ndarray:
+    """Words that differ in all their bits."""
+    numbers = np.arange(seed, seed + count, dtype=np.uint64) * 0x9E3779B97F4A7C15
+    return (numbers >> np.uint64(32)).astype(WORD)
 
 
 @pytest.mark.parametrize("executor", ["reference", "native"])
-def test_the_published_vectors_together_under_keys_of_their_own(executor: str) -> None:
-    counters, keys, results = (np.stack(column) for column in zip(*VECTORS, strict=True))
-    graph = graph_of(threefry2x32, [type_of(keys), type_of(counters)], {})
-    run = graph.run(key=keys, counter=counters, executor=executor)
-    np.testing.assert_array_equal(run["out"], results)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_published_vectors(place: int, executor: str) -> None:
+    words = dict(zip(INPUTS, [*KEYS.T, *COUNTERS.T], strict=True))
+    graph = graph_of(THREEFRY[place], [type_of(one) for one in words.values()], {})
+    run = graph.run(**words, executor=executor)
+    np.testing.assert_array_equal(run["out"], results_of(*RESULTS.T)[place])
 
 
-def by_hand(key: list[int], counter: list[int]) -> list[int]:
-    """The paper's description with Python's integers."""
-    words = [*key, key[0] ^ key[1] ^ 0x1BD11BDA]
-    x, y = [(c + k) % 2**32 for c, k in zip(counter, key, strict=True)]
-    for turn in range(20):
-        rotation = (13, 15, 26, 6, 17, 29, 16, 24)[turn % 8]
-        x = (x + y) % 2**32
-        y = ((y << rotation | y >> 32 - rotation) % 2**32) ^ x
-        if turn % 4 == 3:
-            s = turn // 4 + 1
-            x, y = (x + words[s % 3]) % 2**32, (y + words[(s + 1) % 3] + s) % 2**32
-    return [x, y]
+@pytest.mark.parametrize("executor", ["reference", "native"])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (5, 37)])
+def test_words_are_those_of_the_description(shape: tuple[int, ...], executor: str) -> None:
+    count = int(np.prod(shape))
+    words = [spread(count, 1000 * at).reshape(shape) for at in range(4)]
+    for one in THREEFRY:
+        graph = graph_of(one, [type_of(word) for word in words], {})
+        run = graph.run(**dict(zip(INPUTS, words, strict=True)), executor=executor)
+        np.testing.assert_array_equal(run["out"], SCALAR_FUNCTIONS[one.name](*words))
 
 
-def test_many_blocks_are_the_same_as_one_pair_after_another() -> None:
+def test_many_blocks_are_the_same_as_one_number_after_another() -> None:
     count = 2 * BLOCK + 7
-    counters = np.arange(2 * count, dtype=np.uint64) * 0x9E3779B97F4A7C15 >> np.uint64(32)
-    counters = counters.astype(WORD).reshape(count, 2)
     key = np.array([0xDEADBEEF, 0x01234567], WORD)
-    found = threefry2x32.evaluate(np, key, counters)
-    for place in (0, 1, BLOCK - 1, BLOCK, 2 * BLOCK - 1, 2 * BLOCK, count - 1):
-        assert found[place].tolist() == by_hand(key.tolist(), counters[place].tolist())
+    found = cr.random.bits(key, (count,))
+    places = np.array([0, 1, BLOCK - 1, BLOCK, 2 * BLOCK - 1, 2 * BLOCK, count - 1], WORD)
+    words = np.broadcast_arrays(key[0], key[1], WORD.type(0), places)
+    np.testing.assert_array_equal(found[places], SCALAR_FUNCTIONS["threefry_mixed"](*words))
 
 
-def test_the_counters_are_not_changed_and_may_lie_anyhow() -> None:
-    counters = np.arange(24, dtype=WORD).reshape(2, 3, 4)[..., ::2]
-    before = counters.copy()
-    key = np.array([3, 4], WORD)
-    found = threefry2x32.evaluate(np, key, counters)
-    np.testing.assert_array_equal(counters, before)
-    np.testing.assert_array_equal(found, threefry2x32.evaluate(np, key, before))
+def test_what_is_given_is_not_changed_and_may_lie_anyhow() -> None:
+    words = [spread(24, at)[::2] for at in range(4)]
+    before = [one.copy() for one in words]
+    for one in THREEFRY:
+        found = one.evaluate(np, *words)
+        np.testing.assert_array_equal(words, before)
+        np.testing.assert_array_equal(found, one.evaluate(np, *before))
+    x, y = before[2].copy(), before[3].copy()
+    encrypt(before[0], before[1], x, y)
+    for one, result in zip(THREEFRY, results_of(x, y), strict=True):
+        np.testing.assert_array_equal(one.evaluate(np, *words), result)
 
 
 @pytest.mark.parametrize(
-    ("key", "counter", "text"),
+    ("dtype", "shape", "text"),
     [
-        (("uint32", (3,)), ("uint32", (2,)), r"the key must be uint32\[..., 2\], got uint32\[3\]"),
-        (("int64", (2,)), ("uint32", (2,)), r"the key must be uint32\[..., 2\], got int64\[2\]"),
-        (("uint32", (2,)), ("uint32", ()), r"the counter must be uint32\[..., 2\]"),
-        (("uint32", (4, 2)), ("uint32", (3, 2)), "does not begin with the axes of the keys"),
+        ("int64", (3,), r"keys and counters are uint32, got uint32\[3\], .*, int64\[3\]"),
+        ("uint32", (2,), r"types differ: uint32\[3\], .*, uint32\[2\]"),
     ],
 )
-def test_types_that_do_not_fit_are_refused(key: tuple, counter: tuple, text: str) -> None:
-    types = [array_type(np.dtype(name), shape) for name, shape in (key, counter)]
-    with pytest.raises(TypeError, match=text):
-        threefry2x32.result_type(*types)
+def test_types_that_do_not_fit_are_refused(dtype: str, shape: tuple, text: str) -> None:
+    whole = array_type(WORD, (3,))
+    for one in THREEFRY:
+        with pytest.raises(TypeError, match=text):
+            one.result_type(whole, whole, whole, array_type(np.dtype(dtype), shape))
 
 
 def test_the_cipher_is_flat() -> None:
-    def J(x: np.ndarray, key: np.ndarray) -> np.ndarray:
-        return np.sum(x * as_function(threefry2x32)(key, key).astype(np.float64))
+    words = [spread(2, at) for at in range(4)]
 
-    x, key = np.array([2.0, 3.0]), np.array([1, 2], WORD)
-    np.testing.assert_array_equal(
-        cr.grad(J)(x, key), threefry2x32.evaluate(np, key, key).astype(np.float64)
-    )
+    def J(x: np.ndarray, *words: np.ndarray) -> np.ndarray:
+        return np.sum(x * as_function(THREEFRY[2])(*words).astype(np.float64))
+
+    x = np.array([2.0, 3.0])
+    expected = THREEFRY[2].evaluate(np, *words).astype(np.float64)
+    np.testing.assert_array_equal(cr.grad(J)(x, *words), expected)
+
+
+def test_dropout_runs_in_native_loops_and_keeps_no_mask() -> None:
+    def J(x: np.ndarray, W: np.ndarray, key: np.ndarray) -> np.ndarray:
+        return np.sum(cr.dropout(x @ W, 0.5, key=key) ** 2)
+
+    types = {"x": cr.float32[64, 32], "W": cr.float32[32, 48], "key": cr.uint32[2]}
+    step = cr.training_step(J, wrt="W", optimizer=cr.sgd(0.1), **types)
+    plan = step.plan()
+    assert "reference evaluation" not in str(plan)
+    assert not [node for one in plan.computes for node in one.nodes if node.dtype.kind in "bu"]

@@ -16,7 +16,10 @@ from chainrule.primitives.sources import iota
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # The functions that kernels have of integers and booleans, too.
-OF_INTEGERS = ("cast", "fabs", "fmax_nan", "fmin_nan", "sign", "where")
+OF_INTEGERS = (
+    *("cast", "fabs", "fmax_nan", "fmin_nan", "sign", "where"),
+    *("threefry_first", "threefry_mixed", "threefry_second"),
+)
 
 
 class Role(Enum):

@@ -68,7 +68,8 @@ Derivative = Partials | Linear | Multilinear | Explicit | Flat
 class Map:
     """One output element from the elements at the same place; `expression` in the inputs' names,
     in Python's grammar (`~ & |` on booleans), with scalar functions of C's math.h and `cast`,
-    `where`, `sign`, `logistic`, `fmax_nan`, `fmin_nan` (NaN if either is)."""
+    `where`, `sign`, `logistic`, `fmax_nan`, `fmin_nan` (NaN if either is); of words, those of
+    `threefry.py`."""
 
     expression: str
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
-from chainrule.primitives.movement import add_batch_axis
-from chainrule.primitives.primitive import ATOM, Flat, Latex, Library, Primitive, Sample
-from chainrule.primitives.python import calls_own
+from chainrule.primitives.families import elementwise, same_type
+from chainrule.primitives.primitive import ATOM, Flat, Latex, Primitive
+from chainrule.primitives.python import Python, Written
 
 # Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011), section 3.3;
 # the constants are those of Random123 and of Skein (Ferguson et al. 2010).
@@ -22,121 +20,123 @@ ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 GROUPS = 5  # of four rounds each, after each of which a part of the key is added
 FLOPS = 5 * 4 * GROUPS + 2 * (GROUPS + 1)  # of integers: four for a rotation and its mixing
 
-BLOCK = 16384  # pairs of words at a time: what they need stays in the cache
-_SHIFTS = np.arange(33, dtype=WORD)  # as arrays: ufuncs make one of every Python number
-
-
-def _type(key: ArrayType, counter: ArrayType) -> ArrayType:
-    for name, one in (("key", key), ("counter", counter)):
-        if one.dtype != WORD or one.shape[-1:] != (2,):
-            raise TypeError(f"the {name} must be uint32[..., 2], got {one}")
-    if counter.shape[: key.ndim - 1] != key.shape[:-1]:
-        raise TypeError(f"{counter} does not begin with the axes of the keys {key}")
-    return counter
-
-
-def _evaluate(xp: Any, key: Any, counter: Any) -> Any:
-    if xp is not np:
-        between = (1,) * (counter.ndim - key.ndim)
-        words = key.reshape(*key.shape[:-1], *between, 2)
-        return _encrypted(xp, words[..., 0], words[..., 1], counter[..., 0], counter[..., 1])
-    out = np.empty(counter.shape, WORD)
-    out[...] = counter
-    for place in np.ndindex(key.shape[:-1]):
-        _encrypt(int(key[(*place, 0)]), int(key[(*place, 1)]), out[place].reshape(-1, 2))
-    return out
-
-
-def _encrypted(xp: Any, first: Any, second: Any, x: Any, y: Any) -> Any:
-    """The formula, on any arrays of words."""
-    words = (first, second, first ^ second ^ xp.uint32(PARITY))
-    x, y = x + words[0], y + words[1]
-    for group in range(GROUPS):
-        for rotation in ROTATIONS[group % 2]:
-            x = x + y
-            y = (y << xp.uint32(rotation) | y >> xp.uint32(32 - rotation)) ^ x
-        x = x + words[(group + 1) % 3]
-        y = y + words[(group + 2) % 3] + xp.uint32(group + 1)
-    return xp.stack([x, y], axis=-1)
-
-
-def _encrypt(first: int, second: int, pairs: np.ndarray) -> None:
-    """The formula, in place on NumPy's pairs of counter words; additions wrap around."""
-    words = (first, second, first ^ second ^ PARITY)
-    added = [
-        (words[group % 3], (words[(group + 1) % 3] + group) % 2**32) for group in range(GROUPS + 1)
-    ]
-    keys = np.array(added, WORD)
-    blocks = np.empty((3, min(BLOCK, len(pairs))), WORD)
-    for begin in range(0, len(pairs), BLOCK):
-        block = pairs[begin : begin + BLOCK]
-        x, y, t = blocks[:, : len(block)]
-        x[:], y[:] = block[:, 0], block[:, 1]
-        for group in range(GROUPS + 1):
-            for rotation in ROTATIONS[(group - 1) % 2] if group else ():
-                np.add(x, y, out=x)
-                np.left_shift(y, _SHIFTS[rotation, ...], out=t)
-                np.right_shift(y, _SHIFTS[32 - rotation, ...], out=y)
-                np.bitwise_or(y, t, out=y)
-                np.bitwise_xor(y, x, out=y)
-            np.add(x, keys[group, 0, ...], out=x)
-            np.add(y, keys[group, 1, ...], out=y)
-        block[:, 0], block[:, 1] = x, y
-
-
-def _scratch(out: Node, key: np.ndarray, counter: np.ndarray) -> int:
-    pairs = prod(counter.shape[key.ndim - 1 : -1])  # of one key
-    return WORD.itemsize * (2 * (GROUPS + 1) + 3 * min(BLOCK, pairs))
-
-
-def _batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Node:
-    # Unbatched keys without axes of their own serve every counter; all else gets the axis.
-    key, counter = inputs
-    if not batched[1]:
-        counter = add_batch_axis(counter, size)
-    if not batched[0] and key.ndim > 1:
-        key = add_batch_axis(key, size)
-    return threefry2x32(key, counter)
-
-
-WORDS = "uint32"
-
+INPUTS = ("k0", "k1", "c0", "c1")  # the words of the key and of the counter
 SOURCE = '''
-def threefry2x32(key, counter):
-    """Threefry-2x32 of 20 rounds (Salmon et al., 2011): counters encrypted under keys."""
-    shape = (*key.shape[:-1], *[1] * (counter.ndim - key.ndim), 1)
-    first, second = key[..., 0].reshape(shape), key[..., 1].reshape(shape)
-    words = (first, second, first ^ second ^ 0x1BD11BDA)
-    x, y = counter[..., :1] + first, counter[..., 1:] + second
+def threefry2x32(k0, k1, c0, c1):
+    """Threefry-2x32 of 20 rounds (Salmon et al., 2011): a counter encrypted under a key."""
+    words = (k0, k1, k0 ^ k1 ^ 0x1BD11BDA)
+    x, y = c0 + k0, c1 + k1
     for group in range(5):
         for rotation in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
             x = x + y
             y = (y << rotation | y >> (32 - rotation)) ^ x
         x = x + words[(group + 1) % 3]
         y = y + words[(group + 2) % 3] + (group + 1)
-    return np.concatenate([x, y], axis=-1)
+    return x, y, x ^ y
 '''
 
-threefry2x32 = Primitive(
-    name="threefry2x32",
-    doc="Each counter uint32[2] encrypted under the key uint32[2]: two words of random bits.",
-    inputs=("key", "counter"),
-    result_type=_type,
-    evaluate=_evaluate,
-    derivative=Flat(),
-    batch=_batch,
-    kernel=Library("threefry2x32"),
-    flops=lambda out: FLOPS * (out.type.size // 2),
-    latex=Latex(r"\operatorname{{bits}}_{{{key}}}({counter})", ATOM, (0, 0)),
-    samples=(
-        Sample(((2,), (2,)), (WORDS, WORDS)),
-        Sample(((2,), (3, 2)), (WORDS, WORDS)),
-        Sample(((2,), (0, 2)), (WORDS, WORDS)),
-        Sample(((3, 2), (3, 1, 2)), (WORDS, WORDS)),
-        Sample(((3, 2), (3, 2)), (WORDS, WORDS)),
-    ),
-    scratch=_scratch,
-    python=calls_own(SOURCE),
+
+def _words(*types: ArrayType) -> ArrayType:
+    if any(one.dtype != WORD for one in types):
+        raise TypeError(f"keys and counters are uint32, got {', '.join(map(str, types))}")
+    return same_type(*types)
+
+
+def encrypt(k0: np.ndarray, k1: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+    """Encrypt counters, the arrays of words x and y, in place; additions wrap around."""
+    words = (k0, k1, k0 ^ k1 ^ WORD.type(PARITY))
+    t = np.empty_like(x)
+    np.add(x, k0, out=x)
+    np.add(y, k1, out=y)
+    for group in range(GROUPS):
+        for rotation in ROTATIONS[group % 2]:
+            np.add(x, y, out=x)
+            np.left_shift(y, WORD.type(rotation), out=t)
+            np.right_shift(y, WORD.type(32 - rotation), out=y)
+            np.bitwise_or(y, t, out=y)
+            np.bitwise_xor(y, x, out=y)
+        np.add(x, words[(group + 1) % 3], out=x)
+        np.add(y, words[(group + 2) % 3], out=y)
+        np.add(y, WORD.type(group + 1), out=y)
+
+
+def _encrypted(xp: Any, k0: Any, k1: Any, c0: Any, c1: Any) -> tuple[Any, Any]:
+    """The formula, on any arrays of words."""
+    if xp is np:
+        x, y = np.array(c0), np.array(c1)
+        encrypt(k0, k1, x, y)
+        return x, y
+    words = (k0, k1, k0 ^ k1 ^ xp.uint32(PARITY))
+    x, y = c0 + k0, c1 + k1
+    for group in range(GROUPS):
+        for rotation in ROTATIONS[group % 2]:
+            x = x + y
+            y = (y << xp.uint32(rotation) | y >> xp.uint32(32 - rotation)) ^ x
+        x = x + words[(group + 1) % 3]
+        y = y + words[(group + 2) % 3] + xp.uint32(group + 1)
+    return x, y
+
+
+def _first(xp: Any, *words: Any) -> Any:
+    return _encrypted(xp, *words)[0]
+
+
+def _second(xp: Any, *words: Any) -> Any:
+    return _encrypted(xp, *words)[1]
+
+
+def _mixed(xp: Any, *words: Any) -> Any:
+    x, y = _encrypted(xp, *words)
+    return np.bitwise_xor(x, y, out=x) if xp is np else x ^ y
+
+
+def _scratch(out: Node, *words: np.ndarray) -> int:
+    return 3 * WORD.itemsize * words[0].size  # the other word, the third of the key, a shifted one
+
+
+def _cipher(name: str, doc: str, evaluate: Any, place: int, latex: str) -> Primitive:
+    """The cipher with one of the results of `SOURCE`."""
+
+    def written(out: Node, writing: Any, *words: Written) -> Written:
+        arguments = ", ".join(word.text for word in words)
+        return Written(f"{writing.helper(SOURCE)}({arguments})[{place}]")
+
+    return elementwise(
+        name,
+        doc,
+        evaluate,
+        Flat(),
+        kernel=f"{name}({', '.join(INPUTS)})",
+        latex=Latex(rf"{latex}_{{{{{{k0}} {{k1}}}}}}({{c0}}, {{c1}})", ATOM, (0, 0, 0, 0)),
+        inputs=INPUTS,
+        result_type=_words,
+        domains=("uint32",) * 4,
+        weight=FLOPS,
+        scratch=_scratch,
+        python=Python(written),
+    )
+
+
+threefry_first = _cipher(
+    "threefry_first",
+    "The first word of a counter encrypted by Threefry-2x32.",
+    _first,
+    0,
+    r"\operatorname{{bits}}^{{(0)}}",
+)
+threefry_second = _cipher(
+    "threefry_second",
+    "The second word of a counter encrypted by Threefry-2x32.",
+    _second,
+    1,
+    r"\operatorname{{bits}}^{{(1)}}",
+)
+threefry_mixed = _cipher(
+    "threefry_mixed",
+    "The exclusive or of both words of a counter encrypted by Threefry-2x32.",
+    _mixed,
+    2,
+    r"\operatorname{{bits}}",
 )
 
-THREEFRY = (threefry2x32,)
+THREEFRY = (threefry_first, threefry_second, threefry_mixed)

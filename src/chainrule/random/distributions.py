@@ -79,9 +79,8 @@ def _unit(key: Any, shape: Any, dtype: np.dtype) -> Any:
     """Multiples of 2**-23 or 2**-52 from 0 up to 1, without rounding."""
     if dtype == np.float32:
         return (bits(key, shape) & 0xFFFFFE00).astype(dtype) * 2.0**-32
-    pairs = words(key, shape, "float64 numbers")
-    low = (pairs[..., 1] & 0xFFFFF000).astype(dtype)
-    return pairs[..., 0].astype(dtype) * 2.0**-32 + low * 2.0**-64
+    high, low = words(key, shape, "float64 numbers")
+    return high.astype(dtype) * 2.0**-32 + (low & 0xFFFFF000).astype(dtype) * 2.0**-64
 
 
 def _is_number(value: Any) -> bool:

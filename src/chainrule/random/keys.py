@@ -23,12 +23,23 @@ from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes import Size, product
+from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import positions
-from chainrule.primitives.threefry import WORD, threefry2x32
+from chainrule.primitives.threefry import (
+    WORD,
+    encrypt,
+    threefry_first,
+    threefry_mixed,
+    threefry_second,
+)
 
 LARGEST = 2**32  # numbers that one key gives: a counter is one word
-AT_ONCE = 1 << 18  # numbers that are drawn together, where they are drawn at once
+BLOCK = 16384  # numbers that are drawn together, so that what this needs stays in the cache
 MAKE_ONE = "make a key with cr.random.key(seed)"
+
+Wanted = tuple[Primitive, ...]
+WORDS: Wanted = (threefry_first, threefry_second)
+MIXED: Wanted = (threefry_mixed,)
 
 
 def key(seed: int) -> np.ndarray:
@@ -65,7 +76,9 @@ def fold_in(key: Any, data: Any) -> Any:
         word = data.astype(WORD)
     else:
         word = _word(data, trace)
-    return encrypted(trace, key, np.stack([np.zeros_like(word), word]))
+    if trace is None:
+        return np.stack(_at_once(key, int(word), (), WORDS))
+    return np.stack(_encrypted(trace, key, word, WORDS))
 
 
 @composite(symbol="split", latex=r"\operatorname{split}")
@@ -75,33 +88,59 @@ def split(key: Any, num: int | Size = 2) -> Any:
     They take the place of the key, which is used up: `key, noise_key = cr.random.split(key)`.
     (The i-th is `fold_in(key, i)`, and bits of the key are made of the same words.)
     """
-    trace = trace_of((key,))
-    return encrypted(trace, checked(key, trace), _counters(trace, (num,), "split"))
+    return np.stack(words(key, (num,), "split"), axis=-1)
 
 
 @composite(symbol="bits", latex=r"\operatorname{bits}")
 def bits(key: Any, shape: Any = ()) -> Any:
     """Random bits, uint32 of this shape; at most 2**32 elements."""
+    return _drawn(key, shape, "bits", MIXED)[0]
+
+
+def words(key: Any, shape: Any, asked: str) -> tuple[Any, Any]:
+    """Two random words for each element, each uint32 of this shape."""
+    first, second = _drawn(key, shape, asked, WORDS)
+    return first, second
+
+
+def _drawn(key: Any, shape: Any, asked: str, wanted: Wanted) -> list[Any]:
+    """For each element the pair of 0 and its position, in C order, under the key."""
     trace = trace_of((key,))
     key = checked(key, trace)
+    sizes = _shape_of(trace, shape, asked)
     if trace is None:
-        return _bits_at_once(key, _shape_of(trace, shape, "bits"))
-    pairs = words(key, shape, "bits")
-    return pairs[..., 0] ^ pairs[..., 1]
+        return _at_once(key, 0, sizes, wanted)
+    node = positions(product(sizes), WORD)
+    line: Any = Traced(trace.build(node.primitive, **dict(node.params)), trace)
+    return _encrypted(trace, key, np.reshape(line, sizes), wanted)
 
 
-def words(key: Any, shape: Any, asked: str) -> Any:
-    """Two random words for each element, uint32[*shape, 2]."""
-    trace = trace_of((key,))
-    return encrypted(trace, checked(key, trace), _counters(trace, shape, asked))
+def _encrypted(trace: Trace, key: Any, place: Any, wanted: Wanted) -> list[Any]:
+    """The pairs (0, place) under the key, as nodes of the trace."""
+    key, place = (
+        one if isinstance(one, Traced) else Traced(as_node(trace, one), trace)
+        for one in (key, place)
+    )
+    given = (*(np.broadcast_to(key[at], place.shape) for at in (0, 1)), np.zeros_like(place), place)
+    nodes = [as_node(trace, one) for one in given]
+    return [Traced(trace.build(one, *nodes), trace) for one in wanted]
 
 
-def encrypted(trace: Trace | None, key: Any, counters: Any) -> Any:
-    """The counters under the key: computed, or a node of the trace."""
-    if trace is None:
-        return threefry2x32.evaluate(np, key, counters)
-    node = trace.build(threefry2x32, as_node(trace, key), as_node(trace, counters))
-    return Traced(node, trace)
+def _at_once(
+    key: np.ndarray, first: int, shape: tuple[int, ...], wanted: Wanted
+) -> list[np.ndarray]:
+    """The pairs (0, first), (0, first + 1), ... under the key, in little more memory."""
+    count = int(product(shape))
+    found = [np.empty(count, WORD) for _ in wanted]
+    for begin in range(0, count, BLOCK):
+        after = min(begin + BLOCK, count)
+        y = np.arange(first + begin, first + after, dtype=WORD)
+        x = np.zeros_like(y)
+        encrypt(key[0], key[1], x, y)
+        results = {threefry_first: x, threefry_second: y, threefry_mixed: x ^ y}
+        for out, one in zip(found, wanted, strict=True):
+            out[begin:after] = results[one]
+    return [out.reshape(shape) for out in found]
 
 
 def checked(key: Any, trace: Trace | None) -> Any:
@@ -167,28 +206,3 @@ def _shape_of(trace: Trace | None, shape: Any, asked: str) -> tuple:
     elif count > LARGEST:
         raise ShapeError(text, where=where, hint=hint)
     return sizes
-
-
-def _counters(trace: Trace | None, shape: Any, asked: str) -> Any:
-    """uint32[*shape, 2]: 0 and the position of each element, in C order."""
-    sizes = _shape_of(trace, shape, asked)
-    line: Any
-    if trace is None:
-        line = np.arange(int(product(sizes)), dtype=WORD)
-    else:
-        node = positions(product(sizes), WORD)
-        line = Traced(trace.build(node.primitive, **dict(node.params)), trace)
-    place = np.reshape(line, sizes)
-    return np.stack([np.zeros_like(place), place], axis=-1)
-
-
-def _bits_at_once(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """As `bits`, in little more memory than what comes back."""
-    drawn = np.empty(product(shape), WORD)
-    for begin in range(0, len(drawn), AT_ONCE):
-        part = drawn[begin : begin + AT_ONCE]
-        counters = np.zeros((len(part), 2), WORD)
-        counters[:, 1] = np.arange(begin, begin + len(part), dtype=WORD)
-        pairs = encrypted(None, key, counters)
-        np.bitwise_xor(pairs[:, 0], pairs[:, 1], out=part)
-    return drawn.reshape(shape)

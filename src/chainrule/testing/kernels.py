@@ -20,6 +20,25 @@ def _erf(x: Any) -> Any:
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
+def _threefry(mix: Callable[[int, int], int]) -> Any:
+    """Threefry-2x32 with Python's integers, turn by turn as its paper has it."""
+
+    def one(k0: int, k1: int, c0: int, c1: int) -> int:
+        words = [k0, k1, k0 ^ k1 ^ 0x1BD11BDA]
+        x, y = (c0 + k0) % 2**32, (c1 + k1) % 2**32
+        for turn in range(20):
+            rotation = (13, 15, 26, 6, 17, 29, 16, 24)[turn % 8]
+            x = (x + y) % 2**32
+            y = ((y << rotation | y >> 32 - rotation) % 2**32) ^ x
+            if turn % 4 == 3:
+                s = turn // 4 + 1
+                x, y = (x + words[s % 3]) % 2**32, (y + words[(s + 1) % 3] + s) % 2**32
+        return mix(x, y)
+
+    of_arrays = np.vectorize(lambda *words: one(*map(int, words)), otypes=[np.uint32])
+    return lambda *words: of_arrays(*words) if words[0].size else words[0]
+
+
 # Every function that an expression may use: those of C's math.h by C's names, and a few of ours.
 SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cos": np.cos,
@@ -37,6 +56,9 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sin": np.sin,
     "sqrt": np.sqrt,
     "tanh": np.tanh,
+    "threefry_first": _threefry(lambda x, y: x),
+    "threefry_mixed": _threefry(operator.xor),
+    "threefry_second": _threefry(lambda x, y: y),
     "where": np.where,
 }
 

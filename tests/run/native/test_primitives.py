@@ -104,6 +104,8 @@ def as_domain(x: np.ndarray, domain: Any) -> np.ndarray:
     """The numbers as booleans or integers where the primitive takes these."""
     if domain == "bool":
         return x > 0
+    if domain == "uint32":
+        return np.nan_to_num(x).clip(-8, 7).astype(np.int64).astype(np.uint32)
     if isinstance(domain, str):
         return np.nan_to_num(x).clip(-8, 7).astype(np.int64)
     return x

@@ -147,7 +147,7 @@ def test_every_kernel_computes_it_in_every_width(primitive, sample, dtype, targe
 
 def test_every_primitive_is_tried_in_both_floats_or_on_what_has_bits():
     tried = {(one.values[0].name, one.values[2].str[1:]) for one in cases()}
-    of_bits = {"logical": {"b1"}, "bitwise": {"i4", "i8", "u1", "u4"}}
+    of_bits = {"logical": {"b1"}, "bitwise": {"i4", "i8", "u1", "u4"}, "threefry": {"u4"}}
     for primitive in MAPS:
         needed = of_bits.get(primitive.name.partition("_")[0], {"f4", "f8"})
         assert needed <= {dtype for name, dtype in tried if name == primitive.name}

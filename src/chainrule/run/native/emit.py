@@ -23,7 +23,9 @@ PURE = frozenset(
     "insertelement extractelement shufflevector".split()
 )
 # Intrinsics of which the same is true; of x86's, those in `elementary/instructions.py` are called.
-MATHEMATICAL = frozenset("copysign fabs floor fma fmuladd smax smin sqrt umax umin x86".split())
+MATHEMATICAL = frozenset(
+    "copysign fabs floor fma fmuladd fshl smax smin sqrt umax umin x86".split()
+)
 BITS = {"half": 16, "float": 32, "double": 64, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 

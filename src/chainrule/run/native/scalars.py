@@ -11,9 +11,10 @@ import numpy as np
 
 from chainrule.run.native import conversions
 from chainrule.run.native.emit import Code, Operand, constant
-from chainrule.run.native.mathematics import FUNCTIONS, integer_power
+from chainrule.run.native.mathematics import FUNCTIONS, OF_WORDS, integer_power
 
 BOOL, FLOAT16, FLOAT32 = np.dtype(bool), np.dtype(np.float16), np.dtype(np.float32)
+WORD = np.dtype(np.uint32)
 
 # LLVM's words for floats, integers and booleans; None where NumPy has no such operation.
 ARITHMETIC: dict[type[ast.AST], tuple[str | None, str | None, str | None]] = {
@@ -206,9 +207,11 @@ class _Reader:
                 (base,) = self.operands(args[0])
                 return Typed(integer_power(self.code, base.operand, exponent), base.dtype)
         operands = self.operands(*args) if args else []
+        texts = [one.operand for one in operands]
+        if name in OF_WORDS and operands and operands[0].dtype == WORD:
+            return Typed(OF_WORDS[name](self.code, *texts), WORD)
         if name not in FUNCTIONS or not operands:
             raise self.refusal(node)
-        texts = [one.operand for one in operands]
         if operands[0].dtype.kind == "f":
             return Typed(FUNCTIONS[name](self.code, *texts), operands[0].dtype)
         return self.whole(node, name, operands[0].dtype, *texts)
