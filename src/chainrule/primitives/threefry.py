@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,20 +61,37 @@ def encrypt(k0: np.ndarray, k1: np.ndarray, x: np.ndarray, y: np.ndarray) -> Non
         np.add(y, WORD.type(group + 1), out=y)
 
 
-def _encrypted(xp: Any, k0: Any, k1: Any, c0: Any, c1: Any) -> tuple[Any, Any]:
-    """The formula, on any arrays of words."""
-    if xp is np:
-        x, y = np.array(c0), np.array(c1)
-        encrypt(k0, k1, x, y)
-        return x, y
-    words = (k0, k1, k0 ^ k1 ^ xp.uint32(PARITY))
-    x, y = c0 + k0, c1 + k1
+def encrypt_one(k0: int, k1: int, c0: int, c1: int) -> tuple[int, int]:
+    """One counter encrypted: ten times as fast as an array of one."""
+    return _formula(k0, k1, c0, c1, int, lambda word: word % 2**32)
+
+
+def _formula(
+    k0: Any,
+    k1: Any,
+    c0: Any,
+    c1: Any,
+    number: Callable[[int], Any],
+    wrapped: Callable[[Any], Any] = lambda word: word,
+) -> tuple[Any, Any]:
+    """The cipher of words that `number` makes, and `wrapped` brings back to 32 bits."""
+    words = (k0, k1, k0 ^ k1 ^ number(PARITY))
+    x, y = wrapped(c0 + k0), wrapped(c1 + k1)
     for group in range(GROUPS):
         for rotation in ROTATIONS[group % 2]:
-            x = x + y
-            y = (y << xp.uint32(rotation) | y >> xp.uint32(32 - rotation)) ^ x
-        x = x + words[(group + 1) % 3]
-        y = y + words[(group + 2) % 3] + xp.uint32(group + 1)
+            x = wrapped(x + y)
+            y = wrapped(y << number(rotation) | y >> number(32 - rotation)) ^ x
+        x = wrapped(x + words[(group + 1) % 3])
+        y = wrapped(y + words[(group + 2) % 3] + number(group + 1))
+    return x, y
+
+
+def _encrypted(xp: Any, k0: Any, k1: Any, c0: Any, c1: Any) -> tuple[Any, Any]:
+    """Both words, of arrays."""
+    if xp is not np:
+        return _formula(k0, k1, c0, c1, xp.uint32)
+    x, y = np.array(c0), np.array(c1)
+    encrypt(k0, k1, x, y)
     return x, y
 
 

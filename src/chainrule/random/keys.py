@@ -28,6 +28,7 @@ from chainrule.primitives.sources import positions
 from chainrule.primitives.threefry import (
     WORD,
     encrypt,
+    encrypt_one,
     threefry_first,
     threefry_mixed,
     threefry_second,
@@ -77,7 +78,7 @@ def fold_in(key: Any, data: Any) -> Any:
     else:
         word = _word(data, trace)
     if trace is None:
-        return np.stack(_at_once(key, int(word), (), WORDS))
+        return np.array(encrypt_one(int(key[0]), int(key[1]), 0, int(word)), WORD)
     return np.stack(_encrypted(trace, key, word, WORDS))
 
 
@@ -109,7 +110,7 @@ def _drawn(key: Any, shape: Any, asked: str, wanted: Wanted) -> list[Any]:
     key = checked(key, trace)
     sizes = _shape_of(trace, shape, asked)
     if trace is None:
-        return _at_once(key, 0, sizes, wanted)
+        return _at_once(key, sizes, wanted)
     node = positions(product(sizes), WORD)
     line: Any = Traced(trace.build(node.primitive, **dict(node.params)), trace)
     return _encrypted(trace, key, np.reshape(line, sizes), wanted)
@@ -126,15 +127,13 @@ def _encrypted(trace: Trace, key: Any, place: Any, wanted: Wanted) -> list[Any]:
     return [Traced(trace.build(one, *nodes), trace) for one in wanted]
 
 
-def _at_once(
-    key: np.ndarray, first: int, shape: tuple[int, ...], wanted: Wanted
-) -> list[np.ndarray]:
-    """The pairs (0, first), (0, first + 1), ... under the key, in little more memory."""
+def _at_once(key: np.ndarray, shape: tuple[int, ...], wanted: Wanted) -> list[np.ndarray]:
+    """The pairs (0, 0), (0, 1), ... under the key, in little more memory than comes back."""
     count = int(product(shape))
     found = [np.empty(count, WORD) for _ in wanted]
     for begin in range(0, count, BLOCK):
         after = min(begin + BLOCK, count)
-        y = np.arange(first + begin, first + after, dtype=WORD)
+        y = np.arange(begin, after, dtype=WORD)
         x = np.zeros_like(y)
         encrypt(key[0], key[1], x, y)
         results = {threefry_first: x, threefry_second: y, threefry_mixed: x ^ y}
