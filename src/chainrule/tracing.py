@@ -338,7 +338,7 @@ def _graph(
     return graph
 
 
-def _without_marker(node: Node, inputs: tuple[Node, ...]) -> Node:
+def _without_marker(node: Node, inputs: tuple[Node, ...], _: Origin) -> Node:
     """The node itself; for the marker of a nested derivative's variable, what it marks."""
     if node.primitive is identity:
         return inputs[0]

@@ -189,3 +189,29 @@ def test_the_last_bindings_are_remembered():
 def test_an_unknown_name_is_looked_up_with_near_ones():
     with pytest.raises(NameLookupError, match="the graph mlp has no value called 'w'"):
         cr.trace(mlp)["w"]
+
+
+def test_origins_and_scopes_point_to_the_nodes_of_the_bound_graph():
+    def objective(x: float64["n d"], y: int64["n"], W: float64["d 3"]):
+        return cr.cross_entropy(x @ W, y)
+
+    def nodes_of(graph):
+        for node in graph:
+            yield node
+            if node.origin.node is not None:
+                yield node.origin.node
+            scope = node.origin.scope
+            while scope is not None:
+                yield from scope.result
+                yield from (one for _, one in scope.arguments if isinstance(one, type(node)))
+                scope = scope.parent
+
+    graph = cr.backward(cr.trace(objective), wrt="W")
+    bound = graph.bind(n=5, d=2)
+    place = {node: number for number, node in enumerate(graph)}
+    place_bound = {node: number for number, node in enumerate(bound)}
+    before = [place.get(node) for node in nodes_of(graph)]
+    assert [place_bound.get(node) for node in nodes_of(bound)] == before
+    assert before.count(None) < len(before) / 4 and len(before) > 2 * len(graph)
+    drawn, drawn_bound = graph.draw().dot(), bound.draw().dot()
+    assert drawn.count("dashed") == drawn_bound.count("dashed") > 0

@@ -10,6 +10,7 @@ from chainrule.errors import SizeError
 from chainrule.graph import sizes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Condition
 from chainrule.graph.rebuild import rebuild
 from chainrule.graph.sizes import Size
@@ -73,9 +74,9 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
         return graph
     check_conditions(graph.conditions, values)
 
-    def bound(node: Node, inputs: tuple[Node, ...]) -> Node:
+    def bound(node: Node, inputs: tuple[Node, ...], origin: Origin) -> Node:
         params = tuple((key, bind_value(value, values)) for key, value in node.params)
-        return type(node)(node.primitive, inputs, params, node.type.bind(values), node.origin)
+        return type(node)(node.primitive, inputs, params, node.type.bind(values), origin)
 
     conditions = []
     for condition in graph.conditions:

@@ -6,15 +6,62 @@ from collections.abc import Callable, Mapping
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
+from chainrule.graph.origin import Origin, Scope
 from chainrule.graph.parts import Gradient, Term
 
 
-def rebuild(graph: Graph, make: Callable[[Node, tuple[Node, ...]], Node]) -> Graph:
-    """The graph of `make(node, new_inputs)` for every node, in order."""
+def rebuild(graph: Graph, make: Callable[[Node, tuple[Node, ...], Origin], Node]) -> Graph:
+    """The graph of `make(node, new_inputs, new_origin)` for every node, in order.
+
+    The new origins and their scopes have new nodes where the old ones have nodes of the graph.
+    """
     new: dict[Node, Node] = {}
+    origins = _Origins()
     for node in graph.nodes:
-        new[node] = make(node, tuple([new[parent] for parent in node.inputs]))
+        inputs = tuple([new[parent] for parent in node.inputs])
+        new[node] = make(node, inputs, origins.copy(node.origin))
+    origins.point_to(new)
     return substituted(graph, new, tuple(dict.fromkeys(new.values())))
+
+
+class _Origins:
+    """Copies of origins and of their scopes, which refer to nodes that are made later."""
+
+    def __init__(self) -> None:
+        self.origins: dict[Origin, Origin] = {}
+        self.scopes: dict[Scope, Scope] = {}
+
+    def copy(self, origin: Origin) -> Origin:
+        """The copy, with the nodes of the original as yet."""
+        if origin.scope is None and origin.node is None:
+            return origin
+        found = self.origins.get(origin)
+        if found is None:
+            scope = self._scope(origin.scope)
+            found = Origin(origin.code, origin.lasti, scope, origin.transform, origin.node)
+            self.origins[origin] = found
+        return found
+
+    def _scope(self, scope: Scope | None) -> Scope | None:
+        missing, outer = [], scope
+        while outer is not None and outer not in self.scopes:
+            missing.append(outer)
+            outer = outer.parent
+        for one in reversed(missing):
+            parent = None if one.parent is None else self.scopes[one.parent]
+            self.scopes[one] = Scope(one.name, parent, symbol=one.symbol, latex=one.latex)
+        return None if scope is None else self.scopes[scope]
+
+    def point_to(self, new: Mapping[Node, Node]) -> None:
+        """Put new nodes in place of the old ones."""
+        for one in self.origins.values():
+            one.node = None if one.node is None else new.get(one.node, one.node)
+        for old, one in self.scopes.items():
+            one.result = tuple(new.get(node, node) for node in old.result)
+            one.arguments = tuple(
+                (name, new.get(value, value) if isinstance(value, Node) else value)
+                for name, value in old.arguments
+            )
 
 
 def substituted(graph: Graph, new: Mapping[Node, Node], nodes: tuple[Node, ...]) -> Graph:
