@@ -48,12 +48,17 @@ class Phase:
         return self.usage.padding_nbytes
 
     @cached_property
+    def names(self) -> Mapping[Node, str]:
+        """What every node of the graph is called, also those without a name: `%7`."""
+        return names_of(self.graph)
+
+    @cached_property
     def alive_at_peak(self) -> Mapping[str, int]:
         """The values in memory at the peak, by name, with their bytes; the largest first.
 
         Unnamed values are called as in the graph's text, `%3`.
         """
-        names = names_of(self.graph)
+        names = self.names
         alive = [one for one in self.usage.alive_at(self.peak_instruction) if not one.in_place]
         alive.sort(key=lambda life: (-life.nbytes, names[life.node]))
         found: dict[str, int] = {}

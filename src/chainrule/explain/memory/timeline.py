@@ -8,7 +8,6 @@ from itertools import accumulate
 
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.phase import WORKSPACE, Phase
-from chainrule.plan.wording import names_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Moment:
 
 def timeline_of(phase: Phase) -> tuple[Moment, ...]:
     """A moment for each instruction, from 0 (before the first) on."""
-    usage, names = phase.usage, names_of(phase.graph)
+    usage, names = phase.usage, phase.names
     changes = {str(kind): [0] * (usage.count + 2) for kind in Kind}
     for life in usage.lives:
         if not life.in_place:

@@ -6,7 +6,6 @@ from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.words import expression, in_bytes
 from chainrule.graph.node import Node
-from chainrule.plan.wording import names_of
 from chainrule.primitives.primitive import Move
 
 
@@ -103,6 +102,5 @@ def _used_at_once(phase: Phase, node: Node) -> str:
     number = phase.made_at(node)
     if not number:
         return "nothing needs it"
-    names = names_of(phase.graph)
-    made = [names[one] for one in phase.written_at(number)]
+    made = [phase.names[one] for one in phase.written_at(number)]
     return f"instruction {number} uses it on the way to {', '.join(made)}"
