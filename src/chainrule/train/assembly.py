@@ -1,0 +1,122 @@
+"""What a trainer is given, put together: the step that it takes, its state, and constants."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chainrule.errors import InputError
+from chainrule.graph.graph import Graph
+from chainrule.graph.structure import flatten
+from chainrule.tracing import trace
+from chainrule.train.counting import Accuracy, checked_accuracy, counting
+from chainrule.train.divergence import Step
+from chainrule.train.micro_batches import MicroBatchedStep
+from chainrule.train.optimizer import Optimizer
+from chainrule.train.rows import refuse_unknown
+from chainrule.train.state import State
+from chainrule.train.step import TrainingStep, training_step
+
+
+@dataclass(frozen=True, eq=False)
+class Assembled:
+    """`step` is what is taken, `whole` the same on a batch at once; `correct` is the array of the
+    state that counts rows that are classified right, if it has one."""
+
+    step: Step
+    whole: TrainingStep
+    state: State
+    constants: Mapping[str, Any]
+    accuracy: Accuracy | None
+    correct: str | None
+
+
+def assembled(
+    objective: Callable[..., Any] | Graph | Step,
+    parameters: Mapping[str, Any],
+    optimizer: Optimizer | None,
+    wrt: Any,
+    accuracy: Accuracy | None,
+    micro_batches: int,
+    executor: str | None,
+) -> Assembled:
+    """The parts of a training; see `Trainer`."""
+    if not isinstance(parameters, Mapping) or not parameters:
+        raise InputError(
+            f"parameters are arrays by name, got {parameters!r:.60}",
+            hint='{"W1": W1, "W2": W2}: what training begins with',
+        )
+    step = _step(objective, parameters, optimizer, wrt, executor)
+    parts = counted("micro_batches", micro_batches)
+    whole, correct = step.whole if isinstance(step, MicroBatchedStep) else step, None
+    if accuracy is not None:
+        accuracy = checked_accuracy(whole.differentiated, accuracy)
+    if isinstance(step, MicroBatchedStep):
+        if parts > 1:
+            raise InputError(
+                f"micro_batches={parts} with a step that is taken in {step.count} parts already",
+                hint="one of the two",
+            )
+    elif parts > 1:
+        step = step.micro_batched(parts)
+    elif accuracy is not None:
+        step, correct = counting(step, accuracy)
+        whole = step
+    own, constants = _split(whole, parameters)
+    return Assembled(step, whole, step.init(own), constants, accuracy, correct)
+
+
+def _step(
+    objective: Callable[..., Any] | Graph | Step,
+    parameters: Mapping[str, Any],
+    optimizer: Optimizer | None,
+    wrt: Any,
+    executor: str | None,
+) -> Step:
+    if isinstance(objective, (TrainingStep, MicroBatchedStep)):
+        given = {"optimizer": optimizer, "wrt": wrt, "executor": executor}
+        for name, value in given.items():
+            if value is not None:
+                raise InputError(
+                    f"{name}= was given beside a training step, which has its own",
+                    hint=f"leave {name} out, or give the objective in place of the step",
+                )
+        return objective
+    if optimizer is None:
+        raise InputError(
+            "there is no optimizer",
+            hint="cr.Trainer(objective, parameters, cr.adam(1e-3), data), or cr.sgd(0.1)",
+        )
+    graph = objective if isinstance(objective, Graph) else trace(objective)
+    refuse_unknown(graph, parameters, "the parameters", graph.arguments)
+    return training_step(graph, wrt or tuple(parameters), optimizer, executor=executor)
+
+
+def _split(
+    step: TrainingStep, parameters: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters that are trained, and the arrays of those that are not; containers stay
+    whole where all of their parts are trained."""
+    refuse_unknown(step.graph, parameters, "the parameters", step.graph.arguments)
+    trained, own, constants = set(step.parameters), {}, {}
+    for root, value in parameters.items():
+        leaves, structure = flatten(value, root)
+        if root in trained or set(structure.leaf_names) <= trained:
+            own[root] = value
+            continue
+        for name, leaf in zip(structure.leaf_names, leaves, strict=True):
+            (own if name in trained else constants)[name] = leaf
+    return own, constants
+
+
+def counted(name: str, value: Any, least: int = 1) -> int:
+    """The value as an integer; InputError where it is none of at least `least`."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = least - 1
+    if count < least or isinstance(value, bool):
+        raise InputError(f"{name}={value!r}: an integer of at least {least}", hint=f"{name}=100")
+    return count

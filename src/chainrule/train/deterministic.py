@@ -1,0 +1,77 @@
+"""Graphs for evaluation and prediction: what is asked for, forward, and without dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from chainrule.errors import InputError
+from chainrule.explain.memory.phase import prediction_graph
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.graph.origin import Scope
+from chainrule.graph.rebuild import substituted
+from chainrule.primitives.logic import cast
+
+DROPOUT = "dropout"  # the symbol of the composite
+
+
+def evaluation_graph(graph: Graph, names: Sequence[str]) -> Graph:
+    """The named values of a graph and what they need, each dropout replaced by what it is given.
+
+    Inputs that nothing needs any more are left out, and containers of inputs are taken apart.
+    NameLookupError for a name that the graph does not have.
+    """
+    pruned = prediction_graph(graph, names)
+    return prediction_graph(_without_dropout(pruned), names)
+
+
+def _without_dropout(graph: Graph) -> Graph:
+    kept = _dropped(graph)
+    new: dict[Node, Node] = {}
+    for node in graph.nodes:
+        if node in kept:
+            array = new[kept[node]]
+            same = array.type == node.type
+            new[node] = array if same else cast(array, dtype=node.dtype, weak=False)
+            continue
+        inputs = tuple(new[one] for one in node.inputs)
+        changed = inputs != node.inputs
+        new[node] = (
+            type(node)(node.primitive, inputs, node.params, node.type, node.origin)
+            if changed
+            else node
+        )
+    made = substituted(graph, new, tuple(dict.fromkeys(new.values())))
+    left = prediction_graph(made, [name for name, _ in made.outputs])
+    for node in left.nodes:
+        if any(map(_is_dropout, _scopes(node))):
+            raise InputError(
+                f"the dropout in {graph.name} cannot be taken out for evaluation: its call is no "
+                "longer to be seen in a graph that was transformed",
+                where=node.origin.describe(),
+                hint="give the objective as a function, or as cr.trace gives it",
+            )
+    return left
+
+
+def _dropped(graph: Graph) -> dict[Node, Node]:
+    """The results of the calls of dropout, and which array each was given."""
+    present, found = set(graph.nodes), {}
+    for node in graph.nodes:
+        for scope in filter(_is_dropout, _scopes(node)):
+            given = dict(scope.arguments).get("x")
+            if len(scope.result) == 1 and isinstance(given, Node) and given in present:
+                found[scope.result[0]] = given
+    return found
+
+
+def _is_dropout(scope: Scope) -> bool:
+    return scope.symbol == DROPOUT
+
+
+def _scopes(node: Node) -> Iterator[Scope]:
+    """The calls in which a node was made, from the inside out."""
+    scope = node.origin.scope
+    while scope is not None:
+        yield scope
+        scope = scope.parent

@@ -1,0 +1,129 @@
+"""A training's history: one JSON object a line, appended as training goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from chainrule.errors import DataFileError
+
+NAME = "history.jsonl"
+
+
+class HistoryWarning(UserWarning):
+    """A history is gone, and training goes on without it."""
+
+
+class History:
+    """The lines of a training, in memory and, with `path`, in a file.
+
+    Each line is a dict of numbers with "step" and "epoch".  What is not finite is None: JSON has no
+    NaN.  `open` makes the file have exactly these lines; `write` appends to it.
+    """
+
+    def __init__(self, lines: Sequence[Mapping[str, Any]] = (), path: Path | None = None) -> None:
+        self.path = path
+        self.lines: list[dict[str, Any]] = []
+        self._file: BinaryIO | None = None
+        self._digest, self._nbytes = hashlib.sha256(), 0
+        for line in lines:
+            self._take(dict(line))
+
+    def open(self) -> None:
+        """Begin to append: cut off what the file has beyond these lines.
+
+        DataFileError where that is not possible, or the file is another one.
+        """
+        if self.path is None or self._file is not None:
+            return
+        try:
+            self.path.touch()
+            self._file = self.path.open("r+b")
+            if hashlib.sha256(self._file.read(self._nbytes)).digest() != self._digest.digest():
+                self.close()
+                raise _another(self.path, f"its first {len(self.lines)} lines are others")
+            self._file.truncate(self._nbytes)
+            self._file.seek(self._nbytes)
+        except OSError as error:
+            self.close()
+            raise self._unwritable(error) from error
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Append a line; it is in the file when this returns, for every reader."""
+        text = self._take({key: _json(value) for key, value in line.items()})
+        if self._file is not None:
+            try:
+                self._file.write(text)
+                self._file.flush()
+            except OSError as error:
+                raise self._unwritable(error) from error
+
+    def sync(self) -> None:
+        """Bring the lines to the disk."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """End appending; `open` begins again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def note(self) -> dict[str, Any]:
+        """What a checkpoint notes of the history, for `read`."""
+        return {"lines": len(self.lines), "sha256": self._digest.hexdigest()}
+
+    def _take(self, line: dict[str, Any]) -> bytes:
+        text = (json.dumps(line, allow_nan=False) + "\n").encode()
+        self._digest.update(text)
+        self._nbytes += len(text)
+        self.lines.append(line)
+        return text
+
+    def _unwritable(self, error: OSError) -> DataFileError:
+        return DataFileError(
+            f"the history {self.path} cannot be written: {error.strerror or error}",
+            hint="free space on the disk, or another folder; checkpoints are as they were",
+        )
+
+
+def read(path: Path, note: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lines that there were when a checkpoint took this note; later ones are left out.
+
+    A missing file is a HistoryWarning and no lines; DataFileError for one that has others.
+    """
+    count = note["lines"]
+    if not path.is_file():
+        if count:
+            text = f"the history {path} is gone: {count} lines; it begins anew with the next line"
+            warnings.warn(text, HistoryWarning, stacklevel=3)
+        return []
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1][:count]  # the last part is cut off, or empty
+    except OSError as error:
+        raise DataFileError(
+            f"the history {path} cannot be read: {error.strerror or error}", hint="its permissions"
+        ) from error
+    whole = b"".join(line + b"\n" for line in lines)
+    if len(lines) < count:
+        raise _another(path, f"it has {len(lines)} whole lines, and there were {count}")
+    if hashlib.sha256(whole).hexdigest() != note["sha256"]:
+        raise _another(path, f"its first {count} lines are others")
+    return [json.loads(line) for line in lines]
+
+
+def _another(path: Path, why: str) -> DataFileError:
+    return DataFileError(
+        f"{path} is not the history that the checkpoint was saved with: {why}",
+        hint="move it away, and the history begins anew; or the folder of that training",
+    )
+
+
+def _json(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,67 @@
+"""`Interrupts`: Ctrl-C and SIGTERM wait until what is going on can be saved."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+# What a signal does where the program has not said anything else.
+_USUAL: dict[int, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+}
+
+
+class Interrupted(Exception):
+    """Raised by `Interrupts.check` where the loop may be left."""
+
+
+class Interrupts:
+    """Within the `with`, a first Ctrl-C or SIGTERM is noted in `received`; a second one raises.
+
+    A signal for which the program has a handler of its own is left to that, and threads other than
+    the main one, which Python gives no signals, change nothing.
+    """
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._replaced: list[int] = []
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            for number, usual in _USUAL.items():
+                if signal.getsignal(number) == usual:
+                    self._replaced.append(number)
+                    signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        while self._replaced:
+            number = self._replaced[-1]
+            signal.signal(number, _USUAL[number])
+            self._replaced.pop()
+
+    def check(self) -> None:
+        """Raise Interrupted if a signal has come."""
+        if self.received:
+            raise Interrupted
+
+    def error(self, text: str) -> BaseException:
+        """What ends the program as the signal would have done: KeyboardInterrupt with this text,
+        or, for SIGTERM, SystemExit with the status that shells give it."""
+        if self.received == signal.SIGTERM:
+            return SystemExit(128 + signal.SIGTERM)
+        return KeyboardInterrupt(text)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.received:
+            self.received = number
+            raise self.error("stopped at once by a second signal")
+        self.received = number

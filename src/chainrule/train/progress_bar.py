@@ -1,0 +1,79 @@
+"""The bar of a training, drawn by a thread of rich a few times a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from chainrule.train.progress import Plan, Reading, memory_text
+
+PER_SECOND = 4  # each takes about 2 ms of one core
+SMOOTH = 0.3  # the weight of the newest rate
+
+
+class _Rate:
+    """Rows a second, from counts at some moments, smoothed."""
+
+    def __init__(self) -> None:
+        self._before: tuple[float, int] | None = None
+        self.value: float | None = None
+
+    def take(self, rows: int) -> None:
+        now = time.monotonic()
+        if self._before is None or rows < self._before[1]:
+            self._before = now, rows
+        elif rows > self._before[1] and now > self._before[0]:
+            found = (rows - self._before[1]) / (now - self._before[0])
+            self.value = found if self.value is None else self.value + SMOOTH * (found - self.value)
+            self._before = now, rows
+
+
+def measures_text(reading: Reading, rate: float | None, nbytes: int | None) -> str:
+    """The line below the bar."""
+    parts = [
+        f"objective {reading.objective:.4f}" if reading.objective is not None else "",
+        f"accuracy {reading.accuracy:.1%}" if reading.accuracy is not None else "",
+        f"{rate:,.0f} samples/s" if rate is not None else "",
+        memory_text(nbytes),
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+class Bar:
+    """A bar with objective, accuracy, speed, memory and the time left; lines go above it."""
+
+    def __init__(
+        self, plan: Plan, look: Callable[[], Reading], console: Console | None = None
+    ) -> None:
+        self._plan, self._look, self._rate = plan, look, _Rate()
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+        self._progress = Progress(*columns, console=console)  # never started: drawn by `_live`
+        self._task = self._progress.add_task("", total=plan.steps, completed=look().steps)
+        self._live = Live(
+            get_renderable=self._drawn,
+            console=console,
+            refresh_per_second=PER_SECOND,
+            transient=True,
+        )
+        self._live.start()
+
+    def say(self, text: str) -> None:
+        """Show a line above the bar."""
+        self._live.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._live.stop()
+
+    def _drawn(self) -> RenderableType:
+        reading = self._look()
+        self._rate.take(reading.rows)
+        shown = f"epoch {min(reading.epoch, self._plan.epochs)}/{self._plan.epochs}"
+        self._progress.update(self._task, completed=reading.steps, description=shown)
+        below = measures_text(reading, self._rate.value, self._plan.nbytes)
+        return Group(self._progress.get_renderable(), Text(below, style="dim"))

@@ -1,0 +1,126 @@
+"""Weights in a file: arrays by name, as safetensors with a checksum."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import DataFileError, InputError
+from chainrule.graph.structure import flatten
+from chainrule.train.checkpoints import file
+from chainrule.train.checkpoints.durable import write_durably
+from chainrule.version import VERSION
+
+SCHEMA = "chainrule.weights/1"
+PARAMETERS = "parameters"  # among the notes of a trainer's checkpoints: which arrays these are
+
+
+def save_weights(path: str | Path, parameters: Mapping[str, Any]) -> Path:
+    """Write arrays, or containers of arrays, to a safetensors file; returns its path.
+
+    Parts of containers are called by their path (`params.layer1.W`).  The file is there as a
+    whole, or what was there before still is.  InputError for what is no array; DataFileError where
+    the file cannot be written.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    path = Path(path)
+    arrays = _arrays(parameters)
+    text = json.dumps({"schema": SCHEMA, "version": VERSION})
+    entry = json.dumps({"rest": text, "sha256": file.checksum(text, arrays)}, sort_keys=True)
+    try:
+        write_durably(path, lambda beside: save_file(arrays, beside, {file.ENTRY: entry}))
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataFileError(
+            f"the weights {path} cannot be written: {reason}",
+            hint="a folder that is there and that you may write to, with free space",
+        ) from error
+    return path
+
+
+def load_weights(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file by name, in memory of their own.
+
+    Of a checkpoint of a `Trainer` the parameters, without what the optimizer keeps; of another
+    checkpoint all arrays.  A checksum that the file has is checked; nothing of it is run.
+
+    Raises DataFileError, which says what is wrong, for a file that is missing, damaged, cut off or
+    of another kind.
+    """
+    from safetensors import safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise DataFileError(
+            f"there is no file of weights {path}"
+            + (", which is a folder" if path.is_dir() else ""),
+            hint="a .safetensors file, as save_weights and checkpoints write them",
+        )
+    try:
+        with safe_open(path, framework="numpy") as opened:
+            metadata = opened.metadata() or {}
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}
+    except Exception as error:  # whatever a damaged file makes of it
+        raise DataFileError(
+            f"the weights {path} cannot be read: {error}",
+            hint="a .safetensors file, or a copy of it that is whole",
+        ) from error
+    rest, checksum = _entry(metadata)
+    if checksum is not None and file.checksum(rest, arrays) != checksum:
+        raise DataFileError(
+            f"the weights {path} are damaged: the bytes are not those that were written: the "
+            "checksum differs",
+            hint="a copy that is whole",
+        )
+    names = _parameters(rest)
+    return {name: arrays[name] for name in (names or arrays) if name in arrays}
+
+
+def _arrays(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    if not isinstance(parameters, Mapping):
+        raise InputError(
+            f"weights are arrays by name, got {type(parameters).__name__}",
+            hint='cr.save_weights(path, {"W1": W1, "W2": W2})',
+        )
+    found: dict[str, np.ndarray] = {}
+    for root, value in parameters.items():
+        leaves, structure = flatten(value, root)
+        for name, leaf in zip(structure.leaf_names, leaves, strict=True):
+            array = np.asarray(leaf, order="C")
+            if array.dtype.kind not in "biuf":
+                raise InputError(
+                    f"{name} is no array of numbers: {type(leaf).__name__}",
+                    hint="weights are NumPy arrays",
+                )
+            found[name] = array
+    return found
+
+
+def _entry(metadata: Mapping[str, str]) -> tuple[str, str | None]:
+    """The text of our metadata, and the checksum; ("", None) in a file that is not ours."""
+    try:
+        entry = json.loads(metadata.get(file.ENTRY, ""))
+    except (ValueError, RecursionError):
+        return "", None
+    if not isinstance(entry, dict):
+        return "", None
+    rest, checksum = entry.get("rest"), entry.get("sha256")
+    if isinstance(rest, str) and isinstance(checksum, str):
+        return rest, checksum
+    return "", None
+
+
+def _parameters(rest: str) -> list[str] | None:
+    """Which arrays of a checkpoint are parameters; None where it does not say so."""
+    try:
+        names = json.loads(rest)["notes"][PARAMETERS]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return names if is_list else None
