@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from chainrule.explain.writing import beside
+
 
 @contextmanager
 def usable_folder(folder: Path) -> Iterator[None]:
@@ -20,7 +22,7 @@ def usable_folder(folder: Path) -> Iterator[None]:
     try:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            trial = _beside(folder / "trial")
+            trial = beside(folder / "trial")
             trial.write_bytes(b"")
             trial.unlink()
         except OSError as error:
@@ -35,17 +37,17 @@ def usable_folder(folder: Path) -> Iterator[None]:
 
 def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Write all files under other names, then rename them: none is ever half there."""
-    partial = {_beside(folder / name): folder / name for name in contents}
+    paths = {beside(folder / name): folder / name for name in contents}
     try:
-        for beside, content in zip(partial, contents.values(), strict=True):
-            beside.write_bytes(content)
-        for beside, path in partial.items():
-            os.replace(beside, path)
+        for partial, content in zip(paths, contents.values(), strict=True):
+            partial.write_bytes(content)
+        for partial, path in paths.items():
+            os.replace(partial, path)
     except OSError as error:
         raise click.ClickException(_unwritable(folder, error)) from error
     finally:
-        for beside in partial:
-            beside.unlink(missing_ok=True)
+        for partial in paths:
+            partial.unlink(missing_ok=True)
 
 
 def _unwritable(folder: Path, error: OSError) -> str:
@@ -53,7 +55,3 @@ def _unwritable(folder: Path, error: OSError) -> str:
         f"cannot write to the folder {folder}: {error.strerror or error}\n"
         "  try: another one, --output-folder FOLDER"
     )
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.partial")

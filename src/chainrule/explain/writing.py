@@ -7,6 +7,9 @@ from pathlib import Path
 
 from chainrule.errors import InputError
 
+PARTIAL = ".partial"  # the ending of a file that is being written
+LONGEST = 100  # bytes of a file's name in that of its partial file
+
 
 def write_beside(path: Path, content: bytes) -> None:
     """Write `content` under another name in the same folder, then rename it to `path`.
@@ -30,7 +33,8 @@ def write_beside(path: Path, content: bytes) -> None:
 
 def beside(path: Path) -> Path:
     """The name under which a file is written before it is renamed: hidden, of this process."""
-    return path.with_name(f".{path.name[:100]}.{os.getpid()}.partial")
+    name = os.fsencode(path.name)[:LONGEST].decode(errors="ignore")
+    return path.with_name(f".{name}.{os.getpid()}{PARTIAL}")
 
 
 def _remove(path: Path) -> None:

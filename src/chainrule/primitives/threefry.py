@@ -21,6 +21,9 @@ ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 GROUPS = 5  # of four rounds each, after each of which a part of the key is added
 FLOPS = 5 * 4 * GROUPS + 2 * (GROUPS + 1)  # of integers: four for a rotation and its mixing
 
+# As arrays: ufuncs make one of every number.
+_PARITY, _NUMBERS = np.array(PARITY, WORD), np.arange(33, dtype=WORD)
+
 INPUTS = ("k0", "k1", "c0", "c1")  # the words of the key and of the counter
 SOURCE = '''
 def threefry2x32(k0, k1, c0, c1):
@@ -45,20 +48,20 @@ def _words(*types: ArrayType) -> ArrayType:
 
 def encrypt(k0: np.ndarray, k1: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     """Encrypt counters, the arrays of words x and y, in place; additions wrap around."""
-    words = (k0, k1, k0 ^ k1 ^ WORD.type(PARITY))
+    words = (k0, k1, k0 ^ k1 ^ _PARITY)
     t = np.empty_like(x)
     np.add(x, k0, out=x)
     np.add(y, k1, out=y)
     for group in range(GROUPS):
         for rotation in ROTATIONS[group % 2]:
             np.add(x, y, out=x)
-            np.left_shift(y, WORD.type(rotation), out=t)
-            np.right_shift(y, WORD.type(32 - rotation), out=y)
+            np.left_shift(y, _NUMBERS[rotation, ...], out=t)
+            np.right_shift(y, _NUMBERS[32 - rotation, ...], out=y)
             np.bitwise_or(y, t, out=y)
             np.bitwise_xor(y, x, out=y)
         np.add(x, words[(group + 1) % 3], out=x)
         np.add(y, words[(group + 2) % 3], out=y)
-        np.add(y, WORD.type(group + 1), out=y)
+        np.add(y, _NUMBERS[group + 1, ...], out=y)
 
 
 def encrypt_one(k0: int, k1: int, c0: int, c1: int) -> tuple[int, int]:

@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-PARTIAL = ".partial"
+from chainrule.explain.writing import PARTIAL, beside
+
+OF_SAFETENSORS = ".tmp??????"  # what it writes to before it renames, since 0.8
 
 
 def write_durably(path: Path, write: Callable[[Path], None]) -> None:
@@ -15,15 +17,15 @@ def write_durably(path: Path, write: Callable[[Path], None]) -> None:
     After a crash at any moment `path` is what it was before, or what `write` wrote.  Raises what
     `write` raises, and OSError; what was written is removed then.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    partial = beside(path)
     try:
-        write(beside)
-        _to_disk(beside, os.O_RDWR)
-        os.replace(beside, path)
+        write(partial)
+        _to_disk(partial, os.O_RDWR)
+        os.replace(partial, path)
         if os.name == "posix":  # elsewhere folders cannot be opened
             _to_disk(path.parent, os.O_RDONLY)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
 
 
@@ -37,5 +39,6 @@ def _to_disk(path: Path, flags: int) -> None:
 
 def remove_partial(folder: Path) -> None:
     """Remove what a process that was killed left half written; the caller holds the folder."""
-    for path in folder.glob(f".*{PARTIAL}"):
-        path.unlink(missing_ok=True)
+    for pattern in (f".*{PARTIAL}", OF_SAFETENSORS):
+        for path in folder.glob(pattern):
+            path.unlink(missing_ok=True)

@@ -1,14 +1,8 @@
-"""Checkpoints: what is loaded is what was saved, whatever happened to the process or the disk."""
+"""What is loaded is what was saved, to the last bit; what is damaged or of another model is not."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,64 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checkpointing import begin, n, objective, same, step_of, trained
+from executors import EITHER
 
 import chainrule as cr
 from chainrule import float64
-from chainrule.errors import DataFileError, InputError, StateError
-from chainrule.run.native.target import native_refusal
-from chainrule.train.checkpoints import Checkpoints, durable, file
+from chainrule.errors import DataFileError, InputError
+from chainrule.train.checkpoints import Checkpoints, file
 from chainrule.train.checkpoints.folder import DamagedCheckpointWarning
-
-needs_native = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
-EITHER = pytest.mark.parametrize(
-    "executor", ["reference", pytest.param("native", marks=needs_native)]
-)
-posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
-n = cr.size("n")
-
-
-def objective(x: float64[n, 3], y: float64[n], w: float64[3], b: float64[()]):
-    error = x @ w + b - y
-    J = np.mean(error**2)
-    return J
-
-
-def step_of(executor: str = "reference", optimizer: cr.Optimizer | None = None) -> cr.TrainingStep:
-    return cr.training_step(
-        objective, wrt=("w", "b"), optimizer=optimizer or cr.adam(0.01), executor=executor
-    )
-
-
-def batch(number: int) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(number)
-    return {"x": random.standard_normal((5, 3)), "y": random.standard_normal(5)}
-
-
-def begin(step: cr.TrainingStep) -> cr.State:
-    return step.init(w=np.array([1.0, -2.0, 0.5]), b=0.25)
-
-
-@pytest.fixture
-def step() -> cr.TrainingStep:
-    return step_of()
-
-
-@pytest.fixture
-def checkpoints(tmp_path: Path, step: cr.TrainingStep) -> Iterator[Checkpoints]:
-    with Checkpoints(tmp_path / "run", step) as found:
-        yield found
-
-
-def trained(step: cr.TrainingStep, state: cr.State, until: int) -> cr.State:
-    while state.steps < until:
-        step(state, batch(state.steps))
-    return state
-
-
-def same(one: cr.State, other: cr.State) -> bool:
-    return list(one) == list(other) and all(
-        one[k].tobytes() == other[k].tobytes() and one[k].dtype == other[k].dtype for k in one
-    )
 
 
 @EITHER
@@ -252,91 +196,6 @@ def test_arrays_of_other_sizes_are_refused_beside_a_state(tmp_path: Path):
             checkpoints.load(step.init(w=np.ones(4)))
 
 
-@posix_only
-def test_a_second_process_is_refused_and_one_that_is_killed_frees_the_folder(
-    tmp_path: Path, step: cr.TrainingStep
-):
-    program = (
-        "import sys, time\nfrom pathlib import Path\n"
-        "from chainrule.train.checkpoints.lock import FolderLock\n"
-        "lock = FolderLock(Path(sys.argv[1]))\nprint('held', flush=True)\ntime.sleep(60)\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, tmp_path], stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None and other.stdout.readline() == "held\n"
-        with pytest.raises(StateError) as caught:
-            Checkpoints(tmp_path, step)
-        assert f"in use by another training: process {other.pid}" in caught.value.what
-        other.send_signal(signal.SIGKILL)
-        other.wait()
-    Checkpoints(tmp_path, step).close()
-
-
-def test_the_same_process_cannot_hold_a_folder_twice(tmp_path: Path, step: cr.TrainingStep):
-    with Checkpoints(tmp_path, step), pytest.raises(StateError, match=f"process {os.getpid()}"):
-        Checkpoints(tmp_path, step)
-    Checkpoints(tmp_path, step).close()
-
-
-def test_nothing_is_saved_after_the_folder_was_given_free(tmp_path: Path, step: cr.TrainingStep):
-    with Checkpoints(tmp_path, step) as checkpoints:
-        pass
-    with pytest.raises(StateError, match="not held by this process"):
-        checkpoints.save(begin(step))
-
-
-@pytest.mark.parametrize("fails", ["fsync", "replace"])
-def test_a_disk_that_fails_leaves_the_checkpoints_that_were_there(
-    checkpoints: Checkpoints,
-    step: cr.TrainingStep,
-    monkeypatch: pytest.MonkeyPatch,
-    fails: str,
-):
-    state = trained(step, begin(step), 1)
-    checkpoints.save(state)
-    before = {path.name: path.read_bytes() for path in checkpoints.folder.iterdir()}
-
-    def refuse(*arguments: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(durable.os, fails, refuse)
-    with pytest.raises(DataFileError) as caught:
-        checkpoints.save(trained(step, state, 2))
-    assert "cannot be written: No space left on device" in caught.value.what
-    assert "earlier checkpoints are as they were" in caught.value.hint
-    assert {path.name: path.read_bytes() for path in checkpoints.folder.iterdir()} == before
-
-
-@posix_only
-def test_a_file_that_may_not_grow_is_told_and_leaves_nothing(tmp_path: Path):
-    program = f"""
-import resource, signal, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_checkpoints import begin, step_of, trained
-from chainrule.train.checkpoints import Checkpoints
-from chainrule.errors import DataFileError
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-step = step_of()
-with Checkpoints({str(tmp_path)!r}, step) as checkpoints:
-    state = begin(step)
-    checkpoints.save(state)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-    try:
-        checkpoints.save(trained(step, state, 1))
-    except DataFileError as error:
-        print(error.what)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=100
-    )
-    assert "cannot be written" in done.stdout
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".lock",
-        "step-000000000.safetensors",
-    ]
-
-
 def test_what_json_does_not_have_is_refused_before_anything_is_written(
     checkpoints: Checkpoints, step: cr.TrainingStep
 ):
@@ -365,57 +224,3 @@ def test_a_later_schema_is_refused_by_name(
     monkeypatch.undo()
     with pytest.raises(DataFileError, match="its schema is 'chainrule\\.checkpoint/2'"):
         file.read(path)
-
-
-ENDLESS = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_checkpoints import batch, begin, step_of
-from chainrule.train.checkpoints import Checkpoints
-step = step_of()
-with Checkpoints(sys.argv[1], step) as checkpoints:
-    found = checkpoints.load()
-    state = begin(step) if found is None else found.restore(step)
-    print("begun", state.steps, flush=True)
-    while state.steps < 100_000:
-        step(state, batch(state.steps))
-        checkpoints.save(state, {{"step": state.steps}}, score=-state.steps)
-        print(state.steps, flush=True)
-"""
-
-
-def killed_at(folder: Path, seconds: float) -> int:
-    """Train until killed; the last step whose checkpoint was said to be written."""
-    with subprocess.Popen(
-        [sys.executable, "-c", ENDLESS, folder], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        last = int(process.stdout.readline().split()[1])
-        time.sleep(seconds)
-        process.kill()
-        for line in process.stdout:
-            if line.endswith("\n"):
-                last = int(line)
-    return last
-
-
-@posix_only
-@pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.slow, id="many")])
-def test_killed_at_any_moment_the_newest_checkpoint_loads_and_no_step_is_lost(
-    tmp_path: Path, step: cr.TrainingStep, rounds: int
-):
-    delays = np.random.default_rng(0).uniform(0.0, 0.4, rounds)
-    for delay in delays:
-        said = killed_at(tmp_path, float(delay))
-        with warnings.catch_warnings(), Checkpoints(tmp_path, step) as checkpoints:
-            warnings.simplefilter("error")
-            found = checkpoints.load()
-            if said:
-                assert found is not None and found.steps >= said
-            left = {path.name for path in tmp_path.iterdir()}
-            assert not [name for name in left if name.endswith(".partial")]
-            assert len(left) <= 5
-    with Checkpoints(tmp_path, step) as checkpoints:
-        found = checkpoints.load()
-    assert found is not None and found.steps > 0
-    assert same(found.restore(step), trained(step, begin(step), found.steps))

@@ -1,0 +1,162 @@
+"""Checkpoints survive: other processes, full disks, and a process killed at any moment."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from checkpointing import begin, same, trained
+
+import chainrule as cr
+from chainrule.errors import DataFileError, StateError
+from chainrule.train.checkpoints import Checkpoints, durable
+
+posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
+
+
+@posix_only
+def test_a_second_process_is_refused_and_one_that_is_killed_frees_the_folder(
+    tmp_path: Path, step: cr.TrainingStep
+):
+    program = (
+        "import sys, time\nfrom pathlib import Path\n"
+        "from chainrule.train.checkpoints.lock import FolderLock\n"
+        "lock = FolderLock(Path(sys.argv[1]))\nprint('held', flush=True)\ntime.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, tmp_path], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        with pytest.raises(StateError) as caught:
+            Checkpoints(tmp_path, step)
+        assert f"in use by another training: process {other.pid}" in caught.value.what
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+    Checkpoints(tmp_path, step).close()
+
+
+def test_the_same_process_cannot_hold_a_folder_twice(tmp_path: Path, step: cr.TrainingStep):
+    with Checkpoints(tmp_path, step), pytest.raises(StateError, match=f"process {os.getpid()}"):
+        Checkpoints(tmp_path, step)
+    Checkpoints(tmp_path, step).close()
+
+
+def test_nothing_is_saved_after_the_folder_was_given_free(tmp_path: Path, step: cr.TrainingStep):
+    with Checkpoints(tmp_path, step) as checkpoints:
+        pass
+    with pytest.raises(StateError, match="not held by this process"):
+        checkpoints.save(begin(step))
+
+
+@pytest.mark.parametrize("fails", ["fsync", "replace"])
+def test_a_disk_that_fails_leaves_the_checkpoints_that_were_there(
+    checkpoints: Checkpoints,
+    step: cr.TrainingStep,
+    monkeypatch: pytest.MonkeyPatch,
+    fails: str,
+):
+    state = trained(step, begin(step), 1)
+    checkpoints.save(state)
+    before = {path.name: path.read_bytes() for path in checkpoints.folder.iterdir()}
+
+    def refuse(*arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(durable.os, fails, refuse)
+    with pytest.raises(DataFileError) as caught:
+        checkpoints.save(trained(step, state, 2))
+    assert "cannot be written: No space left on device" in caught.value.what
+    assert "earlier checkpoints are as they were" in caught.value.hint
+    assert {path.name: path.read_bytes() for path in checkpoints.folder.iterdir()} == before
+
+
+@posix_only
+def test_a_file_that_may_not_grow_is_told_and_leaves_nothing(tmp_path: Path):
+    program = f"""
+import resource, signal, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from checkpointing import begin, step_of, trained
+from chainrule.train.checkpoints import Checkpoints
+from chainrule.errors import DataFileError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+step = step_of()
+with Checkpoints({str(tmp_path)!r}, step) as checkpoints:
+    state = begin(step)
+    checkpoints.save(state)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    try:
+        checkpoints.save(trained(step, state, 1))
+    except DataFileError as error:
+        print(error.what)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=100
+    )
+    assert "cannot be written" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock",
+        "step-000000000.safetensors",
+    ]
+
+
+ENDLESS = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from checkpointing import batch, begin, step_of
+from chainrule.train.checkpoints import Checkpoints
+step = step_of()
+with Checkpoints(sys.argv[1], step) as checkpoints:
+    found = checkpoints.load()
+    state = begin(step) if found is None else found.restore(step)
+    print("begun", state.steps, flush=True)
+    while state.steps < 100_000:
+        step(state, batch(state.steps))
+        checkpoints.save(state, {{"step": state.steps}}, score=-state.steps)
+        print(state.steps, flush=True)
+"""
+
+
+def killed_at(folder: Path, seconds: float) -> int:
+    """Train until killed; the last step whose checkpoint was said to be written."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, folder], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        last = int(process.stdout.readline().split()[1])
+        time.sleep(seconds)
+        process.kill()
+        for line in process.stdout:
+            if line.endswith("\n"):
+                last = int(line)
+    return last
+
+
+@posix_only
+@pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.slow, id="many")])
+def test_killed_at_any_moment_the_newest_checkpoint_loads_and_no_step_is_lost(
+    tmp_path: Path, step: cr.TrainingStep, rounds: int
+):
+    delays = np.random.default_rng(0).uniform(0.0, 0.4, rounds)
+    for delay in delays:
+        said = killed_at(tmp_path, float(delay))
+        with warnings.catch_warnings(), Checkpoints(tmp_path, step) as checkpoints:
+            warnings.simplefilter("error")
+            found = checkpoints.load()
+            if said:
+                assert found is not None and found.steps >= said
+            left = {path.name for path in tmp_path.iterdir()}
+            assert not [name for name in left if name.endswith(".partial") or ".tmp" in name]
+            assert len(left) <= 5
+    with Checkpoints(tmp_path, step) as checkpoints:
+        found = checkpoints.load()
+    assert found is not None and found.steps > 0
+    assert same(found.restore(step), trained(step, begin(step), found.steps))
