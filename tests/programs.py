@@ -1,6 +1,7 @@
 """Random NumPy programs: Python source over a namespace `xp`, so that every library runs the same.
 
-`programs()` is the Hypothesis strategy.  `Program.function(xp)` is a plain Python function; `xp` is
+`programs()` is the Hypothesis strategy, `random_programs(count)` what a test on them is decorated
+with.  `Program.function(xp)` is a plain Python function; `xp` is
 one of those in `namespaces.py`.  Every operation is smooth, or `kink_distance` finds its kinks, and
 none leaves its domain.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chainrule.graph.sizes import Size, evaluate, product
@@ -301,6 +303,7 @@ CONTRACTING = [
 GROUPS = (ELEMENTWISE, SHAPING, CONTRACTING)
 
 CONCRETE_AXES = (0, 1, 1, 2, 2, 3, 3, 3)
+SEEDS = st.integers(0, 2**32 - 1)
 
 
 @st.composite
@@ -357,3 +360,18 @@ def programs(
     unused = tuple(name for name in values if name not in used)
     results = tuple(values[f"v{i}"] for i in range(len(lines)))
     return Program(shapes, tuple(lines), results, unused, all_exact, scalars)
+
+
+def random_programs(count: int, *, repeatable: bool = True, **options: Any) -> Callable[..., Any]:
+    """Calls a test of a program and a seed with `count` of them, if `repeatable` always the same.
+
+    `options` are those of `programs`.  Slow ones, and those that the test does not take, are fine.
+    """
+    calm = settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=repeatable,
+        report_multiple_bugs=False,
+        suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+    )
+    return lambda test: calm(given(programs(**options), SEEDS)(test))

@@ -4,13 +4,14 @@ import inspect
 
 import programs_refused_running
 import programs_refused_tracing
+import programs_refused_typing
 import pytest
 from provoking import CASES, LABELS, W, X, full_text
 
 from chainrule import errors
 from chainrule.graph.sizes import UndecidableSize
 
-assert programs_refused_tracing and programs_refused_running
+assert programs_refused_tracing and programs_refused_typing and programs_refused_running
 IDS = [program.__name__ for _, program in CASES]
 
 

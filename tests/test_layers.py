@@ -127,19 +127,17 @@ def points_up(one: Import) -> bool:
     return LAYERS.index(layer_of(one.target)) > LAYERS.index(own)
 
 
-UPWARD = [one for file in FILES for one in imports_of(file) if points_up(one)]
-
-
 def test_every_module_belongs_to_a_layer_and_every_layer_exists() -> None:
     found = {file.relative_to(PACKAGE).parts[0].removesuffix(".py") for file in FILES}
     assert found == set(LAYERS)
 
 
 def test_imports_point_down() -> None:
-    doors = {(one.file, layer_of(one.target)) for one in UPWARD if one.inside}
+    upward = [one for file in FILES for one in imports_of(file) if points_up(one)]
+    doors = {(one.file, layer_of(one.target)) for one in upward if one.inside}
     wrong = [
         f"{one.file}:{one.line} imports {one.target}"
-        for one in UPWARD
+        for one in upward
         if not (one.inside and (one.file, layer_of(one.target)) in DOORS)
     ]
     assert wrong == []

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mlp import objective
 
 import chainrule as cr
 from chainrule import float64, int64
@@ -14,32 +15,10 @@ pytestmark = pytest.mark.peers
 
 INPUTS, HIDDEN, CLASSES, BATCH, STEPS = 20, 16, 5, 32, 100
 LEARNING_RATE, WEIGHT_DECAY, RTOL = 0.5, 1e-2, 1e-10
+TYPES = {"x": float64["n 20"], "W1": float64["20 16"], "W2": float64["16 5"]}
 
 
-def without_bias(
-    x: float64["n 20"],
-    y: int64["n"],
-    W1: float64["20 16"],
-    W2: float64["16 5"],
-    weight_decay=WEIGHT_DECAY,
-):
-    z = x @ W1
-    h = np.maximum(z, 0)
-    o = h @ W2
-    L = cr.cross_entropy(o, y)
-    s = weight_decay / 2 * (np.sum(W1**2) + np.sum(W2**2))
-    J = L + s
-    return J
-
-
-def with_bias(
-    x: float64["n 20"],
-    y: int64["n"],
-    W1: float64["20 16"],
-    b: float64["16"],
-    W2: float64["16 5"],
-    weight_decay=WEIGHT_DECAY,
-):
+def with_bias(x, y: int64["n"], W1, b: float64["16"], W2, weight_decay=WEIGHT_DECAY):
     z = x @ W1 + b
     h = np.maximum(z, 0)
     o = h @ W2
@@ -69,7 +48,7 @@ def torch_step(x: Any, y: Any, parameters: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def initial(names: tuple[str, ...]) -> dict[str, np.ndarray]:
+def initial(names: tuple[str, ...]) -> dict[str, Any]:
     random = np.random.default_rng(0)
     shapes = {"W1": (INPUTS, HIDDEN), "b": (HIDDEN,), "W2": (HIDDEN, CLASSES)}
     return {name: random.normal(0, 0.3, shapes[name]) for name in names}
@@ -88,16 +67,17 @@ def batches() -> Any:
         yield x[chosen], y[chosen]
 
 
-@pytest.mark.parametrize("objective", [without_bias, with_bias])
-def test_a_hundred_steps_are_pytorchs(objective: Any) -> None:
+@pytest.mark.parametrize(
+    ("program", "names"), [(objective, ("W1", "W2")), (with_bias, ("W1", "b", "W2"))]
+)
+def test_a_hundred_steps_are_pytorchs(program: Any, names: tuple[str, ...]) -> None:
     torch = pytest.importorskip("torch")
-    names = ("W1", "b", "W2") if objective is with_bias else ("W1", "W2")
-    step = cr.backward(cr.trace(objective), wrt=names)
+    step = cr.backward(cr.trace(program, **TYPES), wrt=names)
     ours = initial(names)
     theirs = {n: torch.tensor(v, requires_grad=True) for n, v in ours.items()}
     first, last = None, None
     for x, y in batches():
-        run = step.run(x=x, y=y, **ours)
+        run = step.run(x=x, y=y, weight_decay=WEIGHT_DECAY, **ours)
         values = torch_step(torch.tensor(x), torch.tensor(y), theirs)
         np.testing.assert_allclose(run["J"], values["J"].item(), rtol=RTOL)
         for name, value in values.items():
@@ -120,7 +100,7 @@ def test_the_named_values_of_the_forward_pass_are_pytorchs() -> None:
     torch = pytest.importorskip("torch")
     ours = initial(("W1", "b", "W2"))
     x, y = next(batches())
-    run = cr.trace(with_bias).run(x=x, y=y, **ours)
+    run = cr.trace(with_bias, **TYPES).run(x=x, y=y, **ours)
     theirs = {n: torch.tensor(v, requires_grad=True) for n, v in ours.items()}
     values = torch_step(torch.tensor(x), torch.tensor(y), theirs)
     for name in ("z", "h", "o", "L", "s", "J"):

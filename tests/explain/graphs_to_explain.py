@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from mlp import objective
 
 import chainrule as cr
 from chainrule import float32, float64, int64
@@ -20,22 +21,6 @@ from chainrule.transforms import jvp_graph
 
 def mlp() -> Graph:
     """The network of the README, with its gradients."""
-
-    def objective(
-        x: float32["n d"],
-        y: int64["n"],
-        W1: float32["d h"],
-        W2: float32["h q"],
-        weight_decay=1e-3,
-    ):
-        z = x @ W1
-        h = np.maximum(z, 0)
-        o = h @ W2
-        L = cr.cross_entropy(o, y)
-        s = weight_decay / 2 * (np.sum(W1**2) + np.sum(W2**2))
-        J = L + s
-        return J
-
     return cr.backward(cr.trace(objective), wrt=("W1", "W2"))
 
 

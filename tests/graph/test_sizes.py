@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_sizes import OPERATIONS, d, environments, m, n, operations, value_of, values
 
-from chainrule.graph.size_text import parse
 from chainrule.graph.sizes import (
     Size,
     UndecidableSize,
@@ -27,41 +27,6 @@ from chainrule.graph.sizes import (
     solve,
 )
 
-n, m, d = sizes("n m d")
-OPERATIONS = {
-    operator.add: operator.add,
-    operator.sub: operator.sub,
-    operator.mul: operator.mul,
-    operator.floordiv: operator.floordiv,
-    operator.mod: operator.mod,
-    minimum: min,
-    maximum: max,
-}
-operations = st.sampled_from(list(OPERATIONS))
-environments = st.fixed_dictionaries({name: st.integers(1, 12) for name in "nmd"})
-
-
-def combine(operands):
-    def apply(operation, a, b):
-        try:
-            return operation(a, b)
-        except ZeroDivisionError:
-            return a
-
-    return st.builds(apply, operations, operands, operands)
-
-
-leaves = st.one_of(st.sampled_from([n, m, d]), st.integers(-6, 6))
-values = st.recursive(leaves, combine, max_leaves=8)
-
-
-def value_of(a, env):
-    """The value of a, or None where it divides by zero."""
-    try:
-        return evaluate(a, env)
-    except ZeroDivisionError:
-        return None
-
 
 @given(operations, values, values, environments)
 def test_an_operation_on_sizes_agrees_with_the_operation_on_their_values(operation, a, b, env):
@@ -77,19 +42,6 @@ def test_an_operation_on_sizes_agrees_with_the_operation_on_their_values(operati
     result = evaluate(operation(a, b), env)
     assert type(result) is int
     assert result == expected
-
-
-@given(values)
-def test_the_text_of_a_size_is_parsed_to_the_same_size(a):
-    if len(str(a)) <= 1000:
-        assert parse(str(a)) == a
-
-
-@given(values, environments)
-def test_the_text_of_a_size_means_the_same_to_python(a, env):
-    expected = value_of(a, env)
-    if expected is not None:
-        assert eval(str(a), {"min": min, "max": max}, dict(env)) == expected
 
 
 @given(values, environments)
@@ -243,158 +195,6 @@ def test_what_slices_and_pools_need_is_proved(a):
 @pytest.mark.parametrize("a", [n - 2, n - m, n // 2 - 1, n % 2 - 1, 2 * (n // 2) - n])
 def test_what_depends_on_the_names_is_unknown(a):
     assert is_nonnegative(a) is None
-
-
-@pytest.mark.parametrize(
-    ("a", "text"),
-    [
-        (1 + n * 2, "2*n + 1"),
-        (d * n, "d*n"),
-        (n // 2, "n//2"),
-        (minimum(5, n), "min(n, 5)"),
-        ((1 + n) // 2, "(n + 1)//2"),
-        (-n, "-n"),
-        (1 - n // 2, "-(n//2) + 1"),
-        (n - m % 2, "n - m%2"),
-        (2 * (n // 2), "2*(n//2)"),
-        (n * n * m - 3, "m*n*n - 3"),
-        (n // (m % 2), "n//(m%2)"),
-        (7 // n, "7//n"),
-        (minimum(n, m) // 2, "min(m, n)//2"),
-    ],
-)
-def test_the_text_of_a_size_is_readable(a, text):
-    assert str(a) == repr(a) == text
-    assert parse(text) == a
-
-
-def test_a_text_may_have_no_blanks_and_many_arguments():
-    assert parse("2*n+1") == 2 * n + 1
-    assert parse("min(n,m,5)") == minimum(minimum(n, m), 5)
-    assert parse(" -n //2 ") == -n // 2
-    assert parse("784") == 784
-    assert parse("-" * 501 + "n") == -n
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "unexpected tuple at position 0"),
-        ("n +", "invalid syntax at position 3"),
-        ("n m", "invalid syntax. Perhaps you forgot a comma? at position 0"),
-        ("2n", "unexpected '2' at position 0"),
-        ("n*2.5", "unexpected '.' at position 3"),
-        ("n**2", "** is written as a product, n*n, at position 0"),
-        ("n/2", "unexpected binop at position 0"),
-        ("+n", "unexpected unaryop at position 0"),
-        ("n, m", "unexpected tuple at position 0"),
-        ("abs(n, m)", "only min and max are functions, of two or more sizes, at position 0"),
-        ("1 + max(n)", "unexpected call at position 4"),
-        ("2*min", "only min and max are functions, of two or more sizes, at position 0"),
-        ("min", "a function needs arguments, at position 0"),
-        ("n if n else m", "unexpected ifexp at position 0"),
-        ("n)(m", "unexpected call at position 0"),
-        ("True", "unexpected constant at position 0"),
-        ("m + n//0", "(n)//0 divides a size by zero at position 4"),
-        ("n" * 1001, "more than 1000 characters at position 1000"),
-        ("(" * 400 + "n" + ")" * 400, "too many nested parentheses"),
-        ("(a+b+c+d)*" * 90 + "n", "a size may have at most 10000 factors"),
-    ],
-)
-def test_a_wrong_text_is_explained(text, problem):
-    with pytest.raises(ValueError) as caught:
-        parse(text)
-    assert str(caught.value).startswith(f"{text[:1000]!r} is not a size: ")
-    assert problem in str(caught.value)
-
-
-@given(st.text("nm_1 +-*/%(),.if'", max_size=30))
-def test_any_text_is_a_size_or_a_value_error(text):
-    try:
-        assert type(parse(text)) in (int, Size)
-    except ValueError:
-        pass
-
-
-@pytest.mark.parametrize("name", ["", "2n", "n-1", "lambda", "naïve", "min"])
-def test_a_wrong_name_is_explained(name):
-    with pytest.raises(ValueError, match=f"'{name}' is not a name for a size"):
-        size(name)
-
-
-def test_sizes_are_declared_like_sympy_symbols():
-    assert sizes("n, d") == sizes("n d") == sizes("n,d") == (n, d)
-    assert sizes("n") is size("n")
-    with pytest.raises(ValueError, match="' ' names no size"):
-        sizes(" ")
-
-
-def to_fix(names):
-    """The end of each hint: how a size becomes a number."""
-    binding = ", ".join(f"{name}=256" for name in names)
-    return (
-        f"to fix {', '.join(names)} while tracing, write a number for it in the type, or give "
-        f"example arrays;\n       a graph that is there takes it by graph.bind({binding})"
-    )
-
-
-@pytest.mark.parametrize(
-    ("ask", "question"),
-    [
-        (lambda: n < m, "n < m"),
-        (lambda: 5 > n, "n < 5"),
-        (lambda: 2 * n >= m + 3, "2*n >= m + 3"),
-        (lambda: bool(n - m), "-m + n != 0"),
-    ],
-)
-def test_an_undecidable_condition_is_explained(ask, question):
-    with pytest.raises(UndecidableSize) as caught:
-        ask()
-    assert caught.value.question == question
-    assert str(caught.value) == (
-        f"whether {question} is not known while tracing\n"
-        "  try: use cr.minimum or cr.maximum in place of a condition\n"
-        f"       {to_fix(caught.value.names)}"
-    )
-
-
-def test_a_provable_condition_is_a_bool():
-    assert (n < n + 1) is True
-    assert (n <= 0) is False
-    assert (0 < n * m) is True
-    assert (n >= n) is True
-    assert bool(n * m) is True
-    assert bool(-n) is True
-
-
-@pytest.mark.parametrize("use", [range, int, operator.index, [1, 2].__getitem__])
-def test_a_size_used_as_a_number_is_explained(use):
-    with pytest.raises(UndecidableSize) as caught:
-        use(n)
-    assert str(caught.value) == f"the size n is not known while tracing\n  try: {to_fix(('n',))}"
-    assert caught.value.question == "n"
-    assert caught.value.names == ("n",)
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("use", "question"),
-    [
-        (float, "float of n"),
-        (lambda n: n / 2, "n / 2"),
-        (lambda n: 1.0 / n, "1.0 / n"),
-        (lambda n: n**0.5, "n ** 0.5"),
-        (np.sqrt, "np.sqrt of n"),
-    ],
-)
-def test_arithmetic_that_integers_lack_points_to_size_value(use, question):
-    with pytest.raises(UndecidableSize) as caught:
-        use(n)
-    assert str(caught.value) == (
-        f"{question}: a size is an integer that is not known while tracing\n"
-        "  try: as a number of the program it is cr.size_value(n, like=x), with a traced array x\n"
-        f"       {to_fix(('n',))}"
-    )
 
 
 def test_a_size_is_not_several():

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from namespaces import traced
-from programs import Program, programs
+from programs import Program, random_programs
 
 import chainrule as cr
 from chainrule.errors import ScheduleError
@@ -127,17 +125,7 @@ def graphs(program: Program, seed: int) -> Any:
         yield bound_to(one, arguments)
 
 
-def calm(count: int) -> Any:
-    return settings(
-        max_examples=count,
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
-    )
-
-
-@calm(60)
-@given(programs(), st.integers(0, 2**32 - 1))
+@random_programs(60)
 def test_outlines_lie_in_memory_as_the_arrays_do(program: Program, seed: int) -> None:
     for graph, inputs in graphs(program, seed):
         outlines = _Plain(graph, tuple(graph.nodes)).outlines
@@ -154,8 +142,7 @@ def test_outlines_lie_in_memory_as_the_arrays_do(program: Program, seed: int) ->
                 assert outline.strides[axis] == value.strides[axis], (node, axis)
 
 
-@calm(60)
-@given(programs(), st.integers(0, 2**32 - 1))
+@random_programs(60)
 def test_the_simulator_accepts_every_schedule_and_finds_nothing_late(
     program: Program, seed: int
 ) -> None:

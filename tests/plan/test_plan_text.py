@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executors import needs_native
+from mlp import objective
 
 import chainrule as cr
 import chainrule.plan.sharing
@@ -17,30 +19,10 @@ from chainrule.plan.planner import Plan, plan
 from chainrule.plan.sharing import WORTH_SHARING, sharing
 from chainrule.plan.text import shared
 from chainrule.plan.work import NestWork
-from chainrule.run.native.target import native_refusal
 from chainrule.run.run import kept_nodes
 from chainrule.train.bound import results_of
 
-n, pixels, hidden, classes = cr.sizes("n pixels hidden classes")
-
-
-def objective(
-    x: float32[n, pixels],
-    y: int64[n],
-    W1: float32[pixels, hidden],
-    W2: float32[hidden, classes],
-    weight_decay=1e-3,
-):
-    z = x @ W1
-    h = np.maximum(z, 0)
-    o = h @ W2
-    L = cr.cross_entropy(o, y)
-    s = weight_decay / 2 * (np.sum(W1**2) + np.sum(W2**2))
-    J = L + s
-    return J
-
-
-SIZES = {"n": 256, "pixels": 784, "hidden": 256, "classes": 10}
+SIZES = {"n": 256, "d": 784, "h": 256, "q": 10}
 STEP = """\
 plan of objective
    1  product 256 x 784 x 256  2 threads: about 514 µs of work on one  262,144 bytes  z
@@ -194,14 +176,14 @@ def test_a_size_that_is_a_name_is_refused() -> None:
     graph = cr.trace(objective)
     with pytest.raises(SizeError) as caught:
         planned(graph.bind(n=3))
-    assert "these sizes are names: pixels, hidden, classes" in caught.value.what
-    assert caught.value.hint == "plan(pixels=..., hidden=..., classes=...)"
+    assert "these sizes are names: d, h, q" in caught.value.what
+    assert caught.value.hint == "plan(d=..., h=..., q=...)"
 
 
-@pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+@needs_native
 def test_a_step_prints_the_plan_that_it_runs() -> None:
     step = cr.training_step(objective, ("W1", "W2"), cr.sgd(0.1), executor="native")
-    sizes = {"n": 8, "pixels": 5, "hidden": 4, "classes": 3}
+    sizes = {"n": 8, "d": 5, "h": 4, "q": 3}
     state = step.init(W1=np.ones((5, 4), np.float32), W2=np.ones((4, 3), np.float32))
     step(state, x=np.ones((8, 5), np.float32), y=np.zeros(8, np.int64))
     made, launcher = step.plan(**sizes), state.latest.launcher

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from namespaces import with_gradients
-from programs import Program, programs
+from programs import Program, random_programs
 
 import chainrule as cr
 from chainrule.errors import InputError, ScheduleError
@@ -124,13 +122,7 @@ def test_an_update_follows_its_gradient(layers: int) -> None:
     assert simulate(made.schedule).peak_nbytes <= most + 4096 * layers
 
 
-@settings(
-    max_examples=150,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
-)
-@given(programs(), st.integers(0, 2**32 - 1))
+@random_programs(80)
 def test_every_order_of_a_random_graph_is_right(program: Program, seed: int) -> None:
     graph, _ = with_gradients(program, seed)
     for keep in ("named", "outputs"):

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mlp import objective
 
 import chainrule as cr
-from chainrule import float32, int64
+from chainrule import float32
 from chainrule.errors import ScheduleError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -21,21 +22,7 @@ from chainrule.plan.simulate import Simulation, simulate
 from chainrule.run.run import kept_nodes
 from chainrule.train.bound import results_of
 
-
-def objective(
-    x: float32[64, 256],
-    y: int64[64],
-    W1: float32[256, 128],
-    W2: float32[128, 10],
-    weight_decay=1e-3,
-):
-    z = x @ W1
-    h = np.maximum(z, 0)
-    o = h @ W2
-    L = cr.cross_entropy(o, y)
-    s = weight_decay / 2 * (np.sum(W1**2) + np.sum(W2**2))
-    J = L + s
-    return J
+SIZES = {"n": 64, "d": 256, "h": 128, "q": 10}
 
 
 def checked(graph: Graph, results: Any, overwrites: Any = None) -> tuple[Plan, Simulation]:
@@ -45,7 +32,7 @@ def checked(graph: Graph, results: Any, overwrites: Any = None) -> tuple[Plan, S
 
 def of_training(optimizer: Any) -> tuple[Graph, Plan, Simulation]:
     step = cr.training_step(objective, ("W1", "W2"), optimizer)
-    graph = step.graph.bind()
+    graph = step.graph.bind(**SIZES)
     return graph, *checked(graph, *results_of(step, graph))
 
 
@@ -81,7 +68,7 @@ def test_adam_with_decay_stores_nothing_of_the_size_of_a_parameter_but_the_gradi
 
 
 def test_a_gradient_is_computed_in_the_array_of_the_result() -> None:
-    graph = cr.backward(cr.trace(objective), wrt=("W1", "W2"))
+    graph = cr.backward(cr.trace(objective).bind(**SIZES), wrt=("W1", "W2"))
     made, found = checked(graph, kept_nodes(graph, "outputs"))
     for name in ("dJ/dW1", "dJ/dW2"):
         product = pairs(made)[graph[name]]
@@ -175,7 +162,7 @@ def test_every_value_in_scratch_ends_once() -> None:
 
 
 def test_what_no_result_needs_is_not_computed():
-    graph = cr.trace(objective)
+    graph = cr.trace(objective).bind(**SIZES)
     o = graph["o"]
     found = plan(graph, [o], threads=1)
     simulate(found.schedule)

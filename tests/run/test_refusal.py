@@ -7,22 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executors import EITHER, needs_native
 
 import chainrule as cr
 from chainrule import float32
 from chainrule.errors import MemoryLimitError
 from chainrule.run import free_memory as module
 from chainrule.run.free_memory import FreeMemory, refuse_beyond_free
-from chainrule.run.native.target import native_refusal
 
-EXECUTORS = [
-    pytest.param(
-        "native",
-        marks=pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal())),
-    ),
-    "reference",
-]
-EVERY_EXECUTOR = pytest.mark.parametrize("executor", EXECUTORS)
 W = np.linspace(-1, 1, 3 * 50, dtype=np.float32).reshape(3, 50)
 X = np.linspace(0, 1, 40 * 3, dtype=np.float32).reshape(40, 3)
 
@@ -65,7 +57,7 @@ def ways(executor: str) -> dict[str, Any]:
     }
 
 
-@EVERY_EXECUTOR
+@EITHER
 @pytest.mark.parametrize("way", ["run", "compile", "function"])
 @pytest.mark.usefixtures("small_machine", "nothing_runs")
 def test_a_run_that_is_too_large_is_refused(executor: str, way: str) -> None:
@@ -81,7 +73,7 @@ def test_a_run_that_is_too_large_is_refused(executor: str, way: str) -> None:
     assert "CHAINRULE_MEMORY_CHECK=0 in the environment runs it all the same" in str(error)
 
 
-@EVERY_EXECUTOR
+@EITHER
 @pytest.mark.usefixtures("small_machine")
 def test_a_step_that_is_too_large_changes_nothing(
     executor: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
@@ -99,7 +91,7 @@ def test_a_step_that_is_too_large_changes_nothing(
     assert "optimizer state" in text and "parameters" in text
 
 
-@EVERY_EXECUTOR
+@EITHER
 @pytest.mark.usefixtures("small_machine")
 def test_a_size_that_is_said_to_fit_does(executor: str) -> None:
     step = cr.training_step(objective, wrt="W", optimizer=cr.sgd(0.1), executor=executor)
@@ -115,7 +107,7 @@ def test_a_size_that_is_said_to_fit_does(executor: str) -> None:
     assert state.steps == 1
 
 
-@EVERY_EXECUTOR
+@EITHER
 @pytest.mark.usefixtures("small_machine")
 def test_the_switch_runs_it_all_the_same(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHAINRULE_MEMORY_CHECK", "0")
@@ -126,7 +118,7 @@ def test_the_switch_runs_it_all_the_same(executor: str, monkeypatch: pytest.Monk
         way()
 
 
-@EVERY_EXECUTOR
+@EITHER
 def test_small_runs_read_nothing(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def read() -> None:
         raise AssertionError("read for a small run")
@@ -139,7 +131,7 @@ def test_small_runs_read_nothing(executor: str, monkeypatch: pytest.MonkeyPatch)
     step(state, x=X)
 
 
-@pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+@needs_native
 @pytest.mark.usefixtures("small_machine")
 def test_memory_of_an_earlier_run_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
@@ -157,11 +149,10 @@ def test_memory_of_an_earlier_run_is_not_asked_for_again(monkeypatch: pytest.Mon
     assert len(asked) == 1
 
 
+@needs_native
 def test_the_text_of_a_refusal_shows_the_largest_parts(
     small_machine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if native_refusal():
-        pytest.skip(str(native_refusal()))
     with pytest.raises(MemoryLimitError) as caught:
         graph().run(x=X, W=W, executor="native", keep="named")
     lines = str(caught.value).splitlines()
@@ -245,7 +236,7 @@ def test_the_least_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert module.free_memory() == FreeMemory(50, "machine")
 
 
-@pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+@needs_native
 @pytest.mark.usefixtures("small_machine")
 def test_a_function_is_checked_at_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
     plenty = FreeMemory(1 << 40, "pretended")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterator, Mapping
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def read_csv(
 class _Lines:
     """The lines of the file as text; knows the number of the last one."""
 
-    def __init__(self, path: Path, content: IO[bytes]) -> None:
+    def __init__(self, path: Path, content: BufferedIOBase) -> None:
         self.path, self.content, self.number = path, content, 0
 
     def __iter__(self) -> Iterator[str]:

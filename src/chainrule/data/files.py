@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def refuse(path: Path, what: str, hint: str = AGAIN) -> NoReturn:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, IO[bytes], int]]:
+def opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, BufferedIOBase, int]]:
     """The path, the file opened for reading, and its size in bytes.
 
     Raises DataFileError where there is no such file, or the system refuses to read it.
@@ -67,7 +67,7 @@ def _names_in(folder: Path) -> list[str]:
 
 
 @contextmanager
-def unpacked(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
+def unpacked(path: Path, file: BufferedIOBase) -> Iterator[BufferedIOBase]:
     """The content of the file, unpacked if it is gzip's."""
     start = file.read(2)
     file.seek(0)
@@ -76,13 +76,13 @@ def unpacked(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
         return
     try:
         with gzip.GzipFile(fileobj=file) as stream:
-            yield io.BufferedReader(stream)  # type: ignore[arg-type]
+            yield BufferedReader(stream)
     except (zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise damaged(path, f"the gzip data are damaged: {error}") from error
 
 
 def read_array(
-    path: Path, file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...], most: int, what: str
+    path: Path, file: BufferedIOBase, dtype: np.dtype, shape: tuple[int, ...], most: int, what: str
 ) -> np.ndarray:
     """The array that the rest of the file is.
 
@@ -101,7 +101,7 @@ def read_array(
     view = array.data
     done = 0
     while done < nbytes:
-        count = file.readinto(view[done : done + PIECE])  # type: ignore[attr-defined]
+        count = file.readinto(view[done : done + PIECE])
         if not count:
             refuse(path, f"{what} promises {shown}, {nbytes:,} bytes; the file ends after {done:,}")
         done += count

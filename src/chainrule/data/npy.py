@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def read_npy(path: str | os.PathLike[str], *, memory_map: bool = False) -> np.nd
     return np.memmap(path, header.dtype, "r", header.nbytes, header.shape, order)
 
 
-def read_header(path: Path, file: IO[bytes], what: str) -> Header:
+def read_header(path: Path, file: BufferedIOBase, what: str) -> Header:
     """The header at the beginning of the file, which is then at the array."""
     start = file.read(8)
     version = (start[6], start[7]) if len(start) == 8 and start[:6] == MAGIC else None
@@ -69,7 +69,7 @@ def read_header(path: Path, file: IO[bytes], what: str) -> Header:
     if len(text) < count:
         refuse(path, f"{what} is {count:,} bytes long, more than there are or can be")
     try:
-        shape, is_fortran, dtype = read(io.BytesIO(length + text))
+        shape, is_fortran, dtype = read(BytesIO(length + text))
     except Exception as error:  # it is a Python literal: one changed byte raises any of ten kinds
         refuse(path, f"{what} cannot be read: {_first_line(error)}")
     if dtype.kind == "O":
@@ -81,7 +81,7 @@ def read_header(path: Path, file: IO[bytes], what: str) -> Header:
     return Header(dtype, tuple(shape), bool(is_fortran), 8 + width + count)
 
 
-def array_of(path: Path, file: IO[bytes], header: Header, most: int, what: str) -> np.ndarray:
+def array_of(path: Path, file: BufferedIOBase, header: Header, most: int, what: str) -> np.ndarray:
     """The array after its header, which has to be all that is left of the file."""
     if header.is_fortran:
         flat = read_array(path, file, header.dtype, header.shape[::-1], most, what)

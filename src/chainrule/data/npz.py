@@ -66,6 +66,7 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo], nbytes: int) -> N
 
 def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     with archive.open(member) as content:
+        assert isinstance(content, zipfile.ZipExtFile)  # its stubs say less
         what = f"the header of {member.filename.removesuffix(SUFFIX)!r}"
         header = read_header(path, content, what)
         return array_of(path, content, header, member.file_size - header.nbytes, what)

@@ -105,8 +105,8 @@ class Namer:
             analysed = analyses.get(id(frame.f_code))
             if analysed is not None:
                 route = analysed[1].routes.get(frame.f_lasti)
-                if route.__class__ is str:
-                    return Target(frame, route) if route else None  # type: ignore[arg-type]
+                if type(route) is str:
+                    return Target(frame, route) if route else None
         try:
             return self._target(frame, () if entry is None else ((Constant(entry), length),))
         except Exception:  # what is Unknown, or bytecode that surprises us, must not stop a trace

@@ -253,7 +253,7 @@ def beside_a_thread_that_imports() -> None:
                 finding.set()
                 time.sleep(MOMENT)
 
-    sys.meta_path.insert(0, Slow)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Slow)
     thread = threading.Thread(target=importlib.import_module, args=(late,))
     thread.start()
     finding.wait()

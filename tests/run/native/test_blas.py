@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy
+from executors import needs_native
 
 from chainrule.errors import EvaluationError
 from chainrule.run.native import blas as module
 from chainrule.run.native.blas import core_note, load_blas, load_mkl, load_scipy_blas, mkl_files
-from chainrule.run.native.target import native_refusal
 
-pytestmark = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+pytestmark = needs_native
 
 REALS = {"s": (np.float32, ctypes.c_float), "d": (np.float64, ctypes.c_double)}
 WITHOUT_MKL = pytest.mark.skipif(not mkl_files(), reason="the package mkl is not installed")

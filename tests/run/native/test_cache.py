@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from caching import ARTIFACT, KEY, a_version, digest, fresh_folder, numbered, stored_file
+from executors import needs_native
 
 from chainrule.run.native import cache, entry
 from chainrule.run.native.artifact import Artifact
 from chainrule.run.native.cache import CacheWarning
-from chainrule.run.native.target import native_refusal
 
-pytestmark = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+pytestmark = needs_native
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +171,7 @@ def stores_and_loads(seed):
 @pytest.mark.parametrize("size", ["256", "0.01"])
 def test_many_processes_may_use_one_folder(folder, monkeypatch, size):
     monkeypatch.setenv(cache.SIZE, size)  # 0.01: room for a few entries
-    with multiprocessing.get_context("spawn").Pool(8) as workers:
+    with multiprocessing.get_context("spawn").Pool(4) as workers:
         assert workers.map(stores_and_loads, range(8), 1) == [[]] * 8
     left = list(folder.iterdir())
     assert all(path.name.endswith(cache.ENTRY) for path in left)

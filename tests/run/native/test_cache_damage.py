@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 from caching import ARTIFACT, KEY, fresh_folder, stored_file
+from executors import needs_native
 
 from chainrule.run.native import cache, entry
 from chainrule.run.native.entry import DamagedEntryError, pack, unpack
-from chainrule.run.native.target import native_refusal
 
-pytestmark = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+pytestmark = needs_native
 
 
 @pytest.fixture(autouse=True)

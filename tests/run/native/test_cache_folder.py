@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from caching import ARTIFACT, KEY, fresh_folder, stored_file
+from executors import needs_native
 
 from chainrule.run.native import cache
 from chainrule.run.native.cache import CacheWarning
-from chainrule.run.native.target import native_refusal
 
-pytestmark = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+pytestmark = needs_native
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from caching import KEY, fresh_folder, stored_file
+from executors import needs_native
 
 import chainrule as cr
 from chainrule import float32
@@ -16,9 +17,9 @@ from chainrule.run.native import cache, machine
 from chainrule.run.native.artifact import Part, compiled, key_of
 from chainrule.run.native.entry import pack, unpack
 from chainrule.run.native.evaluate import evaluate
-from chainrule.run.native.target import host_target, native_refusal
+from chainrule.run.native.target import host_target
 
-pytestmark = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+pytestmark = needs_native
 
 
 @pytest.fixture(autouse=True)
@@ -47,13 +48,13 @@ def values():
 
 def test_code_that_another_process_stored_runs_here(folder, monkeypatch):
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import sys; sys.path[:0] = sys.argv[1:]\n"
         "from caching import a_version, cache\n"
         "from test_cached_code import values\n"
         "cache._generator = a_version\n"
         "print(*(one.tobytes().hex() for one in values()))"
     )
-    command = [sys.executable, "-c", script, str(Path(__file__).parent)]
+    command = [sys.executable, "-c", script, *map(str, Path(__file__).parents[:3])]
     outputs, files = [], []
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}

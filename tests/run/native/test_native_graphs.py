@@ -7,29 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 from executing import compare, inputs_of, native
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume
 from namespaces import kink_distance, with_gradients
-from programs import Program, programs
+from programs import Program, random_programs
 
 import chainrule as cr
 import chainrule.plan.sharing
 from chainrule.run.run import kept_nodes
 
-SEEDS = st.integers(0, 2**32 - 1)
 WIDE = (1, 1, 2, 5, 8, 9, 16, 17, 33)
 RTOL = 1e-9
-
-
-def examples(count: int, repeatable: bool, **options: Any) -> Any:
-    calm = settings(
-        max_examples=count,
-        deadline=None,
-        derandomize=repeatable,
-        report_multiple_bugs=False,
-        suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
-    )
-    return lambda test: calm(given(programs(**options), SEEDS)(test))
 
 
 def gradient_graph(program: Program, seed: int) -> tuple[Any, Any]:
@@ -58,7 +45,7 @@ def compare_with_reference(graph: Any, inputs: Any, seed: int) -> None:
         compare(graph, inputs, kept_nodes(graph, keep), RTOL, threads=threads)
 
 
-@examples(40, True)
+@random_programs(40)
 def test_values_are_the_references(program: Program, seed: int) -> None:
     check(program, seed)
 
@@ -116,26 +103,26 @@ def test_the_largest_quotient_is_found_again(axis: int, divided_by: int) -> None
 
 
 @pytest.mark.slow
-@examples(200, False)
+@random_programs(100, repeatable=False)
 def test_values_are_the_references_often(program: Program, seed: int) -> None:
     check(program, seed)
 
 
 @pytest.mark.slow
-@examples(100, False, axes=WIDE)
+@random_programs(50, repeatable=False, axes=WIDE)
 def test_values_of_wider_arrays_are_the_references(program: Program, seed: int) -> None:
     check(program, seed)
 
 
 def test_nests_that_threads_share_have_the_same_values(monkeypatch: Any) -> None:
     monkeypatch.setattr(chainrule.plan.sharing, "WORTH_SHARING", 0.0)
-    examples(25, True, axes=WIDE)(check)()
+    random_programs(25, axes=WIDE)(check)()
 
 
 @pytest.mark.slow
 def test_nests_that_threads_share_have_the_same_values_often(monkeypatch: Any) -> None:
     monkeypatch.setattr(chainrule.plan.sharing, "WORTH_SHARING", 0.0)
-    examples(100, False, axes=(0, *WIDE))(check)()
+    random_programs(50, repeatable=False, axes=(0, *WIDE))(check)()
 
 
 def test_every_run_has_the_same_bits(monkeypatch: Any) -> None:
@@ -150,7 +137,7 @@ def test_every_run_has_the_same_bits(monkeypatch: Any) -> None:
             assert other is not None
             assert all(value.tobytes() == other[node].tobytes() for node, value in first.items())
 
-    examples(6, True, axes=WIDE)(same)()
+    random_programs(6, axes=WIDE)(same)()
 
 
 def test_sums_of_long_arrays_have_the_same_bits_in_every_run() -> None:

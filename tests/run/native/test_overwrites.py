@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from executing import compare, inputs_of, planned
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from namespaces import traced
-from programs import Program, programs
+from programs import Program, random_programs
 
 import chainrule as cr
 
@@ -68,13 +66,7 @@ def test_two_parameters_that_exchange_their_values() -> None:
     compare(graph, inputs, results, 1e-12, overwrites=overwrites)
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
-)
-@given(programs(), st.integers(0, 2**32 - 1))
+@random_programs(40)
 def test_random_results_take_random_inputs(program: Program, seed: int) -> None:
     arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
     graph = cr.trace(program.function(traced, every=True), **arguments)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from executors import needs_native
 from pool_programs import WIDTH, array, in_child, loaded, record
 
 from chainrule.run.native import pool as module
@@ -18,10 +19,9 @@ from chainrule.run.native.target import (
     cross_target,
     host_target,
     load_objects,
-    native_refusal,
 )
 
-pytestmark = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+pytestmark = needs_native
 
 
 @pytest.fixture(scope="module")

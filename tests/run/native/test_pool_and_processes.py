@@ -11,13 +11,13 @@ import warnings
 from contextlib import contextmanager
 
 import pytest
+from executors import needs_native
 from pool_programs import CODE, array, in_child, loaded, record
 
 from chainrule.run.native import pool as module
 from chainrule.run.native.pool import pool
-from chainrule.run.native.target import native_refusal
 
-pytestmark = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+pytestmark = needs_native
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from executors import needs_native
 
 from chainrule.run.native import target as module
 from chainrule.run.native.target import (
@@ -21,7 +22,7 @@ from chainrule.run.native.target import (
     native_refusal,
 )
 
-pytestmark = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+pytestmark = needs_native
 
 ADD = """
 define i64 @add(i64 %x, i64 %y) {

@@ -3,13 +3,13 @@
 import os
 
 import pytest
+from executors import needs_native
 
 from chainrule.errors import InputError
 from chainrule.run.native import pool as module
 from chainrule.run.native.pool import thread_count
-from chainrule.run.native.target import native_refusal
 
-pytestmark = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
+pytestmark = needs_native
 
 
 def test_the_number_of_threads_can_be_set(monkeypatch):

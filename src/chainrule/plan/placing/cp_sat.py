@@ -59,7 +59,7 @@ def solved(
 
 def _cp_model() -> Any:
     try:
-        from ortools.sat.python import cp_model  # type: ignore[import-not-found]
+        from ortools.sat.python import cp_model  # pyright: ignore[reportMissingImports]  # optional
     except ImportError as error:
         raise UnsupportedError(
             "CP-SAT is part of OR-tools, which is not installed",
