@@ -170,6 +170,7 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(command: str):
         (["draw", "model.py:missing"], 2, "model.py has no function 'missing'"),
         (["python", "model.py"], 2, "does not say which function of which file"),
         (["draw", "model.py:objective", "--symbol", "w"], 2, "--symbol w gives no pair"),
+        (["draw", "model.py:objective", "--symbol", "v=λ"], 1, "no value called 'v'"),
         (["draw", "model.py:objective", "--dim", "n=many"], 2, "gives no size: --dim n=256"),
         (["draw", "model.py:objective", "--dim", "n=0"], 1, "n"),
         (["draw", "model.py:objective", "--dim", "n=--5"], 2, "gives no size: --dim n=256"),
@@ -182,6 +183,113 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(command: str):
 def test_what_makes_no_sense_is_explained(arguments: list[str], status: int, told: str):
     assert told in said(*arguments, status=status)
     assert files() == ["model.py"]
+
+
+RAISING = """
+import sys
+from chainrule import float64
+import helper
+
+def direct(x: float64["n"]):
+    z = x * 2
+    raise ValueError("no such thing\\nas this")
+
+def through(x: float64["n"]):
+    return helper.lookup(x)
+
+def again(x: float64["n"]):
+    return again(x)
+
+def numpy(x: float64["n"]):
+    import numpy
+    numpy.zeros(-1)
+    return x
+
+def ending(x: float64["n"]):
+    sys.exit(3)
+
+class Odd(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+def odd(x: float64["n"]):
+    raise Odd
+"""
+HELPER = """
+def lookup(x):
+    return {}["missing"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "what", "lines"),
+    [
+        (
+            "direct",
+            "ValueError: no such thing\nas this",
+            ["raising.py:8, in direct", 'raise ValueError("no such thing\\nas this")'],
+        ),
+        (
+            "through",
+            "KeyError: 'missing'",
+            [
+                "raising.py:11, in through",
+                "    return helper.lookup(x)",
+                "helper.py:3, in lookup",
+                '    return {}["missing"]',
+            ],
+        ),
+        (
+            "again",
+            "RecursionError: maximum recursion depth exceeded",
+            ["raising.py:14, in again", "    return again(x)"],
+        ),
+        (
+            "numpy",
+            "ValueError: negative dimensions are not allowed",
+            ["raising.py:18, in numpy", "    numpy.zeros(-1)"],
+        ),
+        ("ending", "SystemExit: 3", ["raising.py:22, in ending", "    sys.exit(3)"]),
+        ("odd", "raising.Odd: <exception str() failed>", ["raising.py:29, in odd", "raise Odd"]),
+    ],
+)
+def test_what_a_function_raises_is_told_with_the_users_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, what: str, lines: list[str]
+):
+    (tmp_path / "raising.py").write_text(RAISING)
+    (tmp_path / "helper.py").write_text(HELPER)
+    for module in ("raising", "helper"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    message = said("equations", f"raising.py:{function}")
+    head, _, rest = message.partition("\n  where: ")
+    shown, _, hint = rest.partition("\n  try: ")
+    assert head.startswith(f"{function} raised while it was traced: {what}")
+    assert [line.strip() for line in shown.splitlines()] == [line.strip() for line in lines]
+    code = f"import chainrule, raising; chainrule.trace(raising.{function})"
+    assert hint == f'python -c "{code}" shows the whole traceback'
+
+
+@pytest.mark.parametrize("command", ["draw", "equations", "python", "memory"])
+def test_every_command_tells_what_a_function_raises(tmp_path: Path, command: str):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "one-two.py").write_text(
+        'from chainrule import float64\ndef f(x: float64["n"]):\n    return x / 0 // (1 % 0)\n'
+    )
+    assert said(command, "below/one-two.py:f") == (
+        "f raised while it was traced: ZeroDivisionError: integer modulo by zero\n"
+        "  where: below/one-two.py:3, in f\n        return x / 0 // (1 % 0)"
+    )
+    assert files() == ["below", "model.py"]
+
+
+def test_what_the_library_itself_raises_is_not_laid_on_the_users_file(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def broken(function: Any) -> Any:
+        raise RuntimeError("a fault of the library")
+
+    monkeypatch.setattr("chainrule.cli.functions.trace", broken)
+    assert isinstance(call("draw", "model.py:objective").exception, RuntimeError)
 
 
 def test_the_real_command_prints_equations_or_says_that_the_terminal_cannot():

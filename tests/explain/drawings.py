@@ -121,15 +121,20 @@ class Line:
 
 @dataclass(frozen=True)
 class Picture:
-    """What an SVG shows."""
+    """What an SVG shows; `words` are the notes with the room that they take, about."""
 
     title: str
     description: str
     boxes: tuple[Box, ...]
     lines: tuple[Line, ...]
-    notes: tuple[str, ...]
+    words: tuple[Box, ...]
     width: float
     height: float
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is said about the bands."""
+        return tuple(note.text for note in self.words)
 
     def of(self, *roles: str) -> list[Box]:
         """The boxes of some roles."""
@@ -180,7 +185,7 @@ def picture(svg: str) -> Picture:
                 points = tuple(zip(numbers[::2], numbers[1::2], strict=True))
                 lines.append(Line(tuple(classes), points))
             case "text" if element.get("class") == "note":
-                notes.append("".join(element.itertext()))
+                notes.append(_note(element))
     title, description = (root.find(SVG + tag) for tag in ("title", "desc"))
     assert title is not None and description is not None
     return Picture(
@@ -192,6 +197,12 @@ def picture(svg: str) -> Picture:
         float(root.get("width") or 0),
         float(root.get("height") or 0),
     )
+
+
+def _note(element: ElementTree.Element) -> Box:
+    text, x, y = "".join(element.itertext()), element.get("x"), element.get("y")
+    left, line = float(x or 0), float(y or 0)
+    return Box("note", text, "", left, line - 10, left + 6.2 * len(text), line + 3, False)
 
 
 def _box(element: ElementTree.Element) -> Box:

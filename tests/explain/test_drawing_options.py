@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from drawings import chain, irregular, mlp, mlp_with_gradients, picture, traced
@@ -171,6 +173,44 @@ def test_wrong_words_are_explained():
         draw(graph, expand=("nowhere",))
     with pytest.raises(InputError, match="draw needs a graph, got int"):
         draw(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [5, None, True, b"all", [5], ["s", None]])
+@pytest.mark.parametrize("argument", ["fold", "expand"])
+def test_names_that_are_none_are_explained(argument: str, value: Any):
+    with pytest.raises(InputError) as caught:
+        draw(mlp(), **{argument: value})
+    assert caught.value.what == f"{argument}={value!r} is neither a name nor several names"
+    hints = {
+        "fold": "one of 'auto', 'none', 'all', or names of functions that the program calls",
+        "expand": "names of values, such as expand=['J']",
+    }
+    assert caught.value.hint == hints[argument]
+
+
+@pytest.mark.parametrize("value", [None, 5, ["both"], np.array(["both", "forward"])])
+def test_a_word_that_is_no_text_is_explained(value: Any):
+    with pytest.raises(InputError) as caught:
+        draw(mlp(), phase=value)
+    assert caught.value.what == f"phase={value!r} is none of 'both', 'forward', 'backward'"
+
+
+def test_symbols_are_for_names_of_the_graph():
+    with pytest.raises(NameLookupError, match="no value called 'weight_decy'") as caught:
+        draw(mlp(), symbols={"weight_decy": "λ"})
+    assert "one of: weight_decay" in str(caught.value)
+    with pytest.raises(InputError, match="the symbol of z is a text, got 3"):
+        draw(mlp(), symbols={"z": 3})  # type: ignore[dict-item]
+
+
+def test_updates_that_repeat_are_one_box_with_all_that_they_read():
+    step = cr.training_step(
+        network, "Ws", cr.sgd(0.1), x=np.zeros((2, 3)), Ws=[np.zeros((3, 3))] * 40
+    )
+    scene = draw(step.graph).scene
+    (update,) = scene.figure.further
+    assert [scene.looks[item.key].captions for item in update.items] == [("×40",)]
+    assert scene.notes[-1] == "update →"
 
 
 def test_a_program_that_gives_its_argument_back_is_drawn():

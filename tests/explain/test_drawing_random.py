@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from drawings import picture
@@ -11,11 +13,14 @@ from programs import Program, programs
 
 import chainrule as cr
 from chainrule.explain.drawing import Drawing, draw
+from chainrule.explain.drawing.bands import operator_key, value_key
 from chainrule.explain.drawing.figure import Form
+from chainrule.explain.drawing.units import Units
+from chainrule.explain.reading.statements import FORWARD, read_apart
 from chainrule.graph.node import Node
 
 
-def reads(graph: cr.Graph, value: Node) -> set[str]:
+def reads(names: Mapping[Node, str], value: Node) -> set[str]:
     """The names of the values that a named value depends on through unnamed ones only."""
     found, stack, seen = set(), list(value.inputs), set()
     while stack:
@@ -23,8 +28,8 @@ def reads(graph: cr.Graph, value: Node) -> set[str]:
         if node in seen:
             continue
         seen.add(node)
-        if node in graph.name_of:
-            found.add(graph.name_of[node])
+        if node in names:
+            found.add(names[node])
         else:
             stack.extend(node.inputs)
     return found
@@ -59,9 +64,10 @@ def drawn_reads(drawing: Drawing) -> dict[str, set[str]]:
 def test_forward_arrows_are_the_dependences_of_named_values(program: Program) -> None:
     graph, _ = with_gradients(program, 0)
     found = drawn_reads(draw(graph, fold="none"))
-    for name, node in graph.names.items():
-        if not node.origin.transform and node.inputs and graph.name_of[node] == name:
-            assert found[name] == reads(graph, node), name
+    names = read_apart(graph).names  # sign(v) of sign(v) * v is dJ/dv, and has no other name
+    for node, name in names.items():
+        if not node.origin.transform and node.inputs:
+            assert found[name] == reads(names, node), name
 
 
 @given(programs())
@@ -83,6 +89,36 @@ def test_every_gradient_that_exists_is_drawn_once(program: Program) -> None:
     for name, node in graph.names.items():
         if name.startswith("dJ/d") and graph.name_of[node] == name:
             assert names.count(name) == 1, name
+
+
+@given(programs())
+@settings(max_examples=30, deadline=None)
+def test_dashed_arrows_begin_at_the_values_that_the_backward_pass_reads(program: Program) -> None:
+    graph, _ = with_gradients(program, 0)
+    scene = draw(graph, fold="none").scene
+    reading = read_apart(graph)
+    units = Units(reading, "names")
+    given = {one.value for one in graph.gradients}  # of these it may be handed on as a gradient
+    read: dict[str, bool] = {}
+    for statement in reading.statements:
+        for node in statement.nodes if statement.during != FORWARD else ():
+            for parent in node.inputs:
+                value = units.resolved(parent)
+                if value is None or not is_forward(units, value):
+                    continue
+                name = units.sources.get(value, reading.names.get(value))
+                if name == "":  # a constant of the program
+                    continue
+                key = value_key(name) if name else operator_key(units.owners[value][0])
+                read[key] = read.get(key, False) or value not in given
+    sources = {kept.source for kept in scene.figure.kept}
+    found = {key for key in sources if not key.startswith("constant")}
+    assert found <= read.keys()
+    assert {key for key, is_certain in read.items() if is_certain} <= found
+
+
+def is_forward(units: Units, value: Node) -> bool:
+    return value in units.sources or units.owners[value][0].during == FORWARD
 
 
 @pytest.mark.parametrize("fold", ["auto", "all", "none"])

@@ -9,6 +9,7 @@ import chainrule as cr
 from chainrule import float32, float64, int64
 from chainrule.explain.reading.statements import (
     FORWARD,
+    UPDATE,
     Direction,
     Reading,
     Statement,
@@ -152,6 +153,48 @@ def test_the_update_of_a_training_step_is_a_pass_of_its_own():
     reading = read(step.graph)
     assert statement(reading, "W1_next").during.direction is Direction.UPDATE
     assert statement(reading, "dJ/dW1").during.direction is Direction.BACKWARD
+
+
+def test_the_update_comes_after_every_backward_pass():
+    def f(x: float64, w: float64[3]):
+        y = np.sum(np.tanh(x * w))
+        return y
+
+    slope = cr.backward(cr.trace(f), wrt="x")
+    step = cr.training_step(slope, wrt="w", optimizer=cr.sgd(0.1), of="dy/dx")
+    passes = [(one.order, one.direction) for one in read(step.graph).passes]
+    assert passes == [
+        (0, Direction.FORWARD),
+        (1, Direction.BACKWARD),
+        (2, Direction.BACKWARD),
+        (1, Direction.UPDATE),
+    ]
+
+
+def test_sums_over_parts_of_a_batch_and_their_means_belong_to_the_update():
+    step = cr.training_step(objective, wrt=("W1", "W2"), optimizer=cr.sgd(0.1))
+    parts = step.micro_batched(4)
+    found = {one.name: one.during for one in read(parts.accumulating.graph).statements}
+    assert found["dJ/dW1"].direction is Direction.BACKWARD
+    assert {name for name, one in found.items() if one == UPDATE} == {
+        "J_sum_next",
+        "W1_grad_sum_next",
+        "W2_grad_sum_next",
+    }
+    reading = read(parts.updating.graph)
+    assert reading.passes == (FORWARD, UPDATE)
+    assert {one.name for one in reading.statements} >= {"J", "dJ/dW1", "W1_next"}
+
+
+def test_a_derivative_that_a_program_returns_belongs_to_its_forward_propagation():
+    def slope(x: float64[3]):
+        y = cr.grad(lambda v: np.sum(np.tanh(v)))(x)
+        return y
+
+    graph = cr.trace(slope)
+    assert {one.during for one in read(graph).statements} == {FORWARD}
+    reading = read(cr.backward(graph, wrt="x", seed="v"))
+    assert statement(reading, "dy/dx").during.order == 1
 
 
 def test_a_derivative_that_the_program_itself_uses_belongs_to_forward_propagation():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import chainrule as cr
 from chainrule import float64
+from chainrule.errors import InputError, NameLookupError
 from chainrule.explain.reading.symbols import Notation, escape, notation_of, parted
 
 PLAIN = Notation(arrays=frozenset({"W1", "W_xh", "x", "x_dot"}))
@@ -99,6 +102,8 @@ def test_no_two_names_of_a_graph_look_alike():
         ("data", None),
         ("d/d", None),
         ("a/dx", None),
+        ("d.a/dx", None),
+        ("W_grad_sum", None),
         ("d(a/dx", None),
     ],
 )
@@ -153,3 +158,28 @@ def test_any_name_has_a_notation_without_active_characters(name: str):
     allowed = {"^"} if "^{" in latex else set()
     assert set(unescaped(latex)) <= allowed
     assert PLAIN.text(name) != ""
+
+
+@pytest.mark.parametrize(
+    ("symbols", "what"),
+    [
+        ({"x": 3}, "the symbol of x is a text, got 3"),
+        ({"x": ""}, "the symbol of x is a text, got ''"),
+        ({1: "x"}, "symbols has a symbol for 1, which is no name"),
+        (["x"], "symbols=['x'] is no mapping"),
+        (5, "symbols=5 is no mapping"),
+    ],
+)
+def test_symbols_that_are_no_texts_by_names_are_refused(symbols: Any, what: str):
+    graph = cr.trace(lambda x: x * 2, float64[3])
+    with pytest.raises(InputError) as caught:
+        notation_of(graph, symbols=symbols)
+    assert caught.value.what == what
+    assert caught.value.hint == "texts by names, such as symbols={'x': 'λ'}"
+
+
+def test_a_symbol_for_a_name_that_is_not_there_is_refused():
+    graph = cr.trace(lambda width: width * 2, float64[3])
+    with pytest.raises(NameLookupError, match="no value called 'widht'") as caught:
+        notation_of(graph, symbols={"widht": "w"})
+    assert "one of: width" in str(caught.value)

@@ -134,7 +134,47 @@ def test_what_the_objective_does_not_reach_stays():
     parts(state, x=np.ones((4, 2)))
     np.testing.assert_array_equal(state["unused"], np.ones(3))
     np.testing.assert_allclose(state["w"], -0.1, rtol=1e-6)
-    assert [one.name for one in parts.accumulating.persistent] == ["J_sum", "dJ/dw_sum"]
+    assert [one.name for one in parts.accumulating.persistent] == ["J_sum", "w_grad_sum"]
+
+
+def test_the_two_graphs_are_shown_with_what_they_do():
+    parts = whole(cr.sgd(0.1)).micro_batched(4)
+    accumulating = str(parts.accumulating.graph.equations(shapes=False))
+    assert accumulating.partition("Update\n")[2].splitlines() == [
+        " (8)  J_sum_next = J_sum + J",
+        " (9)  W_grad_sum_next = W_grad_sum + ∂J/∂W",
+        "(10)  V_grad_sum_next = V_grad_sum + ∂J/∂V",
+    ]
+    updating = parts.updating.graph
+    assert str(updating.equations(shapes=False)).splitlines() == [
+        "Update",
+        "(1)  ∂J/∂W = W_grad_sum/4",
+        "(2)  ∂J/∂V = V_grad_sum/4",
+        "(3)  J = J_sum/4",
+        "(4)  W_next = W − learning_rate ∂J/∂W",
+        "(5)  V_next = V − learning_rate ∂J/∂V",
+    ]
+    assert updating.draw().scene.notes == ("update →",)
+    assert updating.draw(phase="forward").scene.notes == ()
+
+
+def test_sums_have_names_that_nothing_else_has():
+    def named(x: float64["n 2"], w: float64[2], J_sum=1.0):
+        J_sum_1_next = np.mean(x @ w)
+        w_grad_sum = J_sum_1_next * J_sum
+        J = w_grad_sum * 2
+        return J
+
+    step = whole(cr.sgd(0.1), named, "w")
+    parts = step.micro_batched(2)
+    assert [(one.name, one.next_name) for one in parts.accumulating.persistent] == [
+        ("J_sum_1", "J_sum_1_next_1"),
+        ("w_grad_sum_1", "w_grad_sum_1_next"),
+    ]
+    state, expected = (one.init(w=np.ones(2)) for one in (parts, step))
+    parts(state, x=batch(4)["x"][:, :2])
+    step(expected, x=batch(4)["x"][:, :2])
+    assert_same(state, expected)
 
 
 def test_parameters_whose_gradients_are_one_value_are_moved_each():
@@ -294,7 +334,7 @@ def test_what_the_whole_step_refuses_is_refused(changes, error, what):
     with pytest.raises(InputError, match="step of objective was not given: y"):
         parts(state, x=batch(8)["x"])
     with pytest.raises(InputError, match="the first argument of a step is its state"):
-        parts(None, batch(8))
+        parts(None, batch(8))  # type: ignore[arg-type]
     assert_same(state, parts.init(weights()), 0)
 
 

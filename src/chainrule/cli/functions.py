@@ -1,4 +1,4 @@
-"""`file.py:function` in a shell: the file is run as a module, and the function is found in it."""
+"""`file.py:function` in a shell: the file is run as a module, the function found and traced."""
 
 from __future__ import annotations
 
@@ -6,13 +6,51 @@ import difflib
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import click
+
+from chainrule.cli.raised import described, own_lines
+from chainrule.errors import ChainruleError
+from chainrule.graph.graph import Graph
+from chainrule.tracing import trace
+
+MOST_LINES = 3  # of the user's, on the way to an error
+
+
+def traced(place: str) -> Graph:
+    """The graph of the function that `place` means; see `function_at`.
+
+    A ClickException, which names the lines of the file, for what the function raises.
+    """
+    function = function_at(place)
+    try:
+        return trace(function)
+    except ChainruleError:
+        raise
+    except (Exception, SystemExit) as error:
+        file, _, name = place.rpartition(":")
+        lines = own_lines(error, Path(file))
+        if not lines:
+            raise  # not the function raised it
+        where = "\n".join(map(str, lines[-MOST_LINES:])).replace("\n", "\n    ")
+        raise click.ClickException(
+            f"{name} raised while it was traced: {described(error)}\n  where: {where}"
+            + _whole_traceback(Path(file), name)
+        ) from error
+
+
+def _whole_traceback(file: Path, name: str) -> str:
+    """The hint that traces a function without this command, where its file can be imported."""
+    module = file.stem
+    if not module.isidentifier():
+        return ""
+    folder = "" if file.parent == Path() else f"in {file.parent}, "
+    code = f'python -c "import chainrule, {module}; chainrule.trace({module}.{name})"'
+    return f"\n  try: {folder}{code} shows the whole traceback"
 
 
 def function_at(place: str) -> Callable[..., Any]:
@@ -58,21 +96,17 @@ def _module(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise click.ClickException(_raised(path, error)) from error
+        raise click.ClickException(_cannot_be_imported(path, error)) from error
     return module
 
 
-def _raised(path: Path, error: BaseException) -> str:
+def _cannot_be_imported(path: Path, error: BaseException) -> str:
     """What the file raised, and the last line of it that was running."""
-    what = "".join(traceback.format_exception_only(error)).strip()
+    what = described(error)
     if isinstance(error, SystemExit):
         what = f"SystemExit({error.code!r}): it ends the program while it is imported"
-    inside = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == str(path.resolve())
-    ]
-    where = f"\n  where: {path}:{inside[-1]}" if inside else ""
+    lines = own_lines(error, path)
+    where = f"\n  where: {lines[-1].place}" if lines else ""
     return (
         f"{path} cannot be imported: {what}{where}\n"
         "  try: python with this file; what only a program does belongs under "

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chainrule.cli.functions import function_at
-from chainrule.tracing import trace
+from chainrule.cli.functions import traced
 from chainrule.train import Optimizer, TrainingStep, adam, adamw, sgd, training_step
 from chainrule.transforms import backward
 
@@ -49,7 +48,7 @@ def graph_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str | No
     """The graph of the function at `place`: forward, with `wrt` backward, or a training step."""
     if optimizer is not None:
         return step_of(place, wrt, of, optimizer).graph
-    graph = trace(function_at(place))
+    graph = traced(place)
     if of is not None and not wrt:
         raise click.UsageError(
             f"--of {of} says what is differentiated, and --wrt, by what, is missing\n"
@@ -60,7 +59,7 @@ def graph_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str | No
 
 def step_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str) -> TrainingStep:
     """The training step of the function at `place`; without `wrt`, of all that is trained."""
-    graph = trace(function_at(place))
+    graph = traced(place)
     trained = _names(wrt) if wrt else _trained(graph)
     if trained == "all":
         trained = tuple(item.name for item in graph.inputs if item.type.is_float)

@@ -95,7 +95,7 @@ class Call:
         moves = [leaf for direction in directions for leaf in flatten(direction, "tangent")[0]]
         tangents = dict(zip(self.wanted, like(self.building, moves, self.wanted), strict=True))
         nodes = topological([*outputs, *self.wanted])
-        found = push(nodes, tangents)
+        found = push(nodes, tangents, "grad")
         wanted = [found[n] if n in found else full_like(n, 0) for n in outputs]
         new = _tidied([*nodes, *tangents.values(), *wanted], nodes)
         value = structure.unflatten([Traced(node, self.building) for node in outputs])

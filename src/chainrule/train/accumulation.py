@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sum:
-    """The sum over parts of a batch of one `value`: the objective, or its gradient by `wrt`."""
+    """The sum over parts of a batch of one `value`: the objective, or its gradient by `wrt`.
+
+    `name` is that of the sum (`J_sum`, `W_grad_sum`), `of` that of the value.
+    """
 
     name: str
     of: str
@@ -35,16 +38,22 @@ class Sum:
 def sums_of(step: TrainingStep) -> tuple[Sum, ...]:
     """What is added up: the objective, and the gradients of the parameters that it reaches."""
     graph, objective = step.differentiated, step.objective
-    values: list[tuple[str, Node, str | None]] = [(objective, graph[objective], None)]
-    for wrt, gradient in reached_gradients(graph, objective, step.parameters).items():
-        values.append((gradient_name(objective, wrt), gradient, wrt))
-    found: list[Sum] = []
-    for of, value, wrt in values:
-        name, taken = f"{of}_sum", {*step.graph.names, *(one.name for one in found)}
-        while name in taken:
-            name += "_1"
-        found.append(Sum(name, of, value, wrt))
+    taken = set(step.graph.names)
+    found = [Sum(_free(f"{objective}_sum", taken), objective, graph[objective], None)]
+    for wrt, value in reached_gradients(graph, objective, step.parameters).items():
+        name = _free(f"{wrt}_grad_sum", taken)
+        found.append(Sum(name, gradient_name(objective, wrt), value, wrt))
     return tuple(found)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """`name`, or `name_1`, `name_2`, ... where that is taken; what comes back is, from now on."""
+    free, count = name, 0
+    while free in taken:
+        count += 1
+        free = f"{name}_{count}"
+    taken.add(free)
+    return free
 
 
 def accumulating(step: TrainingStep, sums: tuple[Sum, ...]) -> TrainingStep:
@@ -55,6 +64,7 @@ def accumulating(step: TrainingStep, sums: tuple[Sum, ...]) -> TrainingStep:
     graph = step.differentiated
     inputs, names = list(graph.inputs), dict(graph.names)
     outputs = [(step.objective, graph[step.objective])]
+    taken = {*names, *(one.name for one in sums)}
     persistent = []
     for one in sums:
         origin = one.value.origin.derived("accumulation", one.value)
@@ -62,7 +72,8 @@ def accumulating(step: TrainingStep, sums: tuple[Sum, ...]) -> TrainingStep:
         inputs.append(item)
         after = add(item.node, _in(one.value, item.node))
         stamp((after,), origin)
-        part = Persistent(one.name, f"{one.name}_next", one.wrt, StateArray("sum"))
+        following = _free(f"{one.name}_next", taken)
+        part = Persistent(one.name, following, one.wrt, StateArray("sum"))
         names |= {part.name: item.node, part.next_name: after}
         outputs.append((part.next_name, after))
         persistent.append(part)

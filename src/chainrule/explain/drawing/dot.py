@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from chainrule.explain.drawing.bands import Role
-from chainrule.explain.drawing.figure import Band, Form, Group
+from chainrule.explain.drawing.figure import Form, Group
+from chainrule.explain.drawing.listing import lines_of
 from chainrule.explain.drawing.looks import Look
 from chainrule.explain.drawing.palette import LIGHT, OUTLINES, THICK
 from chainrule.explain.drawing.scene import Scene
@@ -35,7 +37,7 @@ def _lines(scene: Scene) -> Iterator[str]:
     for number, (band, note) in enumerate(zip(bands, scene.notes, strict=True)):
         yield f"  subgraph {quoted(f'cluster {number}')} {{"
         yield f'    label={quoted(note)}; color="transparent"; labeljust="l";'
-        yield from _band(scene, band)
+        yield from lines_of(band, partial(_frame, scene), partial(_box, scene), "}")
         yield "  }"
     for band in bands:
         for link in band.links:
@@ -45,7 +47,7 @@ def _lines(scene: Scene) -> Iterator[str]:
         source = kept.source
         if figure.hide_forward:
             source = kept.copy.key
-            yield f"  {quoted(source)} {_attributes(scene.looks[source])};"
+            yield f"  {_box(scene, source)}"
         colour = LIGHT.saved
         yield (
             f"  {quoted(source)} -> {quoted(kept.target)} "
@@ -54,25 +56,16 @@ def _lines(scene: Scene) -> Iterator[str]:
     yield "}"
 
 
-def _band(scene: Scene, band: Band) -> Iterator[str]:
-    inside: set[str] = set()
-    stack: list[Group | None] = list(reversed(band.groups))
-    while stack:
-        group = stack.pop()
-        if group is None:
-            yield "    }"
-            continue
-        yield f"    subgraph {quoted('cluster ' + group.key)} {{"
-        title = quoted(scene.looks[group.key].label.text)
-        yield f'      label={title}; color="gray"; style="solid";'
-        for key in group.items:
-            inside.add(key)
-            yield f"      {quoted(key)} {_attributes(scene.looks[key])};"
-        stack.append(None)
-        stack.extend(reversed(group.groups))
-    for item in band.items:
-        if item.key not in inside:
-            yield f"    {quoted(item.key)} {_attributes(scene.looks[item.key])};"
+def _box(scene: Scene, key: str) -> str:
+    return f"{quoted(key)} {_attributes(scene.looks[key])};"
+
+
+def _frame(scene: Scene, group: Group, number: int) -> tuple[str, str]:
+    title = quoted(scene.looks[group.key].label.text)
+    return (
+        f"subgraph {quoted('cluster ' + group.key)} {{",
+        f'label={title}; color="gray"; style="solid";',
+    )
 
 
 def _attributes(look: Look) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -19,6 +19,7 @@ from chainrule.explain.drawing.svg import svg_of
 from chainrule.explain.reading.symbols import Indices
 from chainrule.explain.writing import write_beside
 from chainrule.graph.cached import cached_property
+from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 
 PHASES = ("both", "forward", "backward")
@@ -42,6 +43,7 @@ class Drawing:
         return self._svg
 
     @cached_property
+    @without_collector
     def _svg(self) -> str:
         return svg_of(self.scene, place(self.scene.figure), self.theme, self.show_bytes)
 
@@ -117,7 +119,7 @@ def draw(
     the page, "light" and "dark" do not.
 
     InputError for another word, and for a phase that the graph does not have; NameLookupError for
-    an unknown name in `expand`.
+    an unknown name in `expand` or `symbols`.
     """
     if not isinstance(graph, Graph):
         raise InputError(
@@ -130,16 +132,18 @@ def draw(
         ("indices", indices, INDICES),
         ("theme", theme, THEMES),
     ):
-        if value not in words:
+        if not isinstance(value, str) or value not in words:
             raise InputError(
                 f"{argument}={value!r} is none of {', '.join(map(repr, words))}",
                 hint=f"{argument}={words[0]!r}",
             )
-    expanded = (expand,) if isinstance(expand, str) else tuple(expand)
+    expanded = _names("expand", expand, f"names of values, such as expand={[*graph.names][-1:]!r}")
     for name in expanded:
         if name not in graph:
             raise graph.unknown_name(name)
-    folded = fold if isinstance(fold, str) else tuple(fold)
+    words = ", ".join(map(repr, FOLDS))
+    hint = f"one of {words}, or names of functions that the program calls"
+    folded = fold if isinstance(fold, str) else _names("fold", fold, hint)
     wishes = Wishes(phase, detail, expanded, folded, shapes, nbytes, indices, symbols)
     scene = scene_of(graph, wishes)
     if phase == "backward" and not scene.figure.backward.items:
@@ -148,3 +152,13 @@ def draw(
             hint="make one first: cr.backward(graph, wrt=...)",
         )
     return Drawing(scene, theme, nbytes)
+
+
+def _names(argument: str, given: Any, hint: str) -> tuple[str, ...]:
+    """The names that were given to an option: one, or several."""
+    several = (given,) if isinstance(given, str) else given
+    if isinstance(several, Iterable):
+        names = tuple(several)
+        if all(isinstance(one, str) for one in names):
+            return names
+    raise InputError(f"{argument}={given!r} is neither a name nor several names", hint=hint)

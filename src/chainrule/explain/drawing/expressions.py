@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 
 import numpy as np
 
+from chainrule.explain.drawing.axes import index_of, index_of_call
 from chainrule.explain.drawing.signs import written
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
@@ -17,7 +19,9 @@ from chainrule.primitives.sources import constant, full, size_value
 DEEPEST = 12  # operations within each other; deeper ones are too long in any case
 MOST_WRITTEN = 400  # operands; a value that many operations share is written out for each of them
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-SILENT = (cast, broadcast_to)
+_SLOT = re.compile(r"\{(\w+)\}")
+NUMBERS = (full, size_value)
+SILENT = (cast, broadcast_to)  # nothing is written for them
 
 Name = Callable[[Node], str]
 
@@ -41,9 +45,31 @@ def short_expression(
     return text if len(text) <= most else None
 
 
+def is_number(node: Node) -> bool:
+    """Whether a value is written as a number: a uniform constant, a size, a scalar without name."""
+    if node.primitive is constant:
+        return not node.ndim and not node.param("value").name
+    return node.primitive in NUMBERS
+
+
+def is_silent(node: Node) -> bool:
+    """Whether nothing is written for a node: elements and order are those of its input.
+
+    A reshape is silent where it only adds or drops axes of length 1, as `keepdims` does.
+    """
+    if node.primitive is reshape:
+        before, after = ([size for size in one.shape if size != 1] for one in (*node.inputs, node))
+        return before == after
+    return node.primitive in SILENT
+
+
 def symbol_scopes(node: Node) -> list[Scope]:
-    """The composites in whose call the node was made, outermost first."""
-    found, scope = [], node.origin.scope
+    """The composites in whose call the node was made, outermost first.
+
+    Their derivatives were not made in the call, although they come from its place.
+    """
+    found: list[Scope] = []
+    scope = None if node.origin.transform else node.origin.scope
     while scope is not None:
         if scope.symbol:
             found.append(scope)
@@ -63,15 +89,16 @@ class _Writer:
         self.written += 1
         if self.written > MOST_WRITTEN:
             raise TooLong
-        while node in self.own and node.primitive in SILENT:
-            node = node.inputs[0]
         if depth > DEEPEST:
             raise TooLong
+        whole, node = node, self._bare(node)
+        if depth == 0 and node not in self.own and whole.primitive is reshape:
+            return self._operation(whole, within, depth)
         if node.primitive is full:
             return _number(node.param("value")), ATOM
         if node.primitive is size_value:
             return _size(str(node.param("size")))
-        if node.primitive is constant and not node.ndim and not node.param("value").name:
+        if is_number(node):
             return _number(node.param("value").array), ATOM
         if node not in self.own:
             return self.name(node), ATOM
@@ -86,7 +113,7 @@ class _Writer:
         stack, seen = [node], {node}
         while stack:
             for parent in reversed(stack.pop().inputs):
-                if parent in seen or parent.primitive in (full, size_value):
+                if parent in seen or parent.primitive in NUMBERS:
                     continue
                 seen.add(parent)
                 if parent in self.own and (
@@ -95,14 +122,15 @@ class _Writer:
                     stack.append(parent)
                 else:
                     arguments[self.write(parent, None, depth + 1)[0]] = None
-        return f"{scope.symbol}({', '.join(reversed(arguments))})", ATOM
+        function = scope.symbol + index_of_call(scope)
+        return f"{function}({', '.join(reversed(arguments))})", ATOM
 
     def _operation(self, node: Node, within: Scope | None, depth: int) -> tuple[str, int]:
         form = written(node.primitive)
         names = node.primitive.inputs
         if len(names) != len(node.inputs):
             names = tuple(f"x{place}" for place in range(len(node.inputs)))
-            template, operands = "[" + ", ".join(f"{{{one}}}" for one in names) + "]", (0,)
+            template, operands = "[" + ", ".join(f"{{{one}}}" for one in names) + "]{axes}", (0,)
         else:
             template, operands = form.template, form.operands
         binding = form.binding
@@ -112,7 +140,8 @@ class _Writer:
             arrays = [one for one in node.inputs if self._array(one)]
             if self.product and arrays:  # a scalar factor says little where there are no names
                 return self.write(arrays[0], within, depth + 1)
-            template = f"{{x}} {self.product or ''} {{y}}".replace("  ", " ")
+            first, second = ("y", "x") if self._number_last(node) else ("x", "y")
+            template = f"{{{first}}} {self.product or ''} {{{second}}}".replace("  ", " ")
         values: dict[str, str] = {}
         for place, (key, parent) in enumerate(zip(names, node.inputs, strict=True)):
             text, strength = self.write(parent, within, depth + 1)
@@ -120,18 +149,26 @@ class _Writer:
             values[key] = text if strength >= needed or _is_call(template) else f"({text})"
         if template == "{x}^{exponent}":
             return values["x"] + str(node.param("exponent")).translate(_RAISED), POWER
+        values["axes"] = index_of(node)
         for key, value in node.params:
             values.setdefault(key, str(value))
-        text = template
-        for key, value in values.items():
-            text = text.replace(f"{{{key}}}", value)
+        text = _SLOT.sub(lambda match: values.get(match[1], match[0]), template)
         return text, PRODUCT if binding == PRODUCT and " " not in text else binding
+
+    def _number_last(self, node: Node) -> bool:
+        """Whether a product is of something and a number: a number is written first."""
+        first, second = (is_number(self._bare(one)) for one in node.inputs)
+        return second and not first
 
     def _array(self, node: Node) -> bool:
         """Whether the operand has axes before it is broadcast."""
-        while node in self.own and node.primitive in SILENT:
-            node = node.inputs[0]
+        node = self._bare(node)
         return node.ndim > 0 and node.primitive is not full
+
+    def _bare(self, node: Node) -> Node:
+        while node in self.own and is_silent(node):
+            node = node.inputs[0]
+        return node
 
 
 def _is_same(node: Node) -> bool:

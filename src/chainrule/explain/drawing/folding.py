@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from chainrule.errors import InputError
 from chainrule.explain.drawing.bands import Flat, operator_key, value_key
+from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.mirrored import Mirror
 from chainrule.explain.drawing.outline import (
     Branch,
@@ -172,7 +173,8 @@ class Folder:
                 readers.setdefault(source, {})[turns.get(target)] = None
             for entry in band.entries:
                 homes = readers.get(entry.key, {}) if entry.unit is None else {}
-                alone = len(homes) == 1 and entry.beside
+                hangs = entry.beside or entry.form is Form.COPY
+                alone = len(homes) == 1 and hangs
                 if None not in homes and homes and (alone or self.whole):
                     home = next(iter(homes))
                     assert home is not None

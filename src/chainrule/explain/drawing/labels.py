@@ -10,8 +10,8 @@ from chainrule.explain.drawing.wording import wording
 from chainrule.explain.reading.symbols import Notation, parted
 from chainrule.graph.node import Node
 
-ROOM, MOST = 44.0, 132.0  # pixels of text in a box of the usual width, and in the widest
-COPY_ROOM, COPY_MOST = 28.0, 84.0
+ROOM, MOST = 44.0, 150.0  # pixels of text in a box of the usual width, and in the widest
+COPY_ROOM, COPY_MOST = 28.0, 100.0
 NAME_SIZES, FRACTION_SIZES, SIGN_SIZES = (21.0, 18.0, 15.0), (16.0, 14.0), (22.0, 18.0, 15.0)
 COPY_SIZES, COPY_FRACTION_SIZES, FOLD_SIZES = (14.0, 12.0), (11.5,), (16.0, 14.0)
 WIDEST_FOLD = 230.0
@@ -44,7 +44,7 @@ class Labels:
 
     def full_text(self, name: str) -> str:
         """The whole name in the notation."""
-        return self.notation.text(name)
+        return self.notation.text(name) if "." in name else self.name_text(name)
 
     def value(self, entry: Entry) -> Label:
         """The label of a square, or of a small copy of one."""
@@ -67,7 +67,7 @@ class Labels:
         if "." in entry.name and entry.node in self.units.owners:  # its frame has the rest
             return fitted([pieces(self.name_text(entry.name), face)], room, sizes, most)
         whole = fitted([pieces(self.full_text(entry.name), face)], room, sizes, most)
-        if "." not in entry.name or not whole.text.startswith(ELLIPSIS):
+        if "." not in entry.name or ELLIPSIS not in whole.text:
             return whole
         return fitted([pieces(ELLIPSIS + self.name_text(entry.name), face)], room, sizes, most)
 
@@ -78,7 +78,10 @@ class Labels:
         owners = forward or self.units.owners.get(node)
         if not owners:
             return "·"
-        return f"({wording(owners[0], self.short)}{PRIME if forward else ''})"
+        text = wording(owners[0], self.short)
+        if not forward:
+            return f"({text})"
+        return f"({text}){PRIME}" if " " in text else f"({text}{PRIME})"
 
     def _differential(self, text: str, name: str) -> Line:
         """∂ and what is differentiated."""
@@ -102,7 +105,7 @@ class Labels:
         if text is None:
             text = self._wordings[entry.unit.key] = wording(entry.unit, self.short)
         if entry.key.startswith("backward"):
-            text = f"({text})" if " " in text else text
+            text = f"({text})" if " " in text.replace("[ ]", "") else text
             text += PRIME
         label = self._operators.get(text)
         if label is None:

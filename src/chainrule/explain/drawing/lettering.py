@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from itertools import groupby
 
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾", "0123456789()", strict=True)) | {"ᵀ": "⊤"}
@@ -109,24 +110,34 @@ def pieces(text: str, face: Face) -> Line:
 
 
 def shortened(line: Line, most: float) -> Line:
-    """The line, or its end after an ellipsis where it is wider than `most` font sizes.
+    """The line; where it is wider than `most` font sizes, its beginning and its end.
 
-    The end of a long name tells more than its beginning: `params.blocks[0].W` and `.b`.
+    Of long names, either may be what tells them apart: `weight_in_next` and `weight_out_next`.
     """
     if ems(line) <= most:
         return line
-    kept: list[Piece] = []
+    letters = [Piece(letter, one.face, one.level) for one in line for letter in one.text]
     room = most - _ems(ELLIPSIS)
-    for piece in reversed(line):
-        text = piece.text
-        while text and Piece(text, piece.face, piece.level).ems > room:
-            text = text[1:]
-        if text:
-            kept.append(Piece(text, piece.face, piece.level))
-            room -= kept[-1].ems
-        if text != piece.text:
+    head = _fitting(letters, room / 2)
+    tail = _fitting(letters[:0:-1], room - ems(tuple(head)))[::-1]
+    return _joined([*head, Piece(ELLIPSIS), *tail])
+
+
+def _fitting(letters: list[Piece], room: float) -> list[Piece]:
+    """As many of the first letters as fit."""
+    found = []
+    for letter in letters:
+        room -= letter.ems
+        if room < 0:
             break
-    return (Piece(ELLIPSIS), *reversed(kept))
+        found.append(letter)
+    return found
+
+
+def _joined(letters: list[Piece]) -> Line:
+    """Neighbours of one face and level as one piece."""
+    groups = groupby(letters, key=lambda one: (one.face, one.level))
+    return tuple(Piece("".join(one.text for one in same), *look) for look, same in groups)
 
 
 def fitted(lines: Iterable[Line], room: float, sizes: tuple[float, ...], most: float) -> Label:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from chainrule.explain.drawing.bands import Role
-from chainrule.explain.drawing.figure import Band, Form, Group
+from chainrule.explain.drawing.figure import Form, Group
+from chainrule.explain.drawing.listing import lines_of
 from chainrule.explain.drawing.looks import Look
 from chainrule.explain.drawing.palette import LIGHT, OUTLINES, THICK
 from chainrule.explain.drawing.scene import Scene
@@ -52,7 +54,7 @@ class _Text:
         yield "flowchart LR"
         for place, (band, note) in enumerate(zip(self.bands, self.scene.notes, strict=True)):
             yield f"  subgraph band{place} [{quoted(note)}]"
-            yield from self._band(band, place)
+            yield from lines_of(band, partial(self._frame, place), self._box, "end")
             yield "  end"
         for band in self.bands:
             for link in band.links:
@@ -68,26 +70,9 @@ class _Text:
         for role in Role:
             yield f"  classDef {role} {_style(role)}"
 
-    def _band(self, band: Band, place: int) -> Iterator[str]:
-        inside: set[str] = set()
-        stack: list[Group | None] = list(reversed(band.groups))
-        count = 0
-        while stack:
-            group = stack.pop()
-            if group is None:
-                yield "    end"
-                continue
-            count += 1
-            title = quoted(self.scene.looks[group.key].label.text)
-            yield f"    subgraph group{place}x{count} [{title}]"
-            for key in group.items:
-                inside.add(key)
-                yield f"      {self._box(key)}"
-            stack.append(None)
-            stack.extend(reversed(group.groups))
-        for item in band.items:
-            if item.key not in inside:
-                yield f"    {self._box(item.key)}"
+    def _frame(self, band: int, group: Group, number: int) -> tuple[str]:
+        title = quoted(self.scene.looks[group.key].label.text)
+        return (f"subgraph group{band}x{number} [{title}]",)
 
     def _box(self, key: str) -> str:
         look: Look = self.scene.looks[key]

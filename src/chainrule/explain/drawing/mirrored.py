@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chainrule.explain.drawing.bands import Builder, Entry, Flat, Role, operator_key
 from chainrule.explain.drawing.figure import Form
+from chainrule.explain.drawing.saved import Saving
 from chainrule.explain.drawing.units import Unit
 from chainrule.explain.reading.statements import FORWARD, Direction, Pass, Statement
 from chainrule.explain.reading.symbols import parted
@@ -53,9 +54,12 @@ class Mirroring:
         alike: dict[Node, list[str]] = {}
         for name, node in self.reading.graph.names.items():
             alike.setdefault(node, []).append(name)
+        later = {
+            one.value for one in self.reading.statements if one.during not in (FORWARD, BACKWARD)
+        }
         found: dict[Node, str] = {}
         for gradient in self._gradients:
-            if gradient.wrt in self.drawn:
+            if gradient.wrt in self.drawn and gradient.value not in later:
                 wrt = self._name(gradient.wrt)
                 for name in alike.get(gradient.value, ()):
                     seeds = wrt == self.objective and parted(name) is None
@@ -148,57 +152,12 @@ class Mirroring:
                 mirror.band.link(backward_key(unit), target)
 
     def _save(self, mirror: Mirror) -> None:
-        """What the terms of the chain rule read of the forward pass, by the unit they are for."""
-        gradients = {one.value for one in self._gradients}
+        """The dashed arrows to the circles."""
+        saving = Saving(self.builder, self.objective, self._gradients, self.names)
         for gradient in self._gradients:
-            for term in gradient.terms:
-                upstream = self.reading.gradient_of(term.consumer, self.objective)
-                given = term.value in gradients and term.value is not gradient.value
-                if self._is_forward(term.value):
-                    reads = [self.units.resolved(term.value)] if gradient.wrt in self.names else []
-                    self._saved(mirror, term.consumer, [one for one in reads if one is not None])
-                elif term.value in self.units.owners and term.value is not upstream and not given:
-                    self._saved(mirror, term.consumer, self._read_by(term.value, gradients))
-        # Rewriting leaves terms that are not computed; what is, says what it was made from.
+            saving.add_terms(gradient)
         for statement in self.statements:
-            for node in statement.nodes:
-                if node.origin.node is not None:
-                    reads = [one for one in node.inputs if self._is_forward(one)]
-                    values = map(self.units.resolved, reads)
-                    self._saved(
-                        mirror, node.origin.node, [one for one in values if one is not None]
-                    )
-
-    def _saved(self, mirror: Mirror, consumer: Node, values: Iterable[Node]) -> None:
-        """Values that are read below the unit of `consumer`."""
-        owners = self.units.owners.get(consumer)
-        if not owners or owners[0] not in self.circles:
-            return
-        target = backward_key(owners[0])
-        for value in values:
-            source = self.builder.shown(value)
-            if source is not None and self._is_forward(value):
-                mirror.saved.setdefault((source, target), {})[value] = None
-
-    def _read_by(self, term: Node, gradients: set[Node]) -> dict[Node, None]:
-        """The forward values from which a term is computed, other gradients being given."""
-        found: dict[Node, None] = {}
-        stack, seen = [term], {term}
-        while stack:
-            for parent in stack.pop().inputs:
-                if parent in seen or parent in gradients:
-                    continue
-                seen.add(parent)
-                if self._is_forward(parent):
-                    value = self.units.resolved(parent)
-                    if value is not None and self._is_forward(value):
-                        found[value] = None
-                else:
-                    stack.append(parent)
-        return found
-
-    def _is_forward(self, node: Node) -> bool:
-        if node in self.units.sources:
-            return True
-        owners = self.units.owners.get(node)
-        return bool(owners) and owners[0].during == FORWARD
+            saving.add_statement(statement)
+        for (source, unit), values in saving.found.items():
+            if unit in self.circles:
+                mirror.saved[source, backward_key(unit)] = values

@@ -62,10 +62,10 @@ class Scene:
 @without_collector
 def scene_of(graph: Graph, wishes: Wishes) -> Scene:
     """Everything that is drawn of a graph, without places."""
-    return _Staging(graph, wishes).scene()
+    return Staging(graph, wishes).scene()
 
 
-class _Staging:
+class Staging:
     """Collects bands, folds them, and gives every box its look."""
 
     def __init__(self, graph: Graph, wishes: Wishes) -> None:
@@ -83,7 +83,7 @@ class _Staging:
 
     def scene(self) -> Scene:
         builder = Builder(self.units, self.parameters)
-        bands, mirror = self._bands(builder)
+        bands, mirror = self.bands(builder)
         folding = Folder(self.units, bands, mirror).folding(self.wishes.fold)
         made = [self._band(band, folding, at) for at, band in enumerate(bands)]
         figure = Figure(forward=made[0], further=tuple(made[1:]))
@@ -103,13 +103,13 @@ class _Staging:
         return Scene(
             figure,
             self.looks.of,
-            tuple(words.notes(bands, mirror, self.labels.full_text(self.objective), hidden)),
+            tuple(words.notes(bands, made, mirror, self.labels.full_text(self.objective), hidden)),
             title,
             words.description(bands, mirror, folding, self.labels, title),
             saved,
         )
 
-    def _bands(self, builder: Builder) -> tuple[list[Flat], Mirror | None]:
+    def bands(self, builder: Builder) -> tuple[list[Flat], Mirror | None]:
         """The forward band and further ones; the backward band, where it is asked for."""
         by_pass: dict[object, list] = {}
         for unit in self.units.all:

@@ -8,10 +8,12 @@ from functools import cache
 
 from chainrule.primitives.primitive import PRODUCT, Contract, Primitive
 
-# In this order: parameters below the line are left out, a fraction and a root are written in one
-# line, commands become characters.
+# In this order: parameters below and above the line are left out, but for axes; a fraction and a
+# root are written in one line, commands become characters.
 _REWRITES = (
-    (re.compile(r"_\{\{\{\w+\}\}\}"), ""),
+    (re.compile(r"_\{\{\{ax[ie]s\}\}\}"), "{axes}"),
+    (re.compile(r"_\{\{\{\w+\}( \{\w+\})*\}\}"), ""),
+    (re.compile(r"\^\{\{\(\d\)\}\}"), ""),
     (re.compile(r"\^\{\{-1\}\}"), "⁻¹"),
     (re.compile(r"\{\{|\}\}"), lambda m: m[0][0]),
     (re.compile(r"\\operatorname\{(\w+)\}"), r"\1"),
@@ -33,7 +35,10 @@ _PRODUCT_SIGN, _SAME = "×", "="
 
 @dataclass(frozen=True)
 class Written:
-    """A formula in one line: the template, how strongly it binds, what its operands need."""
+    """A formula in one line: the template, how strongly it binds, what its operands need.
+
+    `{axes}` stands where the axes of the operation do.
+    """
 
     template: str
     binding: int
@@ -48,6 +53,7 @@ def written(primitive: Primitive) -> Written:
         template = pattern.sub(replacement, template)
     template = _COMMAND.sub(lambda m: _CHARACTERS.get(m[1], m[1]), template)
     template = template.replace("-", "\N{MINUS SIGN}")
+    template += "{axes}" if template.startswith("[") or template.endswith("ᵀ") else ""
     binding, operands = primitive.latex.binding, primitive.latex.operands
     if " / " in template:
         operands = (PRODUCT, PRODUCT + 1)

@@ -13,9 +13,9 @@ from chainrule.explain.drawing.lettering import SMALL, Face, Label, Line
 from chainrule.explain.drawing.looks import BELOW_FRACTION, LINE, Look
 from chainrule.explain.drawing.palette import LINES, OUTLINES, css
 from chainrule.explain.drawing.scene import Scene
-from chainrule.graph.collector import without_collector
 
 EDGE = 16.0  # from the left side to the words on the bands
+LETTER = 6.6  # pixels for each letter of these
 STACK = 4.0  # how far the second outline of a fold is behind the first
 THINNEST, WIDEST = 1.0, 5.0  # of dashed arrows that show bytes
 CLOSE = 14.0  # pixels: a number is not so near to the end of an arrow
@@ -24,7 +24,6 @@ _FORBIDDEN = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U001
 _FACES = {Face.ITALIC: "i", Face.BOLD: "b", Face.UPRIGHT: ""}
 
 
-@without_collector
 def svg_of(scene: Scene, placement: Placement, theme: str, show_bytes: bool) -> str:
     """The whole picture."""
     return _Picture(scene, placement, theme, show_bytes).svg()
@@ -44,6 +43,7 @@ class _Picture:
         self.originals = {kept.copy.key: kept.source for kept in scene.figure.kept}
         sizes = [size for size in scene.saved_nbytes.values() if size]
         self.most_nbytes = max(sizes, default=0)
+        self.notes = list(self._notes())
         self.body = list(self._body())
         digest = hashlib.sha256(f"{theme}{scene.title}{self.body}".encode(errors="replace"))
         self.scope = f"d{digest.hexdigest()[:10]}"
@@ -63,7 +63,10 @@ class _Picture:
                 f"<style>{css(self.theme, scope)}</style>",
                 f"<defs>{''.join(self._heads())}</defs>",
                 f'<rect class="page" width="{width}" height="{height}"/>',
-                *self._notes(),
+                *(
+                    f'<text class="note" x="{_n(x)}" y="{_n(y)}">{clean(note)}</text>'
+                    for x, y, note in self.notes
+                ),
                 body,
                 "</svg>",
                 "",
@@ -71,8 +74,8 @@ class _Picture:
         )
 
     def _width(self) -> float:
-        longest = max(map(len, self.scene.notes), default=0)
-        return max(self.placement.width, longest * 6.6) + 2 * EDGE
+        longest = max((x - EDGE + len(note) * LETTER for x, _, note in self.notes), default=0.0)
+        return max(self.placement.width, longest) + 2 * EDGE
 
     def _heads(self) -> Iterator[str]:
         for line in LINES:
@@ -82,11 +85,25 @@ class _Picture:
                 f'<path class="{line}-head" d="M0 0L10 4L0 8Z"/></marker>'
             )
 
-    def _notes(self) -> Iterator[str]:
-        """The words of each band: the backward ones below it, the others above."""
+    def _notes(self) -> Iterator[tuple[float, float, str]]:
+        """The words of each band and where they begin: the backward ones below it, the others
+        above."""
         for note, (top, bottom) in zip(self.scene.notes, self.placement.spans, strict=True):
-            y = bottom + 24 if note.startswith("←") else top - 22
-            yield f'<text class="note" x="{_n(EDGE)}" y="{_n(y)}">{clean(note)}</text>'
+            if note.startswith("←"):
+                y = min(bottom + 24, self.placement.height - 28)
+                yield self._beside_copies(y, len(note) * LETTER), y, note
+            else:
+                yield EDGE, top - 22, note
+
+    def _beside_copies(self, y: float, width: float) -> float:
+        """The x of words of this width, which do not run into the small copies below a band."""
+        x = EDGE
+        boxes = [self.placement.boxes[kept.copy.key] for kept in self.placement.copies]
+        for box in sorted(boxes, key=lambda one: one.x):
+            level = box.y < y + 6 and y - 14 < box.y + box.height
+            if level and box.x - 8 < x + width and x < box.x + box.width + 8:
+                x = box.x + box.width + 8
+        return x
 
     def _body(self) -> Iterator[str]:
         looks, placement = self.scene.looks, self.placement

@@ -144,9 +144,11 @@ class Units:
         while node not in own:
             if node in self.sources:
                 return node
+            if node in self.reading.names and node not in self.reading.sources:
+                return node
             if node in self.reading.sources or node.primitive in GENERATED:
                 return None
-            if node in self.reading.names or (node in self.owners and not self._passes(node)):
+            if node in self.owners and not self._passes(node):
                 return node
             if not node.inputs:
                 return None

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chainrule.explain.drawing.expressions import SILENT, short_expression, symbol_scopes
+from chainrule.explain.drawing.axes import index_of, index_of_call
+from chainrule.explain.drawing.expressions import (
+    is_number,
+    is_silent,
+    short_expression,
+    symbol_scopes,
+)
 from chainrule.explain.drawing.signs import sign
 from chainrule.explain.drawing.units import Unit
 from chainrule.explain.reading.statements import GENERATED
@@ -25,9 +31,11 @@ def wording(unit: Unit, name: Callable[[Node], str]) -> str:
     """At most `LONGEST` characters that say what the unit computes."""
     own = set(unit.nodes)
     if unit.alone:
-        shown = sign(unit.value.primitive)
+        shown = sign(unit.value.primitive) + index_of(unit.value)
         return shown if shown != "^" else short_expression(unit.value, own, _dot, LONGEST) or shown
-    effective = [n for n in unit.nodes if n.primitive not in (*GENERATED, *SILENT, constant)]
+    effective = [
+        n for n in unit.nodes if n.primitive not in (*GENERATED, constant) and not is_silent(n)
+    ]
     symbol = _composite(unit, effective)
     if symbol:
         return symbol
@@ -35,8 +43,9 @@ def wording(unit: Unit, name: Callable[[Node], str]) -> str:
     if len(effective) <= 1 or (len(turned) == 1 and turned[0] is unit.value):
         node = turned[0] if turned else unit.value
         return _one_operation(node, own, name)
-    if _is_sum_of_squares(effective, unit.reads):
-        return SQUARES
+    squares = _squares(unit, effective, own, name)
+    if squares:
+        return squares
     plain = all(node.primitive in _LINEAR for node in effective)
     if _is_elementwise(unit, effective) and not plain:
         return ELEMENTWISE
@@ -54,27 +63,49 @@ def _composite(unit: Unit, effective: list[Node]) -> str:
     common: list[Scope] = symbol_scopes(unit.value)
     for scope in common:
         if all(scope in symbol_scopes(node) for node in effective):
-            return scope.symbol
+            return scope.symbol + index_of_call(scope)
     return ""
 
 
 def _one_operation(node: Node, own: set[Node], name: Callable[[Node], str]) -> str:
-    shown = sign(node.primitive)
-    if len(node.inputs) == 1 and shown in ("=", "^") and node.primitive not in SILENT:
+    shown = sign(node.primitive) + index_of(node)
+    if node.primitive in GENERATED:
+        return short_expression(node, own, name, LONGEST) or shown
+    if len(node.inputs) == 1 and shown in ("=", "^") and not is_silent(node):
         return short_expression(node, own, name, LONGEST) or shown
     operands = [_beneath(parent, own) for parent in node.inputs]
-    drawn = [one for one in operands if one.primitive not in GENERATED]
+    drawn = [one for one in operands if one.primitive not in GENERATED and not is_number(one)]
     if len(operands) == 2 and len(drawn) == 1:  # the other one is a number
         if node.primitive not in _LINEAR and isinstance(node.primitive.kernel, Map):
             return shown if isinstance(node.primitive.derivative, Flat) else ELEMENTWISE
-        return short_expression(node, own, name, LONGEST) or shown
+        named = short_expression(node, own, name, LONGEST)
+        return named or short_expression(node, own, _dot, LONGEST) or shown
     return shown
 
 
 def _beneath(node: Node, own: set[Node]) -> Node:
-    while node in own and node.primitive in (*SILENT, transpose):
+    while node in own and (is_silent(node) or node.primitive is transpose):
         node = node.inputs[0]
     return node
+
+
+def _squares(unit: Unit, effective: list[Node], own: set[Node], name: Callable[[Node], str]) -> str:
+    """`ℓ₂` for weight decay, `L + ℓ₂` where a value is added to it; '' for something else."""
+    rest, added = unit.value, []
+    while rest.primitive is add and rest in own:
+        outside = [one for one in rest.inputs if one not in own]
+        if len(outside) != 1:
+            break
+        added.append(outside[0])
+        effective = [node for node in effective if node is not rest]
+        (rest,) = (one for one in rest.inputs if one in own)
+    sums = [node for node in effective if node.primitive in (add, subtract)]
+    operands = [_beneath(one, own) for node in sums for one in node.inputs]
+    is_closed = all(one in own and one.primitive not in GENERATED for one in operands)
+    if not is_closed or not _is_sum_of_squares(effective, unit.reads):
+        return ""
+    text = " + ".join([*map(name, reversed(added)), SQUARES])
+    return text if len(text) <= LONGEST else f"{'· + ' * len(added)}{SQUARES}"
 
 
 def _is_sum_of_squares(effective: list[Node], reads: tuple[Node, ...]) -> bool:

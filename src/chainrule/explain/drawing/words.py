@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 from chainrule.explain.drawing.bands import Flat
-from chainrule.explain.drawing.figure import Form
+from chainrule.explain.drawing.figure import Band, Form
 from chainrule.explain.drawing.folding import Folding
 from chainrule.explain.drawing.labels import Labels
 from chainrule.explain.drawing.mirrored import Mirror
-from chainrule.explain.reading.statements import Direction, Pass
+from chainrule.explain.reading.statements import Direction
 
 MOST_TOLD = 40  # values of which the description says how they are computed
 
 
-def notes(bands: list[Flat], mirror: Mirror | None, objective: str, hidden: bool) -> list[str]:
-    """One line for each band that is drawn."""
+def notes(
+    bands: list[Flat], drawn: list[Band], mirror: Mirror | None, objective: str, hidden: bool
+) -> list[str]:
+    """One line for each band that is drawn; `drawn` are the bands after folding."""
     found = ["forward →"] if bands[0].entries and not hidden else []
     if mirror is not None:
         dashed = "; dashed: values saved by the forward pass" if mirror.saved else ""
         found.append(f"← backward (gradients of {objective}{dashed})")
-    return found + [_note(band.during) for band in bands[1:]]
+    return found + [_note(*one) for one in zip(bands[1:], drawn[1:], strict=True)]
 
 
-def _note(during: Pass) -> str:
-    dashed = "dashed: values from above"
-    match during.direction:
+def _note(band: Flat, drawn: Band) -> str:
+    has_copies = any(item.form is Form.COPY for item in drawn.items)
+    dashed = " (dashed: values from above)" if has_copies else ""
+    match band.during.direction:
         case Direction.UPDATE:
-            return f"update → ({dashed})"
+            return f"update →{dashed}"
         case Direction.TANGENT:
-            return f"tangents → ({dashed})"
+            return f"tangents →{dashed}"
         case _:
-            return f"{'further gradients' if during.order < 2 else 'backward again'} → ({dashed})"
+            return f"{'further gradients' if band.during.order < 2 else 'backward again'} →{dashed}"
 
 
 def description(

@@ -202,7 +202,7 @@ def _computed_cause(fault: Fault, trail: Trail, replay: Replay) -> Cause | None:
 
 def _derived(node: Node) -> Node | None:
     """The operation as a part of whose derivative a transform made the node."""
-    return None if node.origin.transform == "update" else node.origin.node
+    return None if node.origin.transform in ("update", "accumulation") else node.origin.node
 
 
 def _in_replay(node: Node | None, replay: Replay) -> Node | None:

@@ -37,15 +37,27 @@ class Direction(StrEnum):
     UPDATE = "update"
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Pass:
-    """One way through the program: forward (order 0), backward (1), backward again (2), ..."""
+    """One way through the program: forward (order 0), backward (1), backward again (2), ...
+
+    Passes sort as they are run: by their order, the update after all others.
+    """
 
     order: int
     direction: Direction
 
+    def __lt__(self, other: Pass) -> bool:
+        return self._place < other._place
 
+    @property
+    def _place(self) -> tuple[bool, int, str]:
+        return self.direction is Direction.UPDATE, self.order, self.direction
+
+
+PROGRAM = ("", "grad")  # what made the nodes of a program: operations, and its own derivatives
 FORWARD = Pass(0, Direction.FORWARD)
+UPDATE = Pass(1, Direction.UPDATE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +205,8 @@ class Reading:
         targets = (self.graph.names.get(one.of) for one in self.gradients.get(node, ()))
         orders = [found[one].order for one in targets if one is not None and one in found]
         match node.origin.transform:
-            case "update":
-                return Pass(1, Direction.UPDATE)
+            case "update" | "accumulation":
+                return UPDATE
             case "jvp":
                 return Pass(1, Direction.TANGENT)
             case _:
@@ -202,11 +214,10 @@ class Reading:
 
 
 def _forward(graph: Graph) -> set[Node]:
-    """What the user's own operations compute, and all that these need (also derivatives that the
-    program itself asked for)."""
+    """What the user's own program computes, and all that this needs."""
     forward: set[Node] = {item.node for item in graph.inputs}
     for node in reversed(graph.nodes):
-        if not node.origin.transform or node in forward:
+        if node.origin.transform in PROGRAM or node in forward:
             forward.add(node)
             forward.update(node.inputs)
     return forward

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from chainrule.errors import InputError
 from chainrule.explain.words import printable
 from chainrule.graph.graph import Graph
 
@@ -49,6 +50,8 @@ _ESCAPES = {c: "\\" + c for c in "#$%&_{}"} | {
 }
 _NUMBERED = re.compile(r"(?P<stem>.*?[^\d_])(?P<under>_?)(?P<digits>\d+)", re.DOTALL)
 _SUBSCRIPTED = re.compile(r"(?P<stem>[^\W\d_])_(?P<index>[^\W_]+)")
+TEXT_SIGNS = "∂", "⟨", "⟩"
+LATEX_SIGNS = r"\partial ", r"\langle ", r" \rangle"
 DEEPEST = 40  # derivatives of derivatives are taken apart to this depth, then written as they are
 
 
@@ -58,7 +61,10 @@ def escape(text: str) -> str:
 
 
 def parted(name: str) -> tuple[str, str] | None:
-    """What a derivative's name says: ("J", "W1") for dJ/dW1, with the brackets taken off."""
+    """What a derivative's name says: ("J", "W1") for dJ/dW1, with the brackets taken off.
+
+    None for other names, also for those of a container called d: `d.a/dx`.
+    """
     if not name.startswith("d"):
         return None
     depth = 0
@@ -66,7 +72,8 @@ def parted(name: str) -> tuple[str, str] | None:
         depth += (letter == "(") - (letter == ")")
         if depth == 0 and name.startswith("/d", place):
             of, wrt = name[1:place], name[place + 2 :]
-            return (_bare(of), _bare(wrt)) if of and wrt else None
+            is_whole = of.isidentifier() or of.startswith("(")
+            return (_bare(of), _bare(wrt)) if is_whole and wrt else None
     return None
 
 
@@ -98,42 +105,32 @@ class Notation:
 
     def fraction(self, name: str, depth: int = 0) -> tuple[str, str] | None:
         """Numerator and denominator of a derivative's name: `∂J`, `∂W₁`; None for other names."""
-        parts = parted(name) if name not in self.symbols and depth < DEEPEST else None
-        if parts is None:
-            return None
-        of, wrt = parts
-        top, bottom = self.text(of, depth + 1), self.text(wrt, depth + 1)
-        if of in self.seeds:
-            top = f"⟨{self.text(self.seeds[of], depth + 1)}, {top}⟩"
-        elif parted(of):
-            top = f"({top})"
-        return f"∂{top}", f"∂{f'({bottom})' if parted(wrt) else bottom}"
+        return self._parts(name, depth, self.text, TEXT_SIGNS)
 
     def latex(self, name: str, depth: int = 0) -> str:
         r"""The name in LaTeX, as one group: `\frac{\partial J}{\partial \mathbf{W}_{1}}`."""
-        parts = parted(name) if name not in self.symbols and depth < DEEPEST else None
-        if parts is None:
-            return self._latex(name)
-        of, wrt = parts
-        top, bottom = self._inline(of, depth + 1), self._inline(wrt, depth + 1)
-        if of in self.seeds:
-            top = rf"\langle {self.latex(self.seeds[of], depth + 1)}, {top} \rangle"
-        elif parted(of):
-            top = f"({top})"
-        return rf"\frac{{\partial {top}}}{{\partial {f'({bottom})' if parted(wrt) else bottom}}}"
+        parts = self._parts(name, depth, self._inline, LATEX_SIGNS)
+        return self._latex(name) if parts is None else rf"\frac{{{parts[0]}}}{{{parts[1]}}}"
 
     def _inline(self, name: str, depth: int) -> str:
         """As `latex`, derivatives with a slash: they stand in a fraction already."""
+        parts = self._parts(name, depth, self._inline, LATEX_SIGNS)
+        return self._latex(name) if parts is None else " / ".join(parts)
+
+    def _parts(
+        self, name: str, depth: int, write: Callable[[str, int], str], signs: tuple[str, str, str]
+    ) -> tuple[str, str] | None:
+        """Numerator and denominator of a derivative's name, with the names in it by `write`."""
         parts = parted(name) if name not in self.symbols and depth < DEEPEST else None
         if parts is None:
-            return self._latex(name)
-        of, wrt = parts
-        top, bottom = self._inline(of, depth + 1), self._inline(wrt, depth + 1)
+            return None
+        (of, wrt), (d, left, right) = parts, signs
+        top, bottom = write(of, depth + 1), write(wrt, depth + 1)
         if of in self.seeds:
-            top = rf"\langle {self.latex(self.seeds[of], depth + 1)}, {top} \rangle"
+            top = f"{left}{write(self.seeds[of], depth + 1)}, {top}{right}"
         elif parted(of):
             top = f"({top})"
-        return rf"\partial {top} / \partial {f'({bottom})' if parted(wrt) else bottom}"
+        return d + top, d + (f"({bottom})" if parted(wrt) else bottom)
 
     def _text(self, name: str) -> str:
         if name in self.symbols:
@@ -186,7 +183,11 @@ def _letters(name: str, bold: bool) -> str:
 def notation_of(
     graph: Graph, indices: Indices = "subscript", symbols: Mapping[str, str] | None = None
 ) -> Notation:
-    """The notation for a graph: no two of its names look alike, unless `symbols` says so."""
+    """The notation for a graph: no two of its names look alike, unless `symbols` says so.
+
+    InputError for `symbols` that are no text, NameLookupError for one of a name that is not there.
+    """
+    chosen = _checked(graph, symbols)
     arrays = frozenset(name for name, node in graph.names.items() if node.ndim)
     seeds = {}
     for one in graph.gradients:
@@ -194,10 +195,27 @@ def notation_of(
             seed = graph.name_of[one.value]
             if any(item.name == seed for item in graph.inputs):
                 seeds[one.of] = seed
-    plain = Notation(indices, dict(symbols or {}), arrays, seeds)
+    plain = Notation(indices, chosen, arrays, seeds)
     owners: dict[str, list[str]] = {}
     for name in graph.names:
         if parted(name) is None:
             owners.setdefault(plain.text(name), []).append(name)
     alike = (name for several in owners.values() if len(several) > 1 for name in several)
-    return Notation(indices, plain.symbols, arrays, seeds, frozenset(alike) - set(plain.symbols))
+    return Notation(indices, chosen, arrays, seeds, frozenset(alike) - set(chosen))
+
+
+def _checked(graph: Graph, symbols: object) -> dict[str, str]:
+    """The symbols that a user chose for names of the graph."""
+    hint = f"texts by names, such as symbols={{{next(iter(graph.names), 'alpha')!r}: 'λ'}}"
+    if symbols is None:
+        return {}
+    if not isinstance(symbols, Mapping):
+        raise InputError(f"symbols={symbols!r} is no mapping", hint=hint)
+    for name, symbol in symbols.items():
+        if not isinstance(name, str):
+            raise InputError(f"symbols has a symbol for {name!r}, which is no name", hint=hint)
+        if name not in graph and all(name != item.name for item in graph.inputs):
+            raise graph.unknown_name(name)
+        if not isinstance(symbol, str) or not symbol:
+            raise InputError(f"the symbol of {name} is a text, got {symbol!r}", hint=hint)
+    return dict(symbols)

@@ -70,11 +70,11 @@ def assemble(
 ) -> Whole:
     """Arranges a band; equal scopes are arranged once.  Links are pairs of item numbers."""
     parts = nest(items, links, groups)
-    grids = _arrange_all(parts, items)
+    grids = arrange_all(parts, items)
     return _put_together(parts, grids, len(items))
 
 
-def _arrange_all(parts: Nest, items: tuple[Item, ...]) -> dict[int, Grid]:
+def arrange_all(parts: Nest, items: tuple[Item, ...]) -> dict[int, Grid]:
     """The grid of every scope."""
     flat = len(parts.scopes) == 1 and len(items) <= BY_THE_BOOK
     beside = frozenset(number for number, item in enumerate(items) if item.beside)

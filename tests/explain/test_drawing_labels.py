@@ -1,0 +1,156 @@
+"""What circles and squares say: axes, numbers, penalties, names that are too long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from drawings import picture
+
+import chainrule as cr
+from chainrule import float64, int64
+from chainrule.explain.drawing import draw
+from chainrule.explain.drawing.lettering import Face, ems, pieces, shortened
+from chainrule.explain.drawing.scene import Wishes, scene_of
+
+
+def labels(graph: cr.Graph, **wishes: Any) -> dict[str, str]:
+    """What the circle of each value says, and after a bar its formula in the tooltip."""
+    looks = scene_of(graph, Wishes(fold="none", **wishes)).looks
+    return {
+        key.removeprefix("operator "): f"{look.label.text} | {look.tip.splitlines()[1]}"
+        for key, look in looks.items()
+        if key.startswith("operator ")
+    }
+
+
+def along_axes(x: float64["n d"], t: float64["n d k"], i: int64["n"]):
+    rows = np.sum(x, axis=1)
+    total = np.sum(x)
+    kept = np.sum(x, axis=0, keepdims=True)
+    outer = np.sum(t, axis=(0, 2))
+    largest = np.max(x, axis=-1)
+    place = np.argmax(x, axis=0)
+    mean = np.mean(x, axis=0)
+    norm = np.linalg.norm(x, axis=1)
+    inside = 1 + np.sum(np.exp(x), axis=1)
+    beside = np.concatenate([x, x], axis=1)
+    three = np.concatenate([x, x, x], axis=0)
+    stacked = np.stack([x, x], axis=1)
+    usual = cr.softmax(x)
+    last = cr.softmax(x, axis=1)
+    first = cr.softmax(x, axis=0)
+    whole = cr.logsumexp(x, axis=None)
+    matrix = x.T
+    turned = np.transpose(t, (2, 0, 1))
+    flat = np.reshape(x, (-1,))
+    longer = x[:, None]
+    line = np.sum(rows, axis=0)
+    return (rows, total, kept, outer, largest, place, mean, norm, inside, beside, three,
+            stacked, usual, last, first, whole, matrix, turned, flat, longer, line)  # fmt: skip
+
+
+def test_axes_are_an_index_where_an_operation_is_not_along_all():
+    assert labels(cr.trace(along_axes)) == {
+        "rows": "Σ1 | rows = Σ₁ x",
+        "total": "Σ | total = Σ x",
+        "kept": "Σ0 | kept = Σ₀ x",
+        "outer": "Σ02 | outer = Σ₀₂ t",
+        "largest": "max1 | largest = max₁(x)",
+        "place": "argmax0 | place = argmax₀(x)",
+        "mean": "mean0 | mean = mean₀(x)",
+        "norm": "norm1 | norm = norm₁(x)",
+        "inside": "1 + Σ1 exp(x) | inside = 1 + Σ₁ exp(x)",
+        "beside": "[ ]1 | beside = [x, x]₁",
+        "three": "[ ]0 | three = [x, x, x]₀",
+        "stacked": "[ ]1 | stacked = [x, x]₁",
+        "usual": "softmax | usual = softmax(x)",
+        "last": "softmax | last = softmax(x)",
+        "first": "softmax0 | first = softmax₀(x)",
+        "whole": "logsumexp01 | whole = logsumexp₀₁(x)",
+        "matrix": "⊤ | matrix = xᵀ",
+        "turned": "⊤201 | turned = tᵀ₂₀₁",
+        "flat": "reshape | flat = reshape(x)",
+        "longer": "reshape | longer = reshape(x)",
+        "line": "Σ | line = Σ rows",
+    }
+
+
+def test_axes_are_lowered_in_the_picture_and_shown_on_single_primitives():
+    graph = cr.trace(along_axes)
+    assert 'dy="' in draw(graph).svg().split(">Σ<")[1][:40]
+    assert labels(graph, detail="primitives")["rows"].startswith("Σ1 |")
+
+
+def test_a_penalty_is_the_sign_of_one_only_where_nothing_is_added_to_it():
+    def f(L: float64, W: float64["n d"], w: float64["d"], weight_decay=0.1):
+        s = weight_decay / 2 * (np.sum(W**2) + np.sum(w * w))
+        J = L + weight_decay * np.sum(W**2)
+        a_loss_with_a_long_name = J + s
+        K = a_loss_with_a_long_name + np.sum(W**2) / 2
+        D = np.sum(W**2) - L
+        return K, D
+
+    shown = {name: text.partition(" | ")[0] for name, text in labels(cr.trace(f)).items()}
+    assert (shown["s"], shown["J"], shown["K"]) == ("ℓ2", "L + ℓ2", "· + ℓ2")
+    assert shown["D"] == "Σ W2 − L"
+
+
+def test_numbers_stand_before_what_they_multiply_and_for_themselves():
+    factor = np.array([2.0, 4.0])
+
+    def f(x: float64["n"], a_very_long_name_of_an_array: float64["n"]):
+        doubled = x * 2
+        z = np.sum(factor) * x
+        ones = np.ones_like(x)
+        part = a_very_long_name_of_an_array / 4
+        return doubled, z, ones, part
+
+    shown = {name: text.partition(" | ")[0] for name, text in labels(cr.trace(f)).items()}
+    assert shown == {"doubled": "2 x", "z": "6 x", "ones": "1", "part": "· / 4"}
+
+
+def test_what_is_made_because_of_a_composite_is_not_the_composite():
+    def f(x: float64["n d"], w: float64["d"]):
+        J = np.mean((x @ w) ** 2)
+        return J
+
+    step = cr.training_step(f, "w", cr.sgd(0.1))
+    parts = step.micro_batched(2)
+    assert labels(step.graph)["J"].startswith("mean(")
+    assert labels(parts.updating.graph)["J"] == "J_sum / 2 | J = J_sum / 2"
+    assert labels(parts.accumulating.graph)["J_sum_next"].startswith("+ |")
+
+
+def test_long_names_are_cut_in_the_middle_so_that_they_stay_apart():
+    one, other = (pieces(f"weight_of_the_{end}_layer_next", Face.UPRIGHT) for end in ("in", "out"))
+    both = [shortened(line, 8.0) for line in (one, other)]
+    texts = ["".join(piece.text for piece in line) for line in both]
+    assert all(ems(line) <= 8.0 for line in both)
+    assert all(text.startswith("weight") and text.endswith("_next") for text in texts)
+    indexed = shortened(pieces("a_name_of_a_weight_that_is_long₁₂", Face.UPRIGHT), 6.0)
+    assert [(piece.text, piece.level) for piece in indexed][-1] == ("12", -1)
+    assert shortened(one, 99.0) == one
+
+
+def test_words_on_the_bands_lie_on_nothing():
+    def f(x: float64["n"]):
+        a = np.sin(x)
+        b = np.cos(x)
+        c = np.exp(x)
+        d = np.tanh(x)
+        e = a * b
+        g = c * d
+        J = np.sum(e + g)
+        return J
+
+    def with_unused(x: float64["n"], y: float64["n"], u: float64["n"], v: float64["n"]):
+        z = x * x
+        J = np.sum(np.tanh(z) + z)
+        return J
+
+    for function in (f, with_unused):
+        shown = picture(draw(cr.backward(cr.trace(function), wrt="x")).svg())
+        for note in shown.words:
+            assert 0 <= note.left and note.right <= shown.width and note.bottom <= shown.height
+            assert not [box.text for box in shown.boxes if box.overlaps(note)]
