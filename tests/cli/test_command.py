@@ -2,19 +2,23 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from safetensors import safe_open
 
-import chainrule
+import chainrule as cr
 from chainrule.cli import files, main
-from chainrule.cli.training import GRAPH, METRICS, WEIGHTS
+from chainrule.cli.training import GRAPH, METRICS, REPORT, WEIGHTS
 from chainrule.train.digits import Settings, begin, evaluate
+
+HISTORY, LAST = "history.jsonl", "step-000001350.safetensors"
 
 
 def call(*arguments: object, folder: Path | None = None) -> Result:
@@ -36,23 +40,34 @@ def test_the_defaults_reach_95_percent_and_the_files_say_so(tmp_path: Path):
     )
     epochs = [line for line in lines if line.startswith("epoch")]
     assert len(epochs) == Settings.epochs and "" not in lines  # a bar would leave one
-    assert re.fullmatch(r"epoch  1/30  objective \d\.\d{4}  test accuracy \d\d\.\d%", epochs[0])
+    measured = r"objective \d\.\d{4}  accuracy \d\d\.\d%"
+    first = rf"epoch  1/30  {measured}  validation {measured}  [\d,]+ samples/s"
+    assert re.fullmatch(first, epochs[0])
     metrics = json.loads((folder / METRICS).read_text())
     assert metrics["test_accuracy"] >= 0.95
     assert f"test {metrics['test_accuracy']:.2%}" in result.stdout
     assert f"objective   {metrics['objective']:.4f}" in result.stdout
-    for name in (WEIGHTS, GRAPH, METRICS):
+    files = {WEIGHTS, GRAPH, METRICS, REPORT, HISTORY}
+    for name in files:
         assert f"{folder / name}" in result.stdout
     assert "  update    W1_next W2_next" in lines
-    assert {path.name for path in folder.iterdir()} == {WEIGHTS, GRAPH, METRICS}
+    written = {path.name for path in folder.iterdir()}
+    checkpoints = {name for name in written if name.startswith("step-")}
+    assert written - checkpoints == {*files, ".lock"} and max(checkpoints) == LAST
+    history = [json.loads(line) for line in (folder / HISTORY).read_text().splitlines()]
+    assert [line["epoch"] for line in history] == list(range(1, 31))
+    assert history[-1]["validation_accuracy"] == metrics["test_accuracy"]
+    assert metrics["seconds"] == sum(line["seconds"] for line in history)
 
 
 def test_the_weights_reproduce_the_printed_accuracy(tmp_path: Path):
     assert call("train", "--epochs", 2, "--bias", folder=tmp_path).exit_code == 0
     metrics = json.loads((tmp_path / METRICS).read_text())
-    with safe_open(tmp_path / WEIGHTS, framework="numpy") as file:
+    file_of = tmp_path / WEIGHTS
+    with safe_open(file_of, framework="numpy") as file:
         weights = {name: file.get_tensor(name) for name in file.keys()}
-        metadata = json.loads(file.metadata()["chainrule"])
+        metadata = json.loads(json.loads(file.metadata()["chainrule"])["rest"])
+    assert all(np.array_equal(weights[name], w) for name, w in cr.load_weights(file_of).items())
     assert set(weights) == {"W1", "W2", "b"}
     del metrics["seconds"]
     assert metadata == metrics
@@ -73,7 +88,7 @@ def test_the_graph_that_is_written_is_that_of_the_step(tmp_path: Path):
         "W1_next.*update",
     ):
         assert re.search(line, text)
-    assert text.endswith("return J, W1_next, W2_next\n")
+    assert text.endswith("return J, W1_next, W2_next, correct_next\n")
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path):
@@ -124,12 +139,12 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Pa
     assert (tmp_path / "file").read_text() == "kept"
 
 
-def test_training_that_diverges_ends_with_1_and_writes_nothing(tmp_path: Path):
+def test_training_that_diverges_ends_with_1_and_writes_no_weights(tmp_path: Path):
     result = call("train", "--learning-rate", 1e30, "--quiet", folder=tmp_path / "run")
     assert result.exit_code == 1
-    assert re.search(r"training diverged: the objective is \w+ at step \d+", result.stderr)
+    assert re.search(r"training diverged: the objective is \w+ in step \d+", result.stderr)
     assert "try: a learning rate smaller than 1e+30" in result.stderr
-    assert not list(tmp_path.iterdir())
+    assert not (tmp_path / "run" / WEIGHTS).exists()
 
 
 def test_results_that_cannot_be_renamed_leave_no_pieces(tmp_path: Path):
@@ -149,10 +164,10 @@ def test_older_results_are_replaced_and_other_files_stay(tmp_path: Path):
 
 
 def test_an_interrupted_command_ends_with_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def interrupt(*arguments: object) -> None:
+    def interrupt(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("chainrule.cli.training.train_epoch", interrupt)
+    monkeypatch.setattr("chainrule.cli.training.trainer_of", interrupt)
     result = call("train", folder=tmp_path / "a" / "run")
     assert result.exit_code == 130
     assert "stopped by Ctrl-C; files are written only at the end" in result.stderr
@@ -184,13 +199,16 @@ def test_ctrl_c_ends_the_real_command_with_130(tmp_path: Path):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert "stopped by Ctrl-C" in errors and "Traceback" not in errors
-    assert not list(tmp_path.iterdir())
+    place = r"\nstopped after step (\d+) \(epoch \d+\); to go on:\n"
+    said = re.fullmatch(place + r"  .* train --epochs 1000000 --resume\n", errors)
+    assert said, errors
+    checkpoint = tmp_path / "chainrule-run" / f"step-{int(said[1]):09}.safetensors"
+    assert checkpoint.exists() and not (tmp_path / "chainrule-run" / WEIGHTS).exists()
 
 
 def test_the_command_is_also_a_module():
     for arguments, shown in (
-        (["--version"], f"chainrule {chainrule.__version__}"),
+        (["--version"], f"chainrule {cr.__version__}"),
         (["--help"], "train"),
     ):
         done = subprocess.run(
@@ -251,6 +269,7 @@ def test_a_bar_is_drawn_only_where_someone_watches(tmp_path: Path, monkeypatch):
         os.close(lead)
         assert process.returncode == 0
         outputs[ci] = shown.decode()
+        shutil.rmtree(tmp_path / "chainrule-run")
     assert "\x1b[" in outputs["false"] and "\x1b[" not in outputs["true"]
     for text in outputs.values():
-        assert "epoch 2/2  objective" in text and "test accuracy" in text
+        assert "epoch 2/2  objective" in text and "samples/s" in text

@@ -3,7 +3,7 @@ import pytest
 
 from chainrule.errors import DivergenceError, InputError
 from chainrule.train import mlp
-from chainrule.train.digits import Settings, begin, measure, train_epoch
+from chainrule.train.digits import Settings, begin, measure, train_epoch, trainer_of
 
 
 def test_first_weights_have_the_variance_of_he_initialization():
@@ -29,6 +29,20 @@ def test_the_network_learns_digits(bias: bool):
     assert training.state.steps == 8 * training.steps_per_epoch == 8 * 45
     assert before.objective > 2 > 0.2 > after.objective
     assert after.test_accuracy > 0.9
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_trainer_takes_the_steps_of_the_plain_loop(bias: bool):
+    """The reference executor, which runs here, gives both the same bits."""
+    training = begin(Settings(epochs=2, hidden=8, bias=bias, seed=3))
+    trainer = trainer_of(training, progress=False)
+    history = trainer.fit(2)
+    assert training.state.steps == 0  # it trained a copy
+    for epoch in (1, 2):
+        train_epoch(training, epoch)
+    for name, weights in training.state.parameters.items():
+        np.testing.assert_array_equal(trainer.state[name], weights)
+    assert history[-1]["validation_accuracy"] == measure(training).test_accuracy
 
 
 def test_the_graph_of_the_network_has_the_names_of_its_source():

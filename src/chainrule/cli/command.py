@@ -1,19 +1,16 @@
-"""What can be asked of the `chainrule` command: its options, and how it ends."""
+"""What can be asked of the `chainrule` command: its options."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from chainrule import __version__
-from chainrule.errors import ChainruleError, InputError
+from chainrule.cli.ending import ending_well, refusing_usage
 from chainrule.train.digits import Settings
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,6 +31,16 @@ def _option(name: str, explanation: str, type_: Any) -> Any:
     )
 
 
+def _output(suffixes: str, otherwise: str) -> Any:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help=f"Where it goes ({suffixes}); without it, {otherwise}.",
+    )
+
+
 @main.command()
 @_option("hidden", "Width of the hidden layer.", int)
 @_option("learning_rate", "Factor of the gradient in W - learning_rate * dJ/dW.", float)
@@ -48,25 +55,72 @@ def _option(name: str, explanation: str, type_: Any) -> Any:
     type=click.Path(path_type=Path),
     default=Path("chainrule-run"),
     show_default=True,
-    help="Where weights.safetensors, graph.txt and metrics.json go; older ones are replaced.",
+    help="Where checkpoints and history.jsonl go, and at the end weights.safetensors, graph.txt, "
+    "metrics.json and report.html.",
 )
+@click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in that folder.")
+@click.option("--report/--no-report", default=True, help="Write report.html, or not.")
 @click.option("--quiet", is_flag=True, help="Print only what came out, not the epochs.")
-def train(output_folder: Path, quiet: bool, **chosen: Any) -> None:
+def train(output_folder: Path, resume: bool, report: bool, quiet: bool, **chosen: Any) -> None:
     """Train a network on handwritten digits, and test it on held-out ones.
 
     One hidden layer, z = x @ W1, h = max(z, 0), o = h @ W2, softmax cross-entropy and weight
     decay, trained by minibatch gradient descent. The 1797 images of 8 x 8 pixels are part of the
     package. Forward propagation, backpropagation and update are one graph, written to graph.txt.
+
+    There is a checkpoint after every epoch, and when Ctrl-C stops it. With --resume, and the other
+    options as before, it goes on as if it had never stopped: with another --learning-rate or
+    --weight-decay if you like, and up to --epochs in all. A folder that has a training is not
+    written over.
     """
     from chainrule.cli.files import usable_folder
-    from chainrule.cli.training import train_and_write
+    from chainrule.cli.training import check_folder, resuming, train_and_write
     from chainrule.train.digits import begin
 
-    with _ending_well():
-        with _refusing_usage():
+    with ending_well():
+        with refusing_usage():
             training = begin(Settings(**chosen))
+        check_folder(output_folder, resume=resume)
         with usable_folder(output_folder):
-            train_and_write(training, output_folder, quiet=quiet)
+            train_and_write(
+                training,
+                output_folder,
+                resume=resume,
+                quiet=quiet,
+                report=report,
+                again=resuming(click.get_current_context()),
+            )
+
+
+@main.command()
+@click.option(
+    "--weights",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="weights.safetensors of `chainrule train`.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="Images: .npy, .npz, .csv(.gz), .parquet, .idx(.gz).",
+)
+@click.option("--scores", is_flag=True, help="The ten class scores of a row, not its class.")
+@_output(".npy, .csv, .txt", "they are printed")
+def predict(weights: Path, data: Path, scores: bool, output: Path | None) -> None:
+    """Say which digits the images in a file show, by a network of `chainrule train`.
+
+    Images are rows of 64 numbers, or of 8 x 8: floats between 0 (paper) and 1 (ink), or integers
+    between 0 and 16, as in the source of the digits. A table (CSV, Parquet) has a column for each
+    of the 64. A file of several arrays has them as x, or as its only array of more than one axis.
+    Prints the class with the largest score of each row, one a line.
+    """
+    from chainrule.cli.predict import predict_and_write
+
+    with ending_well():
+        predict_and_write(weights, data, output, scores=scores)
 
 
 def _of_a_graph(dims: str, optimizer: str) -> Callable[[Any], Any]:
@@ -132,7 +186,7 @@ def memory(
     from chainrule.cli.graphs import sizes_of
     from chainrule.cli.memory import report_of, show, show_json
 
-    with _ending_well():
+    with ending_well():
         report = report_of(sizes=sizes_of(dims), **chosen)
         if timeline is not None:
             report.save_timeline(timeline)
@@ -167,16 +221,6 @@ _PHASE = click.option(
     show_default=True,
     help="Which part is shown.",
 )
-
-
-def _output(suffixes: str, otherwise: str) -> Any:
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help=f"Where it goes ({suffixes}); without it, {otherwise}.",
-    )
 
 
 @main.command()
@@ -226,7 +270,7 @@ def draw(
     """
     from chainrule.cli import views
 
-    with _ending_well():
+    with ending_well():
         graph = views.viewed(place, dims, wrt, of, optimizer)
         options |= {"symbols": views.symbols_of(symbols), "fold": views.folded(fold)}
         views.draw(graph, output, options)
@@ -265,7 +309,7 @@ def equations(
     """
     from chainrule.cli import views
 
-    with _ending_well():
+    with ending_well():
         graph = views.viewed(place, dims, wrt, of, optimizer)
         options |= {"symbols": views.symbols_of(symbols)}
         views.equations(graph, names, output, form, options)
@@ -291,34 +335,52 @@ def python(
     """
     from chainrule.cli import views
 
-    with _ending_well():
+    with ending_well():
         graph = views.viewed(place, dims, wrt, of, optimizer)
         views.python(graph, output, options)
 
 
-@contextmanager
-def _refusing_usage() -> Iterator[None]:
-    """Settings that make no sense, or do not fit the data, end with status 2."""
-    try:
-        yield
-    except InputError as error:
-        raise click.UsageError(str(error)) from error
-    except (MemoryError, OverflowError, ValueError) as error:
-        raise click.UsageError(f"not enough memory: {error}\n  try: a smaller --hidden") from error
+@main.command()
+@_SHOWN
+@click.option(
+    "--inputs",
+    type=click.Path(path_type=Path),
+    metavar="FILE.npz",
+    help="The arrays of one run, by name; without them the page has no values.",
+)
+@click.option(
+    "--random",
+    "seed",
+    type=click.IntRange(min=0),
+    metavar="SEED",
+    help="Draw the arrays that are not given: normal numbers, and zeros for integers.",
+)
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path),
+    metavar="FILE.jsonl",
+    help='Curves of a training: lines such as {"step": 1, "objective": 2.3}.',
+)
+@click.option(
+    "--executor",
+    type=click.Choice(["native", "reference"]),
+    help="Whose memory is shown; the values are those of reference.",
+)
+@_output(".html", "FUNCTION.html in this folder")
+def explain(
+    place: str,
+    dims: tuple[str, ...],
+    wrt: tuple[str, ...],
+    of: str | None,
+    optimizer: str | None,
+    **options: Any,
+) -> None:
+    """Write a page for the browser that walks through a function, value by value.
 
+    Graph, equations, memory and source lines, forward and (with --wrt) backward, in one file that
+    loads nothing else. Nothing is run, unless --inputs or --random gives it numbers to run on.
+    """
+    from chainrule.cli import explain as explaining
 
-@contextmanager
-def _ending_well() -> Iterator[None]:
-    """Errors of the library end with their message and status 1, Ctrl-C with 130."""
-    try:
-        yield
-    except ChainruleError as error:
-        raise click.ClickException(str(error)) from error
-    except UnicodeEncodeError as error:
-        raise click.ClickException(
-            f"this output has {error.object[error.start]!a}, which the encoding {error.encoding} "
-            "of the terminal lacks\n  try: PYTHONUTF8=1 before the command, or --output FILE"
-        ) from error
-    except KeyboardInterrupt:
-        click.echo("\nstopped by Ctrl-C; files are written only at the end", err=True)
-        raise click.exceptions.Exit(INTERRUPTED) from None
+    with ending_well():
+        explaining.explain(place, dims, wrt, of, optimizer, **options)

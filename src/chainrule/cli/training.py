@@ -1,91 +1,175 @@
-"""`chainrule train` after its options are checked: train, show, write, tell."""
+"""`chainrule train` after its options are checked: train, show, save, write, tell."""
 
 from __future__ import annotations
 
 import json
-import os
-import sys
-import time
-from collections.abc import Callable, Iterator
+import shlex
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from chainrule import __version__
+from chainrule.cli.ending import INTERRUPTED
+from chainrule.cli.explain import training_report
 from chainrule.cli.files import write_files
+from chainrule.errors import DivergenceError, InputError
 from chainrule.graph.graph import Graph
-from chainrule.train.digits import Measures, Training, measure, train_epoch
+from chainrule.train.checkpoints import file
+from chainrule.train.digits import Measures, Training, calmer, measure, trainer_of
+from chainrule.train.history import NAME as HISTORY
+from chainrule.train.trainer import Trainer
 
 WEIGHTS, GRAPH, METRICS = "weights.safetensors", "graph.txt", "metrics.json"
-Shower = Callable[[str], None]
+REPORT = "report.html"
+CHECKPOINTS = "step-*.safetensors"
+DATA = "digits"  # in the metadata of weights
+TERMINATED = 143  # 128 + SIGTERM, as shells have it
 
 
-def train_and_write(training: Training, folder: Path, *, quiet: bool) -> None:
-    """Train all epochs, write the three files, and print what came out."""
-    if not quiet:
-        click.echo(_opening(training))
-    begin = time.perf_counter()
-    measures = _train(training, quiet)
-    seconds = time.perf_counter() - begin
-    write_files(
-        folder,
-        {
-            WEIGHTS: _weights(training, measures),
-            GRAPH: (training.step.graph.text(origins=True) + "\n").encode(),
-            METRICS: _json(_metrics(training, measures, seconds=seconds)).encode(),
-        },
-    )
-    click.echo(_summary(training, measures, seconds, folder))
+def check_folder(folder: Path, *, resume: bool) -> None:
+    """A usage error where the folder has a training and none is to go on, or the other way round;
+    nothing is written."""
+    found = sorted(folder.glob(CHECKPOINTS)) if folder.is_dir() else []
+    if resume and not found:
+        raise click.UsageError(
+            f"there is no training in {folder} to go on with\n"
+            "  try: without --resume it begins one; or --output-folder FOLDER, where it is"
+        )
+    if found and not resume:
+        raise click.UsageError(
+            f"there is a training in {folder} already: {found[-1].name}\n"
+            "  try: --resume, which goes on with it; or another folder, --output-folder FOLDER"
+        )
 
 
-def _train(training: Training, quiet: bool) -> Measures:
-    """Every epoch, with a line for each; the measures after the last one."""
-    epochs = training.settings.epochs
-    with _progress(epochs, quiet) as (show, advance):
-        for epoch in range(1, epochs + 1):
-            train_epoch(training, epoch)
-            now = measure(training)
-            show(
-                f"epoch {epoch:{len(str(epochs))}}/{epochs}  objective {now.objective:.4f}  "
-                f"test accuracy {now.test_accuracy:.1%}"
+def resuming(context: click.Context) -> str:
+    """The command that was given, with --resume."""
+    words = context.command_path.split()
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source is ParameterSource.COMMANDLINE and option.name != "resume":
+            value = context.params[option.name or ""]
+            is_flag = isinstance(option, click.Option) and option.is_flag
+            off = is_flag and not value
+            words.append((option.secondary_opts if off else option.opts)[0])
+            words += [] if is_flag else [str(value)]
+    return shlex.join([*words, "--resume"])
+
+
+def train_and_write(
+    training: Training, folder: Path, *, resume: bool, quiet: bool, report: bool, again: str
+) -> None:
+    """Train all epochs, with checkpoints, write the files, and print what came out.
+
+    `again` is the command that goes on with the training.
+    """
+    with _shown_warnings():
+        trainer = _trainer(training, folder, resume=resume, quiet=quiet)
+        if not quiet:
+            click.echo(_opening(training))
+        with _stopping_well(trainer, again):
+            begun = trainer.epoch
+            _fit(trainer, training)
+            trained = _trained(training, trainer)
+            measures = measure(trained)
+            seconds = sum(line["seconds"] for line in trainer.history)
+            write_files(
+                folder,
+                {
+                    WEIGHTS: _weights(trained, measures),
+                    GRAPH: (trained.step.graph.text(origins=True) + "\n").encode(),
+                    METRICS: _json(_metrics(trained, measures, seconds=seconds)).encode(),
+                },
             )
-            advance()
-    return measure(training)
+            if report:
+                training_report(trained, trainer.history).save(folder / REPORT)
+    click.echo(_summary(trained, measures, seconds, begun, folder, report=report))
+
+
+def _trainer(training: Training, folder: Path, *, resume: bool, quiet: bool) -> Trainer:
+    """The trainer in that folder; a usage error where that has another training."""
+    try:
+        return trainer_of(training, folder=folder, resume=resume, progress=not quiet)
+    except InputError as error:
+        hint = "the options with which it began; or another folder, --output-folder FOLDER"
+        raise click.UsageError(f"{error.what}\n  try: {hint}") from error
+
+
+def _fit(trainer: Trainer, training: Training) -> None:
+    """Train; where that diverges the error says which options to change."""
+    try:
+        trainer.fit(training.settings.epochs)
+    except DivergenceError as error:
+        hint = f"{calmer(training.settings)}; with --resume it goes on before the bad step"
+        raise DivergenceError(error.what, where=error.where, hint=hint) from error
+
+
+def _trained(training: Training, trainer: Trainer) -> Training:
+    """The network as the trainer left it, after at least as many epochs as were asked for."""
+    epochs = max(training.settings.epochs, trainer.epoch)
+    settings = replace(training.settings, epochs=epochs)
+    return replace(training, settings=settings, step=trainer.step, state=trainer.state)
 
 
 @contextmanager
-def _progress(total: int, quiet: bool) -> Iterator[tuple[Shower, Callable[[], None]]]:
-    """How to show a line and how to advance: a bar below the lines where someone watches it."""
-    if quiet:
-        yield (lambda line: None), (lambda: None)
-    elif not sys.stdout.isatty() or os.environ.get("CI", "").lower() in ("true", "1"):
-        yield click.echo, (lambda: None)
-    else:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+def _stopping_well(trainer: Trainer, again: str) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end with the command that goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _tell_how_to_go_on(trainer, again)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except SystemExit as error:
+        if error.code == TERMINATED:
+            _tell_how_to_go_on(trainer, again)
+        raise
 
-        columns = ("training", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, transient=True) as bar:
-            task = bar.add_task("training", total=total)
-            yield (
-                lambda line: bar.console.print(line, highlight=False, markup=False),
-                lambda: bar.advance(task),
-            )
+
+def _tell_how_to_go_on(trainer: Trainer, again: str) -> None:
+    place = f"step {trainer.state.steps} (epoch {trainer.epoch + 1})"
+    click.echo(f"\nstopped after {place}; to go on:\n  {again}", err=True)
+
+
+@contextmanager
+def _shown_warnings() -> Iterator[None]:
+    """Warnings as one line each, without a place in the source."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *rest, **more: click.echo(
+            f"warning: {message}", err=True
+        )
+        yield
 
 
 def _weights(training: Training, measures: Measures) -> bytes:
-    """The weights as safetensors; the metadata is one entry, for several have no fixed order."""
+    """The weights as safetensors, with the metrics and a checksum of all in the metadata, one
+    entry: several have no fixed order."""
     from safetensors.numpy import save
 
-    metadata = {"chainrule": json.dumps(_metrics(training, measures), sort_keys=True)}
-    return save(training.state.parameters, metadata)
+    arrays = training.state.parameters
+    text = json.dumps(_metrics(training, measures), sort_keys=True)
+    entry = {"rest": text, "sha256": file.checksum(text, arrays)}
+    return save(arrays, {file.ENTRY: json.dumps(entry, sort_keys=True)})
+
+
+def weights_notes(metadata: Mapping[str, str]) -> dict[str, Any] | None:
+    """The metrics in the metadata of weights that `chainrule train` wrote; None of others."""
+    try:
+        found = json.loads(json.loads(metadata.get(file.ENTRY, ""))["rest"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and found.get("data") == DATA else None
 
 
 def _metrics(training: Training, measures: Measures, **more: float) -> dict[str, object]:
     return {
         "chainrule": __version__,
-        "data": "digits",
+        "data": DATA,
         "settings": asdict(training.settings),
         "steps": training.state.steps,
         "parameters": training.parameter_count,
@@ -115,15 +199,26 @@ def _widths(training: Training) -> tuple[int, ...]:
     return (*arrays["W1"].shape, arrays["W2"].shape[1])
 
 
-def _summary(training: Training, measures: Measures, seconds: float, folder: Path) -> str:
+def _summary(
+    training: Training,
+    measures: Measures,
+    seconds: float,
+    begun: int,
+    folder: Path,
+    *,
+    report: bool,
+) -> str:
     settings, graph = training.settings, training.step.graph
     rows = {
         "objective": f"{measures.objective:.4f} on the training images, weight decay included",
         "accuracy": f"train {measures.train_accuracy:.2%}, test {measures.test_accuracy:.2%}",
-        "time": f"{seconds:.2f} s for {settings.epochs} epochs of {training.steps_per_epoch} steps",
+        "time": f"{seconds:.2f} s for {settings.epochs} epochs of {training.steps_per_epoch} steps"
+        + (f", of which {begun} were done before" if begun else ""),
         "parameters": f"{training.parameter_count}",
         "weights": folder / WEIGHTS,
         "metrics": folder / METRICS,
+        "history": folder / HISTORY,
+        **({"report": f"{folder / REPORT}: one more step, for a browser"} if report else {}),
         "graph": f"{folder / GRAPH}: the training step, {len(graph)} nodes, these with names:",
     }
     lines = [f"{what:<10}  {text}" for what, text in rows.items()]

@@ -13,12 +13,16 @@ from chainrule.annotations import float32
 from chainrule.data import digits, minibatches, train_test_split
 from chainrule.errors import DivergenceError, InputError
 from chainrule.graph.graph import Graph
-from chainrule.random import key
+from chainrule.random import fold_in, key
 from chainrule.tracing import trace
 from chainrule.train import mlp
 from chainrule.train.optimizers import sgd
+from chainrule.train.random_inputs import ORDER
 from chainrule.train.state import State
 from chainrule.train.step import TrainingStep, training_step
+from chainrule.train.trainer import Trainer
+
+SCORES, LABELS = "o", "y"  # what accuracy compares
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Measures:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """A network that is being trained: `begin` makes it, `train_epoch` changes its `state`."""
+    """A network and its data: `begin` makes it, `trainer_of` trains a copy of it."""
 
     settings: Settings
     step: TrainingStep
@@ -87,7 +91,7 @@ class Training:
     @property
     def parameter_count(self) -> int:
         """The number of numbers that are trained."""
-        return sum(array.size for array in self.state.arrays.values())
+        return sum(array.size for array in self.state.parameters.values())
 
     @property
     def steps_per_epoch(self) -> int:
@@ -131,11 +135,29 @@ def forward_graph(bias: bool, weight_decay: float) -> Graph:
     return trace(mlp.objective, weight_decay=weight_decay, **types)
 
 
+def trainer_of(training: Training, **options: Any) -> Trainer:
+    """The trainer of this network, from its weights on or, in a `folder`, from a checkpoint.
+
+    `options` are `folder`, `resume` and so on, as `Trainer` has them.
+    """
+    train, test = training.train, training.test
+    return Trainer(
+        training.step,
+        training.state.parameters,
+        data={"x": train.x, "y": train.y},
+        batch_size=training.settings.batch,
+        validation={"x": test.x, "y": test.y},
+        accuracy=(SCORES, LABELS),
+        key=key(training.settings.seed),
+        **options,
+    )
+
+
 def train_epoch(training: Training, epoch: int) -> None:
-    """Take the steps of one epoch (the first is 1); DivergenceError where training diverges."""
-    settings, rows = training.settings, training.train
-    arrays = (rows.x, rows.y)
-    for x, y in minibatches(arrays, settings.batch, key(settings.seed), epoch=epoch):
+    """Take the steps of one epoch (the first is 1) in a plain loop, which are those of the trainer;
+    DivergenceError where training diverges."""
+    rows, order = training.train, fold_in(key(training.settings.seed), ORDER)
+    for x, y in minibatches((rows.x, rows.y), training.settings.batch, order, epoch=epoch):
         value = training.step(training.state, x=x, y=y)
         if not np.isfinite(value):
             raise _diverged(training, value)
@@ -155,8 +177,8 @@ def evaluate(
     forward: Graph, parameters: Mapping[str, np.ndarray], rows: Rows
 ) -> tuple[float, float]:
     """The objective on these rows, and the fraction of them whose largest output is the label's."""
-    run = forward.run({**parameters, "x": rows.x, "y": rows.y}, keep=["o"])
-    return float(run["J"]), float(np.mean(run["o"].argmax(axis=1) == rows.y))
+    run = forward.run({**parameters, "x": rows.x, "y": rows.y}, keep=[SCORES])
+    return float(run["J"]), float(np.mean(run[SCORES].argmax(axis=1) == rows.y))
 
 
 def _diverged(training: Training, value: Any) -> DivergenceError:
@@ -164,6 +186,13 @@ def _diverged(training: Training, value: Any) -> DivergenceError:
     return DivergenceError(
         f"training diverged: the objective is {value} at step {steps} "
         f"(epoch {math.ceil(steps / training.steps_per_epoch)})",
-        hint=f"a learning rate smaller than {settings.learning_rate:g}, "
-        f"or a weight decay smaller than {settings.weight_decay:g}",
+        hint=calmer(settings),
+    )
+
+
+def calmer(settings: Settings) -> str:
+    """What to try where training diverges."""
+    return (
+        f"a learning rate smaller than {settings.learning_rate:g}, "
+        f"or a weight decay smaller than {settings.weight_decay:g}"
     )

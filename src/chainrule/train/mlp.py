@@ -33,16 +33,21 @@ def objective(
     return J
 
 
+def shapes(widths: tuple[int, int, int], bias: bool) -> dict[str, tuple[int, ...]]:
+    """The shapes of the weights by name."""
+    found: dict[str, tuple[int, ...]] = {"W1": widths[:2], "W2": widths[1:]}
+    return {**found, "b": widths[1:2]} if bias else found
+
+
 def initial_weights(widths: tuple[int, int, int], seed: int) -> dict[str, np.ndarray]:
     """W1 and W2, uniform with variance 2 / (width of the layer before): He et al., 2015, eq. 10."""
-    layers = zip(("W1", "W2"), widths, widths[1:], strict=False)
     return {
-        name: _uniform((before, after), (6 / before) ** 0.5, seed, WEIGHTS, index)
-        for index, (name, before, after) in enumerate(layers)
+        name: _uniform(shape, (6 / shape[0]) ** 0.5, seed, WEIGHTS, index)
+        for index, (name, shape) in enumerate(shapes(widths, bias=False).items())
     }
 
 
-def _uniform(shape: tuple[int, int], limit: float, *key: int) -> np.ndarray:
+def _uniform(shape: tuple[int, ...], limit: float, *key: int) -> np.ndarray:
     """float32 between -limit and limit, of raw PCG64 output, which NumPy promises not to change
     (NEP 19)."""
     bits = np.random.PCG64(np.random.SeedSequence(key)).random_raw(shape[0] * shape[1])
