@@ -60,10 +60,16 @@ if TYPE_CHECKING:
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
     from chainrule.explain.memory.report import MemoryReport
+    from chainrule.explain.report import Report, report
     from chainrule.random.dropout import dropout
     from chainrule.train import schedules
     from chainrule.train.checkpoints import Checkpoints
     from chainrule.train.clipping import clip_by_global_norm
+    from chainrule.train.evaluation import evaluate
+    from chainrule.train.measures import Measures
+    from chainrule.train.prediction import predict
+    from chainrule.train.trainer import Trainer
+    from chainrule.train.weights import load_weights, save_weights
 
 __version__ = VERSION
 __all__ = [
@@ -74,13 +80,16 @@ __all__ = [
     "Drawing",
     "Equations",
     "Graph",
+    "Measures",
     "MemoryReport",
     "Node",
     "Optimizer",
+    "Report",
     "Run",
     "Size",
     "State",
     "StateArray",
+    "Trainer",
     "TrainingStep",
     "adam",
     "adamw",
@@ -95,6 +104,7 @@ __all__ = [
     "embedding",
     "erf",
     "errors",
+    "evaluate",
     "float16",
     "float32",
     "float64",
@@ -106,16 +116,20 @@ __all__ = [
     "jvp",
     "layer_norm",
     "linear",
+    "load_weights",
     "log_softmax",
     "logsumexp",
     "maximum",
     "mean",
     "minimum",
     "norm",
+    "predict",
     "prune",
     "random",
     "relu",
+    "report",
     "rmsprop",
+    "save_weights",
     "schedules",
     "sgd",
     "sigmoid",
@@ -145,9 +159,17 @@ _LATER = {
     "Checkpoints": "chainrule.train.checkpoints",
     "Drawing": "chainrule.explain.drawing",
     "Equations": "chainrule.explain.equations",
+    "Measures": "chainrule.train.measures",
     "MemoryReport": "chainrule.explain.memory.report",
+    "Report": "chainrule.explain.report",
+    "Trainer": "chainrule.train.trainer",
     "clip_by_global_norm": "chainrule.train.clipping",
     "dropout": "chainrule.random.dropout",
+    "evaluate": "chainrule.train.evaluation",
+    "load_weights": "chainrule.train.weights",
+    "predict": "chainrule.train.prediction",
+    "report": "chainrule.explain.report",
+    "save_weights": "chainrule.train.weights",
 }
 
 

@@ -364,7 +364,9 @@ def python(
 @click.option(
     "--executor",
     type=click.Choice(["native", "reference"]),
-    help="Whose memory is shown; the values are those of reference.",
+    default="reference",
+    show_default=True,
+    help="Whose steps and memory are shown: native is the compiled code, in an order of its own.",
 )
 @_output(".html", "FUNCTION.html in this folder")
 def explain(

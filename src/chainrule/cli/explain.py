@@ -30,7 +30,7 @@ def explain(
     inputs: Path | None,
     seed: int | None,
     history: Path | None,
-    executor: str | None,
+    executor: str,
     output: Path | None,
 ) -> None:
     """Write the page about the function at `place`, by default to a file with its name."""

@@ -1,0 +1,44 @@
+"""Writes docs/screenshots: the page that docs/report.md makes, in light and in dark colours.
+
+    python scripts/make_screenshots.py
+
+scripts/browsers.py installs what is needed.  Fonts are those of the machine, so the bytes are too.
+"""
+
+import contextlib
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "docs"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "browser"))
+from browser_options import ARGUMENTS
+from pages import ROOT, run_page
+
+FOLDER = ROOT / "docs" / "screenshots"
+# Name, colours, what the address says.
+SCREENSHOTS = [
+    ("report_page.png", "light", "#value=dJ%2Fdh"),
+    ("report_page_dark.png", "dark", "#step=9&value=h"),
+]
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), sync_playwright() as p:
+        run_page(ROOT / "docs" / "report.md")
+        browser = p.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        for name, colours, address in SCREENSHOTS:
+            page = browser.new_page(viewport={"width": 1200, "height": 780}, color_scheme=colours)
+            page.goto(Path("report.html").resolve().as_uri() + address)
+            page.wait_for_selector("html[data-ready=true]", state="attached")
+            page.wait_for_timeout(500)
+            page.screenshot(path=FOLDER / name)
+            print(f"{FOLDER / name}: {(FOLDER / name).stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""`report_data`: a graph, its values and its memory as plain data, which the page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chainrule.explain.reading.statements import read_apart
+from chainrule.explain.reading.symbols import Indices, notation_of
+from chainrule.explain.report.curves import History, curves_of
+from chainrule.explain.report.facts import facts_of, subtitle_of
+from chainrule.explain.report.layout_data import drawing_data
+from chainrule.explain.report.memory_view import memory_data
+from chainrule.explain.report.pictures import BUDGET, Pictures
+from chainrule.explain.report.plain import text
+from chainrule.explain.report.steps import steps_of
+from chainrule.explain.report.subject import subject_of
+from chainrule.explain.report.values import Values
+from chainrule.graph.collector import without_collector
+from chainrule.run.run import Keep
+from chainrule.version import VERSION
+
+SCHEMA = "chainrule.report/1"
+
+
+@without_collector
+def report_data(
+    what: Any,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    state: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    executor: str = "reference",
+    keep: Keep = "outputs",
+    history: History | None = None,
+    title: str | None = None,
+    indices: Indices = "subscript",
+    symbols: Mapping[str, str] | None = None,
+    picture_nbytes: int = BUDGET,
+) -> dict[str, Any]:
+    """What the page about `what` shows, as dicts and lists (docs/report_schema.md).
+
+    `what` is a graph, forward alone or with a backward pass, a training step, or a run.  `inputs`
+    are arrays by name, containers as they were traced; of a training step the parameters are among
+    them, or in `state`.  With them the reference executor runs the graph once, and every value has
+    its numbers; without, there are shapes, and bytes where `sizes` gives all named sizes.
+
+    The memory view and the order of the steps are those of `executor`, when it keeps what `keep`
+    says: "reference" computes forward and then backward, "native" in the order of its plan.  `history` is a JSON Lines file or dicts,
+    one for each step of a training.  `indices` and `symbols` are as for equations.  All pictures of
+    values together take at most `picture_nbytes` bytes.
+
+    InputError for anything else, for arguments that do not go together, and for a damaged history;
+    what the run raises.
+    """
+    curves, notes = (None, []) if history is None else curves_of(history)
+    subject = subject_of(what, inputs, state=state, sizes=sizes, executor=executor, keep=keep)
+    graph = subject.shown
+    reading = read_apart(graph)
+    equations = subject.graph.equations(indices=indices, symbols=symbols)
+    pictures = Pictures(picture_nbytes)
+    values = Values(subject, reading, equations, notation_of(graph, indices, symbols), pictures)
+    listed = values.data()
+    phase = None if subject.memory is None else subject.memory.main
+    steps = steps_of(subject.graph, phase, values.ids, values.given)
+    memory = None
+    if subject.memory is not None:
+        memory = memory_data(subject.memory, reading, values.id_of, steps)
+    notes = [*subject.notes, *notes, *values.notes()]
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "title": text(graph.name if title is None else str(title)),
+        "subtitle": text(subtitle_of(subject)),
+        "has_values": subject.values is not None,
+        "facts": [[text(label), text(words)] for label, words in facts_of(subject, reading)],
+        "notes": list(map(text, notes)),
+        "sources": values.sources.data(),
+        "values": listed,
+        "steps": steps,
+        "memory": memory,
+        "curves": curves,
+        "drawing": drawing_data(graph, indices=indices, symbols=symbols),
+    }

@@ -1,0 +1,130 @@
+"""The drawing of the page as plain data: boxes, nested scopes, and grids without sizes.
+
+The page adds up widths and heights of what is open; how, is in page/layout.js.  Numbers of items
+within a band count from its first; `thing` of a vertex is such a number, or that of a scope.
+
+    {"items": [{key, form, role, width, height, label, number, name, makes, tip, beside?, of?,
+                copy?}],                    copy: the width of a small copy, of what is kept
+     "bands": [{pass, note, first, count,   items[first : first + count]
+                "scopes": [{parent, key, kind, title, label_width, count, path, operators, values,
+                            box, mirror, things, grid, forward_only?, backward_only?}]}],
+     "backward": {band, note, first, count, under,    of each item the number of that above it
+                  kept: [[number above, number of the item, [saved, ...]], ...]} or null,
+     "saved": [bytes or null],
+     "grids": [{columns, rows, kinds, cells, connections, ways, entry_rows, exit_rows}],
+     "open": [keys], "colours": {...}}
+
+scopes[0] is the band itself.  Of a grid `kinds` are those of the vertices: 0 an entry, 1 an item,
+2 an inner scope, 3 an exit (entries and exits are ports; their thing is the item whose value goes
+through); `cells` are column and row of each vertex, `connections` four numbers each (start, end,
+which exit of the start, which entry of the end), `ways` two (course, row of the lane).  Connections
+listed in `forward_only` are drawn in the forward band alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chainrule.explain.drawing import words
+from chainrule.explain.drawing.bands import Builder, Flat
+from chainrule.explain.drawing.figure import Band, Form, Item
+from chainrule.explain.drawing.folding import FEW_BOXES
+from chainrule.explain.drawing.mirrored import Mirror
+from chainrule.explain.drawing.scene import Staging, Wishes
+from chainrule.explain.reading.symbols import Indices
+from chainrule.explain.report.layout_band import Grids, PageBand
+from chainrule.explain.report.layout_looks import colours, copy_width, item_data
+from chainrule.explain.report.layout_open import opened_first
+from chainrule.graph.collector import without_collector
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+
+
+@without_collector
+def drawing_data(
+    graph: Graph, *, indices: Indices = "subscript", symbols: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """All that is drawn of a graph: JSON values only, the same each time."""
+    return _Sheet(graph, Wishes(fold="none", indices=indices, symbols=symbols)).data()
+
+
+class _Sheet:
+    """The bands of one graph, and what belongs to all of them."""
+
+    def __init__(self, graph: Graph, wishes: Wishes) -> None:
+        staging = Staging(graph, wishes)
+        self.looks = staging.looks
+        self.flats, self.mirror = staging.bands(Builder(staging.units, staging.parameters))
+        mirrored = [self.mirror.band] if self.mirror else []
+        few = sum(len(flat.entries) for flat in (*self.flats, *mirrored)) <= FEW_BOXES
+        mirrors = [self.mirror, *(None for _ in self.flats[1:])]
+        self.bands = [
+            PageBand(staging.units, self.looks, flat, f"scope {at}", mirror, few)
+            for at, (flat, mirror) in enumerate(zip(self.flats, mirrors, strict=True))
+        ]
+        objective = staging.labels.full_text(staging.objective)
+        drawn = [Band(band.items, ()) for band in self.bands]
+        self.notes = words.notes(self.flats, drawn, self.mirror, objective, False)
+        self.items: list[dict[str, Any]] = []
+        self.saved: dict[Node, int] = {}
+
+    def data(self) -> dict[str, Any]:
+        """The whole of it."""
+        grids = Grids()
+        notes = iter(self.notes)
+        bands: list[dict[str, Any]] = []
+        backward = None
+        for band in self.bands:
+            note = next(notes) if band.items else ""
+            bands.append(self._add(band.flat, band.items, note) | {"scopes": band.data(grids)})
+            if band.mirror is not None:
+                backward = self._backward(band, band.mirror, next(notes))
+        return {
+            "items": self.items,
+            "bands": bands,
+            "backward": backward,
+            "saved": [_nbytes(node) for node in self.saved],
+            "grids": grids.all,
+            "open": self._open(),
+            "colours": colours(),
+        }
+
+    def _add(self, flat: Flat, items: Sequence[Item], note: str) -> dict[str, Any]:
+        """The items of a band, added to those of all."""
+        first = len(self.items)
+        names = {entry.key: entry.name for entry in flat.entries}
+        made: dict[str, str] = {}  # by circles, the first value that they lead to
+        for source, target in flat.links:
+            made.setdefault(source, names[target])
+        for item, entry in zip(items, flat.entries, strict=True):
+            makes = made.get(item.key, "") if entry.form is Form.CIRCLE else ""
+            self.items.append(item_data(item, entry, self.looks, makes))
+        return {
+            "pass": str(flat.during.direction),
+            "note": note,
+            "first": first,
+            "count": len(items),
+        }
+
+    def _backward(self, band: PageBand, mirror: Mirror, note: str) -> dict[str, Any]:
+        """The backward band below the first one, and what it reads there."""
+        found = self._add(mirror.band, band.mirrored, note)
+        place = {item.key: at for at, item in enumerate(band.mirrored)}
+        kept = []
+        for (source, target), nodes in mirror.saved.items():
+            number = band.number_of[source]  # the first band's items are the first of all
+            self.items[number]["copy"] = copy_width(self.looks.of[source].label)
+            ids = [self.saved.setdefault(node, len(self.saved)) for node in nodes]
+            kept.append([number, place[target], ids])
+        return found | {"band": 0, "under": band.under, "kept": kept}
+
+    def _open(self) -> list[str]:
+        inside = {scope: count for band in self.bands for scope, count in band.inside().items()}
+        folded = {scope: count for band in self.bands for scope, count in band.folded().items()}
+        return opened_first((band.whole for band in self.bands), inside, folded)
+
+
+def _nbytes(node: Node) -> int | None:
+    nbytes = node.type.nbytes
+    return nbytes if isinstance(nbytes, int) else None

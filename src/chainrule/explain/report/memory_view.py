@@ -1,0 +1,91 @@
+"""The memory report as a page shows it: the largest values as bars, all others summed up."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from chainrule.explain.memory.phase import WORKSPACE
+from chainrule.explain.memory.report import MemoryReport
+from chainrule.explain.reading.statements import Reading
+from chainrule.explain.report.plain import text
+from chainrule.graph.node import Node
+
+MOST_LIVES = 200
+
+
+def memory_data(
+    report: MemoryReport,
+    reading: Reading,
+    ids: Mapping[Node, int],
+    steps: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """The `memory` of a page; `reading` is of the graph of the report's main phase."""
+    phase = report.main
+    usage = phase.usage
+    own = [life for life in usage.lives if not life.in_place and life.nbytes]
+    places = sorted(range(len(own)), key=lambda at: (-own[at].nbytes, at))
+    shown = set(places[:MOST_LIVES])
+    changes: dict[str, list[int]] = {}
+    lives = []
+    for at, life in enumerate(own):
+        kind = str(phase.kinds[life.node])
+        if at in shown:
+            lives.append(
+                {
+                    **_name(reading, life.node, ids),
+                    "kind": kind,
+                    "nbytes": life.nbytes,
+                    "first": life.first,
+                    "last": life.last,
+                }
+            )
+            continue
+        change = changes.setdefault(kind, [0] * (usage.count + 2))
+        change[life.first] += life.nbytes
+        change[life.last + 1] -= life.nbytes
+    rest = {kind: list(accumulate(change))[:-1] for kind, change in changes.items()}
+    if any(usage.workspaces):
+        rest[WORKSPACE] = list(usage.workspaces)
+    lives.sort(key=lambda one: (one["first"], -one["nbytes"]))
+    return {
+        "executor": report.executor,
+        "keep": report.keep if isinstance(report.keep, str) else list(report.keep),
+        "peak_nbytes": phase.peak_nbytes,
+        "peak_instruction": phase.peak_instruction,
+        "peak_step": _peak_step(steps, phase.peak_instruction),
+        "unit": "instruction",
+        "count": usage.count,
+        "parts": {kind: nbytes for kind, nbytes in phase.parts.items() if nbytes},
+        "lives": lives,
+        "rest": rest,
+        "live": list(usage.live_nbytes),
+        "prediction_peak_nbytes": report.prediction.peak_nbytes,
+    }
+
+
+def _name(reading: Reading, node: Node, ids: Mapping[Node, int]) -> dict[str, Any]:
+    """The value, or in which named value an unnamed one is."""
+    if node in ids:
+        name = reading.graph.name_of.get(node) or reading.sources[node]
+        return {"value": ids[node], "inside": None, "label": text(name)}
+    label = part_of(reading, node)
+    statement = reading.statement_of.get(node)
+    inside = None if statement is None else ids.get(statement.value)
+    return {"value": None, "inside": inside, "label": text(label)}
+
+
+def part_of(reading: Reading, node: Node) -> str:
+    """What a value without a name is called: `a part of scores`."""
+    statement = reading.statement_of.get(node)
+    return "a value without a name" if statement is None else f"a part of {statement.name}"
+
+
+def _peak_step(steps: Sequence[Mapping[str, Any]], instruction: int) -> int | None:
+    """The step during which most bytes are live; None where that is before the first."""
+    if not steps or not instruction:
+        return None
+    at = bisect_left([one["instruction"] for one in steps], instruction)
+    return min(at, len(steps) - 1)

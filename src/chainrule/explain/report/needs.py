@@ -1,0 +1,40 @@
+"""From when to when each value is in memory, and what needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chainrule.explain.memory.report import MemoryReport
+from chainrule.explain.memory.why import reason, sentence
+from chainrule.explain.report.plain import text
+from chainrule.graph.node import Node
+
+NOTHING: Mapping[str, Any] = {
+    "kept_because": "",
+    "why": "",
+    "stored": None,
+    "made_at": None,
+    "last_needed_at": None,
+}
+
+
+class Needs:
+    """What a memory report says of one value after another; nothing where there is no report."""
+
+    def __init__(self, report: MemoryReport | None) -> None:
+        self.phase = None if report is None else report.main
+
+    def data(self, name: str, node: Node) -> Mapping[str, Any]:
+        """The parts of a value that are about memory."""
+        phase = self.phase
+        if phase is None:
+            return NOTHING
+        life, made = phase.life_of.get(node), phase.made_at(node)
+        return {
+            "kept_because": text(reason(phase, node)),
+            "why": text(sentence(phase, node, name)),
+            "stored": life is not None,
+            "made_at": life.first if life is not None and life.first else made,
+            "last_needed_at": life.last_read if life is not None else made,
+        }

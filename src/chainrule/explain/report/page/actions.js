@@ -1,0 +1,69 @@
+// What a person can do, whichever view it is done in: select, step, fold and unfold, find again.
+
+/**
+ * @typedef {Object} Actions
+ * @property {function(number|string|null): void} select marks it, wherever it is
+ * @property {function(number|string): void} reveal unfolds what hides it, marks it, goes there
+ * @property {function(number): void} goTo moves the cursor to a step and marks its value
+ * @property {function(number): void} stepBy
+ * @property {function(string): void} toggle folds or unfolds a scope
+ * @property {function(): void} crossOver from a value to its gradient and back
+ */
+
+/**
+ * `graph.hold` keeps a folded or unfolded scope where it is on the screen; `graph.show` moves the
+ * view so that a box can be seen.
+ * @param {import("./model.js").Model} model
+ * @param {import("./store.js").Store} store
+ * @param {import("./scopes.js").Scopes} scopes
+ * @returns {Actions & {graph: any}}
+ */
+export function createActions(model, store, scopes) {
+  const actions = {
+    graph: null,
+
+    select(selected) {
+      store.set({ selected });
+    },
+
+    reveal(selected) {
+      const open = new Set(store.state.open);
+      const key = scopes.keyOf(selected);
+      for (const scope of key === null ? [] : scopes.around(key)) open.add(scope);
+      const wasHidden = open.size > store.state.open.size;
+      store.set(wasHidden ? { open, selected } : { selected });
+      if (key !== null) actions.graph?.show(key, wasHidden);
+    },
+
+    goTo(number) {
+      const cursor = Math.min(Math.max(number, 0), model.steps.length);
+      const value = model.valueOfStep(cursor);
+      store.set(value === null ? { cursor } : { cursor, selected: value });
+      const key = model.step(cursor)?.circle ?? null;
+      if (key !== null) actions.graph?.show(key);
+    },
+
+    stepBy(count) {
+      actions.goTo(store.state.cursor + count);
+    },
+
+    toggle(key) {
+      const scope = scopes.bare(key);
+      const open = new Set(store.state.open);
+      if (open.has(scope)) open.delete(scope);
+      else open.add(scope);
+      const release = actions.graph?.hold(key);
+      store.set({ open });
+      release?.();
+    },
+
+    crossOver() {
+      const { selected } = store.state;
+      if (typeof selected !== "number") return;
+      const { gradient, of } = model.values[selected];
+      const other = gradient ?? of;
+      if (other !== null && other !== undefined) actions.reveal(other);
+    },
+  };
+  return actions;
+}

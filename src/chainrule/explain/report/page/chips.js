@@ -1,0 +1,118 @@
+// Buttons that stand for a value or a scope: they go there and are marked when it is selected.
+
+import { element } from "./dom.js";
+import { inlineLatex, mathematics } from "./mathematics.js";
+import { countText, kindText, typeText } from "./words.js";
+
+/**
+ * @typedef {Object} Page what every view is given
+ * @property {any} data
+ * @property {import("./model.js").Model} model
+ * @property {import("./store.js").Store} store
+ * @property {import("./scopes.js").Scopes} scopes
+ * @property {import("./actions.js").Actions} actions
+ */
+
+const WORD = /\p{L}{3}|[._]/u; // in names that are words rather than symbols
+const MOST_SYMBOLS = 20;
+
+/**
+ * The name of a value: symbols as mathematics, words as text, of which the end is shown where there
+ * is room for so many letters only.
+ * @param {Page} page
+ * @param {number} id
+ * @param {number} [most] letters
+ * @returns {HTMLElement}
+ */
+export function valueLabel(page, id, most = Infinity) {
+  const value = page.model.values[id];
+  const text = labelText(value);
+  if (WORD.test(text) || text.length > MOST_SYMBOLS)
+    return element("span", { class: "formula plain" }, shortened(text, most));
+  const formula = mathematics(inlineLatex(value.latex), text);
+  formula.setAttribute("aria-hidden", "true");
+  const spoken = element("span", { class: "out-of-sight" }, value.name);
+  return element("span", { class: "spoken-formula" }, spoken, formula);
+}
+
+/**
+ * The last parts of a path that fit: `…attention.Wqkv`.
+ * @param {string} text
+ * @param {number} most letters
+ * @returns {string}
+ */
+export function shortened(text, most) {
+  if (text.length <= most) return text;
+  const dots = [...text.matchAll(/\./g)].map((match) => match.index);
+  const cut = dots.find((place) => text.length - place <= most) ?? text.length - most;
+  return `…${text.slice(cut + 1)}`;
+}
+
+/**
+ * The name of a value as it stands in the drawing, without markup.
+ * @param {any} value
+ * @returns {string}
+ */
+export function labelText(value) {
+  return typeof value.label === "string" ? value.label : value.name;
+}
+
+/**
+ * @param {Page} page
+ * @param {number} id
+ * @returns {HTMLElement}
+ */
+export function valueChip(page, id) {
+  const value = page.model.values[id];
+  return element(
+    "button",
+    {
+      class: "chip",
+      type: "button",
+      "data-value-id": id,
+      title: `${value.name}: ${kindText(value.kind)}, ${typeText(value)}`,
+      click: () => page.actions.reveal(id),
+    },
+    swatch(value.kind),
+    valueLabel(page, id),
+  );
+}
+
+/**
+ * A small square in the colour of a kind.
+ * @param {string} kind
+ * @returns {HTMLElement}
+ */
+export function swatch(kind) {
+  return element("span", { class: "swatch", "data-kind": kind, "aria-hidden": "true" });
+}
+
+/**
+ * Chips for values; of many only the first, and how many more there are.
+ * @param {Page} page
+ * @param {number[]} ids
+ * @param {number} [most]
+ * @returns {HTMLElement}
+ */
+export function valueChips(page, ids, most = 18) {
+  const rest = ids.length - most;
+  return element(
+    "div",
+    { class: "chips" },
+    ...ids.slice(0, most).map((id) => valueChip(page, id)),
+    rest > 0 && element("span", { class: "muted" }, `and ${countText(rest)} more`),
+  );
+}
+
+/**
+ * A button that moves the cursor to a step.
+ * @param {Page} page
+ * @param {number} number
+ * @param {string} [text]
+ * @returns {HTMLElement}
+ */
+export function stepChip(page, number, text = `step ${countText(number)}`) {
+  const title = page.model.step(number)?.title ?? "";
+  const go = () => page.actions.goTo(number);
+  return element("button", { class: "chip plain", type: "button", title, click: go }, text);
+}

@@ -1,0 +1,123 @@
+// What each box of the graph looks like now: its state at the cursor, its colour, whether it is marked.
+
+import { cividis, colourText, inkOn, scaleOf } from "./colours.js";
+import { asNumber } from "./words.js";
+
+const QUANTITIES = ["rms", "norm", "min", "max", "mean", "std", "zeros", "nan"];
+
+/**
+ * The things by which boxes can be coloured in this report: [key, text].
+ * @param {any} data
+ * @returns {[string, string][]}
+ */
+export function colourChoices(data) {
+  const found = [
+    ["kind", "kind"],
+    ["nbytes", "bytes"],
+    ["step", "step"],
+  ];
+  if (!data.has_values) return /** @type {any} */ (found);
+  const spelled = { nan: "NaN" };
+  return /** @type {any} */ ([...found, ...QUANTITIES.map((key) => [key, spelled[key] ?? key])]);
+}
+
+/**
+ * The numbers of all values by which they are coloured, and their scale; null for kinds.
+ * @param {import("./model.js").Model} model
+ * @param {string} colour
+ * @returns {{numbers: (number|null)[], scale: any}|null}
+ */
+export function quantityOf(model, colour) {
+  if (colour === "kind") return null;
+  const read = (value, id) => {
+    if (colour === "nbytes") return asNumber(value.nbytes);
+    if (colour === "step") return model.madeBy[id] || null;
+    return asNumber(value.stats?.[colour]);
+  };
+  const numbers = model.values.map(read);
+  const scale = scaleOf(numbers);
+  return scale && { numbers, scale };
+}
+
+/** Tells for boxes of the layout what state they are in; made anew when the layout changes. */
+export class GraphStates {
+  /** @param {import("./chips.js").Page} page */
+  constructor(page) {
+    this.page = page;
+    this.spans = new Map();
+  }
+
+  /**
+   * The value that a box stands for; null for scopes and for values without a name.
+   * @param {any} box
+   * @returns {number|null}
+   */
+  valueOf(box) {
+    if (box.scope) return null;
+    return this.page.model.idOf.get(box.item.name || box.item.makes) ?? null;
+  }
+
+  /**
+   * The box of the step at the cursor, when `open` is unfolded.
+   * @returns {Set<string>}
+   */
+  current() {
+    const { model, scopes, store } = this.page;
+    const step = model.step(store.state.cursor);
+    if (!step) return new Set();
+    const squares = step.writes.map((id) => scopes.keyOf(id));
+    const keys = [step.circle, ...squares].filter((key) => scopes.numberOf.has(key));
+    return new Set(keys.map((key) => scopes.shownAs(store.state.open, key)));
+  }
+
+  /**
+   * @param {any} box
+   * @returns {"later"|"there"|"freed"}
+   */
+  stateOf(box) {
+    const { model, store } = this.page;
+    const { cursor } = store.state;
+    if (!cursor) return "there";
+    if (box.scope) return cursor < this.#firstStep(box) ? "later" : "there";
+    if (box.item.form === "circle") {
+      return cursor < (model.stepOfCircle.get(box.item.key) ?? 0) ? "later" : "there";
+    }
+    const id = this.valueOf(box);
+    if (id === null) return "there";
+    const state = model.stateOf(id, cursor);
+    return state === "now" ? "there" : /** @type {any} */ (state);
+  }
+
+  /** The step that makes the first value of a scope, or in its mirror image the first gradient. */
+  #firstStep(box) {
+    const key = `${box.mirrored} ${box.scope.key}`;
+    if (!this.spans.has(key)) this.spans.set(key, this.#leastStep(box));
+    return this.spans.get(key);
+  }
+
+  #leastStep({ scope, mirrored }) {
+    const { model, scopes } = this.page;
+    let least = Infinity;
+    for (const id of scopes.branches.get(scope.key)?.values ?? []) {
+      const made = mirrored ? model.values[id].gradient : id;
+      const step = made === null ? 0 : model.madeBy[made];
+      if (step) least = Math.min(least, step);
+    }
+    return least === Infinity ? 0 : least;
+  }
+
+  /**
+   * Fill and ink of a square by a quantity; null where the kind decides.
+   * @param {any} box
+   * @param {{numbers: (number|null)[], scale: any}|null} quantity
+   * @returns {{fill: string, ink: string}|null}
+   */
+  colourOf(box, quantity) {
+    if (!quantity || box.scope || box.item.form === "circle") return null;
+    const id = this.valueOf(box);
+    const place = id === null ? null : quantity.scale.place(quantity.numbers[id]);
+    if (place === null) return null;
+    const colour = cividis(place);
+    return { fill: colourText(colour), ink: inkOn(colour) };
+  }
+}

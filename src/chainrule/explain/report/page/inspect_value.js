@@ -1,0 +1,159 @@
+// Everything about one value: where it comes from, what it is, what it is needed for.
+
+import { chainRule } from "./chain_rule.js";
+import { labelText, stepChip, swatch, valueChips } from "./chips.js";
+import { copyButton } from "./copying.js";
+import { element } from "./dom.js";
+import { equationBlock } from "./equations.js";
+import { histogramFigure } from "./histogram.js";
+import { lifetime } from "./lifetime.js";
+import { mathematics } from "./mathematics.js";
+import { pictureFigure } from "./picture.js";
+import { sourceLines, sourcePlace } from "./source_lines.js";
+import { numbersTable, statisticsTable } from "./statistics_table.js";
+import { bytesText, kindText, typeText } from "./words.js";
+
+/**
+ * @param {import("./chips.js").Page} page
+ * @param {number} id
+ * @returns {HTMLElement[]}
+ */
+export function inspectValue(page, id) {
+  const value = page.model.values[id];
+  const base = value.of ?? id;
+  const gradient = value.of === null ? value.gradient : id;
+  const both = gradient === null ? [base] : [base, gradient];
+  return [
+    valueHead(page, id, base, gradient),
+    ...equationSection(page, id),
+    ...chainSection(page, gradient),
+    ...reasons(value),
+    ...sourceSection(page, value),
+    section("Numbers", statisticsTable(page, both), ...pictures(page, both), silence(page)),
+    section("In memory", lifetime(page, id), value.why && element("p", {}, value.why)),
+    ...links(page, value, id),
+  ].filter(Boolean);
+}
+
+/**
+ * @param {string} title
+ * @param {...(Node|string|false|null)} content
+ * @returns {HTMLElement}
+ */
+export function section(title, ...content) {
+  return element("section", {}, element("h3", {}, title), ...content);
+}
+
+function valueHead(page, id, base, gradient) {
+  const value = page.model.values[id];
+  const shown = value.of === null ? null : gradient;
+  return element(
+    "header",
+    { class: "value-head" },
+    element("h2", { "aria-label": value.name }, mathematics(value.latex, labelText(value))),
+    element(
+      "div",
+      { class: "path" },
+      element("code", { id: "value-path" }, value.name),
+      copyButton(value.name),
+    ),
+    element(
+      "p",
+      { class: "muted kind-line" },
+      swatch(value.kind),
+      `${kindText(value.kind)} · ${typeText(value)} · ${bytesText(value.nbytes)}`,
+    ),
+    gradient !== null && base !== gradient && switchOver(page, base, gradient, shown),
+  );
+}
+
+/** Two buttons: the value, its gradient. */
+function switchOver(page, base, gradient, shown) {
+  const button = (id, word, pressed) =>
+    element(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(pressed),
+        title: "g",
+        click: () => page.actions.reveal(id),
+      },
+      word,
+    );
+  return element(
+    "div",
+    { class: "switch", role: "group", "aria-label": "Value or gradient" },
+    button(base, "value", shown === null),
+    button(gradient, "gradient", shown !== null),
+  );
+}
+
+function equationSection(page, id) {
+  const { equation } = page.model.values[id];
+  if (!equation) return [];
+  const block = equationBlock(equation.latex, equation.text);
+  const made = page.model.madeBy[id];
+  const heading = section(`Equation ${equation.number ? `(${equation.number})` : ""}`, block);
+  if (made) heading.firstChild.append(" · ", stepChip(page, made));
+  return [heading];
+}
+
+function chainSection(page, gradient) {
+  if (gradient === null || !page.model.values[gradient].chain.length) return [];
+  const made = page.model.madeBy[gradient];
+  const found = section(
+    `Chain rule of ${page.model.values[gradient].name}`,
+    chainRule(page, gradient),
+  );
+  if (made) found.firstChild.append(" · ", stepChip(page, made));
+  return [found];
+}
+
+function reasons(value) {
+  return value.kept_because ? [section("Kept because", element("p", {}, value.kept_because))] : [];
+}
+
+function sourceSection(page, value) {
+  if (!value.source) return [];
+  const place = sourcePlace(page.data, value.source);
+  const word = value.of === null ? "Computed in" : "Differentiates";
+  return [section(`${word} ${place}`, sourceLines(page.data, value.source))];
+}
+
+function pictures(page, ids) {
+  const values = ids.map((id) => page.model.values[id]);
+  const columns = values.map((value) =>
+    element(
+      "div",
+      { class: "pictures" },
+      element("h4", {}, value.name),
+      value.numbers && numbersTable(value),
+      value.histogram && histogramFigure(value.histogram, value.name, value.kind),
+      value.picture && pictureFigure(value.picture, value.name),
+    ),
+  );
+  const some = values.some((value) => value.numbers || value.histogram || value.picture);
+  return some ? [element("div", { class: "columns" }, ...columns)] : [];
+}
+
+function silence(page) {
+  if (page.data.has_values) return null;
+  return element("p", { class: "muted" }, "No numbers: this report was made without inputs.");
+}
+
+function links(page, value, id) {
+  const found = [];
+  if (value.reads.length) found.push(section("Made from", valueChips(page, value.reads)));
+  if (value.read_by.length) found.push(section("Used by", valueChips(page, value.read_by)));
+  const scope = page.scopes.around(page.scopes.keyOf(id) ?? "").at(-1);
+  if (scope !== undefined) {
+    const attributes = {
+      class: "chip plain",
+      type: "button",
+      click: () => page.actions.reveal(scope),
+    };
+    const { title } = page.scopes.branches.get(scope);
+    found.push(section("Inside of", element("button", attributes, title)));
+  }
+  return found;
+}

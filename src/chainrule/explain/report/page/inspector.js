@@ -1,0 +1,98 @@
+// The right side: everything about what is selected, or about the whole where nothing is.
+
+import { element, whenCalm } from "./dom.js";
+import { factList } from "./header.js";
+import { inspectBox, inspectScope } from "./inspect_scope.js";
+import { inspectValue, section } from "./inspect_value.js";
+import { stepChip, valueChip, valueChips } from "./chips.js";
+import { fitEquation, forgetFit } from "./equations.js";
+import { unnamedValue } from "./memory_rows.js";
+import { aliveAt } from "./memory_stack.js";
+import { bytesText } from "./words.js";
+
+const PAUSE_MILLISECONDS = 120;
+const LARGEST_SHOWN_FIRST = 5;
+
+/**
+ * @param {import("./chips.js").Page} page
+ * @returns {HTMLElement}
+ */
+export function createInspector(page) {
+  const content = element("div", { class: "inspected" });
+  const close = element(
+    "button",
+    {
+      type: "button",
+      class: "close quiet",
+      "aria-label": "Close",
+      click: () => page.actions.select(null),
+    },
+    "✕",
+  );
+  const view = element(
+    "aside",
+    { id: "inspector", "aria-label": "Inspector", tabindex: 0 },
+    close,
+    content,
+  );
+  let shown;
+  const draw = () => {
+    const { selected } = page.store.state;
+    content.replaceChildren(...inspected(page, selected));
+    for (const formula of content.querySelectorAll(".equation")) fitEquation(formula);
+    if (shown !== selected) view.scrollTop = 0;
+    shown = selected;
+    document.body.classList.toggle("something-selected", selected !== null);
+  };
+  page.store.subscribe(["selected", "cursor", "open"], whenCalm(draw, PAUSE_MILLISECONDS));
+  const refit = () => content.querySelectorAll(".equation").forEach((one) => fitEquation(one));
+  new ResizeObserver(refit).observe(view);
+  document.fonts?.addEventListener("loadingdone", () => {
+    content.querySelectorAll(".equation").forEach(forgetFit);
+    refit();
+  });
+  draw();
+  return view;
+}
+
+function inspected(page, selected) {
+  if (typeof selected === "number") return inspectValue(page, selected);
+  if (selected === null) return inspectWhole(page);
+  const scope = page.scopes.bare(selected);
+  return page.scopes.branches.has(scope) ? inspectScope(page, scope) : inspectBox(page, selected);
+}
+
+function inspectWhole(page) {
+  const { data, model } = page;
+  const found = [
+    element("h2", {}, data.title),
+    element("p", { class: "muted" }, data.subtitle),
+    factList(data.facts),
+  ];
+  const outputs = model.values.flatMap((value, id) =>
+    value.kind === "parameter-gradient" ? [id] : [],
+  );
+  if (data.memory) {
+    const told = `Largest at the peak of ${bytesText(data.memory.peak_nbytes)}`;
+    found.push(section(told, ...largestAtPeak(page)));
+  }
+  if (outputs.length) found.push(section("Gradients of parameters", valueChips(page, outputs, 8)));
+  if (data.notes.length) {
+    found.push(section("Notes", ...data.notes.map((note) => element("p", {}, note))));
+  }
+  const hint =
+    "Click a box to see everything about it. The keys . and , step through the computation; ? lists all keys.";
+  found.push(element("p", { class: "muted hint" }, hint));
+  return found;
+}
+
+function largestAtPeak(page) {
+  const { memory } = page.data;
+  const rows = aliveAt(memory, memory.peak_instruction).filter((row) => !row.isRest);
+  return rows.slice(0, LARGEST_SHOWN_FIRST).map((row) => {
+    const unnamed = row.value === null ? unnamedValue(page, row) : null;
+    const named = row.value === null ? row.label : valueChip(page, row.value);
+    const what = unnamed ? stepChip(page, unnamed.step, unnamed.text) : named;
+    return element("div", { class: "pair" }, what, element("span", {}, bytesText(row.nbytes)));
+  });
+}

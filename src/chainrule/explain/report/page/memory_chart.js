@@ -1,0 +1,135 @@
+// The stack of live bytes drawn over the instructions: click goes to a step.
+
+import { vector } from "./dom.js";
+import { columnAt, stackOf } from "./memory_stack.js";
+import { bytesText } from "./words.js";
+
+const LEFT = 66;
+const RIGHT = 10;
+const TOP = 18;
+const BOTTOM = 20;
+const MOST_CHART_COLUMNS = 700;
+const LABEL_HEIGHT = 13;
+const LETTER_WIDTH = 6.4;
+
+/**
+ * Draws into an SVG element of a given size; `at` gives the x of an instruction.
+ * @param {SVGElement} svg
+ * @param {any} data
+ * @param {{width: number, height: number}} size
+ * @returns {{at: function(number): number, instructionAt: function(number): number}}
+ */
+export function drawMemory(svg, data, { width, height }) {
+  const { memory } = data;
+  const stack = stackOf(memory, Math.min(MOST_CHART_COLUMNS, Math.max(Math.floor(width / 2), 50)));
+  const { columns, bands, top } = stack;
+  const step = Math.max(width - LEFT - RIGHT, 10) / columns.length;
+  const x = (column) => LEFT + column * step;
+  const y = (nbytes) => TOP + (1 - nbytes / top) * Math.max(height - TOP - BOTTOM, 10);
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.replaceChildren(
+    ...axis(top, y, width),
+    ...bands.map((band) => bandPath(band, x, y)),
+    ...bands.map((band) => bandLabel(band, x, y)).filter(Boolean),
+    ...passes(data.steps, columns, x, y),
+    ...peak(memory, top, y, width, x(columnAt(columns, memory.peak_instruction) + 0.5)),
+  );
+  return {
+    at: (instruction) => x(columnAt(columns, instruction) + 0.5),
+    instructionAt: (place) => {
+      const column = Math.floor((place - LEFT) / step);
+      return columns[Math.min(Math.max(column, 0), columns.length - 1)];
+    },
+  };
+}
+
+function axis(top, y, width) {
+  return [0, 0.5, 1].flatMap((share) => {
+    const height = y(top * share);
+    const text = share === 0 ? "0" : bytesText(Math.round(top * share));
+    return [
+      vector("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: height, y2: height }),
+      vector("text", { class: "tick", x: LEFT - 6, y: height + 4 }, text),
+    ];
+  });
+}
+
+function bandPath(band, x, y) {
+  const above = [];
+  const below = [];
+  const count = band.last - band.first + 1;
+  for (let at = 0; at < count; at += 1) {
+    const from = at;
+    while (
+      at + 1 < count &&
+      band.low[at + 1] === band.low[from] &&
+      band.high[at + 1] === band.high[from]
+    ) {
+      at += 1;
+    }
+    const [left, right] = [x(band.first + from).toFixed(1), x(band.first + at + 1).toFixed(1)];
+    const [high, low] = [y(band.high[from]).toFixed(1), y(band.low[from]).toFixed(1)];
+    above.push(`${left} ${high}L${right} ${high}`);
+    below.unshift(`${right} ${low}L${left} ${low}`);
+  }
+  const thin = y(0) - y(band.nbytes) < 3;
+  const path = {
+    class: thin ? "band thin-band" : "band",
+    "data-kind": band.kind,
+    d: `M${above.join("L")}L${below.join("L")}Z`,
+  };
+  if (band.value !== null) path["data-value-id"] = band.value;
+  const told = `${band.label}: ${bytesText(band.nbytes)}`;
+  return vector("path", path, vector("title", {}, told));
+}
+
+/** A name where the band is high and even for long enough. */
+function bandLabel(band, x, y) {
+  const room = band.label.length * LETTER_WIDTH + 8;
+  const count = band.last - band.first + 1;
+  for (let from = 0; from < count;) {
+    let to = from;
+    while (to + 1 < count && Math.abs(y(band.low[to + 1]) - y(band.low[from])) < 1) to += 1;
+    const high = y(band.low[from]) - y(band.high[from]);
+    if (high >= LABEL_HEIGHT && x(to + 1) - x(from) >= room) {
+      const middle = y(band.low[from]) - high / 2 + 4;
+      return vector(
+        "text",
+        { class: "band-label", x: x(band.first + from) + 5, y: middle },
+        band.label,
+      );
+    }
+    from = to + 1;
+  }
+  return null;
+}
+
+function passes(steps, columns, x, y) {
+  const found = [];
+  let pass = "";
+  steps.forEach((step) => {
+    if (step.pass === pass) return;
+    pass = step.pass;
+    const place = found.length ? x(columnAt(columns, step.instruction)) : x(0);
+    if (found.length) {
+      found.push(
+        vector("line", { class: "pass-line", x1: place, x2: place, y1: TOP - 4, y2: y(0) }),
+      );
+    }
+    found.push(vector("text", { class: "pass-name", x: place + 3, y: y(0) + 14 }, pass));
+  });
+  return found;
+}
+
+function peak(memory, top, y, width, place) {
+  const height = y(memory.peak_nbytes);
+  if (!(height >= 0)) return [];
+  const text = `peak ${bytesText(memory.peak_nbytes)}`;
+  const room = text.length * LETTER_WIDTH;
+  const after = place + room < width - RIGHT;
+  const x = Math.max(after ? place : width - RIGHT, LEFT);
+  return [
+    vector("line", { class: "peak-line", x1: LEFT, x2: width - RIGHT, y1: height, y2: height }),
+    vector("text", { class: after ? "peak-name" : "peak-name end", x, y: height - 5 }, text),
+  ];
+}

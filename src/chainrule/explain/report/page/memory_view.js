@@ -1,0 +1,112 @@
+// The tab Memory: the stack of live bytes, and what is alive at the cursor, largest first.
+
+import { element, oncePerFrame, vector } from "./dom.js";
+import { drawMemory } from "./memory_chart.js";
+import { aliveRow } from "./memory_rows.js";
+import { aliveAt } from "./memory_stack.js";
+import { bytesText, countText } from "./words.js";
+
+const ROWS_SHOWN = 40;
+
+/**
+ * @param {import("./chips.js").Page} page
+ * @returns {HTMLElement}
+ */
+export function createMemory(page) {
+  const { data, store } = page;
+  if (!data.memory) {
+    const told =
+      "The sizes of this graph are named, so its bytes are formulas. Give sizes to see when they are live.";
+    return element("div", { class: "empty" }, told);
+  }
+  const svg = vector("svg", { class: "memory", role: "img", "aria-label": summary(data) });
+  const cursor = vector("line", { class: "cursor-line" });
+  const chart = element("div", { class: "chart" }, svg);
+  const alive = element("div", { class: "alive" });
+  let scale = null;
+  let size = { width: 0, height: 0 };
+
+  const draw = oncePerFrame(() => {
+    size = { width: chart.clientWidth, height: chart.clientHeight };
+    if (!size.width || !size.height) return;
+    scale = drawMemory(svg, data, size);
+    svg.append(cursor);
+    moveCursor();
+    markBands();
+  });
+  const moveCursor = () => {
+    const step = page.model.step(store.state.cursor);
+    cursor.setAttribute("visibility", step && scale ? "visible" : "hidden");
+    if (!step || !scale) return;
+    const x = scale.at(step.instruction);
+    for (const [name, value] of Object.entries({ x1: x, x2: x, y1: 4, y2: size.height - 18 })) {
+      cursor.setAttribute(name, value);
+    }
+  };
+  const markBands = () => {
+    for (const one of [...svg.querySelectorAll(".band.selected")]) one.classList.remove("selected");
+    const { selected } = store.state;
+    if (typeof selected !== "number") return;
+    for (const one of svg.querySelectorAll(`.band[data-value-id="${selected}"]`)) {
+      one.classList.add("selected");
+      svg.insertBefore(one, svg.querySelector(".band-label, .pass-name"));
+    }
+  };
+  const list = oncePerFrame(() => alive.replaceChildren(...aliveNow(page)));
+
+  svg.addEventListener("click", (event) => {
+    if (!scale) return;
+    const place = event.clientX - svg.getBoundingClientRect().left;
+    page.actions.goTo(page.model.stepAt(scale.instructionAt(place)));
+    const band = event.target.closest?.("[data-value-id]");
+    if (band) page.actions.reveal(Number(band.dataset.valueId));
+  });
+  new ResizeObserver(draw).observe(chart);
+  store.subscribe(["cursor"], () => {
+    moveCursor();
+    list();
+  });
+  store.subscribe(["selected"], () => {
+    markBands();
+    list();
+  });
+  store.subscribe(["tab"], draw);
+  list();
+  return element("div", { class: "memory-view" }, chart, alive);
+}
+
+function summary({ memory, steps }) {
+  const step = steps[memory.peak_step];
+  const where = step ? ` at step ${countText(memory.peak_step + 1)}, ${step.title}` : "";
+  return `Live bytes by instruction; the peak is ${bytesText(memory.peak_nbytes)}${where}`;
+}
+
+/** The list beside the chart: at the cursor, or at the peak while nothing is stepped through. */
+function aliveNow(page) {
+  const { data, model, store } = page;
+  const number = store.state.cursor || model.peakStep;
+  const step = model.step(number);
+  const peak = number === model.peakStep;
+  const instruction = peak ? data.memory.peak_instruction : (step?.instruction ?? 0);
+  const rows = aliveAt(data.memory, instruction);
+  const most = rows.reduce((greatest, row) => Math.max(greatest, row.nbytes), 1);
+  const total = rows.reduce((sum, row) => sum + row.nbytes, 0);
+  const where = `${peak ? "At the peak" : "Alive"}: step ${countText(number)}${step ? `, ${step.title}` : ""}`;
+  const go = () => page.actions.goTo(model.peakStep);
+  const toPeak = element("button", { type: "button", class: "quiet", click: go }, "go to the peak");
+  const list = rows.slice(0, ROWS_SHOWN).map((row) => aliveRow(page, row, most));
+  if (rows.length > ROWS_SHOWN) {
+    const more = `and ${countText(rows.length - ROWS_SHOWN)} smaller ones`;
+    list.push(element("li", { class: "muted" }, more));
+  }
+  return [
+    element(
+      "div",
+      { class: "alive-head" },
+      element("h2", {}, where),
+      element("strong", {}, bytesText(total)),
+      store.state.cursor !== model.peakStep && model.peakStep > 0 && toPeak,
+    ),
+    element("ol", { class: "alive-list", "aria-label": "Alive, largest first" }, ...list),
+  ];
+}

@@ -1,0 +1,121 @@
+// The page: makes the store and every view, and puts them in their places.
+//
+// Hooks for tests and links: #graph (the focus stop of the graph), [data-key] on every box and frame
+// in sight (data-state "later", "there", "now" or "freed"; class "selected"), #step-back,
+// #step-slider, #step-next, #step-text, #colour, #find, #find-results, #fit, #theme, #help,
+// #help-dialog, #outline, #outline-tree, #inspector, #value-path, #tab-memory, #tab-training,
+// #tab-values, #panel-memory, #panel-training, #panel-values, #announcer; [data-value-id] wherever a
+// value is shown outside the graph. The step 0 is before the first one and shows all at once.
+
+import { createActions } from "./actions.js";
+import { keepAddress, revealGiven, stateIn } from "./address.js";
+import { createAnnouncer } from "./announcer.js";
+import { element } from "./dom.js";
+import { createGraph } from "./graph.js";
+import { createHeader } from "./header.js";
+import { createHelp } from "./help.js";
+import { createInspector } from "./inspector.js";
+import { listenToKeys } from "./keyboard.js";
+import { createMemory } from "./memory_view.js";
+import { createModel } from "./model.js";
+import { createOutline } from "./outline.js";
+import { createPrint } from "./print.js";
+import { createScopes } from "./scopes.js";
+import { createSplitter } from "./splitters.js";
+import { createStore } from "./store.js";
+import { createTabs } from "./tabs.js";
+import { followTheme } from "./themes.js";
+import { createTraining } from "./training_view.js";
+import { createValuesTable } from "./values_table.js";
+
+const SCHEMA = "chainrule.report/1";
+const PLACEHOLDER_ID = "waiting";
+
+/**
+ * Fills an element with the page for some data.
+ * @param {HTMLElement} root
+ * @param {any} data of the schema chainrule.report/1
+ */
+export async function start(root, data) {
+  if (data.schema !== SCHEMA) throw new Error(`the data are ${data.schema}, not ${SCHEMA}`);
+  const page = pageOf(data);
+  followTheme(page.store, data.drawing.colours);
+  const help = createHelp();
+  const graph = createGraph(page);
+  page.actions.graph = graph;
+  const outline = () => document.body.classList.toggle("outline-shown");
+  const header = createHeader(page, {
+    fit: () => graph.fit(),
+    help: () => help.showModal(),
+    outline,
+  });
+  const body = element(
+    "main",
+    { class: "page-body" },
+    createOutline(page),
+    createSplitter({
+      name: "--outline-width",
+      label: "Width of the outline",
+      upright: true,
+      sign: 1,
+      least: 120,
+      most: 480,
+    }),
+    graph.view,
+    createSplitter({
+      name: "--bottom-height",
+      label: "Height of the views below",
+      upright: false,
+      sign: -1,
+      least: 34,
+      most: 700,
+    }),
+    createTabs(page, tabsOf(page)),
+    createSplitter({
+      name: "--inspector-width",
+      label: "Width of the inspector",
+      upright: true,
+      sign: -1,
+      least: 240,
+      most: 720,
+    }),
+    createInspector(page),
+  );
+  document.getElementById(PLACEHOLDER_ID)?.remove();
+  root.append(header, body, help, createAnnouncer(page), createPrint(page, graph));
+  document.title = data.title;
+  if (!page.given.view) graph.begin();
+  else graph.move(page.given.view);
+  page.store.subscribe(["selected"], () => document.body.classList.remove("outline-shown"));
+  listenToKeys(page, graph, help);
+  keepAddress(page, graph);
+  revealGiven(page, page.given);
+  graph.scene.decorate(page.scopes.keyOf(page.store.state.selected));
+}
+
+function pageOf(data) {
+  const model = createModel(data);
+  const scopes = createScopes(data.drawing, model);
+  const given = stateIn(location.hash, { data, model, scopes });
+  const store = createStore({
+    cursor: 0,
+    selected: null,
+    open: new Set(data.drawing.open),
+    view: { x: 0, y: 0, scale: 1 },
+    tab: "memory",
+    theme: "auto",
+    dark: false,
+    colour: "kind",
+    ...given,
+  });
+  const actions = createActions(model, store, scopes);
+  return { data, model, scopes, store, actions, given };
+}
+
+function tabsOf(page) {
+  return [
+    { key: "memory", title: "Memory", view: createMemory(page) },
+    { key: "training", title: "Training", view: createTraining(page) },
+    { key: "values", title: "Values", view: createValuesTable(page) },
+  ];
+}

@@ -1,0 +1,57 @@
+// On paper: the facts, and the graph as it is unfolded, whole and without states.
+
+import { element, vector } from "./dom.js";
+import { arrowHeads, arrowShape, boxShape, frameShape } from "./graph_shapes.js";
+import { factList } from "./header.js";
+
+const MOST_PRINTED = 3000;
+
+/**
+ * @param {import("./chips.js").Page} page
+ * @param {import("./graph.js").GraphView} graph
+ * @returns {HTMLElement}
+ */
+export function createPrint(page, graph) {
+  const view = element("section", { class: "print", "aria-hidden": "true" });
+  addEventListener("beforeprint", () => view.replaceChildren(...printed(page, graph)));
+  addEventListener("afterprint", () => view.replaceChildren());
+  return view;
+}
+
+function printed({ data }, graph) {
+  const { layout } = graph;
+  const found = [
+    element("h1", {}, data.title),
+    element("p", {}, data.subtitle),
+    factList(data.facts),
+    ...data.notes.map((note) => element("p", {}, note)),
+  ];
+  if (layout.boxes.size > MOST_PRINTED) {
+    found.push(element("p", {}, "The graph is too large for paper: fold some of it."));
+    return found;
+  }
+  const ends = graph.scene.ends;
+  const boxes = [...layout.boxes].map(([key, box]) => boxShape(key, box, ends.get(key) ?? []));
+  found.push(
+    vector(
+      "svg",
+      { class: "graph", viewBox: `0 0 ${layout.width} ${layout.height}` },
+      arrowHeads("print"),
+      ...layout.frames.map((frame) => frameShape(frame)),
+      ...layout.arrows.map((arrow) => arrowShape(arrow, "print")),
+      ...boxes,
+      ...bandNotes(data.drawing, layout),
+    ),
+  );
+  return found;
+}
+
+function bandNotes(drawing, layout) {
+  const bands = [...drawing.bands];
+  if (drawing.backward) bands.splice(drawing.backward.band + 1, 0, drawing.backward);
+  return bands.map((band, place) => {
+    const [top, bottom] = layout.spans[place];
+    const y = band.note.startsWith("←") ? bottom + 24 : top - 22;
+    return vector("text", { class: "note", x: 16, y }, band.note);
+  });
+}

@@ -1,0 +1,119 @@
+// Numbers, bytes and shapes as people read them.
+
+const BYTE_UNITS = ["KiB", "MiB", "GiB", "TiB"];
+const COUNT_FORMAT = new Intl.NumberFormat("en-US");
+const ODD_NUMBERS = { NaN: NaN, inf: Infinity, "-inf": -Infinity };
+
+/**
+ * `40 bytes`, `256 KiB`, `1.5 GiB`: three digits; a formula stays a formula; null is unknown.
+ * @param {number|string|null} nbytes
+ * @returns {string}
+ */
+export function bytesText(nbytes) {
+  if (nbytes === null || nbytes === undefined) return "unknown";
+  if (typeof nbytes === "string") return `${nbytes.replaceAll("*", "·")} bytes`;
+  if (nbytes < 1024) return `${nbytes} byte${nbytes === 1 ? "" : "s"}`;
+  let place = 1;
+  while (place < BYTE_UNITS.length && nbytes >= 999.5 * 1024 ** place) place += 1;
+  const value = nbytes / 1024 ** place;
+  const text = value < 999.5 ? String(Number(value.toPrecision(3))) : countText(Math.round(value));
+  return `${text} ${BYTE_UNITS[place - 1]}`;
+}
+
+/**
+ * A number in four digits; the strings "NaN", "inf" and "-inf" of the data too.
+ * @param {number|string|null|undefined} number
+ * @returns {string}
+ */
+export function numberText(number) {
+  if (number === null || number === undefined) return "–";
+  if (typeof number === "string") return number.replace("-inf", "−∞").replace("inf", "∞");
+  if (Number.isInteger(number) && Math.abs(number) < 1e6) return minus(countText(number));
+  const size = Math.abs(number);
+  if (size !== 0 && (size < 1e-3 || size >= 1e6)) {
+    const [digits, power] = number.toExponential(3).split("e");
+    return minus(`${Number(digits)}e${power.replace("+", "")}`);
+  }
+  return minus(String(Number(number.toPrecision(4))));
+}
+
+function minus(text) {
+  return text.replaceAll("-", "−");
+}
+
+/**
+ * What the data calls "NaN", "inf" and "-inf", as a number; null where it is unknown.
+ * @param {number|string|null|undefined} number
+ * @returns {number|null}
+ */
+export function asNumber(number) {
+  if (typeof number === "number") return number;
+  return typeof number === "string" && number in ODD_NUMBERS ? ODD_NUMBERS[number] : null;
+}
+
+/**
+ * @param {number} count
+ * @returns {string}
+ */
+export function countText(count) {
+  return count < 1000 ? String(count) : COUNT_FORMAT.format(count);
+}
+
+/**
+ * `3 values`, `1 value`.
+ * @param {number} count
+ * @param {string} noun
+ * @returns {string}
+ */
+export function counted(count, noun) {
+  return `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/**
+ * `256 × 10`, `scalar`.
+ * @param {(number|string)[]} shape
+ * @returns {string}
+ */
+export function shapeText(shape) {
+  if (!shape.length) return "scalar";
+  return shape.map((size) => (typeof size === "number" ? countText(size) : size)).join(" × ");
+}
+
+/**
+ * `float32[256, 10]`.
+ * @param {{dtype: string, shape: (number|string)[]}} value
+ * @returns {string}
+ */
+export function typeText(value) {
+  return `${value.dtype}[${value.shape.join(", ")}]`;
+}
+
+/**
+ * `0.4 %`.
+ * @param {number} share
+ * @returns {string}
+ */
+export function percentText(share) {
+  const percent = share * 100;
+  return `${percent >= 10 || percent === 0 ? Math.round(percent) : Number(percent.toPrecision(1))} %`;
+}
+
+/**
+ * `parameter-gradient` as `gradient of a parameter`.
+ * @param {string} kind
+ * @returns {string}
+ */
+export function kindText(kind) {
+  const spelled = { "parameter-gradient": "gradient of a parameter", update: "updated value" };
+  return spelled[kind] ?? kind;
+}
+
+/**
+ * The same for several: `gradients of parameters`, `constants`.
+ * @param {string} kind
+ * @returns {string}
+ */
+export function kindsText(kind) {
+  const spelled = { "parameter-gradient": "gradients of parameters", state: "optimizer state" };
+  return spelled[kind] ?? `${kindText(kind)}s`;
+}

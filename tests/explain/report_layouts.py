@@ -1,0 +1,279 @@
+"""Drawings of figures as the page gets them, laid out by its JavaScript in one run of node."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from layout_faults import groups_in
+from report_layout_copies import shown_again
+
+from chainrule.explain.drawing.figure import (
+    SIDE,
+    Arrow,
+    Band,
+    Figure,
+    Form,
+    Group,
+    Item,
+    Kept,
+    Link,
+    Placement,
+    Rectangle,
+)
+from chainrule.explain.drawing.scene import Wishes, scene_of
+from chainrule.explain.report import layout_data
+from chainrule.explain.report.layout_nested import (
+    BACKWARD,
+    BOTH,
+    FORWARD,
+    Grids,
+    Pair,
+    nested_data,
+)
+from chainrule.graph.graph import Graph
+
+PAGE = Path(layout_data.__file__).parent / "page"
+RUN = Path(__file__).parent / "report_layout_run.mjs"
+FOLDED_WIDTH = 118.0  # of folded scopes in drawings of figures
+WORDS = {"role": "", "tip": "", "label": {"size": 14.0, "width": 0.0, "lines": []}}
+
+needs_node = pytest.mark.skipif(
+    shutil.which("node") is None, reason="needs node: apt-get install nodejs"
+)
+States = Sequence[Collection[str]]
+
+
+@dataclass(frozen=True)
+class Laid:
+    """One state of a drawing as the page lays it out."""
+
+    placement: Placement
+    nbytes: Mapping[tuple[str, str], int | None]  # of dashed arrows
+    milliseconds: float
+    boxes: Mapping[str, Mapping[str, Any]]
+    shown: Mapping[str, tuple[str, list[str]]]  # the box of each item, the scopes around it
+
+
+def laid_out(cases: Sequence[tuple[Any, States]]) -> list[list[Laid]]:
+    """Every drawing in each of the states in which the given scopes are open."""
+    told = [[drawing, [sorted(open_) for open_ in states]] for drawing, states in cases]
+    done = subprocess.run(
+        ["node", RUN, (PAGE / "layout.js").as_uri()],
+        input=json.dumps(told),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [[_laid(one) for one in states] for states in json.loads(done.stdout)]
+
+
+def _laid(told: Mapping[str, Any]) -> Laid:
+    def box(one: Mapping[str, Any]) -> Rectangle:
+        return Rectangle(one["x"], one["y"], one["width"], one["height"])
+
+    arrows = [
+        Arrow(one["source"], one["target"], tuple(map(tuple, one["points"])), one["kept"])
+        for one in told["arrows"]
+    ]
+    copies = [
+        Kept(one["source"], one["target"], Item(one["key"], Form.COPY)) for one in told["copies"]
+    ]
+    assert len({one["key"] for one in told["boxes"]}) == len(told["boxes"])
+    placement = Placement(
+        {one["key"]: box(one) for one in told["boxes"]},
+        {one["key"]: box(one) for one in told["frames"] if not one["mirrored"]},
+        tuple(arrows),
+        tuple(copies),
+        tuple((top, low) for top, low in told["spans"]),
+        told["width"],
+        told["height"],
+        {one["key"]: box(one) for one in told["frames"] if one["mirrored"]},
+    )
+    nbytes = {(one["source"], one["target"]): one["nbytes"] for one in told["arrows"]}
+    boxes = {one["key"]: one for one in told["boxes"]}
+    shown = {key: (box, path) for key, box, path in told["shown"]}
+    return Laid(placement, nbytes, told["milliseconds"], boxes, shown)
+
+
+def figure_data(figure: Figure) -> dict[str, Any]:
+    """A figure as data of the page; what is kept is 1, 2, 4, ... bytes each."""
+    grids = Grids()
+    items: list[dict[str, Any]] = []
+    bands = []
+    for place, band in enumerate((figure.forward, *figure.further)):
+        mirrored = place == 0 and bool(figure.backward.items)
+        links = _links(band, figure if mirrored else None)
+        scopes = nested_data(band.items, links, band.groups, grids)
+        bands.append({"first": len(items), "count": len(band.items), "scopes": scopes})
+        for scope in scopes:
+            box = {"form": "folded", "width": FOLDED_WIDTH, "height": SIDE, "copy": 52} | WORDS
+            scope |= {"title": scope["key"], "box": box, "mirror": box if mirrored else None}
+        items += [_item(item) for item in band.items]
+    backward = None
+    if figure.backward.items:
+        number = {item.key: at for at, item in enumerate(figure.forward.items)}
+        own = {item.key: at for at, item in enumerate(figure.backward.items)}
+        for kept in figure.kept:
+            items[number[kept.source]]["copy"] = kept.copy.width
+        under = [number[figure.under[item.key]] for item in figure.backward.items]
+        _drop_mirrors(bands[0]["scopes"], grids, under)
+        backward = {
+            "band": 0,
+            "first": len(items),
+            "under": under,
+            "kept": [
+                [number[one.source], own[one.target], [at]] for at, one in enumerate(figure.kept)
+            ],
+        }
+        items += [_item(item) for item in figure.backward.items]
+    return {
+        "items": items,
+        "bands": bands,
+        "backward": backward,
+        "saved": [2**at for at in range(len(figure.kept))],
+        "grids": grids.all,
+        "colours": {"outlines": {}},
+    }
+
+
+def _item(item: Item) -> dict[str, Any]:
+    return {
+        "key": item.key,
+        "form": item.form,
+        "width": item.width,
+        "height": item.height,
+        **WORDS,
+    }
+
+
+def _links(band: Band, figure: Figure | None) -> dict[Pair, int]:
+    number = {item.key: at for at, item in enumerate(band.items)}
+    drawn = FORWARD if figure else BOTH
+    links = {(number[one.source], number[one.target]): drawn for one in band.links}
+    for one in figure.backward.links if figure else ():
+        pair = number[figure.under[one.target]], number[figure.under[one.source]]
+        links[pair] = links.get(pair, 0) | BACKWARD
+    return links
+
+
+def _drop_mirrors(scopes: list[dict[str, Any]], grids: Grids, under: Collection[int]) -> None:
+    """A scope without anything of the backward band has no box there."""
+    seen: set[int] = set()
+    for place in range(len(scopes) - 1, -1, -1):
+        kinds = grids.all[scopes[place]["grid"]]["kinds"]
+        things = scopes[place]["things"]
+        inner = {thing for kind, thing in zip(kinds, things, strict=True) if kind == 2}
+        own = {thing for kind, thing in zip(kinds, things, strict=True) if kind == 1}
+        if own & set(under) or inner & seen:
+            seen.add(place)
+        else:
+            scopes[place]["mirror"] = None
+
+
+def group_keys(groups: Sequence[Group]) -> list[str]:
+    """The keys of all groups that have items, outer ones first."""
+    return [one.key for one in groups_in(groups) if any(inner.items for inner in groups_in([one]))]
+
+
+def all_scopes(drawing: Mapping[str, Any]) -> list[str]:
+    """The keys of all scopes of a drawing."""
+    return [scope["key"] for band in drawing["bands"] for scope in band["scopes"][1:]]
+
+
+def figure_of(graph: Graph, drawing: Mapping[str, Any]) -> Figure:
+    """What the static drawing lays out of a graph, in the scopes of the page."""
+    figure = scene_of(graph, Wishes(fold="none")).figure
+    forward, *further = (
+        replace(band, groups=_groups(drawing, told))
+        for band, told in zip((figure.forward, *figure.further), drawing["bands"], strict=True)
+    )
+    return shown_again(replace(figure, forward=forward, further=tuple(further)), drawing)
+
+
+def _groups(drawing: Mapping[str, Any], band: Mapping[str, Any]) -> tuple[Group, ...]:
+    made: dict[int, Group] = {}
+    for number in range(len(band["scopes"]) - 1, -1, -1):
+        scope = band["scopes"][number]
+        kinds = drawing["grids"][scope["grid"]]["kinds"]
+        things = list(zip(kinds, scope["things"], strict=True))
+        items = [drawing["items"][band["first"] + thing] for kind, thing in things if kind == 1]
+        inner = sorted(thing for kind, thing in things if kind == 2)
+        made[number] = Group(
+            scope["key"],
+            tuple(item["key"] for item in items),
+            tuple(made[one] for one in inner),
+            scope["label_width"],
+        )
+    return made[0].groups
+
+
+def folded_figure(figure: Figure, opened: Collection[str], boxes: Mapping[str, Any]) -> Figure:
+    """What is to be seen of a figure when only some groups are open: folded ones are items, equal
+    links are there once.  Written without regard to how the page does it."""
+    home: dict[str, str] = {}  # of items inside folded groups, the outermost of these
+    for band in (figure.forward, *figure.further):
+        pending = [(group, "") for group in band.groups]
+        while pending:
+            group, outer = pending.pop()
+            outer = outer or ("" if group.key in opened else group.key)
+            if outer:
+                home |= dict.fromkeys(group.items, outer)
+            pending += [(inner, outer) for inner in group.groups]
+    below = {one: f"backward of {home[up]}" for one, up in figure.under.items() if up in home}
+    seen = home | below
+    shown = [_folded(band, seen, opened, boxes) for band in (figure.forward, *figure.further)]
+    pairs = {
+        (seen.get(one.source, one.source), seen.get(one.target, one.target)): one
+        for one in reversed(figure.kept)
+    }
+    kept = tuple(
+        Kept(source, target, Item(f"saved {source} for {target}", Form.COPY))
+        for source, target in pairs
+        if f"backward of {source}" != target
+    )
+    under = {seen.get(key, key): seen.get(up, up) for key, up in figure.under.items()}
+    return Figure(
+        shown[0], _folded(figure.backward, seen, opened, boxes), under, kept, tuple(shown[1:])
+    )
+
+
+def _folded(
+    band: Band, seen: Mapping[str, str], opened: Collection[str], boxes: Mapping[str, Any]
+) -> Band:
+    items: dict[str, Item] = {}
+    for item in band.items:
+        key = seen.get(item.key, item.key)
+        width, height = boxes[key]["width"], boxes[key]["height"]
+        form = item.form if key == item.key else Form.FOLDED
+        items[key] = Item(key, form, width, height, item.beside and key == item.key)
+    links = {
+        Link(source, target): None
+        for one in band.links
+        if (source := seen.get(one.source, one.source))
+        != (target := seen.get(one.target, one.target))
+    }
+    groups = tuple(_open_groups(band.groups, opened))
+    return Band(tuple(items.values()), tuple(links), groups)
+
+
+def _open_groups(groups: Sequence[Group], opened: Collection[str]) -> list[Group]:
+    """The groups that are open, with the keys of folded ones among their items."""
+    found = []
+    for group in groups:
+        if not any(inner.items for inner in groups_in([group])):
+            continue
+        if group.key in opened:
+            folded = tuple(one for one in group_keys(group.groups) if one not in opened)
+            direct = {one.key for one in group.groups}
+            items = group.items + tuple(one for one in folded if one in direct)
+            inner = tuple(_open_groups(group.groups, opened))
+            found.append(Group(group.key, items, inner, group.label_width))
+    return found
