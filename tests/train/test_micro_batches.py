@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule import float16, float32, float64, int64
+from chainrule import float16, float32, float64, int64, uint32
 from chainrule.errors import IndexOutOfRangeError, InputError, SizeError, StateError
 
 OPTIMIZERS = {
@@ -429,3 +429,18 @@ def test_a_batch_whose_size_is_not_clear_is_explained():
     assert caught.value.hint.startswith("trace the objective with a size for the rows: x: float32")
     with pytest.raises(InputError, match=r"x: float64\[n, n\] cannot be split by n"):
         whole(of=square, wrt="w").micro_batched(2)
+
+
+def test_every_part_has_a_dropout_of_its_own():
+    def J(x: float64["n 3"], w: float64[3], key: uint32[2]):
+        return np.mean(cr.dropout(x, 0.5, key=key) @ w)
+
+    x, w, key = np.ones((8, 3)), np.ones(3), cr.random.key(5)
+    step = cr.training_step(J, wrt="w", optimizer=cr.sgd(0.1))
+    parts = step.micro_batched(2)
+    found = parts(parts.init(w=w), x=x, key=key)
+    drawn = [cr.dropout(x[:4], 0.5, key=cr.random.fold_in(key, part)) @ w for part in (0, 1)]
+    assert not np.array_equal(*drawn)
+    np.testing.assert_allclose(found, np.mean(drawn), rtol=1e-12)
+    one = step.micro_batched(1)
+    assert one(one.init(w=w), x=x, key=key) == step(step.init(w=w), x=x, key=key)

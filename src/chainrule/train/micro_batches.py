@@ -14,10 +14,12 @@ from chainrule.errors import ChainruleError, InputError
 from chainrule.graph import sizes
 from chainrule.graph.parts import Input
 from chainrule.graph.sizes import Size
+from chainrule.random import fold_in
 from chainrule.run import Run
 from chainrule.run.run import Keep, bound_to
 from chainrule.train.accumulation import accumulating, sums_of, updating
 from chainrule.train.given import refuse_no_state
+from chainrule.train.random_inputs import key_inputs
 from chainrule.train.state import State
 from chainrule.train.step import TrainingStep
 
@@ -35,7 +37,8 @@ class MicroBatchedStep:
     over the batch, plus a penalty that does not depend on the batch: the average of the objectives
     of equal parts is the objective of the whole.  It is another step for an objective that is a sum
     over the batch (the average is the sum divided by `count`), or that looks at the batch as a
-    whole (as batch normalisation does).
+    whole (as batch normalisation does).  Where there are several parts, the i-th (from 0) gets
+    fold_in(key, i) for an input of type uint32[2]: no two parts have the same dropout.
 
     `whole` is the step that is taken so: states of one are states of the other.  `size` is the
     named size of the axes that are split, `split` says which inputs have one, and where.
@@ -121,8 +124,8 @@ class MicroBatchedStep:
         return rows // self.count
 
     def _parts(self, state: State, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The inputs of each part, checked as by the whole step: views of the batch, the rest as
-        it is."""
+        """The inputs of each part, checked as by the whole step: views of the batch, keys of their
+        own, the rest as it is."""
         graph = self.whole.graph
         arguments = self.whole.arguments(state.arrays, given)
         _, arrays = bound_to(graph, arguments)
@@ -132,9 +135,11 @@ class MicroBatchedStep:
         wanted = [item.name for item in self.whole.differentiated.inputs]
         shared = {name: arguments[name] for name in wanted if name in arguments}
         found = []
-        for first in range(0, rows * self.count, rows):
-            here = slice(first, first + rows)
+        keys = key_inputs(graph, self.split) if self.count > 1 else ()
+        for part in range(self.count):
+            here = slice(part * rows, (part + 1) * rows)
             own = {name: checked[name][_along(axis, here)] for name, axis in self.split.items()}
+            own |= {name: fold_in(checked[name], part) for name in keys}
             found.append({**shared, **own})
         return found
 
