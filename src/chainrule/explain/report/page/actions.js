@@ -2,8 +2,9 @@
 
 /**
  * @typedef {Object} Actions
- * @property {function(number|string|null): void} select marks it, wherever it is
- * @property {function(number|string): void} reveal unfolds what hides it, marks it, goes there
+ * @property {function(number|string|null, boolean=): void} select marks it, wherever it is
+ * @property {function(number|string, boolean=): void} reveal unfolds what hides it, marks it, goes
+ *   there; without `asked` nothing is opened about it in a small window
  * @property {function(number): void} goTo moves the cursor to a step and marks its value
  * @property {function(number): void} stepBy
  * @property {function(string): void} toggle folds or unfolds a scope
@@ -22,16 +23,16 @@ export function createActions(model, store, scopes) {
   const actions = {
     graph: null,
 
-    select(selected) {
-      store.set({ selected });
+    select(selected, asked = selected !== null) {
+      store.set({ selected, asked });
     },
 
-    reveal(selected) {
+    reveal(selected, asked = true) {
       const open = new Set(store.state.open);
       const key = scopes.keyOf(selected);
       for (const scope of key === null ? [] : scopes.around(key)) open.add(scope);
       const wasHidden = open.size > store.state.open.size;
-      store.set(wasHidden ? { open, selected } : { selected });
+      store.set(wasHidden ? { open, selected, asked } : { selected, asked });
       if (key !== null) actions.graph?.show(key, wasHidden);
     },
 
@@ -62,7 +63,7 @@ export function createActions(model, store, scopes) {
       if (typeof selected !== "number") return;
       const { gradient, of } = model.values[selected];
       const other = gradient ?? of;
-      if (other !== null && other !== undefined) actions.reveal(other);
+      if (other !== null && other !== undefined) actions.reveal(other, store.state.asked);
     },
   };
   return actions;

@@ -1,6 +1,7 @@
 // The state in the address of the page: what is after # leads back to the same view.
 
 import { colourChoices } from "./graph_states.js";
+import { hasCurves } from "./training_view.js";
 
 const WRITE_MILLISECONDS = 200;
 
@@ -30,7 +31,8 @@ export function stateIn(hash, { model, scopes, data }) {
   if (view.length === 3 && view.every(Number.isFinite) && view[2] > 0) {
     found.view = { x: view[0], y: view[1], scale: view[2] };
   }
-  if (["memory", "training", "values"].includes(parts.get("tab"))) found.tab = parts.get("tab");
+  const tabs = hasCurves(data) ? ["memory", "training", "values"] : ["memory", "values"];
+  if (tabs.includes(parts.get("tab"))) found.tab = parts.get("tab");
   if (["light", "dark"].includes(parts.get("theme"))) found.theme = parts.get("theme");
   const colour = parts.get("colour");
   if (colourChoices(data).some(([key]) => key === colour)) found.colour = colour;
@@ -64,8 +66,9 @@ export function hashOf(state, { model, data }, moved) {
  * @param {import("./chips.js").Page} page
  * @param {Partial<import("./store.js").State>} found in the address
  */
-export function revealGiven({ actions }, { selected, view, open }) {
-  if (selected !== undefined && selected !== null && !view && !open) actions.reveal(selected);
+export function revealGiven({ actions }, { selected, view, open, cursor }) {
+  if (selected === undefined || selected === null || view || open) return;
+  actions.reveal(selected, !cursor);
 }
 
 /**

@@ -15,6 +15,7 @@ import { countText, kindText, typeText } from "./words.js";
 
 const WORD = /\p{L}{3}|[._]/u; // in names that are words rather than symbols
 const MOST_SYMBOLS = 20;
+const MOST_WRITTEN = 2; // names in the title of a step
 
 /**
  * The name of a value: symbols as mathematics, words as text, of which the end is shown where there
@@ -112,7 +113,25 @@ export function valueChips(page, ids, most = 18) {
  * @returns {HTMLElement}
  */
 export function stepChip(page, number, text = `step ${countText(number)}`) {
-  const title = page.model.step(number)?.title ?? "";
+  const title = stepTitle(page, number);
   const go = () => page.actions.goTo(number);
   return element("button", { class: "chip plain", type: "button", title, click: go }, text);
+}
+
+/**
+ * `∂J/∂h (backward of o)`: what a step writes, then what it does; "" where there is no such step.
+ * @param {Page} page
+ * @param {number} number
+ * @returns {string}
+ */
+export function stepTitle({ model }, number) {
+  const step = model.step(number);
+  if (!step) return "";
+  const names = step.writes
+    .slice(0, MOST_WRITTEN)
+    .map((id) => shortened(labelText(model.values[id]), MOST_SYMBOLS));
+  if (!names.length) return step.title;
+  const rest = step.writes.length - names.length;
+  const more = rest > 0 ? ` +${countText(rest)} more` : "";
+  return `${names.join(", ")}${more} (${step.title})`;
 }

@@ -12,6 +12,7 @@ import { createOverview } from "./overview.js";
 import { counted } from "./words.js";
 
 const ZOOM_STEP = 1.25;
+const SHEET = "(max-width: 899px)"; // where page.css makes the inspector a sheet
 const EMPTY_SIDE = 36; // of the margins of the layout, what a fit leaves out
 const EMPTY_END = 20;
 
@@ -61,12 +62,13 @@ export class GraphView {
       this.overview.view,
     );
     this.legend = createLegend(this.page);
-    const corners = [this.legend, this.notes.view, corner];
     this.view = element(
       "section",
       { class: "graph-place", "aria-label": "Graph" },
+      corner,
       this.area,
-      ...corners,
+      this.legend,
+      this.notes.view,
     );
   }
 
@@ -245,10 +247,10 @@ export class GraphView {
   }
 
   /** Marks what a box stands for; the box itself keeps the focus. */
-  select(key) {
+  select(key, asked = key !== null) {
     this.held = key;
     const id = key === null ? null : this.scene.valueAt(key);
-    this.page.actions.select(id ?? key);
+    this.page.actions.select(id ?? key, asked);
     this.scene.decorate(this.held);
   }
 
@@ -257,7 +259,7 @@ export class GraphView {
     if (isArrow(event.key)) {
       const key = neighbour(this.layout.boxes, this.held, event.key);
       if (key !== null) {
-        this.select(key);
+        this.select(key, this.page.store.state.asked);
         this.show(key);
       }
     } else if (event.key === "Enter" && this.held !== null) {
@@ -268,8 +270,13 @@ export class GraphView {
     event.preventDefault();
   }
 
-  /** Enter on a box that is no scope: folds the scope that it is in. */
+  /** Enter on a box that is no scope: opens the sheet about it, or folds the scope that it is in. */
   #fold(key) {
+    const { asked } = this.page.store.state;
+    if (!asked && matchMedia(SHEET).matches) {
+      this.select(key);
+      return;
+    }
     const around = this.page.scopes.around(key);
     if (!around.length) return;
     const scope = around.at(-1);

@@ -79,12 +79,10 @@ export class GraphScene {
 
   #drawNear(boxes, lines) {
     this.far.replaceChildren();
-    this.shown = new Map(
-      boxes.map(([key, box]) => [
-        key,
-        boxShape(key, box, this.ends.get(key) ?? [], this.drawn.scale),
-      ]),
-    );
+    const { scale } = this.drawn;
+    const shape = (key, box) =>
+      boxShape(key, box, this.ends.get(key) ?? [], this.states.stepOf(box), scale);
+    this.shown = new Map(boxes.map(([key, box]) => [key, shape(key, box)]));
     this.nodes.replaceChildren(...this.shown.values());
     this.lines = lines.map((arrow) => ({ arrow, shape: arrowShape(arrow) }));
     this.arrows.replaceChildren(...this.lines.map((one) => one.shape));

@@ -18,14 +18,15 @@ const LARGEST_TITLE = 25; // which the room above the boxes of a frame allows
  * @param {string} key
  * @param {any} box of the layout
  * @param {[number, number][]} ends
+ * @param {number} number of its step; 0 where it has none
  * @param {number} [scale] of the view: from afar, titles are larger
  * @returns {SVGElement}
  */
-export function boxShape(key, box, ends, scale = 1) {
+export function boxShape(key, box, ends, number, scale = 1) {
   const look = box.item;
   const group = vector("g", { class: `node ${look.role} ${look.form}`, "data-key": key });
   group.append(vector("title", {}, look.tip ?? ""), ...outlines(box, look.form));
-  group.append(...words(box, look, scale), ...numberShapes(box, look, ends));
+  group.append(...words(box, look, scale), ...numberShapes(box, look, ends, number));
   return group;
 }
 
@@ -82,9 +83,9 @@ function enlarged(box, { size, width }, scale) {
   return Math.max(Math.min(READABLE_PIXELS / (size * scale), room), 1);
 }
 
-/** The place in the order of computation, at the corner that is farthest from arrows. */
-function numberShapes(box, look, ends) {
-  if (!look.number || look.form === "copy") return [];
+/** The number of the step, at the corner that is farthest from arrows. */
+function numberShapes(box, look, ends, number) {
+  if (!number || look.form !== "circle") return [];
   const [left, right] = [box.x + 6, box.x + box.width - 6];
   const [top, bottom] = [box.y + 4, box.y + box.height + 4];
   const corners = [
@@ -98,9 +99,7 @@ function numberShapes(box, look, ends) {
     ends.reduce((least, end) => Math.min(least, (x - end[0]) ** 2 + (y - end[1]) ** 2), Infinity);
   const free = corners.find((corner) => room(corner) > CLOSE ** 2);
   const best = free ?? corners.reduce((one, other) => (room(other) > room(one) ? other : one));
-  return [
-    vector("text", { class: best[2], x: rounded(best[0]), y: rounded(best[1]) }, look.number),
-  ];
+  return [vector("text", { class: best[2], x: rounded(best[0]), y: rounded(best[1]) }, number)];
 }
 
 /**

@@ -80,12 +80,22 @@ export class GraphStates {
     if (!cursor) return "there";
     if (box.scope) return cursor < this.#firstStep(box) ? "later" : "there";
     if (box.item.form === "circle") {
-      return cursor < (model.stepOfCircle.get(box.item.key) ?? 0) ? "later" : "there";
+      return cursor < this.stepOf(box) ? "later" : "there";
     }
     const id = this.valueOf(box);
     if (id === null) return "there";
     const state = model.stateOf(id, cursor);
     return state === "now" ? "there" : /** @type {any} */ (state);
+  }
+
+  /**
+   * The number of the step that a circle is; 0 for all else.
+   * @param {any} box
+   * @returns {number}
+   */
+  stepOf({ scope, item }) {
+    if (scope || item.form !== "circle") return 0;
+    return this.page.model.stepOfCircle.get(item.key) ?? 0;
   }
 
   /** The step that makes the first value of a scope, or in its mirror image the first gradient. */

@@ -39,7 +39,7 @@ export function createHelp() {
     element(
       "dialog",
       { id: "help-dialog", "aria-labelledby": "help-title" },
-      element("h2", { id: "help-title" }, "How to use this page"),
+      element("h2", { id: "help-title", tabindex: -1, autofocus: true }, "How to use this page"),
       element("h3", {}, "Keys"),
       element("dl", { class: "keys" }, ...KEYS.flatMap(([keys, told]) => keyRow(keys, told))),
       element("h3", {}, "Pointer"),

@@ -10,8 +10,10 @@ import { lifetime } from "./lifetime.js";
 import { mathematics } from "./mathematics.js";
 import { pictureFigure } from "./picture.js";
 import { sourceLines, sourcePlace } from "./source_lines.js";
-import { numbersTable, statisticsTable } from "./statistics_table.js";
+import { isSingle, numbersTable, statisticsTable } from "./statistics_table.js";
 import { bytesText, kindText, typeText } from "./words.js";
+
+const DECLARED = ["input", "parameter", "state", "constant"]; // kinds that nothing computes
 
 /**
  * @param {import("./chips.js").Page} page
@@ -116,12 +118,14 @@ function reasons(value) {
 function sourceSection(page, value) {
   if (!value.source) return [];
   const place = sourcePlace(page.data, value.source);
-  const word = value.of === null ? "Computed in" : "Differentiates";
+  const given = DECLARED.includes(value.kind) ? "Declared in" : "Computed in";
+  const word = value.of === null ? given : "Differentiates";
   return [section(`${word} ${place}`, sourceLines(page.data, value.source))];
 }
 
 function pictures(page, ids) {
   const values = ids.map((id) => page.model.values[id]);
+  if (values.every(isSingle)) return [];
   const columns = values.map((value) =>
     element(
       "div",

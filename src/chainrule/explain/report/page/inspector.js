@@ -31,20 +31,21 @@ export function createInspector(page) {
   );
   const view = element(
     "aside",
-    { id: "inspector", "aria-label": "Inspector", tabindex: 0 },
+    { id: "inspector", role: "region", "aria-label": "Inspector", tabindex: 0 },
     close,
     content,
   );
   let shown;
   const draw = () => {
-    const { selected } = page.store.state;
+    const { selected, asked } = page.store.state;
     content.replaceChildren(...inspected(page, selected));
     for (const formula of content.querySelectorAll(".equation")) fitEquation(formula);
     if (shown !== selected) view.scrollTop = 0;
     shown = selected;
     document.body.classList.toggle("something-selected", selected !== null);
+    document.body.classList.toggle("sheet-open", selected !== null && asked);
   };
-  page.store.subscribe(["selected", "cursor", "open"], whenCalm(draw, PAUSE_MILLISECONDS));
+  page.store.subscribe(["selected", "asked", "cursor", "open"], whenCalm(draw, PAUSE_MILLISECONDS));
   const refit = () => content.querySelectorAll(".equation").forEach((one) => fitEquation(one));
   new ResizeObserver(refit).observe(view);
   document.fonts?.addEventListener("loadingdone", () => {
@@ -88,7 +89,7 @@ function inspectWhole(page) {
 
 function largestAtPeak(page) {
   const { memory } = page.data;
-  const rows = aliveAt(memory, memory.peak_instruction).filter((row) => !row.isRest);
+  const rows = aliveAt(memory, memory.peak_instruction);
   return rows.slice(0, LARGEST_SHOWN_FIRST).map((row) => {
     const unnamed = row.value === null ? unnamedValue(page, row) : null;
     const named = row.value === null ? row.label : valueChip(page, row.value);

@@ -11,6 +11,7 @@ const BOTTOM = 20;
 const MOST_CHART_COLUMNS = 700;
 const LABEL_HEIGHT = 13;
 const LETTER_WIDTH = 6.4;
+const PEAK_ASIDE = 6; // between the words at the peak and the cursor
 
 /**
  * Draws into an SVG element of a given size; `at` gives the x of an instruction.
@@ -119,6 +120,24 @@ function passes(steps, columns, x, y) {
     found.push(vector("text", { class: "pass-name", x: place + 3, y: y(0) + 14 }, pass));
   });
   return found;
+}
+
+/**
+ * Moves the words at the peak aside where a line at `x` would cut them.
+ * @param {SVGElement} svg drawn by `drawMemory`
+ * @param {number|null} x
+ * @param {number} width of the chart
+ */
+export function keepPeakClear(svg, x, width) {
+  const name = /** @type {SVGTextElement|null} */ (svg.querySelector(".peak-name"));
+  if (!name) return;
+  name.removeAttribute("transform");
+  if (x === null) return;
+  const box = name.getBBox();
+  if (x < box.x - PEAK_ASIDE || x > box.x + box.width + PEAK_ASIDE) return;
+  const after = x + PEAK_ASIDE + box.width < width - RIGHT;
+  const left = after ? x + PEAK_ASIDE : x - PEAK_ASIDE - box.width;
+  name.setAttribute("transform", `translate(${left - box.x} 0)`);
 }
 
 function peak(memory, top, y, width, place) {

@@ -1,6 +1,6 @@
 // One line of the list of what is alive: a value, one without a name, or many small ones.
 
-import { labelText, shortened, swatch, valueLabel } from "./chips.js";
+import { labelText, shortened, stepTitle, swatch, valueLabel } from "./chips.js";
 import { element } from "./dom.js";
 import { bytesText, countText } from "./words.js";
 
@@ -42,13 +42,14 @@ export function aliveRow(page, row, most) {
  * @param {any} row of `aliveAt`
  * @returns {{step: number, text: string, told: string}|null}
  */
-export function unnamedValue({ model }, { first, label, isRest }) {
+export function unnamedValue(page, { first, label, isRest }) {
+  const { model } = page;
   if (isRest || !first) return null;
   const step = model.stepAt(first);
   const id = model.valueOfStep(step);
   const begin = `step ${countText(step)}`;
   const text = id === null ? begin : `${begin}: `;
   const name = id === null ? "" : shortened(labelText(model.values[id]), LETTERS - text.length);
-  const told = `${label}, a value without a name, made in ${begin}, ${model.step(step).title}`;
+  const told = `${label}, a value without a name, made in ${begin}, ${stepTitle(page, step)}`;
   return { step, text: text + name, told };
 }

@@ -106,7 +106,6 @@ export function aliveAt(memory, instruction) {
   const found = memory.lives.filter(
     (life) => life.first <= instruction && instruction <= life.last,
   );
-  found.sort((one, other) => other.nbytes - one.nbytes);
   for (const [kind, nbytes] of Object.entries(memory.rest)) {
     const rest = {
       isRest: true,
@@ -117,5 +116,5 @@ export function aliveAt(memory, instruction) {
     };
     if (rest.nbytes) found.push(rest);
   }
-  return found;
+  return found.sort((one, other) => other.nbytes - one.nbytes);
 }

@@ -1,7 +1,8 @@
 // The tab Memory: the stack of live bytes, and what is alive at the cursor, largest first.
 
+import { stepTitle } from "./chips.js";
 import { element, oncePerFrame, vector } from "./dom.js";
-import { drawMemory } from "./memory_chart.js";
+import { drawMemory, keepPeakClear } from "./memory_chart.js";
 import { aliveRow } from "./memory_rows.js";
 import { aliveAt } from "./memory_stack.js";
 import { bytesText, countText } from "./words.js";
@@ -19,7 +20,7 @@ export function createMemory(page) {
       "The sizes of this graph are named, so its bytes are formulas. Give sizes to see when they are live.";
     return element("div", { class: "empty" }, told);
   }
-  const svg = vector("svg", { class: "memory", role: "img", "aria-label": summary(data) });
+  const svg = vector("svg", { class: "memory", role: "img", "aria-label": summary(page) });
   const cursor = vector("line", { class: "cursor-line" });
   const chart = element("div", { class: "chart" }, svg);
   const alive = element("div", { class: "alive" });
@@ -37,8 +38,9 @@ export function createMemory(page) {
   const moveCursor = () => {
     const step = page.model.step(store.state.cursor);
     cursor.setAttribute("visibility", step && scale ? "visible" : "hidden");
-    if (!step || !scale) return;
-    const x = scale.at(step.instruction);
+    const x = step && scale ? scale.at(step.instruction) : null;
+    keepPeakClear(svg, x, size.width);
+    if (x === null) return;
     for (const [name, value] of Object.entries({ x1: x, x2: x, y1: 4, y2: size.height - 18 })) {
       cursor.setAttribute(name, value);
     }
@@ -75,9 +77,10 @@ export function createMemory(page) {
   return element("div", { class: "memory-view" }, chart, alive);
 }
 
-function summary({ memory, steps }) {
-  const step = steps[memory.peak_step];
-  const where = step ? ` at step ${countText(memory.peak_step + 1)}, ${step.title}` : "";
+function summary(page) {
+  const { memory } = page.data;
+  const number = page.model.peakStep;
+  const where = number ? ` at step ${countText(number)}, ${stepTitle(page, number)}` : "";
   return `Live bytes by instruction; the peak is ${bytesText(memory.peak_nbytes)}${where}`;
 }
 
@@ -91,7 +94,7 @@ function aliveNow(page) {
   const rows = aliveAt(data.memory, instruction);
   const most = rows.reduce((greatest, row) => Math.max(greatest, row.nbytes), 1);
   const total = rows.reduce((sum, row) => sum + row.nbytes, 0);
-  const where = `${peak ? "At the peak" : "Alive"}: step ${countText(number)}${step ? `, ${step.title}` : ""}`;
+  const where = `${peak ? "At the peak" : "Alive"}: step ${countText(number)}${step ? `, ${stepTitle(page, number)}` : ""}`;
   const go = () => page.actions.goTo(model.peakStep);
   const toPeak = element("button", { type: "button", class: "quiet", click: go }, "go to the peak");
   const list = rows.slice(0, ROWS_SHOWN).map((row) => aliveRow(page, row, most));

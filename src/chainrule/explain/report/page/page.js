@@ -25,7 +25,7 @@ import { createSplitter } from "./splitters.js";
 import { createStore } from "./store.js";
 import { createTabs } from "./tabs.js";
 import { followTheme } from "./themes.js";
-import { createTraining } from "./training_view.js";
+import { createTraining, hasCurves } from "./training_view.js";
 import { createValuesTable } from "./values_table.js";
 
 const SCHEMA = "chainrule.report/1";
@@ -62,6 +62,7 @@ export async function start(root, data) {
       most: 480,
     }),
     graph.view,
+    createInspector(page), // by Tab the next after the graph
     createSplitter({
       name: "--bottom-height",
       label: "Height of the views below",
@@ -79,7 +80,6 @@ export async function start(root, data) {
       least: 240,
       most: 720,
     }),
-    createInspector(page),
   );
   document.getElementById(PLACEHOLDER_ID)?.remove();
   root.append(header, body, help, createAnnouncer(page), createPrint(page, graph));
@@ -100,6 +100,7 @@ function pageOf(data) {
   const store = createStore({
     cursor: 0,
     selected: null,
+    asked: given.selected !== undefined && !given.cursor,
     open: new Set(data.drawing.open),
     view: { x: 0, y: 0, scale: 1 },
     tab: "memory",
@@ -113,9 +114,9 @@ function pageOf(data) {
 }
 
 function tabsOf(page) {
-  return [
-    { key: "memory", title: "Memory", view: createMemory(page) },
-    { key: "training", title: "Training", view: createTraining(page) },
-    { key: "values", title: "Values", view: createValuesTable(page) },
-  ];
+  const tabs = [{ key: "memory", title: "Memory", view: createMemory(page) }];
+  if (hasCurves(page.data))
+    tabs.push({ key: "training", title: "Training", view: createTraining(page) });
+  tabs.push({ key: "values", title: "Values", view: createValuesTable(page) });
+  return tabs;
 }

@@ -31,7 +31,10 @@ function printed({ data }, graph) {
     return found;
   }
   const ends = graph.scene.ends;
-  const boxes = [...layout.boxes].map(([key, box]) => boxShape(key, box, ends.get(key) ?? []));
+  const { states } = graph.scene;
+  const boxes = [...layout.boxes].map(([key, box]) =>
+    boxShape(key, box, ends.get(key) ?? [], states.stepOf(box)),
+  );
   found.push(
     vector(
       "svg",

@@ -28,7 +28,9 @@ export function statisticsTable(page, ids) {
       values.map((value) => bytesText(value.nbytes)),
     ),
   ];
-  if (values.some((value) => value.stats)) {
+  if (values.some((value) => value.stats) && values.every(isSingle)) {
+    rows.push(statisticsRow("value", values.map(singleText)));
+  } else if (values.some((value) => value.stats)) {
     for (const name of STATISTICS) {
       rows.push(
         statisticsRow(
@@ -62,10 +64,24 @@ export function statisticsTable(page, ids) {
 
 function statisticsRow(title, texts) {
   const cells = texts.map((text) => {
-    const strange = title !== "zeros" && /^[1-9].*%\)$/.test(text);
+    const counts = title !== "zeros" && /^[1-9].*%\)$/.test(text);
+    const strange = counts || (title === "value" && /NaN|∞/.test(text));
     return element("td", { class: strange ? "strange" : null }, text);
   });
   return element("tr", {}, element("th", { scope: "row" }, title), ...cells);
+}
+
+/**
+ * Whether a value has one element only, as far as is known.
+ * @param {any} value
+ * @returns {boolean}
+ */
+export function isSingle({ stats }) {
+  return !stats || stats.count === 1;
+}
+
+function singleText({ numbers, stats }) {
+  return numberText(numbers?.[0] ?? stats?.min);
 }
 
 /** `0`, `12 (3 %)`. */

@@ -1,5 +1,6 @@
 // Step buttons and slider: where in the order of computation the page is.
 
+import { stepTitle } from "./chips.js";
 import { element, oncePerFrame } from "./dom.js";
 import { bytesText, countText } from "./words.js";
 
@@ -45,12 +46,13 @@ export function createStepper(page) {
 }
 
 /**
- * `9/12 backward of h · live 36 KiB`; before the first step, what there is to step through.
+ * `9/12 ∂J/∂z (backward of h) · live 36 KiB`; before the first step, what there is to step through.
  * @param {import("./chips.js").Page} page
  * @param {number} cursor
  * @returns {string}
  */
-export function stepText({ model, data }, cursor) {
+export function stepText(page, cursor) {
+  const { model, data } = page;
   const step = model.step(cursor);
   const count = countText(model.steps.length);
   if (!step) {
@@ -58,5 +60,5 @@ export function stepText({ model, data }, cursor) {
     return `all ${count} steps${peak}`;
   }
   const live = step.live_nbytes === null ? "" : ` · live ${bytesText(step.live_nbytes)}`;
-  return `${countText(cursor)}/${count} ${step.title}${live}`;
+  return `${countText(cursor)}/${count} ${stepTitle(page, cursor)}${live}`;
 }

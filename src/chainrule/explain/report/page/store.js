@@ -6,6 +6,7 @@
  * @typedef {Object} State
  * @property {number} cursor
  * @property {number|string|null} selected
+ * @property {boolean} asked whether a person chose it: in a small window the inspector is open then
  * @property {Set<string>} open keys of the scopes that are unfolded
  * @property {{x: number, y: number, scale: number}} view
  * @property {string} tab

@@ -6,8 +6,14 @@ const CURVE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#
 const FIRST_SCALE = "y";
 const OTHER_SCALE = "other";
 const APART = 30;
-const ASK =
-  'No history was given. cr.report(step, inputs, path, history="run.jsonl") draws its numbers over the steps here.';
+
+/**
+ * @param {any} data
+ * @returns {boolean}
+ */
+export function hasCurves({ curves }) {
+  return Boolean(curves?.series.length);
+}
 
 /**
  * @param {import("./chips.js").Page} page
@@ -15,7 +21,6 @@ const ASK =
  */
 export function createTraining(page) {
   const { curves } = page.data;
-  if (!curves || !curves.series.length) return element("div", { class: "empty" }, ASK);
   if (!globalThis.uPlot) return element("div", { class: "empty" }, "The curves need uPlot.");
   const place = element("div", { class: "curves" });
   let plot = null;

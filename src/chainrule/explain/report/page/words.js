@@ -89,13 +89,16 @@ export function typeText(value) {
 }
 
 /**
- * `0.4 %`.
+ * `0.4 %`, `35 %`, `99.6 %`: near the ends with a decimal, so that two shares add up.
  * @param {number} share
  * @returns {string}
  */
 export function percentText(share) {
   const percent = share * 100;
-  return `${percent >= 10 || percent === 0 ? Math.round(percent) : Number(percent.toPrecision(1))} %`;
+  if (percent > 0 && percent < 0.05) return "< 0.1 %";
+  if (percent < 100 && percent >= 99.95) return "> 99.9 %";
+  const nearEnd = percent < 10 || percent > 90;
+  return `${nearEnd ? Number(percent.toFixed(1)) : Math.round(percent)} %`;
 }
 
 /**
