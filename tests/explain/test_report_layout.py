@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import dist
 
 import pytest
-from layout_figures import MLP, random_figure
+from layout_figures import band, random_figure
 from layout_figures import mirrored as with_mirror
 from report_layout_programs import PROGRAMS
 from report_layouts import all_scopes, figure_data, figure_of, group_keys, laid_out, needs_node
@@ -68,8 +68,8 @@ def test_random_figures_are_laid_out_as_in_the_static_drawing() -> None:
 
 
 def test_dashed_arrows_that_would_cross_are_laid_out_as_in_the_static_drawing() -> None:
-    kept = "x phi, z m1, h m1, W1 phi, z m2, h phi, o m2, h l, y l, L l, W1 l2, W2 l2, s l2"
-    figure = as_on_the_page(with_mirror(MLP, ("x", "y"), kept))
+    figure = as_on_the_page(with_mirror(band("x f, f g, g y", "f g"), kept="f g, g f, x f, y g"))
+    assert len(place(figure).copies) == 1
     ((found,),) = laid_out([(figure_data(figure), [[]])])
     assert differences(found.placement, place(figure)) == []
 

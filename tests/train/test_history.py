@@ -135,3 +135,62 @@ def test_a_checkpoint_is_written_after_its_lines_are_on_the_disk(
     trainer(folder=tmp_path).fit(2)
     told = [what for what in order if what]
     assert told == ["checkpoint", *["history", "checkpoint"] * 2]
+
+
+class Short:
+    """A file that takes `free` bytes, three at a time, and then no more."""
+
+    def __init__(self, file: Any, free: int) -> None:
+        self.file, self.free = file, free
+
+    def write(self, text: bytes) -> int:
+        if not self.free:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        count = self.file.write(text[: min(3, self.free)])
+        self.free -= count
+        return count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+
+def test_a_line_that_is_not_written_whole_is_in_no_memory_and_no_file(tmp_path: Path):
+    made = History(path=tmp_path / "history.jsonl")
+    made.open()
+    made.write({"step": 1})
+    note, whole = made.note(), made._file
+    made._file = Short(whole, 7)  # type: ignore[assignment]
+    with pytest.raises(DataFileError, match="No space left on device"):
+        made.write({"step": 2})
+    assert made.note() == note and made.lines == [{"step": 1}]
+    assert read(tmp_path / "history.jsonl", note) == made.lines
+    assert (tmp_path / "history.jsonl").read_text() == '{"step": 1}\n'
+    made._file = Short(whole, 100)  # type: ignore[assignment]
+    made.write({"step": 3})
+    made.close()
+    assert (tmp_path / "history.jsonl").read_text() == '{"step": 1}\n{"step": 3}\n'
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full")
+def test_a_full_disk_frees_the_folder(tmp_path: Path):
+    made = trainer(folder=tmp_path)
+    epochs = made.epochs(3)
+    next(epochs)
+    (tmp_path / "history.jsonl").rename(tmp_path / "kept")
+    full = open("/dev/full", "r+b", buffering=0)
+    assert made._loop.history._file is not None
+    made._loop.history._file.close()
+    made._loop.history._file = full
+    with pytest.raises(DataFileError):
+        next(epochs)
+    assert full.closed
+    (tmp_path / "kept").rename(tmp_path / "history.jsonl")
+    assert len(trainer(folder=tmp_path).fit(2)) == 2
+
+
+def test_the_history_that_is_handed_out_is_a_copy():
+    made = trainer()
+    for lines in (made.fit(1), made.history):
+        lines[0]["step"] = "mine"
+        lines.clear()
+    assert [line["step"] for line in made.history] == [13]

@@ -11,6 +11,7 @@ import pytest
 from trainings import EXECUTORS, data, dropping, plain, trainer, weights
 
 import chainrule as cr
+from chainrule import float64
 from chainrule.errors import DataFileError, InputError, NameLookupError, ShapeError
 
 EITHER = pytest.mark.parametrize("executor", EXECUTORS)
@@ -160,3 +161,46 @@ def test_what_is_no_file_or_no_array_is_told(tmp_path: Path):
     with pytest.raises(DataFileError, match="cannot be written"):
         cr.save_weights(tmp_path / "no" / "w.safetensors", weights())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_big_endian_arrays_are_saved_with_the_same_numbers(tmp_path: Path):
+    given = {"W": np.arange(3, dtype=">f4"), "v": np.arange(2, dtype=">i8")}
+    found = cr.load_weights(cr.save_weights(tmp_path / "w.safetensors", given))
+    for name, array in given.items():
+        assert found[name].dtype == array.dtype.newbyteorder("=")
+        np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"a": {"b": np.ones(2)}, "a.b": np.zeros(2)}, "two arrays are called 'a.b'"),
+        ({"__metadata__": np.ones(2)}, "safetensors keeps that name for its own"),
+        ({3: np.ones(2)}, "a name is a string, got int"),
+        ({"W\ud800": np.ones(2)}, "half of a surrogate pair"),
+    ],
+)
+def test_names_that_a_file_cannot_have_are_refused(given: Any, told: str, tmp_path: Path):
+    with pytest.raises(InputError) as caught:
+        cr.save_weights(tmp_path / "w.safetensors", given)
+    assert told in caught.value.what
+    assert list(tmp_path.iterdir()) == []
+
+
+@EITHER
+def test_a_value_that_only_happens_to_be_as_long_as_a_batch_is_refused(executor: str):
+    def objective(x: float64["n 5"], y: float64["n"], w: float64[5]):
+        g = x.T @ x
+        s = g @ w
+        o = x @ w
+        J = np.mean((o - y) ** 2) + np.sum(s)
+        return J
+
+    x = data()["x"]
+    for output, length in (("g", "5, 5"), ("s", "5")):
+        with pytest.raises(ShapeError, match=rf"{output} has no row .* float64\[{length}\]"):
+            cr.predict(
+                objective, {"w": np.ones(5)}, {"x": x}, output, batch_size=5, executor=executor
+            )
+    found = cr.predict(objective, {"w": np.ones(5)}, {"x": x}, "o", batch_size=5, executor=executor)
+    np.testing.assert_allclose(found, x.sum(1), rtol=1e-13, atol=1e-13)

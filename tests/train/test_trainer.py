@@ -116,7 +116,7 @@ def test_epochs_are_counted_in_all_and_the_loop_may_be_left():
             break
     assert made.epoch == 2
     assert list(made.epochs(2)) == []
-    assert made.fit(4) is made.history
+    assert made.fit(4) == made.history
     assert arrays(made.state) == arrays(whole.state)
     assert untimed(made.history) == untimed(whole.history)
 
@@ -348,12 +348,35 @@ def rows(**changes: Any) -> dict[str, Any]:
     return {**data(), **changes}
 
 
+def named_as_safetensors_does() -> Any:
+    def objective(x: float64[n, 5], __metadata__: float64[5]):
+        J = np.mean((x @ __metadata__) ** 2)
+        return J
+
+    given = {"__metadata__": np.ones(5)}
+    return cr.Trainer(objective, given, cr.sgd(0.1), {"x": data()["x"]})
+
+
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str, str]] = {
     "a name that the objective lacks": (
         lambda: trainer(data=rows(z=np.zeros(100))),
         InputError,
         "the data have 'z', and plain has no input of that name",
         "its inputs are: x, y",
+    ),
+    "nothing to train": (lambda: trainer(wrt=()), InputError, "wrt=()", "for all parameters"),
+    "an empty list to train": (lambda: trainer(wrt=[]), InputError, "wrt=[]", "wrt='W1'"),
+    "a folder without a name": (
+        lambda: trainer(folder=""),
+        InputError,
+        'folder="": a folder has a name',
+        'folder="run"',
+    ),
+    "a parameter that safetensors cannot have": (
+        named_as_safetensors_does,
+        InputError,
+        "'__metadata__' cannot be saved",
+        "another name",
     ),
     "a name that is nearly one": (
         lambda: trainer(data={"x": data()["x"], "Y": data()["y"]}),
@@ -605,3 +628,40 @@ def test_the_keys_of_many_steps_are_those_of_fold_in():
     for step, (index, name) in itertools.product((0, 1, 255, 256, 70_000), enumerate("ab", 1)):
         own = cr.random.fold_in(KEY, index)
         np.testing.assert_array_equal(keys.at(step)[name], cr.random.fold_in(own, step))
+
+
+def test_what_is_held_is_a_copy():
+    own, other, key = weights(), weights(), cr.random.key(3)
+    made = cr.Trainer(plain, own, cr.sgd(0.1), data(), wrt="W2", key=key, progress=False)
+    own["W1"][:] = 0
+    key[:] = 0
+    whole = cr.Trainer(
+        plain, other, cr.sgd(0.1), data(), wrt="W2", key=cr.random.key(3), progress=False
+    )
+    made.fit(2)
+    whole.fit(2)
+    assert arrays(made.state) == arrays(whole.state)
+    assert untimed(made.history) == untimed(whole.history)
+
+
+def test_a_later_batch_is_checked_as_the_first_is():
+    batch = {name: array[:BATCH] for name, array in data().items()}
+    for further, told in (({"W1": weights()["W1"]}, "W1"), ({"W2": weights()["W2"]}, "W2")):
+        made = trainer(wrt="W1", data=lambda epoch, more=further: [batch, {**batch, **more}])
+        with pytest.raises(InputError, match=f"{told} is among the data and among the parameters"):
+            made.fit(1)
+    made = trainer(dropping, data=lambda epoch: [batch, {**batch, "key": KEY}])
+    with pytest.raises(InputError, match="to no input, and in the first batch to key"):
+        made.fit(1)
+
+
+def test_a_folder_stays_where_it_was_when_the_program_goes_elsewhere(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    made = trainer(folder="run")
+    monkeypatch.chdir(tmp_path / "other")
+    made.fit(1)
+    assert list((tmp_path / "other").iterdir()) == []
+    assert (tmp_path / "run" / "history.jsonl").is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +274,44 @@ def test_finite_training_is_the_same_whether_it_is_watched_or_not(executor: str)
         states.append(arrays(one.state))
     assert states[0] == states[1] == states[2]
     assert sorted(weights()) == ["W1", "W2"] and len(data()["x"]) == 100
+
+
+def blind(x: float64[n, 2], y: float64[n], w: float64[2]):
+    r = np.where(y == 0, 0, np.sqrt(np.sum((x * w) ** 2, axis=1)))  # does not see w where y is 0
+    J = np.mean(r)
+    return J
+
+
+@pytest.mark.parametrize("ends", ["signal", "error"])
+def test_a_spoiled_state_is_not_saved_where_training_is_stopped(ends: str, tmp_path: Path):
+    bad = {"x": np.zeros((4, 2)), "y": np.ones(4)}
+    unseen = {"x": np.ones((4, 2)), "y": np.zeros(4)}
+    first = True
+
+    def batches(epoch: int) -> Any:
+        nonlocal first
+        stops, first = first, False
+        yield from [points(4)] * 5 + [bad]
+        if stops and ends == "error":
+            raise OSError("the data are gone")
+        if stops:
+            signal.raise_signal(signal.SIGINT)
+        yield from [unseen] * 3
+
+    trained = made(blind, data=batches, folder=tmp_path)
+    stopped = (NonFiniteError, KeyboardInterrupt)
+    with pytest.raises(stopped, match="step 6 left a state that is not finite"):
+        trained.fit(1)
+    assert trained.state.steps == 5
+    newest = max(tmp_path.glob("*.safetensors"))
+    assert newest.name == "step-000000005.safetensors"
+    assert np.isfinite(cr.load_weights(newest)["w"]).all()
+
+
+def test_going_on_from_a_state_that_is_not_finite_is_warned_of(tmp_path: Path):
+    bad = {"x": np.full((4, 2), np.nan), "y": np.ones(4)}
+    options: dict[str, Any] = {"data": lambda epoch: [bad], "folder": tmp_path}
+    made(nonfinite="off", **options).fit(1)
+    with pytest.warns(RuntimeWarning, match="step-000000001.safetensors has numbers that are not"):
+        made(**options)
+    made(nonfinite="off", **options)

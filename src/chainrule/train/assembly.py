@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
 from chainrule.graph.structure import flatten
@@ -91,7 +93,14 @@ def _step(
         )
     graph = objective if isinstance(objective, Graph) else trace(objective)
     refuse_unknown(graph, parameters, "the parameters", graph.arguments)
-    return training_step(graph, wrt or tuple(parameters), optimizer, executor=executor)
+    if wrt is None:
+        wrt = tuple(parameters)
+    elif not wrt:
+        raise InputError(
+            f"wrt={wrt!r}: nothing would be trained",
+            hint=f"wrt={next(iter(parameters))!r}, or none for all parameters",
+        )
+    return training_step(graph, wrt, optimizer, executor=executor)
 
 
 def _split(
@@ -107,7 +116,11 @@ def _split(
             own[root] = value
             continue
         for name, leaf in zip(structure.leaf_names, leaves, strict=True):
-            (own if name in trained else constants)[name] = leaf
+            if name in trained:
+                own[name] = leaf
+            else:
+                # a copy, which nobody else changes
+                constants[name] = leaf.copy() if isinstance(leaf, np.ndarray) else leaf
     return own, constants
 
 

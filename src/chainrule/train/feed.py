@@ -51,6 +51,7 @@ class Feed:
         self._held = {*state, *self.constants}
         self.arguments = row_arguments(graph, self._held)
         self._keys: Keys | None = None
+        self._named: frozenset[str] = frozenset()  # of the batch that was checked last
         self._rows: Rows | None = None
         self._function: Any = data
         if isinstance(data, Mapping):
@@ -82,7 +83,9 @@ class Feed:
         """The batch with constants and the keys of the step that comes after `step` steps."""
         if type(batch) is not dict:
             batch = checked_batch(batch)
-        keys = self._keys or self._set_names(batch)
+        keys = self._keys
+        if keys is None or batch.keys() != self._named:
+            keys = self._set_names(batch)
         if not keys.names and not self.constants:
             return batch
         return {**self.constants, **keys.at(step), **batch}
@@ -134,7 +137,15 @@ class Feed:
                 where=missing[0].node.origin.describe(),
                 hint="give it among the data, a row for each example, or among the parameters",
             )
-        self._keys = Keys(names, self.key)
+        if self._keys is None:
+            self._keys = Keys(names, self.key)
+        elif self._keys.names != names:
+            raise InputError(
+                f"keys are given here to {', '.join(names) or 'no input'}, and in the first batch "
+                f"to {', '.join(self._keys.names) or 'none'}",
+                hint="batches with the same names: a key in all of them, or in none",
+            )
+        self._named = frozenset(batch)
         return self._keys
 
 

@@ -8,8 +8,10 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from chainrule.errors import DataFileError
 
@@ -30,7 +32,7 @@ class History:
     def __init__(self, lines: Sequence[Mapping[str, Any]] = (), path: Path | None = None) -> None:
         self.path = path
         self.lines: list[dict[str, Any]] = []
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
         self._digest, self._nbytes = hashlib.sha256(), 0
         for line in lines:
             self._take(dict(line))
@@ -44,8 +46,9 @@ class History:
             return
         try:
             self.path.touch()
-            self._file = self.path.open("r+b")
-            if hashlib.sha256(self._file.read(self._nbytes)).digest() != self._digest.digest():
+            self._file = self.path.open("r+b", buffering=0)
+            there = _read(self._file, self._nbytes)
+            if hashlib.sha256(there).digest() != self._digest.digest():
                 self.close()
                 raise _another(self.path, f"its first {len(self.lines)} lines are others")
             self._file.truncate(self._nbytes)
@@ -56,35 +59,40 @@ class History:
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Append a line; it is in the file when this returns, for every reader."""
-        text = self._take({key: _json(value) for key, value in line.items()})
+        own = {key: _json(value) for key, value in line.items()}
         if self._file is not None:
             try:
-                self._file.write(text)
-                self._file.flush()
+                _write(self._file, _text(own), self._nbytes)
             except OSError as error:
                 raise self._unwritable(error) from error
+        self._take(own)
 
     def sync(self) -> None:
         """Bring the lines to the disk."""
         if self._file is not None:
-            os.fsync(self._file.fileno())
+            try:
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                raise self._unwritable(error) from error
 
     def close(self) -> None:
         """End appending; `open` begins again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                file.close()
+            except OSError as error:
+                raise self._unwritable(error) from error
 
     def note(self) -> dict[str, Any]:
         """What a checkpoint notes of the history, for `read`."""
         return {"lines": len(self.lines), "sha256": self._digest.hexdigest()}
 
-    def _take(self, line: dict[str, Any]) -> bytes:
-        text = (json.dumps(line, allow_nan=False) + "\n").encode()
+    def _take(self, line: dict[str, Any]) -> None:
+        text = _text(line)
         self._digest.update(text)
         self._nbytes += len(text)
         self.lines.append(line)
-        return text
 
     def _unwritable(self, error: OSError) -> DataFileError:
         return DataFileError(
@@ -116,6 +124,31 @@ def read(path: Path, note: Mapping[str, Any]) -> list[dict[str, Any]]:
     if hashlib.sha256(whole).hexdigest() != note["sha256"]:
         raise _another(path, f"its first {count} lines are others")
     return [json.loads(line) for line in lines]
+
+
+def _text(line: Mapping[str, Any]) -> bytes:
+    return (json.dumps(line, allow_nan=False) + "\n").encode()
+
+
+def _write(file: FileIO, text: bytes, place: int) -> None:
+    """Write all of it at this place of the file; what was written of it is cut off by an error."""
+    file.seek(place)
+    written = 0
+    try:
+        while written < len(text):
+            written += file.write(text[written:])
+    except BaseException:
+        with suppress(OSError):
+            file.truncate(place)
+        raise
+
+
+def _read(file: FileIO, nbytes: int) -> bytes:
+    """So many bytes, or what there is."""
+    found = bytearray()
+    while len(found) < nbytes and (part := file.read(nbytes - len(found))):
+        found += part
+    return bytes(found)
 
 
 def _another(path: Path, why: str) -> DataFileError:

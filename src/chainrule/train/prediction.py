@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from chainrule.errors import ShapeError
 from chainrule.graph.graph import Graph
+from chainrule.graph.sizes import Size
 from chainrule.run.executors import executor_named
 from chainrule.run.run import leaves_of
 from chainrule.train.evaluation import BATCH_SIZE, checked_key, graph_of
 from chainrule.train.forward import Forward
-from chainrule.train.rows import count_rows, row_arguments
+from chainrule.train.rows import count_rows, roots_of, row_arguments
 from chainrule.train.step import TrainingStep
 
 
@@ -47,10 +48,11 @@ def predicted(forward: Forward, data: Any, batch_size: int) -> np.ndarray:
     """The one value of a `Forward` for all rows."""
     found: list[np.ndarray] = []
     arguments = row_arguments(forward.source, forward.arrays)
+    has_rows = _has_rows(forward, arguments)
     for number, batch in enumerate(forward.batches(data, batch_size)):
         (value,) = forward.run(batch, number)
         rows = count_rows(batch, arguments)
-        if value.ndim == 0 or len(value) != rows:
+        if not has_rows or value.ndim == 0 or len(value) != rows:
             output = forward.names[0]
             raise ShapeError(
                 f"{output} has no row for each row of the data: it is {forward.graph[output].type}",
@@ -59,3 +61,15 @@ def predicted(forward: Forward, data: Any, batch_size: int) -> np.ndarray:
             )
         found.append(value)
     return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _has_rows(forward: Forward, arguments: Collection[str]) -> bool:
+    """Whether the value's first axis is that of the rows, as far as sizes with names tell."""
+    roots = roots_of(forward.source)
+    rows = {
+        str(item.type.shape[0])
+        for item in forward.graph.inputs
+        if roots[item.name] in arguments and item.type.ndim and isinstance(item.type.shape[0], Size)
+    }
+    shape = forward.graph[forward.names[0]].type.shape
+    return not rows or (len(shape) > 0 and str(shape[0]) in rows)

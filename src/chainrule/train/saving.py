@@ -102,10 +102,12 @@ class Saving:
 
     def close(self, history: History) -> None:
         """Give the folder free."""
-        history.close()
-        if self._checkpoints is not None:
-            self._checkpoints.close()
-            self._checkpoints = None
+        try:
+            history.close()
+        finally:
+            checkpoints, self._checkpoints = self._checkpoints, None
+            if checkpoints is not None:
+                checkpoints.close()
 
     def _held(self) -> Checkpoints:
         return Checkpoints(

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from chainrule.errors import DataFileError, StateError
+from chainrule.train.divergence import refuse_spoiled
 from chainrule.train.epoch import Epoch
 from chainrule.train.interrupt import Interrupted, Interrupts
 from chainrule.train.loop import Loop
@@ -62,6 +63,14 @@ class Session:
             self.saving.save(loop.state, loop.position, loop.history, score)
             self._saved_at = self._now
 
+    def _save_finite(self) -> None:
+        """Save; the state before it was spoiled, and NonFiniteError, where the steps spoiled it."""
+        try:
+            if self.loop.nonfinite == "auto":
+                refuse_spoiled(self.loop)
+        finally:
+            self.save()
+
     def _one_epoch(self, progress: Progress) -> Epoch:
         with Interrupts() as interrupts:
             try:
@@ -72,7 +81,7 @@ class Session:
                     self.save()
                 interrupts.check()
             except Interrupted:
-                self.save()
+                self._save_finite()
                 if interrupts.received == signal.SIGTERM:
                     progress.say(self._stopped)
                 raise interrupts.error(self._stopped) from None
@@ -101,7 +110,7 @@ class Session:
         except DataFileError:  # of the disk: it would not take another one
             raise
         except (GeneratorExit, Exception):
-            self.save()
+            self._save_finite()
             raise
         finally:
             progress.close()

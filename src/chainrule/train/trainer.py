@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
 from chainrule.run.run import bound_to
 from chainrule.train.assembly import assembled, counted
+from chainrule.train.checkpoints.file import check_names
+from chainrule.train.checkpoints.folder import absolute
 from chainrule.train.counting import Accuracy
-from chainrule.train.divergence import Step
+from chainrule.train.divergence import Step, is_finite
 from chainrule.train.epoch import Epoch
 from chainrule.train.evaluation import checked_key, measured
 from chainrule.train.feed import Feed
@@ -92,16 +95,21 @@ class Trainer:
         for name, value in {"save_every": save_every, "log_every": log_every}.items():
             if value is not None:
                 counted(name, value)
-        self.key, self.batch_size = checked_key(key), counted("batch_size", batch_size)
+        self.key, self.batch_size = checked_key(key).copy(), counted("batch_size", batch_size)
         made = assembled(objective, parameters, optimizer, wrt, accuracy, micro_batches, executor)
         arrays = made.state.arrays
+        check_names([*arrays, *made.constants])
         feed = Feed(made.whole.graph, data, self.batch_size, self.key, arrays, made.constants)
         self.validation, self._made = validation, made
         saving, found = None, None
         if folder is not None:
             names = (*made.whole.parameters, *made.constants)
-            saving = Saving(Path(folder), made.whole, keep_last, keep_best, feed.described(), names)
+            place, described = absolute(folder), feed.described()
+            saving = Saving(place, made.whole, keep_last, keep_best, described, names)
             found = saving.find(made.state, resume)
+            if found is not None and nonfinite != "off" and not is_finite(found.state):
+                text = f"the state in {saving.saved} has numbers that are not finite"
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
         self.state = made.state if found is None else found.state
         self._forwards: dict[tuple[str, ...], Forward] = {}
         self._loop = Loop(
@@ -132,7 +140,7 @@ class Trainer:
     @property
     def history(self) -> list[dict[str, Any]]:
         """The lines of `history.jsonl`: a dict for each epoch, and for every `log_every` steps."""
-        return self._loop.history.lines
+        return [dict(line) for line in self._loop.history.lines]
 
     @property
     def epoch(self) -> int:

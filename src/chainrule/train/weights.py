@@ -89,6 +89,7 @@ def _arrays(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
             hint='cr.save_weights(path, {"W1": W1, "W2": W2})',
         )
     found: dict[str, np.ndarray] = {}
+    file.check_names(parameters)
     for root, value in parameters.items():
         leaves, structure = flatten(value, root)
         for name, leaf in zip(structure.leaf_names, leaves, strict=True):
@@ -98,7 +99,13 @@ def _arrays(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
                     f"{name} is no array of numbers: {type(leaf).__name__}",
                     hint="weights are NumPy arrays",
                 )
-            found[name] = array
+            if name in found:
+                raise InputError(
+                    f"two arrays are called {name!r}, of which a file can have one only",
+                    hint="other names; parts of containers are called by their path",
+                )
+            found[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
+    file.check_names(found)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import subprocess
@@ -17,8 +18,8 @@ import pytest
 from checkpointing import begin, same, trained
 
 import chainrule as cr
-from chainrule.errors import DataFileError, StateError
-from chainrule.train.checkpoints import Checkpoints, durable
+from chainrule.errors import DataFileError, InputError, StateError
+from chainrule.train.checkpoints import Checkpoints, durable, folder, lock
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
 
@@ -160,3 +161,64 @@ def test_killed_at_any_moment_the_newest_checkpoint_loads_and_no_step_is_lost(
         found = checkpoints.load()
     assert found is not None and found.steps > 0
     assert same(found.restore(step), trained(step, begin(step), found.steps))
+
+
+def test_an_error_or_a_signal_while_a_folder_is_taken_frees_it(
+    tmp_path: Path, step: cr.TrainingStep, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    kept = []
+    places = [(lock.os, "ftruncate"), (lock.os, "pwrite"), (folder, "remove_partial")]
+    for module, name in places:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, interrupted)
+            with pytest.raises(KeyboardInterrupt) as caught:
+                Checkpoints(tmp_path, step)
+            kept.append(caught)  # and with it everything that its frames hold
+        Checkpoints(tmp_path, step).close()
+    lost = lock.FolderLock(tmp_path)
+    del lost
+    gc.collect()
+    Checkpoints(tmp_path, step).close()
+
+
+@posix_only
+def test_a_folder_that_was_given_free_is_not_held_by_a_child(tmp_path: Path, step: cr.TrainingStep):
+    checkpoints = Checkpoints(tmp_path, step)
+    ready, told = os.pipe()
+    child = os.fork()
+    if not child:
+        checkpoints.close()  # does not unlock it for the parent
+        os.write(told, b".")
+        os._exit(0)
+    os.read(ready, 1)
+    os.waitpid(child, 0)
+    with pytest.raises(StateError):
+        Checkpoints(tmp_path, step)
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(0)
+    try:
+        checkpoints.close()
+        Checkpoints(tmp_path, step).close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(ready)
+        os.close(told)
+
+
+def test_a_folder_is_the_same_from_wherever_the_program_goes(
+    tmp_path: Path, step: cr.TrainingStep, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Checkpoints("run", step) as checkpoints:
+        monkeypatch.chdir(tmp_path / "other")
+        assert checkpoints.save(begin(step)) == tmp_path / "run" / "step-000000000.safetensors"
+    assert list((tmp_path / "other").iterdir()) == []
+    with pytest.raises(InputError, match='folder="": a folder has a name'):
+        Checkpoints("", step)

@@ -50,9 +50,13 @@ class Saving:
         """What is computed in fact, by what it was made from: rewriting leaves terms unused."""
         for node in statement.nodes:
             if node in self._sums:
-                for consumer in self._sums[node]:
-                    operands = self._operands(consumer)
-                    self._add(consumer, [one for one in node.inputs if one in operands])
+                readers = self._sums[node]
+                found: dict[Node, list[Node]] = {}
+                for one in node.inputs:
+                    for consumer in readers.get(one, ()):
+                        found.setdefault(consumer, []).append(one)
+                for consumer, reads in found.items():
+                    self._add(consumer, reads)
             elif node.origin.node is not None:
                 self._add(node.origin.node, node.inputs)
 
@@ -61,18 +65,25 @@ class Saving:
         return {one.value for one in self.gradients}
 
     @cached_property
-    def _sums(self) -> dict[Node, list[Node]]:
-        """The additions of terms, and through which consumers the terms come.
+    def _sums(self) -> dict[Node, dict[Node, list[Node]]]:
+        """The additions of terms, and what the derivatives read through which the terms come: each
+        value with the consumers whose derivatives read it.
 
         They are made on behalf of the variable whose gradient is added up.
         """
-        found: dict[Node, list[Node]] = {}
+        found: dict[Node, dict[Node, list[Node]]] = {}
         for gradient in self.gradients:
+            if gradient.value.origin.node is not gradient.wrt:
+                continue
+            readers: dict[Node, list[Node]] = {}
+            for term in gradient.terms:
+                for one in self._operands(term.consumer):
+                    readers.setdefault(one, []).append(term.consumer)
             stack = [gradient.value]
             while stack:
                 node = stack.pop()
                 if node.origin.node is gradient.wrt and node not in found:
-                    found[node] = [term.consumer for term in gradient.terms]
+                    found[node] = readers
                     stack.extend(node.inputs)
         return found
 

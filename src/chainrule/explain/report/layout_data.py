@@ -17,8 +17,8 @@ within a band count from its first; `thing` of a vertex is such a number, or tha
 scopes[0] is the band itself.  Of a grid `kinds` are those of the vertices: 0 an entry, 1 an item,
 2 an inner scope, 3 an exit (entries and exits are ports; their thing is the item whose value goes
 through); `cells` are column and row of each vertex, `connections` four numbers each (start, end,
-which exit of the start, which entry of the end), `ways` two (course, row of the lane).  Connections
-listed in `forward_only` are drawn in the forward band alone.
+which exit of the start, which entry of the end), `ways` two (course, row of the lane).  The numbers
+of connections that one of two bands alone draws are in `forward_only` and `backward_only`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,7 @@ def write(
         "signature": signature.json(),
     }
     text = _json(rest)
+    check_names(arrays)
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     entry = json.dumps({"rest": text, "sha256": checksum(text, whole)}, sort_keys=True)
     try:
@@ -88,6 +89,23 @@ def _json(rest: Mapping[str, Any]) -> str:
             hint="dicts, lists, strings, finite numbers, booleans and None; arrays belong to the "
             "state",
         ) from error
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """InputError for a name that an array in a safetensors file cannot have."""
+    for name in names:
+        if not isinstance(name, str):
+            why = f"a name is a string, got {type(name).__name__}"
+        elif name == "__metadata__":
+            why = "safetensors keeps that name for its own"
+        elif any("\ud800" <= letter <= "\udfff" for letter in name):
+            why = "it has half of a surrogate pair, which UTF-8 does not"
+        else:
+            continue
+        raise InputError(
+            f"an array called {name!r} cannot be saved: {why}",
+            hint='another name, such as "W1"',
+        )
 
 
 def checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:

@@ -49,17 +49,20 @@ class Checkpoints:
                 "is kept",
                 hint="keep_last=3, keep_best=1",
             )
-        self.folder, self.step = Path(folder), step
+        self.folder, self.step = absolute(folder), step
         self.keep_last, self.keep_best = keep_last, keep_best
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = FolderLock(self.folder)
         except OSError as error:
-            raise DataFileError(
-                f"the folder {self.folder} cannot be used: {error.strerror or error}",
-                hint="a folder that you may write to",
-            ) from error
-        remove_partial(self.folder)
+            raise self._unusable(error) from error
+        try:
+            remove_partial(self.folder)
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, OSError):
+                raise self._unusable(error) from error
+            raise
 
     def __enter__(self) -> Checkpoints:
         return self
@@ -162,6 +165,12 @@ class Checkpoints:
             if path not in kept:
                 path.unlink(missing_ok=True)
 
+    def _unusable(self, error: OSError) -> DataFileError:
+        return DataFileError(
+            f"the folder {self.folder} cannot be used: {error.strerror or error}",
+            hint="a folder that you may write to",
+        )
+
     def _check_held(self) -> None:
         if not self._lock.is_held:
             raise StateError(
@@ -171,6 +180,13 @@ class Checkpoints:
 
     def __repr__(self) -> str:
         return f"<Checkpoints in {self.folder}: {len(self.paths)}>"
+
+
+def absolute(folder: str | Path) -> Path:
+    """The folder as it is called from everywhere; InputError for the empty name."""
+    if not str(folder):
+        raise InputError('folder="": a folder has a name', hint='folder="run"')
+    return Path(folder).absolute()
 
 
 def _by_score(scores: Mapping[Path, float]) -> list[Path]:

@@ -20,6 +20,7 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._process, self._descriptor = os.getpid(), -1
         self._descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             _lock(self._descriptor)
@@ -32,9 +33,15 @@ class FolderLock:
                 + (f": process {holder}" if holder.isdecimal() else ""),
                 hint="another folder for this training, or end that one first",
             ) from None
-        self._process = os.getpid()
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{self._process}\n".encode(), 0)
+        except BaseException:  # a signal, perhaps after it was locked
+            self.release()
+            raise
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{self._process}\n".encode(), 0)
+        except BaseException:
+            self.release()
+            raise
 
     @property
     def is_held(self) -> bool:
@@ -42,10 +49,18 @@ class FolderLock:
         return self._descriptor >= 0 and self._process == os.getpid()
 
     def release(self) -> None:
-        """Give the folder free; further calls do nothing."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Give the folder free, also where a forked child has it open; further calls do nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            try:
+                if self._process == os.getpid():  # a child must not unlock it for its parent
+                    _unlock(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.release()
 
 
 if sys.platform == "win32":
@@ -56,8 +71,14 @@ if sys.platform == "win32":
         os.lseek(descriptor, 1 << 20, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
+    def _unlock(descriptor: int) -> None:
+        """Closing it does that here."""
+
 else:
     import fcntl
 
     def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
