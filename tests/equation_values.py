@@ -16,6 +16,7 @@ from chainrule.explain.equations.formula import (
     Auxiliary,
     Called,
     Chain,
+    Curved,
     Formula,
     Named,
     Pulled,
@@ -23,13 +24,13 @@ from chainrule.explain.equations.formula import (
     Total,
     Unit,
 )
-from chainrule.explain.reading.statements import read
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.primitives.arithmetic import stop_gradient
 from chainrule.primitives.sources import input_
 
 STEP = 1e-6
+WIDE_STEP = 1e-4  # of second differences, whose rounding is 1e-16 / STEP²
 
 
 class Values:
@@ -39,7 +40,6 @@ class Values:
         self.run = run
         self.known = {node: np.asarray(run[name]) for name, node in graph.names.items()}
         self.auxiliary = {one.node: one.formulas[0] for one in equations if not one.number}
-        self.statement_of = read(graph).statement_of
 
     def of(self, formula: Formula) -> np.ndarray:
         """The value of a formula, in the shape of the node that it stands for."""
@@ -60,14 +60,17 @@ class Values:
                 if variable.shape == unit.result.shape:
                     return self._slope(unit.result, variable, given)
                 return self._pulled(np.ones(()), unit.result, variable, given)
+            case Curved(unit=Unit() as unit, variable=Node() as variable):
+                *factors, x = map(self.of, formula.operands)
+                curve = self._curve(unit.result, variable, x)
+                return np.prod(np.broadcast_arrays(curve, *factors), axis=0)
             case Pulled(unit=Unit() as unit, variable=Node() as variable):
                 upstream, *operands = map(self.of, formula.operands)
                 given = dict(zip(unit.variables, operands, strict=True))
                 if formula.is_elementwise:
                     return upstream * self._slope(unit.result, variable, given)
                 return self._pulled(upstream, unit.result, variable, given)
-            case Chain(consumer=Node() as consumer, variable=Node() as variable):
-                reads = self.statement_of[consumer].reads
+            case Chain(consumer=Node() as consumer, variable=Node() as variable, reads=reads):
                 given = {node: self._node(node) for node in (*reads, variable)}
                 return self._pulled(self.of(formula.operands[0]), consumer, variable, given)
             case Total():
@@ -117,6 +120,14 @@ class Values:
         ahead = self._computed(result, {**given, variable: x + STEP}, given)
         behind = self._computed(result, {**given, variable: x - STEP}, given)
         return (ahead - behind) / (2 * STEP)
+
+    def _curve(self, result: Node, variable: Node, x: np.ndarray) -> np.ndarray:
+        """The second derivative of each element by the element of the variable at its place."""
+        ahead, here, behind = (
+            self._computed(result, {variable: x + step}, {variable: x})
+            for step in (WIDE_STEP, 0, -WIDE_STEP)
+        )
+        return (ahead - 2 * here + behind) / WIDE_STEP**2
 
     def _pulled(
         self,

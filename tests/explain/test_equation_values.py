@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from equation_text import assert_reads_true, read
 from equation_values import assert_true
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -32,7 +33,9 @@ def check(program: Program, seed: int, *, second: bool) -> None:
         of = next(name for name, _ in graph.outputs if name.startswith("dJ/d"))
         graph = cr.backward(graph, of=of, wrt=program.parameters, seed="direction")
         named["direction"] = np.asarray(np.random.default_rng(seed).normal(size=graph[of].shape))
-    assert_true(graph, equations(graph), graph.run(named))
+    run = graph.run(named)
+    assert_true(graph, equations(graph), run)
+    assert_reads_true(graph, equations(graph, shapes=False), run)
 
 
 @tier(60)
@@ -75,3 +78,88 @@ def test_second_derivatives_through_composites_are_true() -> None:
     found = equations(graph)
     assert "∂ℓ(o" in str(found["dJ/do"]) and "softmax(x W)" in str(found["h"])
     assert_true(graph, found, graph.run(arguments))
+
+
+@pytest.mark.parametrize("composite", [cr.softplus, cr.gelu, cr.relu, cr.sigmoid, cr.softmax])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_second_derivatives_of_composites_are_true(composite: Any, is_named: bool) -> None:
+    def named(x: Any, W: Any) -> Any:
+        z = x @ W
+        a = composite(z)
+        J = np.sum(np.sin(a) * z + np.exp(a))
+        return J
+
+    def unnamed(x: Any, W: Any) -> Any:
+        J = np.sum(np.sin(3 * composite(x @ W))) + np.sum(composite(W))
+        return J
+
+    random = np.random.default_rng(11)
+    arguments = {"x": random.normal(size=(2, 3)), "W": random.normal(size=(3, 3))}
+    graph = cr.backward(cr.trace(named if is_named else unnamed, **arguments), wrt=("x", "W"))
+    graph = cr.backward(graph, of="dJ/dW", wrt=("x", "W"), seed="v")
+    run = graph.run(**arguments, v=random.normal(size=(3, 3)))
+    assert_true(graph, equations(graph), run)
+    found = equations(graph, shapes=False)
+    assert assert_reads_true(graph, found, run) >= 5
+    assert ("″(" in str(found)) is (composite in (cr.softplus, cr.gelu))
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - np.max(x, axis=1, keepdims=True))
+    p = e / np.sum(e, axis=1, keepdims=True)
+    J = np.sum(p**2)
+    return J
+
+
+def layer_norm(x: Any) -> Any:
+    c = x - np.mean(x, axis=-1, keepdims=True)
+    h = c / np.sqrt(np.mean(c**2, axis=-1, keepdims=True) + 0.1)
+    J = np.sum(np.sin(h))
+    return J
+
+
+def centred(x: Any) -> Any:
+    c = x - np.sum(x, axis=1, keepdims=True)
+    r = x - np.sum(x, axis=0, keepdims=True)
+    t = x - np.var(x, axis=1)[:, None]
+    J = np.sum(np.sin(c * r * t))
+    return J
+
+
+def distance(x: Any) -> Any:
+    J = cr.squared_error(x, cr.softmax(x))
+    return J
+
+
+def gates(x: Any) -> Any:
+    o = cr.sigmoid(x @ x)
+    c = np.tanh(x.T)
+    h = o * np.tanh(c)
+    J = np.sum(h) + np.sum(cr.stop_gradient(h) * h)
+    return J
+
+
+@pytest.mark.parametrize("function", [softmax, layer_norm, centred, distance, gates])
+def test_equations_read_as_what_they_are(function: Any) -> None:
+    """Of a square matrix: sums over rows and over columns are equally long."""
+    x = np.random.default_rng(7).normal(size=(3, 3))
+    graph = cr.backward(cr.trace(function, x), wrt="all")
+    found = equations(graph, shapes=False)
+    assert assert_reads_true(graph, found, graph.run(x=x)) >= len(graph.names) - 2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("x − ∑_{axis 1} x", [[-2.0, -5], [0, -3]]),
+        ("x − ∑_{axis 1, keepdims} x", [[-2.0, -1], [-4, -3]]),
+        ("2 x/(∑ x) ⊙ y", [[1 / 5, 4 / 5], [9 / 5, 16 / 5]]),
+        ("−x y + 1", [[-6.0, -9], [-14, -21]]),
+        ("(x y)ᵀ[0] + {10² if x[0, 0] = 1; 0 otherwise}", [107.0, 115]),
+        ("v vᵀ", [[1.0, 2], [2, 4]]),
+        ("prod(x, ∂softmax(y)/∂y)", [[-0.5 * 0.393224, 0.5 * 0.393224]] * 2),
+    ],
+)
+def test_the_reader_reads_as_people_do(text: str, value: Any) -> None:
+    x, y, v = np.array([[1.0, 2], [3, 4]]), np.array([[1.0, 2], [3, 4]]), np.array([1.0, 2])
+    np.testing.assert_allclose(read(text, dict(x=x, y=y, v=v)), value, rtol=1e-5)

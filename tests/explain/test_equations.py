@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 import re
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import chainrule as cr
 from chainrule import float64
 from chainrule.errors import InputError, NameLookupError
 from chainrule.explain.equations import equations
+from chainrule.explain.equations.formula import Formula, Named
 from chainrule.graph.graph import Graph
 
 
@@ -60,20 +63,42 @@ WRITTEN = [
     ("np.sum(x * y)", dict(x=N, y=N), "∑ x ⊙ y"),
     ("np.sum(x + y) * y", dict(x=N, y=N), "(∑ (x + y)) y"),
     ("np.sum(x, axis=0) + y", dict(x=ND, y=float64["d"]), "∑_{axis 0} x + y"),
-    ("x / x.sum(1, keepdims=True)", dict(x=ND), "x/(∑_{axis 1} x)"),
+    ("x / x.sum(1, keepdims=True)", dict(x=ND), "x/(∑_{axis 1, keepdims} x)"),
+    ("x - np.sum(x, axis=0, keepdims=True)", dict(x=ND), "x − ∑_{axis 0} x"),
+    ("x - np.sum(x, keepdims=True)", dict(x=ND), "x − ∑ x"),
+    ("x - np.sum(x, axis=1)[None, :]", dict(x=float64["2 2"]), "x − ∑_{axis 1} x"),
+    ("x - np.sum(x, axis=0)[:, None]", dict(x=float64["n n"]), "x − reshape_{n×1}(∑_{axis 0} x)"),
+    ("x - np.max(x, axis=(0, 2), keepdims=True)", dict(x=float64["n m d"]),
+     "x − max_{axes 0, 2, keepdims}(x)"),
+    ("x - np.mean(x, axis=-1, keepdims=True)", dict(x=ND), "x − mean_{axis 1, keepdims}(x)"),
+    ("x - np.mean(x, axis=-2, keepdims=True)", dict(x=ND), "x − mean_{axis 0}(x)"),
+    ("x - np.mean(x, axis=(0, 1), keepdims=True)", dict(x=ND), "x − mean(x)"),
+    ("y @ np.sum(x, axis=0, keepdims=True)", dict(x=ND, y=float64["m 1"]),
+     "y (∑_{axis 0, keepdims} x)"),
+    ("y @ (np.sum(x, axis=0, keepdims=True) + 1)", dict(x=ND, y=float64["m 1"]),
+     "y (∑_{axis 0, keepdims} x + 𝟏_{1×d})"),
+    ("y @ (np.sum(x, axis=1, keepdims=True) + 1)", dict(x=ND, y=float64["m n"]),
+     "y (∑_{axis 1, keepdims} x + 1)"),
+    ("x.reshape(3, 4) + 1", dict(x=float64["1 3 4"]), "reshape_{3×4}(x) + 1"),
+    ("x[None] * 2", dict(x=ND), "2 x"),
     ("np.max(x, axis=1)", dict(x=ND), "max_{axis 1}(x)"),
     ("np.sqrt(x + 1)", dict(x=N), "√(x + 1)"),
+    ("x > y", dict(x=N, y=N), "(x > y)"),
+    ("(x == y) & (x > 0)", dict(x=N, y=N), "(x = y ∧ x > 0)"),
     ("np.where(x > 0, x, -x)", dict(x=N), "{x if x > 0; −x otherwise}"),
     ("(x > y) * x", dict(x=N, y=N), "[x > y] ⊙ x"),
     ("x[1:3, ::2]", dict(x=float64["5 6"]), "x[1:3, ::2]"),
     ("x[:, -1]", dict(x=ND), "x[:, d − 1]"),
     ("x[::-1]", dict(x=N), "x[::−1]"),
+    ("x[0] @ y[1:]", dict(x=float64["3 n d"], y=float64["d+1 k"]), "x[0] y[1:]"),
     ("x[:, None] * y", dict(x=N, y=float64["m"]), "reshape_{n×1}(x) ⊙ y"),
     ("x + y", dict(x=ND, y=float64["d"]), "x + y"),
     ("np.sum(x * 0 + c)", dict(x=N, c=float64[()]), "∑ (0 x + c)"),
     ("np.sum(np.broadcast_to(c, (2, 3)))", dict(c=float64[()]), "∑ c 𝟏_{2×3}"),
     ("np.stack([x, x])", dict(x=N), "stack_{axis 0}(x, x)"),
     ("cr.softmax(x, axis=0)", dict(x=ND), "softmax_{axis 0}(x)"),
+    ("cr.softmax(x, axis=1)", dict(x=ND), "softmax(x)"),
+    ("cr.logsumexp(x, axis=None)", dict(x=ND), "logsumexp_{all axes}(x)"),
     ("cr.softmax(2 * x)", dict(x=ND), "softmax(2 x)"),
     ("np.mean(x)", dict(x=N), "mean(x) = (∑ x)/n"),
     ("np.einsum('ij,kj->ik', x, y)", dict(x=ND, y=float64["m d"]), "x yᵀ"),
@@ -85,6 +110,56 @@ WRITTEN = [
 @pytest.mark.parametrize(("expression", "types", "written"), WRITTEN)
 def test_an_expression_is_written(expression: str, types: dict[str, Any], written: str) -> None:
     assert of(expression, **types) == written
+
+
+GRADIENTS = [
+    ("np.sum(x * x)", dict(x=N), "2 x"),
+    ("np.sum(x * np.sin(x) * x)", dict(x=N), "x ⊙ x ⊙ cos(x) + 2 (x ⊙ sin(x))"),
+    ("np.mean((y @ x) ** 2)", dict(x=DK, y=ND), "2/(k n) yᵀ y x"),
+    ("np.sum((y @ x.T) ** 2)", dict(x=float64["k d"], y=ND), "2 x yᵀ y"),
+    ("np.sum(np.sin(y @ x.T))", dict(x=float64["k d"], y=ND), "cos(y xᵀ)ᵀ y"),
+    ("cr.squared_error(y @ x.T, z)", dict(x=float64["k d"], y=ND, z=float64["n k"]),
+     "(∂ℓ(y xᵀ, z)/∂(y xᵀ))ᵀ y"),
+    ("np.sum(cr.softplus(-x)) / y", dict(x=N, y=float64[()]), "−1/y softplus′(−x)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("expression", "types", "written"), GRADIENTS)
+def test_a_gradient_is_written(expression: str, types: dict[str, Any], written: str) -> None:
+    scope: dict[str, Any] = {"np": np, "cr": cr}
+    exec(f"def program({', '.join(types)}):\n    J = {expression}\n    return J\n", scope)
+    graph = cr.backward(cr.trace(scope["program"], **types), wrt="x")
+    assert str(equations(graph, shapes=False)["dJ/dx"]) == f"∂J/∂x = {written}"
+
+
+def test_what_the_program_adds_or_transposes_is_written_as_it_is() -> None:
+    assert of("x + x", x=N) == "x + x" and of("(x @ w).T", x=ND, w=DK) == "(x w)ᵀ"
+    assert of("x @ (2 * w)", x=ND, w=DK) == "x · 2 w"
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_nothing_is_said_before_its_equation(name: str) -> None:
+    known = {item.name for item in GRAPHS[name]().inputs}
+    found = equations(GRAPHS[name]())
+    computed = {one.name for one in found}
+    for one in found:
+        names = {name for side in one.formulas for name in said(side)}
+        assert names & computed <= known, str(one)
+        known.add(one.name)
+
+
+def test_a_gradient_stands_after_another_that_it_is_made_of() -> None:
+    def valley(x: float64[()], y: float64[()]):
+        f = (1 - x) ** 2 + 100 * (y - x**2) ** 2
+        return f
+
+    found = equations(cr.backward(cr.trace(valley), wrt=("x", "y")))
+    assert [one.name for one in found] == ["f", "df/dy", "df/dx"]
+
+
+def said(formula: Formula) -> list[str]:
+    own = [formula.name] if isinstance(formula, Named) else []
+    return own + [name for one in formula.operands for name in said(one)]
 
 
 NUMBERS = st.sampled_from(["a", "b", "c", "2", "0.5", "3"])
@@ -171,7 +246,15 @@ def test_auxiliary_symbols_and_functions_do_not_meet_the_users() -> None:
     ("arguments", "says"),
     [
         (dict(phase="sideways"), "phase='sideways' is not one of 'forward', 'backward', 'both'"),
+        (dict(phase=[]), r"phase=\[\] is not one of 'forward'"),
         (dict(indices="below"), "indices='below' is not one of 'subscript', 'superscript'"),
+        (dict(indices=5), "indices=5 is not one of 'subscript'"),
+        (dict(names=5), r"(?s)names=5 is no name and no list.*names of values: names='x'"),
+        (dict(names=[5]), r"(?s)names has 5 in it, which is no name.*names=\['x'\]"),
+        (dict(names=["J", None]), "names has None in it, which is no name"),
+        (dict(symbols=5), "symbols=5 is no mapping"),
+        (dict(symbols={5: "x"}), "5, which is no name"),
+        (dict(symbols={"W1": 5}), "the symbol of W1 is a text, got 5"),
     ],
 )
 def test_a_wrong_option_is_explained(arguments: dict[str, Any], says: str) -> None:
@@ -179,10 +262,25 @@ def test_a_wrong_option_is_explained(arguments: dict[str, Any], says: str) -> No
         equations(mlp(), **arguments)
 
 
+def test_what_is_no_graph_or_no_name_is_explained() -> None:
+    with pytest.raises(InputError, match=r"(?s)of a graph, got int.*cr\.trace\(objective\)"):
+        equations(5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"by the name of its value, got 5"):
+        equations(mlp())[5]  # type: ignore[index]
+    with pytest.raises(InputError, match=r"(?s)5 is no path of a file.*equations\.tex"):
+        equations(mlp()).save(5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("arguments", [dict(names="W3"), dict(symbols={"W3": "x"})])
 def test_an_unknown_name_is_explained(arguments: dict[str, Any]) -> None:
     with pytest.raises(NameLookupError, match=r"(?s)no value called 'W3'.*one of: W"):
         equations(mlp(), **arguments)
+
+
+def test_names_may_come_one_by_one() -> None:
+    found = equations(mlp(), (name for name in ("h", "o")))
+    assert [one.name for one in found] == ["h", "o"]
+    assert str(equations(mlp(), "x")).endswith("nothing of what was asked for: inputs are given.")
 
 
 def test_a_graph_without_nodes_has_no_equations() -> None:
@@ -206,6 +304,31 @@ def test_a_bound_graph_has_the_same_equations() -> None:
     symbolic = [str(one) for one in equations(graph, shapes=False)]
     bound = equations(graph.bind(n=2, d=3, h=4, q=5), shapes=False)
     assert [str(one) for one in bound] == symbolic
+
+
+def test_the_cost_of_an_equation_does_not_grow_with_the_graph() -> None:
+    """Calls of functions, which are the same on every machine: about 450 an equation."""
+
+    def deep(layers: int) -> Graph:
+        def network(x: Any, W: Any) -> Any:
+            for place in range(layers):
+                z = x @ W[place]
+                x = np.tanh(z)
+            J = np.sum(x * x)
+            return J
+
+        parameters = [np.ones((3, 3))] * layers
+        return cr.backward(cr.trace(network, np.ones((2, 3)), parameters), wrt="all")
+
+    costs = []
+    for layers in (20, 80):
+        graph, profile = deep(layers), cProfile.Profile()
+        str(equations(graph))  # what is computed once
+        profile.enable()
+        text = str(equations(graph))
+        profile.disable()
+        costs.append(pstats.Stats(profile).total_calls / text.count("\n"))  # pyright: ignore
+    assert costs[1] < 1.05 * costs[0] < 550
 
 
 def test_long_programs_stay_short_on_paper() -> None:

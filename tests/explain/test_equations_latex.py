@@ -1,4 +1,6 @@
-r"""The LaTeX of equations can be set: by matplotlib's mathtext, and by KaTeX where node has it.
+r"""The LaTeX of equations can be set: by matplotlib's mathtext, and by KaTeX where there is node.
+
+The KaTeX is that of the report page, which shows the same formulas.
 
 mathtext knows no `cases` environment; there it is replaced by a brace and its rows on one line, and
 KaTeX alone sees the environment.  Everything else is in the part of LaTeX that both know.
@@ -6,10 +8,10 @@ KaTeX alone sees the environment.  Everything else is in the part of LaTeX that 
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
 import subprocess
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -45,23 +47,14 @@ def set_by_mathtext(latex: str) -> None:
     mathtext.MathTextParser("path").parse(f"${latex}$")
 
 
-@functools.cache
-def katex_folder() -> str:
-    """Where node finds KaTeX; '' where it does not."""
-    if shutil.which("node") is None:
-        return ""
-    script = "try { console.log(require.resolve('katex')) } catch { }"
-    found = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=False)
-    return found.stdout.strip()
+KATEX = files("chainrule.explain.report").joinpath("vendor", "katex", "katex.min.js")
 
 
 def set_by_katex(formulas: list[str]) -> None:
-    if not katex_folder():
-        pytest.skip(
-            "node does not find KaTeX: npm install katex, and NODE_PATH=the folder/node_modules"
-        )
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed: KaTeX is JavaScript")
     script = (
-        "const katex = require('katex');"
+        f"const katex = require({json.dumps(str(KATEX))});"
         "for (const one of JSON.parse(require('fs').readFileSync(0, 'utf8')))"
         "  katex.renderToString(one, {displayMode: true, throwOnError: true, strict: (code) =>"
         "    code === 'unicodeTextInMathMode' ? 'ignore' : 'error', trust: false});"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chainrule.explain.equations.formula import (
     DEEPEST,
@@ -14,14 +14,20 @@ from chainrule.explain.equations.formula import (
     Auxiliary,
     Formula,
     Named,
+    Pulled,
+    Slope,
+    Total,
 )
-from chainrule.explain.equations.sides import Piece, Sides
-from chainrule.explain.reading.statements import Statement
+from chainrule.explain.equations.order import settled
+from chainrule.explain.equations.renaming import Renaming
+from chainrule.explain.equations.sides import Given, Piece, Sides
+from chainrule.explain.equations.spanning import is_doubled, is_passed_on, is_unseen, spans
+from chainrule.explain.reading.statements import FORWARD, Direction, Pass, Statement
 from chainrule.graph.node import Node
-from chainrule.primitives.logic import cast
-from chainrule.primitives.movement import broadcast_to, reshape
-from chainrule.primitives.primitive import Fold, Map
 from chainrule.primitives.sources import full
+
+MOST_LOOKED_AT = 300  # nodes of one argument
+SHORT = 6  # formulas up to this weight are written out where their value is no gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,61 +50,150 @@ class Entry:
 
 
 class Builder:
-    """Makes formulas of pieces, in the order of the equations; each node is done once."""
+    """Makes formulas of pieces, in the order of the equations; each node is done once a pass."""
 
     def __init__(self, sides: Sides) -> None:
-        self.sides = sides
+        self.sides, self.names = sides, sides.names
         self.pieces: dict[Node, Piece] = {}
         self.uses: Counter[Node] = Counter()
+        self.apart: set[Node] = set()
         self.formulas: dict[Node, Formula] = {}
-        self.auxiliaries = 0
+        self.auxiliaries: dict[Node, Auxiliary] = {}
+        self.defined: dict[Node, Formula] = {}
+        self.spelled: dict[Node, Formula] = {}
+        self.during, self.said = FORWARD, self.names.said(FORWARD)
+        self.renaming = Renaming({}, self.names.only_gradients, {}, self.defined)
+        self.doubtful: set[Node] = set()
 
-    def entries(self, given: Iterable[tuple[str, Statement, list[Piece]]]) -> list[Entry]:
+    def entries(self, given: Iterable[Given]) -> list[Entry]:
         """The equations for names, statements and right sides, each before its auxiliary ones."""
         given = list(given)
-        for _, _, pieces in given:
-            self._count(pieces)
+        places = {one.name: place for place, one in enumerate(given)}
+        is_settled = True
+        for place, one in enumerate(given):
+            last = max([places.get(name, -1) for name in self._count(one)], default=-1)
+            is_settled &= last <= place
+        if not is_settled:
+            given = settled(given, self.names, self.pieces)
+        for piece in (*self.pieces.values(), *(piece for one in given for piece in one.pieces)):
+            if piece.kind in (Slope, Pulled, Total):
+                self.apart.update(self._alike(piece))
         found: list[Entry] = []
-        for name, statement, pieces in given:
-            made = list(self._make(pieces, statement))
-            sides = tuple(self._formula(piece) for piece in pieces)
-            found += [Entry(name, pieces[-1].node, sides, statement), *made]
+        for one in given:
+            if one.during is not self.during and one.during != self.during:
+                self._enter(one.during)
+            made = self._make(one)
+            sides = tuple([self._side(piece, one) for piece in one.pieces])
+            found.append(Entry(one.name, one.pieces[-1].node, sides, one.statement))
+            found += made
         return found
 
-    def _count(self, pieces: list[Piece]) -> None:
-        """How often each unnamed node is written in formulas, if each is written out once."""
-        stack = [child for piece in pieces for child in piece.children]
+    def _enter(self, during: Pass) -> None:
+        """Begin another pass: more names are said, and formulas made for fewer are forgotten."""
+        late, self.during, self.said = self.names.late, during, self.names.said(during)
+        for node in late:
+            formula = self.formulas.get(node)
+            if formula is not None and not isinstance(formula, Named):
+                self.spelled.setdefault(node, formula)
+        if late:
+            self.formulas = {
+                node: formula for node, formula in self.auxiliaries.items() if node not in late
+            }
+        is_backward = during.direction is Direction.BACKWARD
+        numbers = self.names.only_gradients if is_backward else self.names.only_intermediate
+        written = {
+            node: formula
+            for node, formula in self.spelled.items()
+            if is_backward and late[node] == during.order
+            if formula.spans and formula.weight <= SHORT
+        }
+        self.renaming = Renaming({}, numbers, written, self.defined)
+        self.doubtful |= {node for node in numbers if node.primitive is full} | written.keys()
+
+    def _renamed(self, formula: Formula, given: Given) -> Formula:
+        """The formula with its gradients by the names that are meant."""
+        if self.during == FORWARD or not (given.upstream or formula.node in self.doubtful):
+            return formula
+        return replace(self.renaming, upstream=given.upstream).applied(formula)
+
+    def _count(self, given: Given) -> list[str]:
+        """How often each unnamed node is written in formulas, if each is written out once.
+
+        The names that are said, of unnamed nodes that were counted before left out.
+        """
+        said, names = self.names.said(given.during), given.said
+        stack = [one for piece in given.pieces for one in piece.children]
         while stack:
             node = stack.pop()
-            if self.sides.name_of(node):
+            if name := said.get(node):
+                names.append(name)
                 continue
             self.uses[node] += 1
             if node not in self.pieces:
-                self.pieces[node] = self.sides.inner(node)
-                stack.extend(self.pieces[node].children)
+                piece = self.pieces[node] = self.sides.inner(node)
+                stack += piece.children
+        return names
 
-    def _make(self, pieces: list[Piece], statement: Statement) -> Iterator[Entry]:
+    def _make(self, given: Given) -> list[Entry]:
         """Formulas for all unnamed nodes that the pieces need; the equations that this takes."""
-        stack = [(child, False) for piece in pieces[::-1] for child in piece.children[::-1]]
+        made: list[Entry] = []
+        stack = [one for piece in given.pieces for one in piece.children][::-1]
         while stack:
-            node, is_ready = stack.pop()
+            node = stack[-1]
             if node in self.formulas:
-                continue
-            name = self.sides.name_of(node)
-            if name:
+                stack.pop()
+            elif name := self.said.get(node):
                 self.formulas[node] = Named(node, name=name)
-            elif not is_ready:
-                stack.append((node, True))
-                stack.extend((child, False) for child in self.pieces[node].children[::-1])
+            elif missing := [one for one in self.pieces[node].children if one not in self.formulas]:
+                stack.extend(missing[::-1])
             else:
-                formula = self._formula(self.pieces[node])
-                self.formulas[node] = formula
+                formula = self.formulas[node] = self._formula(self.pieces[node])
                 if self._is_cut(formula):
-                    self.auxiliaries += 1
-                    self.formulas[node] = Auxiliary(node, number=self.auxiliaries)
-                    yield Entry("", node, (formula,), statement, self.auxiliaries)
+                    formula = self.defined[node] = self._renamed(formula, given)
+                    number = len(self.defined)
+                    symbol = self.auxiliaries[node] = Auxiliary(node, number=number)
+                    self.formulas[node] = symbol
+                    made.append(Entry("", node, (formula,), given.statement, number))
+        return made
+
+    def _side(self, piece: Piece, given: Given) -> Formula:
+        """A right side; where the value has had an auxiliary symbol in an earlier pass, that."""
+        if piece.kind is Applied and piece.node in self.auxiliaries:
+            return self.auxiliaries[piece.node]
+        return self._renamed(self._formula(piece), given)
+
+    def _alike(self, piece: Piece) -> Iterator[Node]:
+        """The unnamed arguments of a partial derivative that are made of the same values.
+
+        They need symbols of their own: ∂ℓ(x, softmax(x))/∂x would read as the whole derivative.
+        """
+        for inner in piece.operands:
+            if isinstance(inner, Piece):
+                yield from self._alike(inner)
+        unit, variable = piece.details.get("unit"), piece.details.get("variable")
+        if unit is None or variable is None or len(unit.variables) < 2:
+            return
+        by = self._leaves(variable)
+        for one in unit.variables:
+            if one is not variable and not by.isdisjoint(self._leaves(one)):
+                yield from (node for node in (one, variable) if node in self.pieces)
+
+    def _leaves(self, node: Node) -> set[Node]:
+        """The named values of which the formula of a node is made."""
+        found, stack, seen = set[Node](), [node], {node}
+        while stack and len(seen) < MOST_LOOKED_AT:
+            one = stack.pop()
+            if one not in self.pieces:
+                found.add(one)
+                continue
+            children = [child for child in self.pieces[one].children if child not in seen]
+            seen.update(children)
+            stack.extend(children)
+        return found
 
     def _is_cut(self, formula: Formula) -> bool:
+        if formula.node in self.apart:
+            return True
         if formula.depth > DEEPEST:
             return True
         if formula.weight > LONGEST:
@@ -107,60 +202,20 @@ class Builder:
         return repeated and not is_unseen(formula)
 
     def _formula(self, piece: Piece) -> Formula:
-        operands = tuple(
-            self.formulas[one] if isinstance(one, Node) else self._formula(one)
-            for one in piece.operands
-        )
-        weight = sum(one.weight for one in operands)
-        draft = Formula(
-            piece.node,
-            operands,
-            weight=max(weight + (not _is_passed_on(piece, operands)), 1),
-            depth=1 + max((one.depth for one in operands), default=0),
-            spans=_spans(piece, operands),
-        )
-        return piece.kind(**vars(draft), **piece.details)
-
-
-def is_unseen(formula: Formula) -> bool:
-    """Whether the formula is written as its operand is, or not at all (in most places)."""
-    return isinstance(formula, Applied) and formula.node.primitive in (cast, broadcast_to, full)
-
-
-def _is_passed_on(piece: Piece, operands: tuple[Formula, ...]) -> bool:
-    if piece.kind is not Applied:
-        return False
-    return piece.node.primitive in (cast, broadcast_to) or is_kept_axis(piece.node, operands)
-
-
-def is_kept_axis(node: Node, operands: tuple[Formula, ...]) -> bool:
-    """Whether a reshape gives a reduction the axes of length 1 that `keepdims` keeps."""
-    if node.primitive is not reshape or not only_unit_axes(node):
-        return False
-    inner = operands[0]
-    return isinstance(inner, Applied) and isinstance(inner.node.primitive.kernel, Fold)
-
-
-def only_unit_axes(node: Node) -> bool:
-    """Whether a reshape only adds or drops axes of length 1."""
-    return _without_ones(node.shape) == _without_ones(node.inputs[0].shape)
-
-
-def _without_ones(shape: tuple) -> list:
-    return [size for size in shape if not (isinstance(size, int) and size == 1)]
-
-
-def _spans(piece: Piece, operands: tuple[Formula, ...]) -> bool:
-    """Whether the formula has the shape of its node without the reader's broadcasting."""
-    node = piece.node
-    if not node.shape or piece.kind is not Applied:
-        return True
-    if node.primitive is full:
-        return False
-    if node.primitive is broadcast_to:
-        return operands[0].spans and operands[0].node.shape == node.shape
-    if is_kept_axis(node, operands):
-        return False
-    if isinstance(node.primitive.kernel, Map) and operands:
-        return any(one.spans for one in operands)
-    return True
+        operands: list[Formula] = []
+        node, weight, depth = piece.node, 0, 0
+        for one in piece.operands:
+            formula = self._formula(one) if isinstance(one, Piece) else self.formulas[one]
+            operands.append(formula)
+            weight += formula.weight
+            depth = max(depth, formula.depth)
+            if formula.node in self.doubtful:
+                self.doubtful.add(node)
+        several = tuple(operands)
+        if piece.kind is Applied and is_doubled(node):
+            weight = operands[0].weight
+        if piece.kind is not Applied:
+            return piece.kind(node, several, weight + 1, depth + 1, **piece.details)
+        if not is_passed_on(node, several):
+            weight += 1
+        return Applied(node, several, weight or 1, depth + 1, spans(node, several))

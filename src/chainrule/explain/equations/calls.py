@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
 
 import numpy as np
 
 from chainrule.explain.equations.formula import Unit
+from chainrule.explain.equations.spanning import are_leading
+from chainrule.explain.equations.values import KEEPDIMS
 from chainrule.explain.reading.statements import GENERATED
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
@@ -16,7 +19,7 @@ from chainrule.primitives.sources import constant
 
 # Static arguments that are not shown: they say what a reader takes for granted, or what the shape
 # says.  None is never shown.
-USUAL = {"reduction": ("mean",), "approximate": ("none",), "keepdims": (True, False)}
+USUAL = {"reduction": ("mean",), "approximate": ("none",), "keepdims": (False,)}
 OF_LAST_AXIS = ("softmax", "log_softmax", "logsumexp", "layer_norm")  # where nothing else is said
 
 
@@ -64,7 +67,7 @@ def _call(scope: Scope, members: list[Node], present: set[Node]) -> Unit | None:
                 return None
             arguments.append(now.get(value, value))
         else:
-            text = _static(scope.name, key, value)
+            text = _static(scope, key, value)
             if text is None:
                 return None
             (arguments if isinstance(value, np.ndarray) else below).extend(text)
@@ -114,18 +117,15 @@ def _matched(old: Node, new: Node, wanted: set[Node]) -> Mapping[Node, Node] | N
     return found
 
 
-def _static(composite: str, name: str, value: object) -> list[str] | None:
+def _static(scope: Scope, name: str, value: object) -> list[str] | None:
     """A static argument as the equations show it (often not at all); None for what they cannot."""
-    if name == "axis" and composite in OF_LAST_AXIS:
-        if value == -1:
-            return []
-        if value is None:
-            return ["all axes"]
-    if value is None or (name != "axis" and value in _usual(name)):
+    if name == "axis":
+        return _axis(scope)
+    if name == "keepdims" and value is True:
+        axes = _axes(scope)
+        return [] if axes is not None and are_leading(axes) else [KEEPDIMS]
+    if value is None or value in _usual(name):
         return []
-    if name == "axis" and isinstance(value, (int, tuple)):
-        shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        return [f"axis {shown}"]
     if isinstance(value, str):
         return [value]
     if isinstance(value, np.ndarray):
@@ -133,6 +133,33 @@ def _static(composite: str, name: str, value: object) -> list[str] | None:
     if isinstance(value, (int, float, Size, np.generic)):
         return [f"{name} = {value}"]
     return None
+
+
+def _axis(scope: Scope) -> list[str] | None:
+    axes, ndim = _axes(scope), _ndim(scope)
+    if axes is None:
+        return None
+    if axes == ((ndim - 1,) if scope.name in OF_LAST_AXIS else tuple(range(ndim))):
+        return []
+    if len(axes) == ndim:
+        return ["all axes"]
+    return [f"{'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes))}"]
+
+
+def _axes(scope: Scope) -> tuple[int, ...] | None:
+    """The axes that a call is about, counted from 0; None where that is not known."""
+    ndim, value = _ndim(scope), cast(Any, dict(scope.arguments).get("axis"))
+    if value is None:
+        return tuple(range(ndim))
+    several = value if isinstance(value, (tuple, list)) else (value,)
+    if not all(isinstance(one, (int, np.integer)) and -ndim <= one < ndim for one in several):
+        return None
+    return tuple(sorted(int(one) % ndim for one in several))
+
+
+def _ndim(scope: Scope) -> int:
+    """How many axes the first array among the arguments has."""
+    return next((one.ndim for _, one in scope.arguments if isinstance(one, Node)), 0)
 
 
 def _usual(name: str) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from chainrule.explain.equations.formula import Applied, Formula
 from chainrule.explain.equations.joining import (
     added,
     dotted,
+    doubled,
     elementwise,
     fenced,
     fraction,
@@ -28,13 +29,22 @@ from chainrule.explain.equations.parts import (
     upright,
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar
+from chainrule.explain.equations.spanning import is_doubled
 from chainrule.primitives import arithmetic, logic, reduce, sources
 from chainrule.primitives.primitive import POWER
 from chainrule.primitives.reduce import BIG
 
 
 def _add(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """x + y; in a derivative, 2 x for x + x, also in y + x + x."""
     free = setter.is_free_inside(formula, is_free)
+    x, y = formula.operands
+    if is_doubled(formula.node):
+        return doubled(setter.set(x, free))
+    if isinstance(x, Applied) and x.node.primitive is arithmetic.add:
+        first, again = x.operands
+        if again.node is y.node and formula.node.origin.transform and not is_doubled(x.node):
+            return added(setter.set(first, free), doubled(setter.set(y, free)))
     return added(*(setter.set(one, free) for one in formula.operands))
 
 
@@ -103,7 +113,7 @@ def _sum(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     axes = formula.node.param("axes")
     if not axes:
         return setter.set(inner, False)
-    below = setter.axes(formula.node, axes)
+    below = setter.axes(formula.node, axes, formula.keeps)
     squared = _squared(inner)
     if squared is not None and below is None:
         norm = Fence(setter.set(squared, False), "‖", "‖")

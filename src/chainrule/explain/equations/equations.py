@@ -11,16 +11,23 @@ from chainrule.errors import InputError, NameLookupError
 from chainrule.explain.equations.building import Builder, Entry
 from chainrule.explain.equations.formula import Auxiliary, Formula
 from chainrule.explain.equations.functions import Functions
+from chainrule.explain.equations.joining import fenced
+from chainrule.explain.equations.naming import Names
 from chainrule.explain.equations.order import right_sides
+from chainrule.explain.equations.parts import Bound, Part
 from chainrule.explain.equations.setting import Setter
 from chainrule.explain.equations.sides import Sides
 from chainrule.explain.equations.special import SPECIAL
+from chainrule.explain.equations.spelling import spelling
 from chainrule.explain.equations.values import Shapes
 from chainrule.explain.equations.writing import Line, latex_of, markdown_of, save, text_of
-from chainrule.explain.reading.statements import FORWARD, Pass, Reading, read
+from chainrule.explain.reading.statements import FORWARD, Pass
 from chainrule.explain.reading.symbols import Indices, notation_of
+from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.parts import Input
+from chainrule.primitives.primitive import ADDITIVE
 
 Phase = Literal["forward", "backward", "both"]
 
@@ -40,6 +47,7 @@ class Equation:
     during: Pass
     line: Line
 
+    @without_collector
     def __str__(self) -> str:
         return self.line.text
 
@@ -69,6 +77,11 @@ class Equations:
 
     def __getitem__(self, name: str) -> Equation:
         """The equation of the value called `name`."""
+        if not isinstance(name, str):
+            raise InputError(
+                f"an equation is found by the name of its value, got {name!r}",
+                hint="equations['J'], or list(equations) for all in order",
+            )
         if name in self._by_name:
             return self._by_name[name]
         if name not in self._graph.names:
@@ -79,13 +92,16 @@ class Equations:
             "left out by names= or phase=",
         )
 
+    @without_collector
     def __str__(self) -> str:
         return text_of(self._nothing, self._given, self._sections())
 
+    @without_collector
     def latex(self) -> str:
         """One `align*` with all equations and their numbers, for TeX, MathJax or KaTeX."""
         return latex_of(self._nothing, self._given, self._sections())
 
+    @without_collector
     def markdown(self) -> str:
         """A list with mathematics between $$, for Markdown."""
         return markdown_of(self._nothing, self._given, self._sections())
@@ -97,6 +113,7 @@ class Equations:
         """
         save(path, self.latex, self.markdown, self.__str__)
 
+    @without_collector
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """What notebooks show."""
         return {
@@ -107,7 +124,12 @@ class Equations:
 
     @property
     def _nothing(self) -> str:
-        return "" if self._all else f"{self._graph.name} computes nothing that has a name."
+        if self._all:
+            return ""
+        given = {item.node for item in self._graph.inputs}
+        if given.issuperset(self._graph.names.values()):
+            return f"{self._graph.name} computes nothing that has a name."
+        return f"{self._graph.name} computes nothing of what was asked for: inputs are given."
 
     def _sections(self) -> list[tuple[Pass, list[tuple[int, Line]]]]:
         found: dict[Pass, list[tuple[int, Line]]] = {}
@@ -116,6 +138,7 @@ class Equations:
         return list(found.items())
 
 
+@without_collector
 def equations(
     graph: Graph,
     names: str | Iterable[str] | None = None,
@@ -135,35 +158,44 @@ def equations(
     repeatedly, an auxiliary symbol stands for it, and its equation follows.  NameLookupError for
     an unknown name.
     """
-    _check(graph, names, phase, indices, symbols)
-    reading = read(graph)
-    notation = notation_of(graph, indices, symbols)
+    chosen = _checked(graph, names, phase, indices)
+    notation = spelling(notation_of(graph, indices, symbols))
     written = {notation.text(name) for name in graph.names}
-    functions = Functions(reading, written)
-    builder = Builder(Sides(reading, functions))
+    known = Names(graph)
+    builder = Builder(Sides(known, Functions(known.reading, written)))
     setter = Setter(notation, Shapes(graph), _letter(written), SPECIAL)
     entries = builder.entries(right_sides(builder.sides))
-    shown = _chosen(reading, entries, names, phase)
+    shown = _chosen(entries, chosen, phase)
     numbers = _numbers(entries)
     found = (_equation(setter, one, numbers[one], shapes) for one in entries if one in shown)
-    given = _given(setter, graph) if names is None and shapes else ()
+    given = _given(setter, graph) if chosen is None and shapes else ()
     return Equations(graph, found, given)
 
 
-def _check(graph: Graph, names: Any, phase: Any, indices: Any, symbols: Any) -> None:
+def _checked(graph: Any, names: Any, phase: Any, indices: Any) -> tuple[str, ...] | None:
+    """The names that are asked for; None for all."""
+    if not isinstance(graph, Graph):
+        raise InputError(
+            f"equations are written of a graph, got {type(graph).__name__}",
+            hint="trace the function first: cr.trace(objective).equations()",
+        )
     for word, value, allowed in (("phase", phase, Phase), ("indices", indices, Indices)):
         if value not in get_args(allowed):
             choices = ", ".join(map(repr, get_args(allowed)))
             raise InputError(f"{word}={value!r} is not one of {choices}", hint=f"one of {choices}")
-    for name in (*_several(names), *(symbols or {})):
-        if name not in graph.names and not any(name == item.name for item in graph.inputs):
-            raise graph.unknown_name(name)
-
-
-def _several(names: str | Iterable[str] | None) -> tuple[str, ...]:
     if names is None:
-        return ()
-    return (names,) if isinstance(names, str) else tuple(names)
+        return None
+    example = repr(next(iter(graph.names), "J"))
+    hint = f"names of values: names={example}, or several: names=[{example}]"
+    if not isinstance(names, Iterable):
+        raise InputError(f"names={names!r} is no name and no list of names", hint=hint)
+    several = (names,) if isinstance(names, str) else tuple(names)
+    for name in several:
+        if not isinstance(name, str):
+            raise InputError(f"names has {name!r} in it, which is no name", hint=hint)
+        if name not in graph:
+            raise graph.unknown_name(name)
+    return several
 
 
 def _letter(written: set[str]) -> str:
@@ -172,11 +204,11 @@ def _letter(written: set[str]) -> str:
     return next((one for one in "acbeuvwtrqpkgfm" if one not in heads), "aux")
 
 
-def _chosen(
-    reading: Reading, entries: list[Entry], names: str | Iterable[str] | None, phase: Phase
-) -> set[Entry]:
+def _chosen(entries: list[Entry], names: tuple[str, ...] | None, phase: Phase) -> set[Entry]:
     """The entries that are asked for, and the auxiliary ones that these need."""
-    wanted = set(_several(names))
+    if names is None and phase == "both":
+        return set(entries)
+    wanted = set(names or ())
     auxiliary = {one.node: one for one in entries if one.is_auxiliary}
     stack = [
         one
@@ -211,15 +243,19 @@ def _numbers(entries: list[Entry]) -> dict[Entry, int]:
 
 
 def _equation(setter: Setter, entry: Entry, number: int, shapes: bool) -> Equation:
-    left = setter.auxiliary(entry.number) if entry.is_auxiliary else setter.name(entry.name)
-    sides = [setter.set(one) for one in entry.sides]
-    kind = setter.shapes.kind(entry.node.type) if shapes else None
+    def composed() -> tuple[Bound, list[Bound], Part | None]:
+        left = setter.auxiliary(entry.number) if entry.is_auxiliary else setter.name(entry.name)
+        kind = setter.shapes.kind(entry.node.type) if shapes else None
+        sides = [fenced(setter.set(one), ADDITIVE, ADDITIVE) for one in entry.sides]  # m = (x > y)
+        return left, sides, kind
+
     name = entry.name or f"{setter.letter}{entry.number}"
-    line = Line.of(left, sides, kind)
-    return Equation(name, number, entry.node, entry.sides, entry.statement.during, line)
+    during = entry.statement.during
+    return Equation(name, number, entry.node, entry.sides, during, Line(composed))
 
 
 def _given(setter: Setter, graph: Graph) -> list[Line]:
-    return [
-        Line.of(setter.name(item.name), [], setter.shapes.kind(item.type)) for item in graph.inputs
-    ]
+    def line(item: Input) -> Line:
+        return Line(lambda: (setter.name(item.name), [], setter.shapes.kind(item.type)))
+
+    return [line(item) for item in graph.inputs]

@@ -63,7 +63,12 @@ class Auxiliary(Formula):
 
 @dataclass(frozen=True, eq=False)
 class Applied(Formula):
-    """The node's own primitive, applied to the operands."""
+    """The node's own primitive, applied to the operands.
+
+    Where a reduction `keeps` its axes, they are still there in its formula, with the length 1.
+    """
+
+    keeps: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +102,17 @@ class Pulled(Formula):
 
 
 @dataclass(frozen=True, eq=False)
+class Curved(Formula):
+    """Gradients times the second derivative of an elementwise unit: ∂v/∂(∂J/∂z) ⊙ φ″(z).
+
+    The last operand is the formula of the variable, the others are factors.
+    """
+
+    unit: Unit | None = None
+    variable: Node | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Total(Formula):
     """The sum of the operands: what several consumers contribute to one gradient."""
 
@@ -105,9 +121,11 @@ class Total(Formula):
 class Chain(Formula):
     """prod(∂J/∂o, ∂o/∂W₂): the operand is the upstream gradient, `consumer` the value called o.
 
-    `local` is the name of the local derivative, such as do/dW2.
+    `local` is the name of the local derivative, such as do/dW2: of o as a function of what its
+    equation `reads`.
     """
 
     consumer: Node | None = None
     variable: Node | None = None
+    reads: tuple[Node, ...] = ()
     local: str = ""

@@ -11,7 +11,7 @@ from chainrule.explain.reading.statements import GENERATED, Reading, Statement
 from chainrule.explain.reading.symbols import SUBSCRIPTS
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
-from chainrule.graph.parts import Gradient
+from chainrule.graph.parts import Gradient, Term
 from chainrule.primitives.arithmetic import multiply, stop_gradient
 from chainrule.primitives.logic import cast, where
 from chainrule.primitives.movement import broadcast_to
@@ -54,20 +54,26 @@ class Functions:
         """Each gradient by what is differentiated and by which value."""
         return {(one.of, one.wrt): one for one in self.reading.graph.gradients}
 
-    def groups(self, gradient: Gradient) -> list[tuple[Unit | None, tuple[Node, ...]]]:
-        """The terms of a gradient, those that go through one unit taken together.
+    def has_units(self, gradient: Gradient) -> bool:
+        """Whether a unit uses what the gradient is by."""
+        return any([term.consumer in self.of_member for term in gradient.terms])
 
-        The unit is None where the terms are to be written out: for terms of no unit, and where
-        the derivative of the unit is short.
+    def unit(self, gradient: Gradient, term: Term) -> Unit | None:
+        """The unit through which a term comes, if its derivative is written by its symbol.
+
+        None for terms of no unit, and where the derivative of the unit is short.
         """
-        found: dict[object, list[Node]] = {}
-        for place, term in enumerate(gradient.terms):
-            unit = self.of_member.get(term.consumer)
-            is_short = unit is None or not self._is_pulled(unit, gradient)
-            found.setdefault(place if is_short else unit, []).append(term.value)
-        return [
-            (key if isinstance(key, Unit) else None, tuple(values)) for key, values in found.items()
-        ]
+        unit = self.of_member.get(term.consumer)
+        return unit if unit is not None and self._is_pulled(unit, gradient) else None
+
+    def groups(self, gradient: Gradient) -> dict[Unit, list[Node]]:
+        """The terms of a gradient that go through units, taken together by unit."""
+        found: dict[Unit, list[Node]] = {}
+        for term in gradient.terms:
+            unit = self.unit(gradient, term)
+            if unit is not None:
+                found.setdefault(unit, []).append(term.value)
+        return found
 
     def _is_pulled(self, unit: Unit, gradient: Gradient) -> bool:
         """Whether what a gradient gets through a unit is its upstream times its derivative."""
@@ -114,9 +120,9 @@ class Functions:
     def slopes(self) -> Mapping[Node, tuple[Unit, Node]]:
         """Nodes that are φ'(z) itself: the factor beside the upstream gradient in a product."""
         found: dict[Node, tuple[Unit, Node]] = {}
-        for gradient in self.reading.graph.gradients:
-            for unit, values in self.groups(gradient):
-                if unit is None or len(values) != 1 or not self.is_elementwise(unit, gradient.wrt):
+        for gradient in filter(self.has_units, self.reading.graph.gradients):
+            for unit, values in self.groups(gradient).items():
+                if len(values) != 1 or not self.is_elementwise(unit, gradient.wrt):
                     continue
                 upstream = self.upstream(gradient.of, unit)
                 (value,) = values

@@ -63,8 +63,7 @@ def side_by_side(left: Bound, right: Bound) -> Bound:
         return minus(side_by_side(left, right.negated))
     first = fenced(left, SIDE_BY_SIDE, parts.TEXT_FRACTION)
     second = fenced(right, SIDE_BY_SIDE, SIDE_BY_SIDE)
-    begins = parts.text(second)[:1]
-    between = DOT if begins in DIGITS else THIN
+    between = DOT if parts.begins_with(second) in DIGITS else THIN
     return Bound(row(first, between, second), SIDE_BY_SIDE, SIDE_BY_SIDE)
 
 
@@ -72,6 +71,11 @@ def dotted(left: Bound, right: Bound) -> Bound:
     """x · y"""
     need = SIDE_BY_SIDE
     return Bound(row(fenced(left, need, need), DOT, fenced(right, need, need)), PRODUCT, PRODUCT)
+
+
+def doubled(part: Bound) -> Bound:
+    """2 x"""
+    return side_by_side(Bound(Symbol("2", "2")), part)
 
 
 def elementwise(left: Bound, right: Bound) -> Bound:

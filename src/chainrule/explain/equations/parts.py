@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chainrule.explain.reading.symbols import Notation
+from chainrule.graph.cached import cached_property
 from chainrule.primitives.primitive import ATOM, PRODUCT
 
 # Strengths between those of the records: factors side by side bind more strongly than ⊙, and in
@@ -19,6 +21,24 @@ class Symbol:
 
     latex: str
     text: str
+
+
+@dataclass(frozen=True)
+class Name:
+    """The name of a value, written in the notation when it is asked for."""
+
+    notation: Notation
+    name: str
+
+    @cached_property
+    def latex(self) -> str:
+        """As LaTeX."""
+        return self.notation.latex(self.name)
+
+    @cached_property
+    def text(self) -> str:
+        """As text."""
+        return self.notation.text(self.name)
 
 
 @dataclass(frozen=True)
@@ -89,7 +109,7 @@ class Bound:
     negated: Bound | None = None
 
 
-Part = Symbol | Slot | Row | Fraction | Script | Root | Fence | Cases | Bound
+Part = Symbol | Name | Slot | Row | Fraction | Script | Root | Fence | Cases | Bound
 
 SPACE = Symbol(" ", " ")
 THIN = Symbol(r"\,", " ")
@@ -121,13 +141,13 @@ def separated(parts: list[Part], by: Part = COMMA) -> Row:
 
 def latex(part: Part) -> str:
     """The part in LaTeX's mathematics."""
+    while isinstance(part, Bound):
+        part = part.part
+    if isinstance(part, (Symbol, Name)):
+        return part.latex
+    if isinstance(part, Row):
+        return "".join(map(latex, part.parts))
     match part:
-        case Symbol(written):
-            return written
-        case Bound(inner):
-            return latex(inner)
-        case Row(parts):
-            return "".join(map(latex, parts))
         case Fraction(top, bottom):
             return rf"\frac{{{latex(top)}}}{{{latex(bottom)}}}"
         case Script(base, below, above):
@@ -163,7 +183,7 @@ def _is_whole(part: Part) -> bool:
         return _is_whole(part.part)
     if isinstance(part, Fence):
         return not part.only_text
-    if not isinstance(part, Symbol) or "^" in part.latex or "_" in part.latex:
+    if not isinstance(part, (Symbol, Name)) or "^" in part.latex or "_" in part.latex:
         return False
     return part.latex.startswith("\\") and part.latex.count("\\") == 1
 
@@ -172,8 +192,8 @@ def _is_tall(part: Part) -> bool:
     match part:
         case Fraction() | Cases() | Root():
             return True
-        case Symbol(written):
-            return r"\frac" in written or r"\sum" in written
+        case Symbol() | Name():
+            return r"\frac" in part.latex or r"\sum" in part.latex
         case Bound(inner) | Fence(inner):
             return _is_tall(inner)
         case Script(base):
@@ -186,13 +206,13 @@ def _is_tall(part: Part) -> bool:
 
 def text(part: Part) -> str:
     """The part in Unicode, on one line."""
+    while isinstance(part, Bound):
+        part = part.part
+    if isinstance(part, (Symbol, Name)):
+        return part.text
+    if isinstance(part, Row):
+        return "".join(map(text, part.parts))
     match part:
-        case Symbol(_, written):
-            return written
-        case Bound(inner):
-            return text(inner)
-        case Row(parts):
-            return "".join(map(text, parts))
         case Fraction(top, bottom):
             return "/".join(
                 text(one) if text_binding(one) > SIDE_BY_SIDE else f"({text(one)})"
@@ -213,6 +233,17 @@ def text(part: Part) -> str:
             return "{" + "; ".join(lines) + "}"
         case Slot(name):
             raise ValueError(f"the slot {name} is not filled")
+
+
+def begins_with(part: Part) -> str:
+    """The first letter of the part in Unicode; '' of a part without any."""
+    match part:
+        case Bound(inner) | Script(inner):
+            return begins_with(inner)
+        case Row(parts):
+            return next(filter(None, map(begins_with, parts)), "")
+        case _:
+            return text(part)[:1]
 
 
 def _script(part: Part | None, sign: str, raised: dict[str, str]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
-from chainrule.explain.equations.building import is_kept_axis, only_unit_axes
 from chainrule.explain.equations.formula import Applied, Formula
 from chainrule.explain.equations.joining import side_by_side
 from chainrule.explain.equations.parts import (
@@ -19,7 +19,9 @@ from chainrule.explain.equations.parts import (
     upright,
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar, operator
-from chainrule.explain.equations.values import number
+from chainrule.explain.equations.spanning import is_kept_axis, only_unit_axes
+from chainrule.explain.equations.values import WHOLE, number
+from chainrule.graph.node import Node
 from chainrule.primitives import indexing, movement, sources
 from chainrule.primitives.primitive import ATOM
 
@@ -52,24 +54,35 @@ def _full(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 
 
 def _broadcast_to(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """Leading axes of length 1 that are dropped and broadcast again are unseen, too."""
+    (inner,) = formula.operands
+    if is_free and isinstance(inner, Applied) and inner.node.primitive is movement.reshape:
+        before = inner.operands[0]
+        is_unseen = before.node.ndim <= formula.node.ndim and _is_leading(before.node, inner.node)
+        if is_unseen and _at_index(setter, inner) is None:
+            return setter.set(before, is_free)
     return _hidden_or(setter, formula, is_free, "broadcast")
 
 
+def _is_leading(longer: Node, shorter: Node) -> bool:
+    """Whether two arrays are one but for leading axes of length 1 of the longer one's shape."""
+    more = longer.ndim - shorter.ndim
+    return longer.shape == (1,) * more + shorter.shape
+
+
 def _reshape(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    """Unseen where it keeps the axes of a reduction or adds leading ones before broadcasting."""
+    """Unseen where it adds leading axes of length 1 before broadcasting; keepdims of reductions."""
     (inner,) = formula.operands
     node, shape = formula.node, formula.node.shape
     if only_unit_axes(node):
-        longer, shorter = sorted((shape, inner.node.shape), key=len, reverse=True)
-        is_leading = longer[len(longer) - len(shorter) :] == shorter
-        is_single = all(size == 1 for size in longer if isinstance(size, int)) and all(
-            isinstance(size, int) for size in longer
-        )
+        is_single = _is_single(node) and _is_single(inner.node)
         dropped = _at_index(setter, formula)
         if dropped is not None:
             return dropped
-        if is_single or (is_free and (is_leading or is_kept_axis(node, formula.operands))):
+        if is_single or (is_free and _is_leading(node, inner.node)):
             return setter.set(inner, is_free)
+        if isinstance(inner, Applied) and is_kept_axis(node, formula.operands):
+            return setter.set(replace(inner, keeps=True), is_free)
     return operator(setter, formula, "reshape", setter.shapes.shape(shape))
 
 
@@ -97,6 +110,8 @@ def _sliced(setter: Setter, formula: Applied, dropped: frozenset[int]) -> Bound:
         else setter.shapes.span(start, step, count, length)
         for place, (start, step, count, length) in enumerate(items)
     ]
+    while len(shown) > 1 and shown[-1] == WHOLE:
+        shown.pop()
     return _indexed(setter.operand(inner, ATOM, False), separated([*shown]))
 
 
@@ -142,11 +157,24 @@ def _concatenate(setter: Setter, formula: Applied, is_free: bool) -> Bound:
         inner = separated([setter.set(one.operands[0], False) for one in formula.operands])
         name = Script(upright("stack"), below=_axis(axis))
         return Bound(row(name, Fence(inner)))
-    shown = separated([setter.set(one, False) for one in formula.operands])
+    shown = separated([_joined(setter, one) for one in formula.operands])
     fence: Part = Fence(shown, "[", "]")
     if formula.node.ndim > 1:
         fence = Script(fence, below=_axis(axis))
     return Bound(fence)
+
+
+def _joined(setter: Setter, formula: Formula) -> Bound:
+    """What is joined to others; a number in the shape that it is given for that."""
+    if isinstance(formula, Applied) and formula.node.primitive is movement.reshape:
+        if formula.node.ndim and _is_single(formula.operands[0].node):
+            return operator(setter, formula, "reshape", setter.shapes.shape(formula.node.shape))
+    return setter.set(formula, False)
+
+
+def _is_single(node: Node) -> bool:
+    """Whether an array has one element, whatever the sizes are."""
+    return all(isinstance(size, int) and size == 1 for size in node.shape)
 
 
 def _axis(axis: int) -> Part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from chainrule.explain.equations.formula import Applied, Formula
@@ -18,14 +19,18 @@ from chainrule.explain.equations.parts import (
     row,
     upright,
 )
-from chainrule.explain.equations.setting import Setter, Setting, operator
-from chainrule.primitives import movement, products
+from chainrule.explain.equations.setting import Setter, Setting, is_scalar, operator
+from chainrule.primitives import arithmetic, movement, products
 from chainrule.primitives.primitive import ATOM, POWER
 
 
 def _matmul(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    """Juxtaposition; of two vectors x · y."""
+    """Juxtaposition; of two vectors x · y.  In a derivative, numbers stand in front."""
     x, y = formula.operands
+    if formula.node.origin.transform and (found := _factor(y)) is not None:
+        number, y = found
+        product = replace(formula, operands=(x, y))
+        return side_by_side(setter.set(number), _matmul(setter, product, is_free))
     left, right = setter.set(x, False), setter.set(y, False)
     if x.node.ndim == y.node.ndim == 1:
         return dotted(left, right)
@@ -35,6 +40,16 @@ def _matmul(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     if _ends_in_vector(y, 0):
         right = fenced(right, ATOM, ATOM)
     return side_by_side(left, right)
+
+
+def _factor(formula: Formula) -> tuple[Formula, Formula] | None:
+    """The number and the array, of a number times an array."""
+    if not isinstance(formula, Applied) or formula.node.primitive is not arithmetic.multiply:
+        return None
+    for number, array in (formula.operands, formula.operands[::-1]):
+        if is_scalar(number) and array.spans and array.node.shape == formula.node.shape:
+            return (number, array) if not is_scalar(array) else None
+    return None
 
 
 def _ends_in_vector(formula: Formula, side: int) -> bool:
@@ -48,10 +63,33 @@ def _transposed(part: Bound) -> Bound:
 
 
 def _transpose(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    """The transpose of a matrix xᵀ; of more axes, the operator with its permutation."""
+    """The transpose of a matrix xᵀ; of more axes, the operator with its permutation.
+
+    In a derivative, yᵀ xᵀ for (x y)ᵀ.
+    """
     if formula.node.ndim == 2:
-        return _transposed(setter.set(formula.operands[0], False))
+        (inner,) = formula.operands
+        return _flipped(setter, inner) if formula.node.origin.transform else _marked(setter, inner)
     return operator(setter, formula, "transpose", setter.parameters(formula.node)["permutation"])
+
+
+def _marked(setter: Setter, formula: Formula) -> Bound:
+    return _transposed(setter.set(formula, False))
+
+
+def _flipped(setter: Setter, formula: Formula) -> Bound:
+    """The transpose of a matrix with the mark inside: of xᵀ it is x, of 2 x y it is 2 yᵀ xᵀ."""
+    if not isinstance(formula, Applied):
+        return _marked(setter, formula)
+    if formula.node.primitive is movement.transpose:
+        return setter.set(formula.operands[0], False)
+    if formula.node.primitive is products.matmul:
+        return side_by_side(*(_flipped(setter, one) for one in formula.operands[::-1]))
+    found = _factor(formula)
+    if found is not None:
+        number, array = found
+        return side_by_side(setter.set(number), _flipped(setter, array))
+    return _marked(setter, formula)
 
 
 def _contract(setter: Setter, formula: Applied, is_free: bool) -> Bound:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from chainrule.explain.equations import parts
-from chainrule.explain.equations.building import is_unseen
 from chainrule.explain.equations.formula import (
     Applied,
     Auxiliary,
     Called,
     Chain,
+    Curved,
     Formula,
     Named,
     Pulled,
@@ -19,7 +19,14 @@ from chainrule.explain.equations.formula import (
     Total,
     Unit,
 )
-from chainrule.explain.equations.joining import added, dotted, elementwise, fenced
+from chainrule.explain.equations.joining import (
+    added,
+    dotted,
+    doubled,
+    elementwise,
+    fenced,
+    side_by_side,
+)
 from chainrule.explain.equations.parts import (
     COMMA,
     FRACTION,
@@ -28,6 +35,7 @@ from chainrule.explain.equations.parts import (
     Bound,
     Fence,
     Fraction,
+    Name,
     Part,
     Row,
     Script,
@@ -35,10 +43,12 @@ from chainrule.explain.equations.parts import (
     row,
     separated,
 )
+from chainrule.explain.equations.spanning import is_unseen
 from chainrule.explain.equations.templates import filled, parsed, symbol_of
-from chainrule.explain.equations.values import Shapes, number, tuple_of
+from chainrule.explain.equations.values import KEEPDIMS, Shapes, number, tuple_of
 from chainrule.explain.reading.symbols import Notation, escape, parted
 from chainrule.explain.words import printable
+from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
 from chainrule.primitives.primitive import ADDITIVE, ATOM, Map
 from chainrule.primitives.sources import full
@@ -60,22 +70,19 @@ class Setter:
     shapes: Shapes
     letter: str
     special: Mapping[object, Setting]
-    written: dict[tuple[str, bool], Bound] = field(default_factory=dict)
+    named: dict[str, Bound] = field(init=False, default_factory=dict)
 
-    def name(self, name: str, is_local: bool = False) -> Bound:
-        """A value by its name; where `is_local`, ∂o/∂W₂, which no seed is multiplied to."""
-        key = (name, is_local)
-        if key not in self.written:
-            bare = replace(self.notation, seeds={}) if is_local else self.notation
-            self.written[key] = self._name(name, bare)
-        return self.written[key]
+    def name(self, name: str) -> Bound:
+        """A value by its name."""
+        found = self.named.get(name)
+        if found is None:
+            found = self.named[name] = _named(name, self.notation)
+        return found
 
-    def _name(self, name: str, notation: Notation) -> Bound:
-        written = printable(notation.text(name))
-        symbol = Symbol(notation.latex(name), written)
-        if name not in notation.symbols and parted(name) is not None:
-            return Bound(symbol, LEAF_GRADIENT, TEXT_GRADIENT)
-        return Bound(symbol)
+    @cached_property
+    def _local(self) -> Notation:
+        """For ∂o/∂W₂, which no seed is multiplied to."""
+        return replace(self.notation, seeds={}) if self.notation.seeds else self.notation
 
     def auxiliary(self, number_: int) -> Bound:
         """The symbol that stands for a formula of the equations' own."""
@@ -98,8 +105,10 @@ class Setter:
                 return self._slope(unit, variable, formula.operands)
             case Pulled():
                 return self._pulled(formula)
+            case Curved(unit=unit) if unit is not None:
+                return self._curved(unit, formula.operands)
             case Chain(local=local):
-                return _prod(self.set(formula.operands[0]), self.name(local, is_local=True))
+                return _prod(self.set(formula.operands[0]), _named(local, self._local))
             case Total():
                 return self._total(formula)
             case _:
@@ -116,7 +125,8 @@ class Setter:
         """The template of the primitive's record, with operands and parameters filled in."""
         node = formula.node
         latex = node.primitive.latex
-        slots: dict[str, Part | None] = self.parameters(node)
+        keeps = isinstance(formula, Applied) and formula.keeps
+        slots: dict[str, Part | None] = self.parameters(node, keeps)
         inner = self.is_free_inside(formula, is_free)
         needs = (*latex.operands, *latex.operands[-1:] * len(formula.operands))
         last = len(node.primitive.inputs) - 1
@@ -145,13 +155,13 @@ class Setter:
         part = self.set(formula, is_free)
         return fenced(part, need, need if text_need < 0 else text_need)
 
-    def parameters(self, node: Node) -> dict[str, Part | None]:
-        """The static parameters as templates show them."""
+    def parameters(self, node: Node, keeps: bool = False) -> dict[str, Part | None]:
+        """The static parameters as templates show them; `keeps` is said beside the axes."""
         shown: dict[str, Part | None] = {}
         for key, value in node.params:
             match key:
                 case "axes" | "axis":
-                    shown[key] = self.axes(node, value)
+                    shown[key] = self.axes(node, value, keeps)
                 case "shape":
                     shown[key] = self.shapes.shape(value)
                 case "permutation":
@@ -165,15 +175,17 @@ class Setter:
                     shown[key] = Symbol(escape(word), word)
         return shown
 
-    def axes(self, node: Node, axes: int | tuple[int, ...]) -> Part | None:
+    def axes(self, node: Node, axes: int | tuple[int, ...], keeps: bool = False) -> Part | None:
         """`axis 0` below an operator; None where it goes over all axes."""
         several = axes if isinstance(axes, tuple) else (axes,)
-        if node.inputs and len(several) == node.inputs[0].ndim and node.inputs[0].ndim > 0:
-            return None
-        if not several:
-            return None
+        is_all = bool(node.inputs) and len(several) == node.inputs[0].ndim
         word = "axis" if len(several) == 1 else "axes"
-        return row(Symbol(rf"\mathrm{{{word}}}\,", f"{word} "), tuple_of(several))
+        shown: list[Part] = []
+        if several and not is_all:
+            shown = [row(Symbol(rf"\mathrm{{{word}}}\,", f"{word} "), tuple_of(several))]
+        if keeps:
+            shown.append(Symbol(rf"\mathrm{{{KEEPDIMS}}}", KEEPDIMS))
+        return separated(shown) if shown else None
 
     def _function(self, unit: Unit) -> Part:
         symbol = symbol_of(unit.latex, unit.symbol)
@@ -231,19 +243,45 @@ class Setter:
             and (formula.is_elementwise or not node.shape)
         ):
             return slope
-        is_number = node.primitive is full
-        if formula.is_elementwise and node.shape and not is_number:
-            return elementwise(self.set(upstream), slope)
+        if formula.is_elementwise and node.shape:
+            join = side_by_side if is_scalar(upstream) else elementwise
+            return join(self.set(upstream), slope)
         if formula.is_elementwise or not node.shape:
             return dotted(self.set(upstream), slope)
         return _prod(self.set(upstream, False), slope)
 
-    def _total(self, formula: Formula) -> Bound:
-        first, *others = formula.operands
-        result = self.operand(first, ADDITIVE, True)
-        for one in others:
-            result = added(result, self.set(one, True))
+    def _curved(self, unit: Unit, operands: tuple[Formula, ...]) -> Bound:
+        result = self._call(unit, operands[-1:], Symbol("''", "″"))
+        for one in operands[-2::-1]:
+            if not one.node.shape:
+                result = dotted(self.set(one), result)
+            else:
+                join = side_by_side if is_scalar(one) else elementwise
+                result = join(self.set(one), result)
         return result
+
+    def _total(self, formula: Formula) -> Bound:
+        """A sum, in which equal terms that follow each other are taken together."""
+        groups: list[list[Formula]] = []
+        for one in formula.operands:
+            is_plain = isinstance(one, (Named, Auxiliary, Applied))
+            if is_plain and groups and groups[-1][-1].node is one.node and len(groups[-1]) == 1:
+                groups[-1].append(one)
+            else:
+                groups.append([one])
+        result: Bound | None = None
+        for one, *again in groups:
+            part = self.set(one, True)
+            part = doubled(part) if again else part
+            result = fenced(part, ADDITIVE, ADDITIVE) if result is None else added(result, part)
+        assert result is not None
+        return result
+
+
+def _named(name: str, notation: Notation) -> Bound:
+    if name not in notation.symbols and parted(name) is not None:
+        return Bound(Name(notation, name), LEAF_GRADIENT, TEXT_GRADIENT)
+    return Bound(Name(notation, name))
 
 
 def _prod(upstream: Bound, local: Bound) -> Bound:

@@ -12,6 +12,7 @@ from chainrule.explain.equations.parts import (
     Cases,
     Fence,
     Fraction,
+    Name,
     Part,
     Root,
     Row,
@@ -71,7 +72,7 @@ def filled(part: Part, slots: Mapping[str, Part | None]) -> Part:
             return Root(fill(body))
         case Fence(body, left, right, only_text):
             return Fence(fill(body), left, right, only_text)
-        case Symbol() | Cases() | Bound():
+        case Symbol() | Name() | Cases() | Bound():
             return part
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.explain.equations import parts
 from chainrule.explain.equations.parts import (
     COMMA,
     Bound,
@@ -26,6 +27,8 @@ from chainrule.primitives.primitive import ADDITIVE, ATOM, PRODUCT
 
 SETS = {"b": (r"\{0, 1\}", "{0, 1}"), "i": (r"\mathbb{Z}", "ℤ"), "u": (r"\mathbb{N}", "ℕ")}
 REAL = (r"\mathbb{R}", "ℝ")
+WHOLE = Symbol(":", ":")  # all of an axis
+KEEPDIMS = "keepdims"  # says that a reduction keeps its axes, with length 1
 
 
 def number(value: Any, dtype: np.dtype) -> Bound:
@@ -72,6 +75,7 @@ class Shapes:
 
     def __init__(self, graph: Graph) -> None:
         self.names = graph.sizes
+        self._kinds: dict[ArrayType, Part] = {}
 
     def size(self, size: int | Size) -> Bound:
         """One size; sums bind weakly, products like factors side by side."""
@@ -95,6 +99,12 @@ class Shapes:
 
     def kind(self, type_: ArrayType) -> Part:
         """The set of all arrays of a type: ℝ^{n×h}, ℤ, {0, 1}^n."""
+        if type_ not in self._kinds:
+            part = self._kind(type_)
+            self._kinds[type_] = Symbol(parts.latex(part), parts.text(part))
+        return self._kinds[type_]
+
+    def _kind(self, type_: ArrayType) -> Part:
         latex, plain = SETS.get(type_.dtype.kind, REAL)
         symbol = Symbol(latex, plain)
         if not type_.shape:
@@ -104,7 +114,7 @@ class Shapes:
     def span(self, start: int | Size, step: int, count: int | Size, length: int | Size) -> Part:
         """The positions start, start + step, ... as Python writes a slice: `1:n`, `::2`, `:`."""
         if step == 1 and start == 0 and count == length:
-            return Symbol(":", ":")
+            return WHOLE
         stop = start + step * count
         if step < 0 and start == length - 1:
             first: Part = Row(())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from chainrule.errors import InputError
 from chainrule.explain.equations import parts
-from chainrule.explain.equations.parts import Bound, Part, Symbol, row, separated
+from chainrule.explain.equations.parts import Bound, Part, Row, Symbol, separated
 from chainrule.explain.reading.statements import Direction, Pass
 from chainrule.explain.writing import write_beside
+from chainrule.graph.cached import cached_property
 
 IN = Symbol(r" \in ", " ∈ ")
 HEAD = (
@@ -23,23 +23,40 @@ HEAD = (
 TIMES = {2: "second", 3: "third"}
 
 
-@dataclass(frozen=True)
 class Line:
-    """One equation as text and as LaTeX; in `aligned`, & stands before the first sign."""
+    """One equation, `left = side = side ∈ kind`, set and written when it is asked for."""
 
-    text: str
-    latex: str
-    aligned: str
+    def __init__(self, composed: Callable[[], tuple[Bound, list[Bound], Part | None]]) -> None:
+        self._composed = composed
 
-    @staticmethod
-    def of(left: Bound, sides: list[Bound], kind: Part | None) -> Line:
-        """left = side = side ∈ kind"""
+    @cached_property
+    def _parts(self) -> tuple[Part, Part]:
+        left, sides, kind = self._composed()
         right: list[Part] = [part for side in sides for part in (parts.EQUALS, side)]
         if kind is not None:
             right += [IN, kind]
-        whole, rest = row(left, *right), row(*right)
-        aligned = f"{parts.latex(left)} &{parts.latex(rest)}"
-        return Line(parts.text(whole), parts.latex(whole).strip(), aligned)
+        return left, Row(tuple(right))
+
+    @cached_property
+    def text(self) -> str:
+        """For terminals."""
+        left, right = self._parts
+        return parts.text(left) + parts.text(right)
+
+    @cached_property
+    def _latex(self) -> tuple[str, str]:
+        left, right = self._parts
+        return parts.latex(left), parts.latex(right)
+
+    @property
+    def latex(self) -> str:
+        """For TeX's mathematics, on one line."""
+        return "".join(self._latex).strip()
+
+    @property
+    def aligned(self) -> str:
+        """As `latex`, with & before the first sign."""
+        return " &".join(self._latex)
 
 
 Sections = list[tuple[Pass, list[tuple[int, Line]]]]
@@ -117,7 +134,12 @@ def save(
     text: Callable[[], str],
 ) -> None:
     """Write what the suffix says, beside the file and then renamed, so that none is half there."""
-    target = Path(path)
+    try:
+        target = Path(path)
+    except TypeError as error:
+        raise InputError(
+            f"{path!r} is no path of a file", hint="a path such as equations.tex"
+        ) from error
     writers: dict[str, Callable[[], str]] = {
         ".tex": lambda: "\n".join([*HEAD, latex(), r"\end{document}"]),
         ".md": markdown,

@@ -46,9 +46,10 @@ def report_data(
     its numbers; without, there are shapes, and bytes where `sizes` gives all named sizes.
 
     The memory view and the order of the steps are those of `executor`, when it keeps what `keep`
-    says: "reference" computes forward and then backward, "native" in the order of its plan.  `history` is a JSON Lines file or dicts,
-    one for each step of a training.  `indices` and `symbols` are as for equations.  All pictures of
-    values together take at most `picture_nbytes` bytes.
+    says: "reference" computes forward and then backward, "native" in the order of its plan.
+    `history` is a JSON Lines file or dicts, one for each step of a training.  `indices` and
+    `symbols` are as for equations.  All pictures of values together take at most `picture_nbytes`
+    bytes.
 
     InputError for anything else, for arguments that do not go together, and for a damaged history;
     what the run raises.
