@@ -104,6 +104,41 @@ def test_second_derivatives_of_composites_are_true(composite: Any, is_named: boo
     assert ("″(" in str(found)) is (composite in (cr.softplus, cr.gelu))
 
 
+def through_itself(x: Any, W: Any) -> Any:
+    z = x @ W
+    a = np.exp(np.sin(z) * z + z)  # whose derivative uses a
+    J = np.sum(np.sin(a))
+    return J
+
+
+def twice(x: Any, W: Any) -> Any:
+    a = cr.softplus(cr.softplus(x @ W))
+    J = np.sum(a * x) + np.sum(a) / 3
+    return J
+
+
+def with_two_objectives(x: Any, W: Any) -> Any:
+    a = cr.gelu(x @ W)
+    K = np.sum(a**2)
+    J = np.sum(np.cos(a)) + K
+    return J
+
+
+@pytest.mark.parametrize("function", [through_itself, twice, with_two_objectives])
+def test_third_derivatives_are_true(function: Any) -> None:
+    random = np.random.default_rng(12)
+    arguments = {name: random.normal(size=(3, 3)) for name in ("x", "W", "v", "u")}
+    graph = cr.trace(function, x=arguments["x"], W=arguments["W"])
+    if "K" in graph.names:
+        graph = cr.backward(graph, of="K", wrt="W")
+    graph = cr.backward(graph, of="J", wrt="W")
+    graph = cr.backward(graph, of="dJ/dW", wrt="W", seed="v")
+    graph = cr.backward(graph, of="d(dJ/dW)/dW", wrt="W", seed="u")
+    run = graph.run(**arguments)
+    assert_true(graph, equations(graph), run)
+    assert_reads_true(graph, equations(graph, shapes=False), run)
+
+
 def softmax(x: Any) -> Any:
     e = np.exp(x - np.max(x, axis=1, keepdims=True))
     p = e / np.sum(e, axis=1, keepdims=True)

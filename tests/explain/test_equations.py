@@ -81,6 +81,7 @@ WRITTEN = [
      "y (∑_{axis 1, keepdims} x + 1)"),
     ("x.reshape(3, 4) + 1", dict(x=float64["1 3 4"]), "reshape_{3×4}(x) + 1"),
     ("x[None] * 2", dict(x=ND), "2 x"),
+    ("np.concatenate([x, np.sum(x).reshape(1)])", dict(x=N), "[x, reshape₁(∑ x)]"),
     ("np.max(x, axis=1)", dict(x=ND), "max_{axis 1}(x)"),
     ("np.sqrt(x + 1)", dict(x=N), "√(x + 1)"),
     ("x > y", dict(x=N, y=N), "(x > y)"),

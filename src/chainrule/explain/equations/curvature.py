@@ -36,23 +36,20 @@ class Curvatures:
 
     def block(self, gradient: Gradient, consumer: Node) -> Block | None:
         """The block through which a gradient of second order comes from a consumer, if any."""
-        block = self._blocks.get(consumer)
-        if block is None or gradient.wrt not in (block.variable, block.upstream):
-            return None
-        return block if self._is_closed(block, gradient.of) else None
+        for block in self._blocks.get(consumer, ()):
+            is_by = gradient.wrt in (block.variable, block.upstream)
+            if is_by and self._is_closed(block, gradient.of):
+                return block
+        return None
 
     @cached_property
-    def _blocks(self) -> Mapping[Node, Block]:
-        """By the nodes of a block and of its unit; of units with several, none."""
-        found: dict[Unit, list[Block]] = {}
+    def _blocks(self) -> Mapping[Node, list[Block]]:
+        """By their nodes and those of their units."""
+        found: dict[Node, list[Block]] = {}
         for block in self._all():
-            found.setdefault(block.unit, []).append(block)
-        return {
-            node: several[0]
-            for unit, several in found.items()
-            if len(several) == 1
-            for node in (*unit.members, *several[0].members)
-        }
+            for node in (*block.unit.members, *block.members):
+                found.setdefault(node, []).append(block)
+        return found
 
     def _all(self) -> Iterator[Block]:
         functions = self.functions

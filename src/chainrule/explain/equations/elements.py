@@ -43,7 +43,7 @@ def _add(setter: Setter, formula: Applied, is_free: bool) -> Bound:
         return doubled(setter.set(x, free))
     if isinstance(x, Applied) and x.node.primitive is arithmetic.add:
         first, again = x.operands
-        if again.node is y.node and formula.node.origin.transform and not is_doubled(x.node):
+        if again.node is y.node and formula.node.origin.transform:
             return added(setter.set(first, free), doubled(setter.set(y, free)))
     return added(*(setter.set(one, free) for one in formula.operands))
 

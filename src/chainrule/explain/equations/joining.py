@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from chainrule.explain.equations import parts
 from chainrule.explain.equations.parts import (
     DOT,
@@ -12,6 +14,7 @@ from chainrule.explain.equations.parts import (
     Bound,
     Fence,
     Fraction,
+    Part,
     Symbol,
     row,
 )
@@ -37,6 +40,20 @@ def added(left: Bound, right: Bound) -> Bound:
     if right.negated is not None:
         return subtracted(left, right.negated)
     return Bound(row(left, parts.PLUS, fenced(right, ADDITIVE, ADDITIVE)), ADDITIVE, ADDITIVE)
+
+
+def total(terms: Iterable[Bound]) -> Bound:
+    """a + b − c + ...: one row, however many there are."""
+    first, *others = terms
+    shown: list[Part] = [fenced(first, ADDITIVE, ADDITIVE)]
+    for one in others:
+        if one.negated is None:
+            shown += [parts.PLUS, fenced(one, ADDITIVE, ADDITIVE)]
+        else:
+            shown += [parts.MINUS, fenced(one.negated, ADDITIVE + 1, ADDITIVE + 1)]
+    if not others:
+        return fenced(first, ADDITIVE, ADDITIVE)
+    return Bound(row(*shown), ADDITIVE, ADDITIVE)
 
 
 def subtracted(left: Bound, right: Bound) -> Bound:

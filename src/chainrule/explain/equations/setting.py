@@ -20,12 +20,12 @@ from chainrule.explain.equations.formula import (
     Unit,
 )
 from chainrule.explain.equations.joining import (
-    added,
     dotted,
     doubled,
     elementwise,
     fenced,
     side_by_side,
+    total,
 )
 from chainrule.explain.equations.parts import (
     COMMA,
@@ -50,7 +50,7 @@ from chainrule.explain.reading.symbols import Notation, escape, parted
 from chainrule.explain.words import printable
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
-from chainrule.primitives.primitive import ADDITIVE, ATOM, Map
+from chainrule.primitives.primitive import ATOM, Map
 from chainrule.primitives.sources import full
 
 # The gradient ∂J/∂o is one factor without brackets, and has some under an exponent or a slash.
@@ -269,13 +269,10 @@ class Setter:
                 groups[-1].append(one)
             else:
                 groups.append([one])
-        result: Bound | None = None
-        for one, *again in groups:
-            part = self.set(one, True)
-            part = doubled(part) if again else part
-            result = fenced(part, ADDITIVE, ADDITIVE) if result is None else added(result, part)
-        assert result is not None
-        return result
+        terms = (
+            doubled(self.set(one, True)) if again else self.set(one, True) for one, *again in groups
+        )
+        return total(terms)
 
 
 def _named(name: str, notation: Notation) -> Bound:
