@@ -57,11 +57,22 @@ class Explicit:
 
 
 @dataclass(frozen=True)
+class Joint:
+    """Both modes written out for all inputs at once, which share work: `tangent(dxs, out, *inputs)`
+    is the result's tangent from the inputs' (None for zero), or None; `cotangents(g, out, active,
+    *inputs)` has a cotangent or None for each input, of which those at the places in `active` (a
+    tuple, ascending) are used."""
+
+    tangent: Rule
+    cotangents: Rule
+
+
+@dataclass(frozen=True)
 class Flat:
     """The derivative is zero wherever it exists."""
 
 
-Derivative = Partials | Linear | Multilinear | Explicit | Flat
+Derivative = Partials | Linear | Multilinear | Explicit | Joint | Flat
 
 
 @dataclass(frozen=True)
@@ -207,6 +218,8 @@ class Primitive:
                 count = len(tangents) if len(tangents) == len(cotangents) else -1
             case Linear(rules):
                 count = len(self.inputs) if self.variadic else len(rules)
+            case Joint(tangent, cotangents):
+                rules, count = (tangent, cotangents), len(self.inputs)
             case Flat():
                 rules, count = (), len(self.inputs)
             case _:

@@ -17,6 +17,7 @@ from chainrule.primitives.primitive import (
     Explicit,
     Flat,
     Fold,
+    Joint,
     Linear,
     Map,
     Multilinear,
@@ -50,12 +51,36 @@ def _with_rule(
             return Multilinear(changed(rules))
         case Explicit(tangents, cotangents):
             return Explicit(changed(tangents), changed(cotangents))
+        case Joint():
+            return _with_joint_rule(derivative, index, change)
         case Flat():
             return Partials(changed((None,) * count))
 
 
+def _with_joint_rule(derivative: Joint, index: int, change: Callable[[Rule | None], Rule]) -> Joint:
+    """Changed is what the one argument adds to the tangent, and its cotangent."""
+
+    def tangent(dxs: tuple[Any, ...], *others: Any) -> Any:
+        alone = tuple(dx if i == index else None for i, dx in enumerate(dxs))
+        rest = tuple(None if i == index else dx for i, dx in enumerate(dxs))
+        part = None if dxs[index] is None else derivative.tangent(alone, *others)
+        total = None if all(dx is None for dx in rest) else derivative.tangent(rest, *others)
+        if part is None:
+            return total
+        part = change(lambda: part)()
+        return part if total is None else total + part
+
+    def cotangents(g: Any, out: Any, active: tuple[int, ...], *inputs: Any) -> tuple[Any, ...]:
+        found = tuple(derivative.cotangents(g, out, active, *inputs))
+        if index not in active or found[index] is None:
+            return found
+        return (*found[:index], change(lambda: found[index])(), *found[index + 1 :])
+
+    return Joint(tangent, cotangents)
+
+
 def rules_of(derivative: Derivative) -> tuple[Rule | None, ...]:
-    """The rule of each argument (in reverse mode, where both are written out)."""
+    """The rule of each argument (in reverse mode, where both are written out); none of a joint."""
     match derivative:
         case Partials(rules) | Linear(rules) | Multilinear(rules) | Explicit(_, rules):
             return rules
@@ -65,6 +90,8 @@ def rules_of(derivative: Derivative) -> tuple[Rule | None, ...]:
 def _changed(primitive: Primitive, argument: int, change: Callable[[Any], Any]) -> Primitive | None:
     """The primitive with `change` applied to what the rule of the argument returns."""
     rules = rules_of(primitive.derivative)
+    if isinstance(primitive.derivative, Joint):
+        rules = (primitive.derivative.cotangents,) * len(primitive.inputs)
     if argument >= len(rules) or rules[argument] is None:
         return None
 
@@ -110,6 +137,10 @@ def _one_mode(primitive: Primitive, argument: int) -> Primitive | None:
     wrong = _scaled(primitive, argument)
     if wrong is None or isinstance(primitive.derivative, Partials):
         return None
+    if isinstance(primitive.derivative, Joint):
+        assert isinstance(wrong.derivative, Joint)
+        derivative = Joint(primitive.derivative.tangent, wrong.derivative.cotangents)
+        return replace(primitive, derivative=derivative)
     if isinstance(primitive.derivative, Explicit):
         assert isinstance(wrong.derivative, Explicit)
         derivative = Explicit(primitive.derivative.tangents, wrong.derivative.cotangents)

@@ -7,7 +7,7 @@ from typing import Any
 
 from chainrule.graph.node import Node, stamp
 from chainrule.primitives.arithmetic import add
-from chainrule.primitives.primitive import Explicit, Linear, Multilinear, Partials
+from chainrule.primitives.primitive import Explicit, Joint, Linear, Multilinear, Partials
 from chainrule.primitives.sources import full_like
 
 
@@ -59,6 +59,8 @@ def node_tangent(node: Node, tangents: list[Node | None]) -> Any:
                 rule = rules[i]
                 if rule is not None:
                     parts.append(rule(dx, node, *inputs))
+        case Joint(rule, _):
+            return rule(tuple(tangents), node, *inputs)
         case _:
             return None
     if not parts:

@@ -9,7 +9,7 @@ from chainrule.graph.node import Node, stamp
 from chainrule.graph.parts import Term
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.logic import cast
-from chainrule.primitives.primitive import Explicit, Flat, Linear, Multilinear, Partials
+from chainrule.primitives.primitive import Explicit, Flat, Joint, Linear, Multilinear, Partials
 from chainrule.primitives.sources import full_like
 
 
@@ -43,8 +43,21 @@ def cotangent(node: Node, index: int, g: Any) -> Any:
         case Explicit(_, cotangents):
             rule = cotangents[index]
             return None if rule is None else rule(g, node, *inputs)
+        case Joint(_, cotangents):
+            return cotangents(g, node, (index,), *inputs)[index]
         case _:
             return None
+
+
+def _cotangents(node: Node, active: tuple[int, ...], g: Any) -> Iterable[tuple[int, Any]]:
+    """(index, cotangent) of each input in `active` that gets something."""
+    match node.primitive.derivative:
+        case Joint(_, cotangents):
+            values = cotangents(g, node, active, *node.inputs)
+            found = ((index, values[index]) for index in active)
+        case _:
+            found = ((index, cotangent(node, index, g)) for index in active)
+    return (pair for pair in found if pair[1] is not None)
 
 
 def pull(
@@ -77,12 +90,9 @@ def pull(
             total = add(total, part)
         stamp((total,), origin)
         cotangents[node] = total
-        for index, parent in enumerate(node.inputs):
-            if parent not in active:
-                continue
-            value = cotangent(node, index, total)
-            if value is None:
-                continue
+        live = tuple([i for i, parent in enumerate(node.inputs) if parent in active])
+        for index, value in _cotangents(node, live, total):
+            parent = node.inputs[index]
             if value.type is not parent.type and value.type.weak != parent.type.weak:
                 value = cast(value, dtype=parent.type.dtype, weak=parent.type.weak)
             stamp((value,), origin)
