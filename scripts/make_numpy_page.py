@@ -27,39 +27,64 @@ float64.
 One thing is not as in NumPy: a traced array is a value, so `z += 1` binds the name z to a new array,
 and another name for the old one (`a = z` before) still means the old one. NumPy would change both.
 
-Operators: `+ - * / ** @`, comparisons, `& | ^ ~` of booleans, `abs`, unary `-` and `+`, indexing with
-everything but traced masks, and iteration over an axis of known length. `//` and `%` work on sizes
-and Python integers only. Item assignment, `out=` and `np.add.at` are
+Operators: `+ - * / // % ** @`, comparisons, `& | ^ ~` of booleans and integers, `<< >>` of integers,
+`divmod`, `abs`, unary `-` and `+`, indexing with everything but traced masks, and iteration over an
+axis of known length; of one number also `round`, `math.floor`, `math.ceil` and `math.trunc`. Item assignment, `out=` and `np.add.at` are
 refused, since a traced array is a value.
+
+Methods of ufuncs: `reduce` of `np.add`, `np.multiply`, `np.maximum`, `np.minimum`, `np.logical_and`
+and `np.logical_or`, `accumulate` of the first four (where elements tie, the first takes the
+derivative), and `outer` of all with two arguments.
 """
 # Only what the doc lines in the source do not say, and every difference from NumPy.
 NOTES = {
+    np.amax: "Where elements tie, they share the derivative equally.",
+    np.amin: "Where elements tie, they share the derivative equally.",
     np.argmax: "The first of several largest elements.",
+    np.argmin: "The first of several smallest elements.",
     np.bitwise_and: "The `&` operator, of booleans and integers.",
     np.bitwise_or: "The `|` operator, of booleans and integers.",
     np.bitwise_xor: "The `^` operator, of booleans and integers.",
     np.clip: "A limit must fit the dtype: -1 does not fit uint8, where NumPy takes 0 instead.",
     np.concatenate: "Of sizes with names, all but the joined one must be the same.",
     np.copy: "The value itself: nothing changes it in place.",
-    np.dot: "A Python number does not widen the array's dtype, as in NumPy's `*` but not its `dot`.",
-    np.einsum: "With a subscripts string, evaluated from left to right.",
-    np.logaddexp: "Of small integers the result is float64.",
-    np.exp2: "Integers and booleans of up to 16 bits give float64.",
-    np.inner: "A Python number does not widen the array's dtype, as in NumPy's `*`.",
+    np.einsum: "Two operands at a time, from left to right or as `optimize` says.",
+    np.linalg.cond: "With p other than None, 2 and -2, a singular matrix is an error.",
+    np.linalg.det: "Its derivatives of order 1 and 2 exist at singular matrices too.",
+    np.linalg.eigh: "Where eigenvalues are equal, the vectors have no derivative; the values do.",
+    np.linalg.eigvalsh: "Equal eigenvalues do not disturb the derivative.",
+    np.linalg.lstsq: "Residuals are given whatever the rank.",
+    np.linalg.multi_dot: "Sizes with names are multiplied from left to right.",
+    np.linalg.norm: "The derivative at 0 is 0.",
+    np.linalg.qr: "Reduced factors.",
+    np.linalg.svd: "Reduced factors; `full_matrices=True` of square matrices only.",
     np.invert: "The `~` operator, of booleans and integers.",
     np.matmul: "The `@` operator; leading axes broadcast.",
+    np.cumprod: "Its derivatives are right where elements are 0.",
     np.max: "Where elements tie, they share the derivative equally.",
     np.min: "Where elements tie, they share the derivative equally.",
     np.ndim: "A Python integer, known while tracing.",
-    np.pad: "With zeros.",
+    np.pad: "Not with `empty`, `median`, statistics of a part, or odd reflections.",
+    np.partition: "Both sides of kth are in order too.",
+    np.argpartition: "Both sides of kth are in order too.",
+    np.piecewise: "Where its condition does not hold a function is given another element.",
+    np.geomspace: "Of ends that are 0 or differ in sign, NaN.",
+    np.empty_like: "NumPy leaves the elements open.",
+    np.sort: "Where elements are equal, the derivative is that of their order in the array.",
     np.positive: "Takes booleans too.",
     np.power: "A Python integer as exponent is static. Of booleans, its square is int8, as NumPy's `x ** 2`.",
-    np.reciprocal: "Of integers: 1 / x in floats, where NumPy truncates.",
-    np.reshape: "In C order. Sizes whose products cannot be compared yet become a condition.",
+    np.reshape: "A and K mean C order. Sizes whose products cannot be compared yet become a condition.",
+    np.modf: "Two results.",
+    np.divmod: "Two results.",
+    np.nan_to_num: "A copy, always.",
+    np.remainder: "The `%` operator.",
+    np.floor_divide: "The `//` operator.",
+    np.left_shift: "The `<<` operator, of integers.",
+    np.right_shift: "The `>>` operator, of integers.",
     np.shape: "A tuple of integers and sizes, known while tracing.",
     np.size: "An integer or a size, known while tracing.",
     np.squeeze: "A named size is never 1.",
-    np.take: "An index outside the axis is an error, when it runs.",
+    np.take: 'With `mode="raise"`, an index outside the axis is an error when it runs.',
     np.where: "With three arguments.",
 }
 

@@ -56,7 +56,7 @@ def an_array_of_traced_arrays():
       where: FILE:LINE, in an_array_of_traced_arrays.<locals>.objective
         return np.array([x, x])
                ^^^^^^^^^^^^^^^^
-      try: call NumPy functions on it directly; stack several with np.stack([...])
+      try: call NumPy functions on it directly; make an array of several by cr.array([...])
     """
 
     def objective(x):
@@ -72,7 +72,7 @@ def an_assignment_to_an_element():
       where: FILE:LINE, in an_assignment_to_an_element.<locals>.objective
         h[0] = 1
         ^^^^
-      try: build the new array: np.where(mask, new, x), or np.concatenate([...])
+      try: build the new array: x = x.at[key].set(value), or np.where(mask, value, x)
     """
 
     def objective(x):
@@ -90,7 +90,7 @@ def an_addition_in_place():
       where: FILE:LINE, in an_addition_in_place.<locals>.objective
         np.add.at(x, y, 1)
         ^^^^^^^^^^^^^^^^^^
-      try: build the result anew, for instance with np.where or a matrix product
+      try: build the result anew: x = x.at[places].add(values)
     """
 
     def objective(x, y):
@@ -155,15 +155,15 @@ def an_element_that_is_assigned():
 @provokes(errors.UnsupportedError)
 def a_function_that_is_not_traced():
     """
-    np.nansum is not traced
+    np.histogram is not traced
       where: FILE:LINE, in a_function_that_is_not_traced.<locals>.objective
-        return np.nansum(x)
-               ^^^^^^^^^^^^
-      try: write np.sum(np.where(x == x, x, 0.0))
+        return np.histogram(x)
+               ^^^^^^^^^^^^^^^
+      try: count with np.bincount(np.digitize(x, edges), minlength=len(edges) + 1)
     """
 
     def objective(x):
-        return np.nansum(x)
+        return np.histogram(x)
 
     cr.trace(objective, X)
 
@@ -171,16 +171,17 @@ def a_function_that_is_not_traced():
 @provokes(errors.UnsupportedError)
 def a_function_that_nothing_replaces():
     """
-    np.linalg.inv is not traced
+    np.linalg.eig is not traced
       where: FILE:LINE, in a_function_that_nothing_replaces.<locals>.objective
-        return np.linalg.inv(x.T @ x)
+        return np.linalg.eig(x.T @ x)
                ^^^^^^^^^^^^^^^^^^^^^^
-      try: write it with functions that are traced, or compute it before the call;
+      try: it has complex results;
+           write it with functions that are traced, or compute it before the call;
            the page "NumPy on traced arrays" (docs/numpy.md in the repository) lists them
     """
 
     def objective(x):
-        return np.linalg.inv(x.T @ x)
+        return np.linalg.eig(x.T @ x)
 
     cr.trace(objective, X)
 
@@ -204,15 +205,15 @@ def a_mask_that_is_not_known():
 @provokes(errors.MissingMethodError)
 def a_method_that_is_not_traced():
     """
-    .std of x (float64[2, 3]) is not traced
+    .searchsorted of x (float64[2, 3]) is not traced
       where: FILE:LINE, in a_method_that_is_not_traced.<locals>.objective
-        return x.std()
-               ^^^^^
-      try: call np.std(...)
+        return x.searchsorted(2)
+               ^^^^^^^^^^^^^^
+      try: call np.searchsorted(...)
     """
 
     def objective(x):
-        return x.std()
+        return x.searchsorted(2)
 
     cr.trace(objective, X)
 

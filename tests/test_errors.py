@@ -5,6 +5,7 @@ import inspect
 import programs_refused_running
 import programs_refused_tracing
 import programs_refused_typing
+import programs_warned
 import pytest
 from provoking import CASES, LABELS, W, X, full_text
 
@@ -12,6 +13,7 @@ from chainrule import errors
 from chainrule.graph.sizes import UndecidableSize
 
 assert programs_refused_tracing and programs_refused_typing and programs_refused_running
+assert programs_warned
 IDS = [program.__name__ for _, program in CASES]
 
 

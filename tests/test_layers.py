@@ -26,9 +26,11 @@ LAYERS = (
     "random",
     "tracing",
     "transforms",
+    "custom",
     "plan",
     "run",
     "functional",
+    "control",
     "explain",
     "testing",
     "data",
@@ -39,12 +41,14 @@ LAYERS = (
 )
 
 # The imports that point up: methods of Graph that open a higher layer when they are called.
-# And a run that is refused opens what explains the refusal; one that is printed, its table.
+# And a run that is refused opens what explains the refusal; one that is printed, its table.  What a
+# Jacobian takes is a report of memory.
 DOORS = {
     ("graph/graph.py", "run"),
     ("graph/graph.py", "explain"),
     ("run/run.py", "explain"),
     ("run/refusal.py", "explain"),
+    ("functional/bill.py", "explain"),
 }
 
 # More than 400 lines, and why that is one idea.

@@ -28,12 +28,27 @@ from chainrule.composites.activations import (
     softplus,
     stop_gradient,
 )
+from chainrule.composites.creating import array
 from chainrule.composites.layers import embedding, layer_norm, linear
+from chainrule.composites.linear_units import elu, leaky_relu, log_sigmoid, silu
 from chainrule.composites.losses import cross_entropy, squared_error
+from chainrule.composites.norms import norm
 from chainrule.composites.numpy_names import TABLE
-from chainrule.composites.statistics import mean, norm, size_value, std, var
+from chainrule.composites.statistics import mean, size_value, std, var
 from chainrule.frontend.elementwise import UFUNCS
-from chainrule.functional import compile, grad, hvp, jvp, value_and_grad, vjp
+from chainrule.functional import (
+    compile,
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    value_and_grad,
+    vjp,
+    vmap,
+)
 from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import nearest
 from chainrule.graph.node import Node
@@ -57,6 +72,15 @@ from chainrule.version import VERSION
 
 if TYPE_CHECKING:
     from chainrule import data, random, testing
+    from chainrule.composites.attention import scaled_dot_product_attention
+    from chainrule.composites.binary import binary_cross_entropy, binary_cross_entropy_with_logits
+    from chainrule.composites.convolution import conv1d, conv2d
+    from chainrule.composites.distances import absolute_error, huber, kl_divergence
+    from chainrule.composites.normalisation import batch_norm, group_norm, instance_norm, rms_norm
+    from chainrule.composites.one_hot import one_hot
+    from chainrule.composites.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+    from chainrule.control import cond, fori_loop, scan, while_loop
+    from chainrule.custom import custom_derivative, primitive
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
     from chainrule.explain.memory.report import MemoryReport
@@ -91,16 +115,28 @@ __all__ = [
     "StateArray",
     "Trainer",
     "TrainingStep",
+    "absolute_error",
     "adam",
     "adamw",
+    "array",
+    "avg_pool1d",
+    "avg_pool2d",
     "backward",
+    "batch_norm",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "bool_",
     "clip_by_global_norm",
     "compile",
+    "cond",
+    "conv1d",
+    "conv2d",
     "cross_entropy",
+    "custom_derivative",
     "data",
     "deduplicate",
     "dropout",
+    "elu",
     "embedding",
     "erf",
     "errors",
@@ -108,31 +144,50 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "fori_loop",
     "gelu",
     "grad",
+    "group_norm",
+    "hessian",
+    "huber",
     "hvp",
+    "instance_norm",
     "int32",
     "int64",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
     "jvp",
+    "kl_divergence",
     "layer_norm",
+    "leaky_relu",
     "linear",
     "load_weights",
+    "log_sigmoid",
     "log_softmax",
     "logsumexp",
+    "max_pool1d",
+    "max_pool2d",
     "maximum",
     "mean",
     "minimum",
     "norm",
+    "one_hot",
     "predict",
+    "primitive",
     "prune",
     "random",
     "relu",
     "report",
+    "rms_norm",
     "rmsprop",
     "save_weights",
+    "scaled_dot_product_attention",
+    "scan",
     "schedules",
     "sgd",
     "sigmoid",
+    "silu",
     "simplify",
     "size",
     "size_value",
@@ -151,6 +206,8 @@ __all__ = [
     "value_and_grad",
     "var",
     "vjp",
+    "vmap",
+    "while_loop",
 ]
 
 
@@ -163,13 +220,36 @@ _LATER = {
     "MemoryReport": "chainrule.explain.memory.report",
     "Report": "chainrule.explain.report",
     "Trainer": "chainrule.train.trainer",
+    "absolute_error": "chainrule.composites.distances",
+    "avg_pool1d": "chainrule.composites.pooling",
+    "avg_pool2d": "chainrule.composites.pooling",
+    "batch_norm": "chainrule.composites.normalisation",
+    "binary_cross_entropy": "chainrule.composites.binary",
+    "binary_cross_entropy_with_logits": "chainrule.composites.binary",
     "clip_by_global_norm": "chainrule.train.clipping",
+    "cond": "chainrule.control",
+    "conv1d": "chainrule.composites.convolution",
+    "conv2d": "chainrule.composites.convolution",
+    "custom_derivative": "chainrule.custom",
     "dropout": "chainrule.random.dropout",
     "evaluate": "chainrule.train.evaluation",
+    "fori_loop": "chainrule.control",
+    "group_norm": "chainrule.composites.normalisation",
+    "huber": "chainrule.composites.distances",
+    "instance_norm": "chainrule.composites.normalisation",
+    "kl_divergence": "chainrule.composites.distances",
     "load_weights": "chainrule.train.weights",
+    "max_pool1d": "chainrule.composites.pooling",
+    "max_pool2d": "chainrule.composites.pooling",
+    "one_hot": "chainrule.composites.one_hot",
     "predict": "chainrule.train.prediction",
+    "primitive": "chainrule.custom",
     "report": "chainrule.explain.report",
+    "rms_norm": "chainrule.composites.normalisation",
     "save_weights": "chainrule.train.weights",
+    "scaled_dot_product_attention": "chainrule.composites.attention",
+    "scan": "chainrule.control",
+    "while_loop": "chainrule.control",
 }
 
 

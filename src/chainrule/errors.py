@@ -122,6 +122,10 @@ class DataFileError(ChainruleError, ValueError):
     """A file that is missing, damaged or not what its name promises."""
 
 
+class BroadcastWarning(UserWarning):
+    """Shapes such as (n, 1) and (n,) that make (n, n), all of which an objective sums up."""
+
+
 class InvariantError(ChainruleError):
     """A graph that breaks one of its own rules: an error of a transform, not of the user."""
 

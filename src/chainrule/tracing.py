@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.annotations import ElementType
 from chainrule.composites.numpy_names import TABLE
-from chainrule.errors import InputError, TypeSpecError, UnsupportedError
+from chainrule.errors import ForeignValueError, InputError, TypeSpecError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, refuse_subclass
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
@@ -333,9 +333,24 @@ def _graph(
         result=structure,
     )
     graph = graph.replace(nodes=ordered(graph))
+    _refuse_leaks(building, graph)
     if any(node.primitive is identity for node in graph.nodes):
         graph = rebuild(graph, _without_marker)
     return graph
+
+
+def _refuse_leaks(building: Trace, graph: Graph) -> None:
+    """ForeignValueError where a value of a loop's step, or of a branch, is used outside of it."""
+    inputs = {item.node for item in graph.inputs}
+    for node in graph.nodes:
+        if node.primitive is input_ and node not in inputs:
+            user = next((one for one in graph.nodes if node in one.inputs), node)
+            raise ForeignValueError(
+                f"{building.show(node)} is a value inside of a loop, a branch or a batch, and is "
+                "used outside of it",
+                where=user.origin.describe(),
+                hint="return it from the function that has it",
+            )
 
 
 def _without_marker(node: Node, inputs: tuple[Node, ...], _: Origin) -> Node:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import elementwise_cases  # noqa: F401  (it adds its cases to CASES)
+import neural_cases  # noqa: F401  (it adds its cases to CASES)
 import numpy as np
 import pytest
+import reduction_cases  # noqa: F401  (it adds its cases to CASES)
 from composite_cases import CASES, Case
 from equation_values import assert_true
 

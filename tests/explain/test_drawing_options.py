@@ -13,7 +13,7 @@ from chainrule.errors import InputError, NameLookupError
 from chainrule.explain.drawing import draw
 from chainrule.explain.drawing.folding import MOST_BOXES
 from chainrule.explain.drawing.signs import sign
-from chainrule.primitives import PRIMITIVES
+from chainrule.primitives.registry import PRIMITIVES
 
 
 def block(x, W):

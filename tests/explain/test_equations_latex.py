@@ -20,8 +20,8 @@ from graphs_to_explain import GRAPHS, primitive_graph
 
 import chainrule as cr
 from chainrule.explain.equations import Equations, equations
-from chainrule.primitives import PRIMITIVES
 from chainrule.primitives.primitive import Library
+from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing.samples import cases
 
 SAMPLES = [case for case in cases(PRIMITIVES) if case[1].kernel != Library("argument")]

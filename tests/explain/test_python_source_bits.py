@@ -19,8 +19,8 @@ import chainrule as cr
 from chainrule import float64
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import type_of
-from chainrule.primitives import PRIMITIVES
 from chainrule.primitives.primitive import Library, Primitive, Sample
+from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing import sample_arrays
 from chainrule.testing.samples import graph_of
 from chainrule.transforms.backward import gradient_name
@@ -104,6 +104,8 @@ def check_primitive(primitive: Primitive, sample: Sample, arrays: list[np.ndarra
         graph = graph_of(primitive, [type_of(x) for x in arrays], params)
         with np.errstate(all="ignore"):
             value = np.asarray(primitive.evaluate(np, *arrays, **params))
+    except np.linalg.LinAlgError:
+        return True  # LAPACK refuses the matrix, and so would the source
     except (TypeError, ValueError, OverflowError):
         return False
     if value.dtype != graph["out"].dtype:

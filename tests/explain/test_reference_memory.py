@@ -22,8 +22,8 @@ from chainrule.explain.memory.report import MemoryReport, memory_of_graph, memor
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import type_of
 from chainrule.plan.simulate import simulate
-from chainrule.primitives import PRIMITIVES, Primitive
-from chainrule.primitives.primitive import Fold, Map, Sample
+from chainrule.primitives.primitive import Fold, Map, Primitive, Sample
+from chainrule.primitives.registry import PRIMITIVES
 from chainrule.run import reference
 from chainrule.testing.samples import cases, graph_of, sample_arrays
 
@@ -260,7 +260,10 @@ def test_the_scratch_of_a_primitive_is_what_it_declares(
             with np.errstate(all="ignore"):
                 return np.asarray(primitive.evaluate(np, *operands, **dict(sample.params)))
 
-        peak, result = peak_and_result(evaluate)
+        try:
+            peak, result = peak_and_result(evaluate)
+        except np.linalg.LinAlgError:
+            continue  # one number repeated is a singular matrix
         own = not any(result is one or np.may_share_memory(result, one) for one in operands)
         assert result.dtype == out.dtype
         assert peak == own * result.nbytes + primitive.scratch(out, *operands)

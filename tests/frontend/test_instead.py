@@ -17,19 +17,7 @@ POSITIVE = np.array([0.2, 0.9, 0.4, 0.5])
 SPECIAL = np.array([np.nan, 1.0, -2.0, 0.5])
 INFINITE = np.array([np.inf, -np.inf, np.nan, 1.0])
 MASKS = np.array([True, True, False, False]), np.array([True, False, True, False])
-GIVEN = {
-    "all": (MASKS[0],),
-    "any": (MASKS[0],),
-    "fmax": (SPECIAL, SPECIAL[[2, 0, 1, 3]]),
-    "fmin": (SPECIAL, SPECIAL[[2, 0, 1, 3]]),
-    "heaviside": (np.array([-1.0, 0.0, 2.0]), POSITIVE[:3]),
-    "isfinite": (INFINITE,),
-    "isinf": (INFINITE,),
-    "isnan": (SPECIAL,),
-    "logical_xor": MASKS,
-    "nan_to_num": (SPECIAL,),
-    "nansum": (SPECIAL,),
-}
+GIVEN = {}
 
 
 TAKING_MORE = {
@@ -73,18 +61,19 @@ def test_conditions_belong_to_expressions() -> None:
     ("function", "text"),
     [
         (lambda x: scipy.special.expit(x), "expit is not traced"),
-        (lambda x: np.isnan(x), "np.isnan is not traced"),
-        (lambda x: np.linalg.inv(x), "np.linalg.inv is not traced"),
-        (lambda x: np.sort(x), "np.sort is not traced"),
+        (lambda x: np.spacing(x), "np.spacing is not traced"),
+        (lambda x: np.linalg.eig(x), "np.linalg.eig is not traced"),
+        (lambda x: np.histogram(x), "np.histogram is not traced"),
+        (lambda x: np.unique(x), "np.unique is not traced"),
     ],
 )
 def test_a_function_is_called_by_its_own_name(function: Any, text: str) -> None:
     with pytest.raises(cr.errors.UnsupportedError) as caught:
         cr.trace(function, np.eye(3))
     assert caught.value.what == text
-    assert caught.value.hint == instead_of(text.split(" ")[0])
+    assert caught.value.hint == instead_of(text.split(" ")[0].removeprefix("np."))
 
 
 def test_nothing_is_proposed_where_nothing_is_known() -> None:
-    assert instead_of("sort") == instead_of("linalg.inv")
-    assert "perhaps" not in instead_of("sort")
+    assert instead_of("bessel") == instead_of("zeta")
+    assert "perhaps" not in instead_of("bessel")

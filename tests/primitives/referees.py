@@ -32,21 +32,51 @@ BOTH: dict[str, Entry] = {
     "absolute": lambda m, x: m.abs(x),
     "maximum": lambda m, x, y: m.maximum(x, y),
     "minimum": lambda m, x, y: m.minimum(x, y),
+    "exp2": lambda m, x: m.exp2(x),
+    "log2": lambda m, x: m.log2(x),
+    "log10": lambda m, x: m.log10(x),
+    "tan": lambda m, x: m.tan(x),
+    "arcsin": lambda m, x: m.arcsin(x),
+    "arccos": lambda m, x: m.arccos(x),
+    "arctan": lambda m, x: m.arctan(x),
+    "arctan2": lambda m, x, y: m.arctan2(x, y),
+    "hypot": lambda m, x, y: m.hypot(x, y),
+    "sinc": lambda m, x: m.sinc(x),
+    "sinh": lambda m, x: m.sinh(x),
+    "cosh": lambda m, x: m.cosh(x),
+    "arcsinh": lambda m, x: m.arcsinh(x),
+    "arccosh": lambda m, x: m.arccosh(x),
+    "arctanh": lambda m, x: m.arctanh(x),
+    "remainder": lambda m, x, y: m.remainder(x, y),
     "identity": lambda m, x: x,
     "where": lambda m, condition, x, y: m.where(condition, x, y),
     "reshape": lambda m, x, shape: m.reshape(x, shape),
     "broadcast_to": lambda m, x, shape: m.broadcast_to(x, shape),
     "slice": lambda m, x, start, step, shape: x[_grid(m, start, step, shape)],
     "gather": lambda m, x, *indices, wrap: x[indices],
+    "windows": lambda m, x, window, stride, dilation: x[
+        (..., *_in_windows(m, x.shape[x.ndim - len(window) :], window, stride, dilation))
+    ],
+    "library_log": lambda m, x: m.log(x),
+    "library_tan": lambda m, x: m.tan(x),
     "matmul": lambda m, x, y: m.matmul(x, y),
     "contract": lambda m, x, y, x_axes, y_axes, out_axes: m.einsum(
         f"{_letters(x_axes)},{_letters(y_axes)}->{_letters(out_axes)}", x, y
     ),
+    "solve": lambda m, a, b: m.linalg.solve(a, b),
+    "inv": lambda m, x: m.linalg.inv(x),
+    "det": lambda m, x: m.linalg.det(x),
+    "cholesky": lambda m, x: m.linalg.cholesky(x),
+    "cofactor": lambda m, x: _cofactors(m, x),
+    "cofactor_change": lambda m, x, d: _change_of_cofactors(m, x, d),
 }
 
 TORCH: dict[str, Entry] = {
     **BOTH,
     "logistic": lambda m, x: m.sigmoid(x),
+    "cbrt": lambda m, x: m.sign(x) * m.abs(x) ** (1 / 3),
+    "fmod": lambda m, x, y: m.fmod(x, y),
+    "copysign": lambda m, x, y: m.copysign(x, y),
     "erf": lambda m, x: m.erf(x),
     "erfinv": lambda m, x: m.erfinv(x),
     "cast": lambda m, x, dtype, weak: x.to(getattr(m, np.dtype(dtype).name)),
@@ -55,12 +85,36 @@ TORCH: dict[str, Entry] = {
     "sum": lambda m, x, axes: m.sum(x, dim=axes),
     "max": lambda m, x, axes: m.amax(x, dim=axes),
     "min": lambda m, x, axes: m.amin(x, dim=axes),
+    "prod": lambda m, x, axes: _over(m.prod, x, axes),
+    "cumsum": lambda m, x, axis, reverse: _walked(m.cumsum, m.flip, x, axis, reverse),
+    "cumprod": lambda m, x, axis, reverse: _walked(m.cumprod, m.flip, x, axis, reverse),
+    "recurrence": lambda m, a, b, axis, reverse: _recurring(m, a, b, axis, reverse),
     "pad": lambda m, x, start, step, shape: m.zeros(shape, dtype=x.dtype).index_put(
         _grid(m, start, step, tuple(x.shape)), x
+    ),
+    "fold_windows": lambda m, g, stride, dilation, shape: m.movedim(
+        m.zeros((*shape[len(shape) - len(stride) :], *shape[: len(shape) - len(stride)]))
+        .to(g.dtype)
+        .index_put(
+            _in_windows(
+                m, shape[len(shape) - len(stride) :], g.shape[-len(stride) :], stride, dilation
+            ),
+            m.movedim(g, tuple(range(-2 * len(stride), 0)), tuple(range(2 * len(stride)))),
+            accumulate=True,
+        ),
+        tuple(range(len(stride))),
+        tuple(range(-len(stride), 0)),
     ),
     "scatter_add": lambda m, updates, *indices, shape, wrap: m.zeros(
         shape, dtype=updates.dtype
     ).index_put(indices, updates, accumulate=True),
+    "pinv": lambda m, x, cutoff: m.linalg.pinv(x, rtol=cutoff),
+    "eigh": lambda m, x, uplo: _packed(m, *m.linalg.eigh(x, uplo)),
+    "eigvalsh": lambda m, x, uplo: m.linalg.eigvalsh(x, uplo),
+    "svd": lambda m, x: _packed_svd(m, x, *m.linalg.svd(x, full_matrices=False)),
+    "svdvals": lambda m, x: m.linalg.svdvals(x),
+    "qr": lambda m, x: _packed_qr(m, *m.linalg.qr(x)),
+    "slogdet": lambda m, x: m.stack(m.linalg.slogdet(x), -1),
 }
 
 AUTOGRAD: dict[str, Entry] = {
@@ -70,13 +124,28 @@ AUTOGRAD: dict[str, Entry] = {
     "sum": lambda m, x, axes: m.sum(x, axis=axes),
     "max": lambda m, x, axes: m.max(x, axis=axes),
     "min": lambda m, x, axes: m.min(x, axis=axes),
+    "prod": lambda m, x, axes: _over(m.prod, x, axes),
+    "cumsum": lambda m, x, axis, reverse: _walked(m.cumsum, _flip, x, axis, reverse),
+    "cumprod": "autograd has no derivative of cumprod",
+    "recurrence": lambda m, a, b, axis, reverse: _recurring(m, a, b, axis, reverse),
     # autograd's own broadcast_to does not differentiate new leading axes
     "broadcast_to": lambda m, x, shape: x * np.ones(shape),
+    "cbrt": "autograd has no np.cbrt",
+    "fmod": lambda m, x, y: m.sign(x) * m.remainder(m.abs(x), m.abs(y)),
+    "copysign": "autograd has no np.copysign",
     "erf": lambda m, x: special.erf(x),
     "erfinv": lambda m, x: special.erfinv(x),
     "cast": "autograd does not differentiate astype between dtypes",
     "pad": "autograd has no item assignment to write this with",
     "scatter_add": "autograd has no np.add.at",
+    "fold_windows": "autograd has no np.add.at",
+    "pinv": lambda m, x, cutoff: m.linalg.pinv(x),
+    "eigh": "autograd differentiates the triangle that is read",
+    "eigvalsh": "autograd has no eigvalsh",
+    "svd": "autograd's second derivative of svd is not written for thin factors of every shape",
+    "svdvals": "autograd differentiates svd with vectors only",
+    "qr": "autograd has no qr",
+    "slogdet": "autograd does not stack the results of slogdet",
 }
 
 
@@ -87,5 +156,74 @@ def _grid(m: Any, start: tuple[int, ...], step: tuple[int, ...], shape: tuple[in
     return tuple(map(m.from_numpy, grid)) if hasattr(m, "from_numpy") else grid
 
 
+def _in_windows(m: Any, lengths: Any, window: Any, stride: Any, dilation: Any) -> Any:
+    """For each axis the places in all windows, to be broadcast: positions, then windows."""
+    count, found = len(window), []
+    for axis, (n, w, s, d) in enumerate(zip(lengths, window, stride, dilation, strict=True)):
+        places = s * np.arange((n - d * (w - 1) - 1) // s + 1)[:, None] + d * np.arange(w)
+        shape = [1] * (2 * count)
+        shape[axis], shape[count + axis] = places.shape
+        found.append(places.reshape(shape))
+    return tuple(map(m.from_numpy, found)) if hasattr(m, "from_numpy") else tuple(found)
+
+
+def _over(reduce: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """A reduction that takes one axis at a time."""
+    for axis in axes[::-1]:
+        x = reduce(x, axis)
+    return x
+
+
+def _walked(function: Any, flip: Any, x: Any, axis: int, reverse: bool) -> Any:
+    if not reverse:
+        return function(x, axis)
+    return flip(function(flip(x, (axis,)), axis), (axis,))
+
+
+def _flip(x: Any, axes: tuple[int, ...]) -> Any:
+    """np.flip, which autograd lacks."""
+    return x[tuple(slice(None, None, -1 if i in axes else 1) for i in range(x.ndim))]
+
+
+def _recurring(m: Any, a: Any, b: Any, axis: int, reverse: bool) -> Any:
+    """Row after row, as the definition has it."""
+    at = (slice(None),) * axis
+    rows: list[Any] = []
+    for k in range(b.shape[axis])[:: -1 if reverse else 1]:
+        rows.append(b[(*at, k)] + (a[(*at, k)] * rows[-1] if rows else 0 * a[(*at, k)]))
+    return m.stack(rows[:: -1 if reverse else 1], axis) if rows else a * b
+
+
 def _letters(axes: tuple[int, ...]) -> str:
     return "".join(string.ascii_letters[axis] for axis in axes)
+
+
+def _mt(m: Any, x: Any) -> Any:
+    return m.swapaxes(x, -1, -2)
+
+
+def _cofactors(m: Any, x: Any) -> Any:
+    return m.linalg.det(x)[..., None, None] * _mt(m, m.linalg.inv(x))
+
+
+def _change_of_cofactors(m: Any, x: Any, d: Any) -> Any:
+    """By the product rule from `_cofactors`."""
+    inverse = m.linalg.inv(x)
+    moved = m.matmul(inverse, d)
+    trace = m.sum(inverse * _mt(m, d), (-2, -1))[..., None, None]
+    return m.linalg.det(x)[..., None, None] * _mt(m, trace * inverse - m.matmul(moved, inverse))
+
+
+def _packed(m: Any, values: Any, vectors: Any) -> Any:
+    return m.cat([values[..., None, :], vectors], -2)
+
+
+def _packed_qr(m: Any, q: Any, r: Any) -> Any:
+    return m.cat([q, r.mT], -2)
+
+
+def _packed_svd(m: Any, x: Any, u: Any, s: Any, vh: Any) -> Any:
+    # The sign of a pair of vectors is any: NumPy's is taken.
+    ours = np.linalg.svd(x.numpy(force=True), full_matrices=False)[0]
+    signs = m.sign(m.sum(m.from_numpy(ours) * u.detach(), -2))[..., None, :]
+    return m.cat([u * signs, s[..., None, :], vh.mT * signs], -2)

@@ -7,7 +7,6 @@ import pytest
 from derivatives import first, second
 
 from chainrule import grad
-from chainrule.primitives import PRIMITIVES
 from chainrule.primitives.arithmetic import (
     absolute,
     integer_power,
@@ -20,6 +19,7 @@ from chainrule.primitives.arithmetic import (
 )
 from chainrule.primitives.primitive import Flat
 from chainrule.primitives.reduce import argmax, max_, min_
+from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing import as_function, check_modes_agree
 from chainrule.testing.samples import input_names
 
@@ -183,6 +183,8 @@ def test_both_modes_have_the_same_convention_at_special_points(primitive, number
     function = as_function(primitive, **dict(sample.params))
     with np.errstate(all="ignore"):
         derivatives = first(primitive, arrays, np.asarray(1.0), **dict(sample.params))
+        outside = np.any(np.isnan(primitive.evaluate(np, *arrays, **dict(sample.params))))
     if np.all(np.isfinite(derivatives)):
         check_modes_agree(function, *arrays, seed=1)
-    assert not np.any(np.isnan(derivatives)) or number < 0 or primitive.name == "divide"
+    known = number < 0 or outside or primitive.name == "divide"
+    assert known or not np.any(np.isnan(derivatives))

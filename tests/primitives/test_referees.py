@@ -9,8 +9,8 @@ import pytest
 import referees
 from derivatives import first, floats_of, put_floats, second
 
-from chainrule.primitives import PRIMITIVES
 from chainrule.primitives.primitive import Flat
+from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing import sample_arrays
 from chainrule.testing.samples import cases
 

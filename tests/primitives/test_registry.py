@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from chainrule.primitives import PRIMITIVES
 from chainrule.primitives.primitive import Library
+from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing import CHECKS, sample_arrays
 from chainrule.testing.checks import latex_of
 from chainrule.testing.samples import cases

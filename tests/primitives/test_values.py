@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from chainrule.frontend.elementwise import UFUNCS
-from chainrule.primitives import PRIMITIVES
 from chainrule.primitives.arithmetic import erf, integer_power, logistic
 from chainrule.primitives.indexing import gather, scatter_add
 from chainrule.primitives.logic import where
 from chainrule.primitives.primitive import Map
 from chainrule.primitives.reduce import max_, min_, sum_
+from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing.kernels import SCALAR_FUNCTIONS, evaluate_expression
 
 EXCEPTIONAL = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 1e-320, -1e-320, 1e308, -1e308]
@@ -44,6 +44,8 @@ def test_a_ufunc_gives_numpys_value_on_every_exceptional_number(ufunc, dtype):
     arrays = grid(len(primitive.inputs), dtype)
     if ufunc in (np.logical_and, np.logical_or, np.logical_not):
         arrays = [array.astype(bool) for array in arrays]
+    if ufunc in (np.left_shift, np.right_shift):
+        arrays = [np.nan_to_num(array).clip(-70, 70).astype(np.int64) for array in arrays]
     with np.errstate(all="ignore"):
         expected = (integer_power_of if primitive is integer_power else ufunc)(*arrays)
         same(np.asarray(primitive.evaluate(np, *arrays)), expected)

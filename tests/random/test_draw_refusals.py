@@ -23,8 +23,12 @@ def seeded(seed: int = 3) -> Any:
     return cr.random.key(seed)
 
 
-def ordered(key: uint32[2]) -> Any:
-    return cr.random.permutation(key, 3)
+def ordered(key: uint32[2], x: float32[n]) -> Any:
+    return cr.random.permutation(key, x.shape[0])
+
+
+def chosen(key: uint32[2], x: float32[n]) -> Any:
+    return cr.random.choice(key, x, (3,), replace=False)
 
 
 def folded_wrongly(key: uint32[2], x: float32[2]) -> Any:
@@ -110,7 +114,67 @@ CASES = [
     (
         traced(ordered),
         UnsupportedError,
-        ["permutation of a traced key", "make the order before the call"],
+        ["permutation(key, n): how often is sorted depends on the number", "np.argsort"],
+    ),
+    (traced(chosen), InputError, ["choice without replacement of a named size", "are integers"]),
+    (
+        lambda: cr.random.choice(KEY, 3, (2, 2), replace=False),
+        InputError,
+        ["choice: 4 of 3 without replacement", "replace=True"],
+    ),
+    (lambda: cr.random.choice(KEY, 0), InputError, ["nothing to choose from in 0"]),
+    (lambda: cr.random.choice(KEY, 2.5), InputError, ["nothing to choose from in 2.5"]),
+    (
+        lambda: cr.random.choice(KEY, 3, p=[0.5, 0.5]),
+        ShapeError,
+        ["choice: p has shape [2], and there are 3 to choose from"],
+    ),
+    (
+        lambda: cr.random.randint(KEY, (2,), 3, 3),
+        InputError,
+        ["randint: from 3 up to 3 there are not 1 to 2**32 integers", "maxval is above minval"],
+    ),
+    (lambda: cr.random.randint(KEY, (), 0, 2**33), InputError, ["from 0 up to 8589934592"]),
+    (lambda: cr.random.randint(KEY, (), 0, 1.5), DTypeError, ["the limit 1.5 is no integer"]),
+    (
+        lambda: cr.random.randint(KEY, (), 0, 2, np.float32),
+        DTypeError,
+        ["randint gives integers, not float32"],
+    ),
+    (
+        lambda: cr.random.randint(KEY, (2,), np.zeros((3, 1), np.int64), 4),
+        ShapeError,
+        ["randint of shape [2] with minval and maxval that broadcast to [3, 2]"],
+    ),
+    (
+        lambda: cr.random.categorical(KEY, np.zeros((2, 3)), shape=(3,)),
+        ShapeError,
+        ["categorical of shape [3] with logits for [2]", "the shape ends with [2]"],
+    ),
+    (
+        lambda: cr.random.categorical(KEY, np.zeros(3), axis=1),
+        ShapeError,
+        ["categorical: logits of shape [3] have no axis 1"],
+    ),
+    (
+        lambda: cr.random.truncated_normal(KEY, 2, 1.0),
+        InputError,
+        ["truncated_normal: lower=2 is not below upper=1.0"],
+    ),
+    (
+        lambda: cr.random.truncated_normal(KEY, np.zeros((3, 1)), 1.0, (2,)),
+        ShapeError,
+        ["truncated_normal of shape [2] with limits that broadcast to [3, 2]"],
+    ),
+    (
+        lambda: cr.random.laplace(KEY, (), np.float16),
+        DTypeError,
+        ["laplace numbers are float32 or float64, not float16"],
+    ),
+    (
+        lambda: cr.random.multivariate_normal(KEY, np.zeros(2), np.eye(3)),
+        ShapeError,
+        ["mean [2] and covariance [3, 3] do not fit", "(..., d, d)"],
     ),
     (lambda: cr.random.permutation(KEY, -1), InputError, ["permutation(key, -1)"]),
     (lambda: cr.random.permutation(KEY, 1.5), InputError, ["permutation(key, 1.5)"]),

@@ -20,6 +20,7 @@ from chainrule.cli.explain import training_report
 from chainrule.cli.files import write_files
 from chainrule.errors import DivergenceError, InputError
 from chainrule.graph.graph import Graph
+from chainrule.train import digits, fashion_mnist
 from chainrule.train.checkpoints import file
 from chainrule.train.digits import Measures, Training, calmer, measure, trainer_of
 from chainrule.train.history import NAME as HISTORY
@@ -28,7 +29,7 @@ from chainrule.train.trainer import Trainer
 WEIGHTS, GRAPH, METRICS = "weights.safetensors", "graph.txt", "metrics.json"
 REPORT = "report.html"
 CHECKPOINTS = "step-*.safetensors"
-DATA = "digits"  # in the metadata of weights
+DATA = "digits"  # in the metadata of weights that `predict` takes
 TERMINATED = 143  # 128 + SIGTERM, as shells have it
 
 
@@ -46,6 +47,33 @@ def check_folder(folder: Path, *, resume: bool) -> None:
             f"there is a training in {folder} already: {found[-1].name}\n"
             "  try: --resume, which goes on with it; or another folder, --output-folder FOLDER"
         )
+
+
+def begun(
+    context: click.Context, *, data: str, data_dir: Path | None, download: bool, **chosen: Any
+) -> Training:
+    """The training that the options ask for, before its first step.
+
+    Options that were not given have the defaults of the data.
+    """
+    given = {
+        name
+        for name in ("data_dir", "download", *chosen)
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+    if data == DATA:
+        _refuse_options(given & {"data_dir", "download"}, "the digits are part of the package")
+        return digits.begin(digits.Settings(**chosen))
+    _refuse_options(given & {"test_fraction"}, f"{data} has its own images to test")
+    named = {name: value for name, value in chosen.items() if name in given}
+    settings = fashion_mnist.FashionSettings(**named)
+    return fashion_mnist.begin(settings, data_dir, download=download)
+
+
+def _refuse_options(given: set[str], because: str) -> None:
+    if given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(given))
+        raise click.UsageError(f"{options}: {because}\n  try: leave it out, or another --data")
 
 
 def resuming(context: click.Context) -> str:
@@ -158,7 +186,8 @@ def _weights(training: Training, measures: Measures) -> bytes:
 
 
 def weights_notes(metadata: Mapping[str, str]) -> dict[str, Any] | None:
-    """The metrics in the metadata of weights that `chainrule train` wrote; None of others."""
+    """The metrics in the metadata of weights of digits that `chainrule train` wrote; None of
+    others."""
     try:
         found = json.loads(json.loads(metadata.get(file.ENTRY, ""))["rest"])
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -169,7 +198,7 @@ def weights_notes(metadata: Mapping[str, str]) -> dict[str, Any] | None:
 def _metrics(training: Training, measures: Measures, **more: float) -> dict[str, object]:
     return {
         "chainrule": __version__,
-        "data": DATA,
+        "data": training.data,
         "settings": asdict(training.settings),
         "steps": training.state.steps,
         "parameters": training.parameter_count,
@@ -187,8 +216,9 @@ def _json(value: object) -> str:
 def _opening(training: Training) -> str:
     settings = training.settings
     widths = " - ".join(map(str, _widths(training)))
+    train, test = len(training.train.y), len(training.test.y)
     return (
-        f"digits: {len(training.train.y)} images to train, {len(training.test.y)} to test; "
+        f"{training.data}: {train} images to train, {test} to test; "
         f"network {widths}{' with bias' if settings.bias else ''}, "
         f"{training.parameter_count} parameters"
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.composite import composite, unary
+from chainrule.composites.statistics import count_along
 from chainrule.primitives import arithmetic
 
 erf = unary(
@@ -60,7 +61,10 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
 
 def _shift(x: Any, axis: Any) -> Any:
-    """The largest element along the axis, as a constant; 0 where it is infinite (or NaN)."""
+    """The largest element along the axis, as a constant; 0 where it is infinite (or NaN), or where
+    there is none."""
+    if count_along(x, axis) == 0:
+        return 0
     largest = stop_gradient(np.max(x, axis=axis, keepdims=True))
     return np.where(np.abs(largest) < np.inf, largest, 0)
 

@@ -63,6 +63,10 @@ def composite(*, symbol: str = "", latex: str = "") -> Callable[[Callable[P, R]]
                 scope.result = (result.node,)
                 if outer is None and all(result.node is not v for _, v in scope.arguments):
                     trace.name_result(result.node, frame)
+            elif isinstance(result, tuple) and outer is None:
+                for place, part in enumerate(result):
+                    if isinstance(part, Traced) and part.node not in trace.name_of:
+                        trace.name_result(part.node, frame, place, len(result))
             return result
 
         return call

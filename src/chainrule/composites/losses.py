@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.composites.activations import log_softmax
 from chainrule.composites.composite import composite, trace_of
+from chainrule.composites.layers import embedding
 from chainrule.composites.statistics import mean
 from chainrule.errors import DTypeError, IndexOutOfRangeError, InputError, ShapeError
 from chainrule.frontend.elementwise import as_node, to_dtype
@@ -36,14 +37,62 @@ def reduced(values: Any, reduction: str) -> Any:
 
 
 @composite(symbol="ℓ", latex=r"\ell")
-def cross_entropy(logits: Any, labels: Any, reduction: str = "mean") -> Any:
+def cross_entropy(
+    logits: Any,
+    labels: Any,
+    reduction: str = "mean",
+    *,
+    weight: Any = None,
+    ignore_index: int | None = None,
+    label_smoothing: float | None = None,
+) -> Any:
     """Minus the log-probability of the labels under softmax(logits).
 
     `logits` has shape (..., classes), `labels` are integers of shape (...), each from 0 to
     classes - 1 (an IndexError while running otherwise).  Finite for any finite logits.
+
+    As in PyTorch `weight` (classes) scales each class, the mean is then weighted, rows whose label
+    is `ignore_index` do not count, and `label_smoothing` is the part of the probability that is
+    spread over all classes.
     """
     _check(logits, labels)
-    return reduced(-_at_labels(log_softmax(logits, -1), labels), reduction)
+    log_p = log_softmax(logits, -1)
+    if weight is None and ignore_index is None and label_smoothing is None:
+        return reduced(-_at_labels(log_p, labels), reduction)
+    _check_options(logits, labels, weight, label_smoothing)
+    places, counts = labels, None
+    if ignore_index is not None:
+        counts = labels != ignore_index
+        places = np.where(counts, labels, 0)
+    scale = 1.0 if weight is None else embedding(weight[:, None], places)[..., 0]
+    losses = -scale * _at_labels(log_p, places)
+    if label_smoothing is not None:
+        spread = -mean(log_p if weight is None else log_p * weight, axis=-1)
+        losses = (1 - label_smoothing) * losses + label_smoothing * spread
+    if counts is not None:
+        losses, scale = np.where(counts, losses, 0), np.where(counts, scale, 0)
+    if reduction == "mean" and (weight is not None or counts is not None):
+        return np.sum(losses) / np.sum(scale)
+    return reduced(losses, reduction)
+
+
+def _check_options(logits: Any, labels: Any, weight: Any, label_smoothing: Any) -> None:
+    trace = trace_of((logits, labels, weight))
+    where = trace.where() if trace is not None else ""
+    if isinstance(label_smoothing, (int, float)) and not 0 <= label_smoothing <= 1:
+        raise InputError(
+            f"cross_entropy: label_smoothing={label_smoothing!r} is not from 0 to 1",
+            where=where,
+            hint="it is a part of the probability: 0.1 for 10 %",
+        )
+    classes = np.shape(logits)[-1]
+    if weight is not None and tuple(np.shape(weight)) != (classes,):
+        raise ShapeError(
+            f"cross_entropy: the weight has shape [{', '.join(map(str, np.shape(weight)))}], and "
+            f"there are {classes} classes",
+            where=where,
+            hint="give one number for each class",
+        )
 
 
 def _check(logits: Any, labels: Any) -> None:

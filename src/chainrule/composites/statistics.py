@@ -1,4 +1,4 @@
-"""Means, variances and norms."""
+"""Means and variances."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.composite import composite
-from chainrule.errors import InputError, UnsupportedError
+from chainrule.errors import InputError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes import Size, maximum, product
@@ -45,8 +45,12 @@ def size_value(size: Any, like: Any) -> Any:
 
 
 def widened(x: Any) -> tuple[Any, Any]:
-    """x in the dtype in which NumPy takes means (float32 for float16), and the way back."""
-    if getattr(x, "dtype", None) != np.float16:
+    """x in the dtype in which NumPy takes means (float32 for float16, float64 for integers), and
+    the way back."""
+    dtype = getattr(x, "dtype", np.dtype(np.float64))
+    if dtype.kind in "biu":
+        return x.astype(np.float64), lambda value: value
+    if dtype != np.float16:
         return x, lambda value: value
     return x.astype(np.float32), lambda value: value.astype(np.float16)
 
@@ -71,29 +75,9 @@ def var(x: Any, axis: Any = None, ddof: int = 0, *, keepdims: bool = False) -> A
 @composite(symbol="std", latex=r"\operatorname{std}")
 def std(x: Any, axis: Any = None, ddof: int = 0, *, keepdims: bool = False) -> Any:
     """The square root of the variance; its derivative where the variance is 0 is 0."""
-    return _safe_sqrt(var(x, axis=axis, ddof=ddof, keepdims=keepdims))
+    return safe_sqrt(var(x, axis=axis, ddof=ddof, keepdims=keepdims))
 
 
-def _safe_sqrt(squares: Any) -> Any:
+def safe_sqrt(squares: Any) -> Any:
     zero = squares == 0
     return np.where(zero, 0, np.sqrt(np.where(zero, 1, squares)))
-
-
-@composite(symbol="norm", latex=r"\operatorname{norm}")
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """The Euclidean norm of all elements, or over axes; its derivative at 0 is 0.
-
-    `ord` may be None, 2 (vectors), "fro" (matrices), 1 or inf (vectors).
-    """
-    x = x + 0.0  # of integers too, the norm is a float
-    vector = np.ndim(x) == 1 or (axis is not None and not isinstance(axis, (tuple, list)))
-    if ord is None or (ord == 2 and vector) or (ord == "fro" and not vector):
-        return _safe_sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
-    if vector and ord == 1:
-        return np.sum(np.abs(x), axis=axis, keepdims=keepdims)
-    if vector and ord == np.inf:
-        return np.max(np.abs(x), axis=axis, keepdims=keepdims)
-    raise UnsupportedError(
-        f"norm(ord={ord!r}) of an array of {np.ndim(x)} axes with axis={axis!r} is not traced",
-        hint='use ord=None or "fro"; for vectors also 1, 2 and np.inf',
-    )

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from chainrule.errors import MutationError, UnsupportedError
+from chainrule.errors import ChainruleError, MutationError, UnsupportedError
 from chainrule.frontend.elementwise import UFUNCS, elementwise
 from chainrule.frontend.instead import PAGE, instead_of
 from chainrule.frontend.trace import Trace
@@ -25,6 +25,8 @@ def dispatch(trace: Trace, function: Any, args: Any, kwargs: dict[str, Any]) -> 
         _refuse_function(trace, function)
     try:
         return traced(trace, *args, **kwargs)
+    except ChainruleError:  # one of them is a TypeError, and shows the user's line
+        raise
     except TypeError as error:
         unknown = str(error).partition("unexpected keyword argument ")[2].strip("'")
         if unknown and unknown in kwargs:
@@ -88,8 +90,35 @@ def _refuse_arguments(trace: Trace, function: Any, count: int) -> NoReturn:
     )
 
 
+# What the methods of ufuncs are, by (ufunc, method).
+METHODS: dict[tuple[np.ufunc, str], Any] = {
+    (np.add, "reduce"): np.sum,
+    (np.multiply, "reduce"): np.prod,
+    (np.maximum, "reduce"): np.max,
+    (np.minimum, "reduce"): np.min,
+    (np.logical_and, "reduce"): np.all,
+    (np.logical_or, "reduce"): np.any,
+    (np.add, "accumulate"): np.cumsum,
+    (np.multiply, "accumulate"): np.cumprod,
+    (np.maximum, "accumulate"): "maximum.accumulate",
+    (np.minimum, "accumulate"): "minimum.accumulate",
+}
+
+
+def ufunc_method(
+    trace: Trace, ufunc: np.ufunc, method: str, inputs: Any, kwargs: dict[str, Any], frame: Any
+) -> tuple[Any, Any, dict[str, Any]]:
+    """The function, arguments and options that np.add.reduce and its like stand for."""
+    if method == "outer" and ufunc.nin == 2:
+        return "outer", (ufunc, *inputs), kwargs
+    function = METHODS.get((ufunc, method))
+    if function is None:
+        refuse_ufunc_method(trace, ufunc, method, frame)
+    return function, inputs, {"axis": 0, **kwargs}
+
+
 def refuse_ufunc_method(trace: Trace, ufunc: np.ufunc, method: str, frame: Any) -> NoReturn:
-    """Refuse np.add.reduce and its like, and np.add.at, which works in place."""
+    """Refuse methods that are not traced, and np.add.at, which works in place."""
     trace.enter(frame)
     where = trace.where()
     trace.site = None
@@ -97,12 +126,15 @@ def refuse_ufunc_method(trace: Trace, ufunc: np.ufunc, method: str, frame: Any) 
         raise MutationError(
             f"np.{ufunc.__name__}.at changes an array in place; traced arrays are values",
             where=where,
-            hint="build the result anew, for instance with np.where or a matrix product",
+            hint="build the result anew: x = x.at[places].add(values)",
         )
+    traced = [f"np.{one.__name__}" for one, name in METHODS if name == method]
     raise UnsupportedError(
         f"np.{ufunc.__name__}.{method} is not traced",
         where=where,
-        hint="use np.sum, np.max or np.min for reductions",
+        hint=f"of .{method} these are: {', '.join(traced)}"
+        if traced
+        else "use .reduce, .accumulate or .outer, or write it with functions that are traced",
     )
 
 

@@ -1,4 +1,4 @@
-"""np.einsum as sums, transposes and contractions of two arrays at a time, left to right."""
+"""np.einsum as sums, transposes and contractions of two arrays at a time."""
 
 from __future__ import annotations
 
@@ -7,42 +7,92 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ShapeError, UnsupportedError
+from chainrule.errors import InputError, ShapeError
 from chainrule.frontend.elementwise import as_node, kind_of, resolve, to_dtype
 from chainrule.frontend.trace import Trace
+from chainrule.graph import sizes
 from chainrule.graph.node import Node
 from chainrule.primitives.indexing import gather
-from chainrule.primitives.movement import transpose
+from chainrule.primitives.movement import reshape, transpose
 from chainrule.primitives.products import contract
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import positions
 
 Labels = tuple[str, ...]
+Term = tuple[Node, Labels]
+
+LETTERS = string.ascii_uppercase + string.ascii_lowercase  # of the labels 0 to 51, in their order
+TYPICAL = 64  # what a named size counts for where an order of contractions is chosen
 
 
-def einsum(trace: Trace, subscripts: Any, *operands: Any) -> Node:
-    """np.einsum with a subscripts string, for example "bij,bjk->bik" or "ii->" or "...i,i"."""
+def einsum(trace: Trace, subscripts: Any, *operands: Any, optimize: Any = False) -> Node:
+    """np.einsum, with subscripts ("bij,bjk->bik", "ii->", "...i,i") or lists of axes.
+
+    Two operands at a time: from left to right, or in the order that np.einsum_path finds for
+    `optimize` (of a named size it takes 64 elements).
+    """
     if not isinstance(subscripts, str):
-        raise UnsupportedError(
-            "np.einsum is traced with a subscripts string only",
-            where=trace.where(),
-            hint='write np.einsum("ij,jk->ik", x, y)',
-        )
-    nodes = [as_node(trace, operand) for operand in operands]
+        subscripts, operands = _as_subscripts(trace, (subscripts, *operands))
+    arrays = [np.asarray(one) if isinstance(one, (bool, int, float)) else one for one in operands]
+    nodes = [as_node(trace, array) for array in arrays]
     inputs, output = parse(trace, subscripts, [node.ndim for node in nodes])
     dtype = _dtype(nodes)
-    terms: list[tuple[Node, Labels]] = []
+    terms: list[Term] = []
     for node, labels in zip(nodes, inputs, strict=True):
         terms.append(_diagonal(trace, to_dtype(trace, node, dtype), labels))
-    _check_sizes(trace, subscripts, terms)
+    terms = _broadcast(trace, subscripts, terms)
+    path = _path(terms, output, optimize) if optimize and len(terms) > 2 else []
     while len(terms) > 1:
-        later = set(output).union(*(labels for _, labels in terms[2:]))
-        terms[:2] = [_pair(trace, terms[0], terms[1], later)]
+        chosen = path.pop(0) if path else (0, 1)
+        taken = [terms[place] for place in chosen]
+        rest = [term for place, term in enumerate(terms) if place not in chosen]
+        made = taken.pop(0)
+        while taken:
+            second = taken.pop(0)
+            later = set(output).union(*(labels for _, labels in (*taken, *rest)))
+            made = _pair(trace, made, second, later)
+        terms = [*rest, made] if optimize else [made, *rest]
     node, labels = _sum_out(trace, *terms[0], set(output))
     order = tuple(labels.index(label) for label in output)
     if order != tuple(range(len(order))):
         node = trace.build(transpose, node, permutation=order)
     return node
+
+
+def _as_subscripts(trace: Trace, given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The call with lists of axes as one with subscripts."""
+    operands, lists = given[: len(given) // 2 * 2 : 2], given[1::2]
+    texts = [_subscript(trace, axes) for axes in lists]
+    arrow = f"->{_subscript(trace, given[-1])}" if len(given) % 2 else ""
+    return ",".join(texts) + arrow, operands
+
+
+def _subscript(trace: Trace, axes: Any) -> str:
+    try:
+        return "".join("..." if axis is Ellipsis else LETTERS[int(axis)] for axis in axes)
+    except (TypeError, ValueError, IndexError):
+        raise InputError(
+            f"np.einsum: {axes!r} is no list of axes",
+            where=trace.where(),
+            hint="write integers from 0 to 51 or an Ellipsis after each operand, for example "
+            'np.einsum(x, [0, 1], y, [1, 2], [0, 2]), or np.einsum("ij,jk->ik", x, y)',
+        ) from None
+
+
+def _path(terms: list[Term], output: Labels, optimize: Any) -> list[tuple[int, ...]]:
+    """Which terms to take together, one pair (or more) after another, by np.einsum_path."""
+    distinct = dict.fromkeys(label for _, labels in terms for label in labels)
+    letters = dict(zip(distinct, LETTERS, strict=False))
+    if any(label not in letters for _, labels in terms for label in labels):
+        return []
+    texts = ["".join(letters[label] for label in labels) for _, labels in terms]
+    shapes = []
+    for node, _ in terms:
+        names = {name: TYPICAL for size in node.type.shape for name in sizes.names(size)}
+        shapes.append(tuple(sizes.evaluate(size, names) for size in node.type.shape))
+    arrays = [np.broadcast_to(np.float64(0), shape) for shape in shapes]
+    subscripts = f"{','.join(texts)}->{''.join(letters[label] for label in output)}"
+    return list(np.einsum_path(subscripts, *arrays, optimize=optimize)[0][1:])
 
 
 def _dtype(nodes: list[Node]) -> np.dtype:
@@ -92,20 +142,38 @@ def parse(trace: Trace, subscripts: str, ndims: list[int]) -> tuple[list[Labels]
     return inputs, output
 
 
-def _check_sizes(trace: Trace, subscripts: str, terms: list[tuple[Node, Labels]]) -> None:
+def _broadcast(trace: Trace, subscripts: str, terms: list[Term]) -> list[Term]:
+    """The terms without axes of literal length 1 that are longer in another term."""
     found: dict[str, Any] = {}
     for node, labels in terms:
         for label, size in zip(labels, node.type.shape, strict=True):
-            if found.setdefault(label, size) != size:
+            known = found.setdefault(label, size)
+            if known != size and _is_one(known):
+                found[label] = size
+            elif known != size and not _is_one(size):
                 raise ShapeError(
-                    f"np.einsum({subscripts!r}): axis {label} is {found[label]} and {size} long "
+                    f"np.einsum({subscripts!r}): axis {label} is {known} and {size} long "
                     f"({trace.show(node)})",
                     where=trace.where(),
                     hint="an axis with one letter has one size",
                 )
+    return [_squeezed(trace, node, labels, found) for node, labels in terms]
 
 
-def _diagonal(trace: Trace, node: Node, labels: Labels) -> tuple[Node, Labels]:
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def _squeezed(trace: Trace, node: Node, labels: Labels, found: dict[str, Any]) -> Term:
+    pairs = zip(labels, node.type.shape, strict=True)
+    kept = tuple(label for label, size in pairs if size == found[label])
+    if kept == labels:
+        return node, labels
+    shape = tuple(found[label] for label in kept)
+    return trace.build(reshape, node, shape=shape), kept
+
+
+def _diagonal(trace: Trace, node: Node, labels: Labels) -> Term:
     """Repeated letters of one operand: its diagonal."""
     while len(set(labels)) != len(labels):
         label = next(label for label in labels if labels.count(label) > 1)
@@ -126,16 +194,14 @@ def _diagonal(trace: Trace, node: Node, labels: Labels) -> tuple[Node, Labels]:
     return node, labels
 
 
-def _sum_out(trace: Trace, node: Node, labels: Labels, keep: set[str]) -> tuple[Node, Labels]:
+def _sum_out(trace: Trace, node: Node, labels: Labels, keep: set[str]) -> Term:
     axes = tuple(axis for axis, label in enumerate(labels) if label not in keep)
     if not axes:
         return node, labels
     return trace.build(sum_, node, axes=axes), tuple(label for label in labels if label in keep)
 
 
-def _pair(
-    trace: Trace, left: tuple[Node, Labels], right: tuple[Node, Labels], later: set[str]
-) -> tuple[Node, Labels]:
+def _pair(trace: Trace, left: Term, right: Term, later: set[str]) -> Term:
     """Two operands as one: axes that nothing else needs are summed."""
     x, x_labels = _sum_out(trace, *left, later | set(right[1]))
     y, y_labels = _sum_out(trace, *right, later | set(left[1]))

@@ -11,10 +11,11 @@ import numpy as np
 from chainrule.errors import DTypeError, ShapeError, UnsupportedError
 from chainrule.frontend.naming import operand_name
 from chainrule.frontend.trace import Trace
+from chainrule.frontend.ufuncs import UFUNCS
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import FLOAT_SCALAR, INT_SCALAR, Shape, array_type
-from chainrule.primitives import arithmetic, logic
+from chainrule.primitives import arithmetic
 from chainrule.primitives.families import bool_type
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to
@@ -24,35 +25,6 @@ from chainrule.primitives.sources import full, size_of, size_value
 _RETYPED = (full, size_value)
 Operand = Node | int | float | bool
 
-UFUNCS: dict[np.ufunc, Primitive] = {
-    np.add: arithmetic.add,
-    np.subtract: arithmetic.subtract,
-    np.negative: arithmetic.negative,
-    np.multiply: arithmetic.multiply,
-    np.true_divide: arithmetic.divide,
-    np.power: arithmetic.power,
-    np.exp: arithmetic.exp,
-    np.expm1: arithmetic.expm1,
-    np.log: arithmetic.log,
-    np.log1p: arithmetic.log1p,
-    np.sqrt: arithmetic.sqrt,
-    np.sin: arithmetic.sin,
-    np.cos: arithmetic.cos,
-    np.tanh: arithmetic.tanh,
-    np.sign: arithmetic.sign,
-    np.absolute: arithmetic.absolute,
-    np.maximum: arithmetic.maximum,
-    np.minimum: arithmetic.minimum,
-    np.equal: logic.equal,
-    np.not_equal: logic.not_equal,
-    np.less: logic.less,
-    np.less_equal: logic.less_equal,
-    np.greater: logic.greater,
-    np.greater_equal: logic.greater_equal,
-    np.logical_and: logic.logical_and,
-    np.logical_or: logic.logical_or,
-    np.logical_not: logic.logical_not,
-}
 _BOOLEAN = frozenset({np.logical_and, np.logical_or, np.logical_not})
 _DTYPES = frozenset("?bBhHiIlLqQefd")
 

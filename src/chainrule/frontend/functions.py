@@ -22,17 +22,15 @@ from chainrule.frontend.elementwise import (
     to_shape,
 )
 from chainrule.frontend.indexing import getitem
+from chainrule.frontend.instead import instead_of
+from chainrule.frontend.linalg import LINALG
+from chainrule.frontend.reductions import REDUCTIONS
 from chainrule.frontend.shapes import (
-    Axes,
-    axes_of,
-    axis_index,
     common_dtype,
-    keep_axes,
     traced_broadcast_to,
     traced_concatenate,
     traced_expand_dims,
     traced_moveaxis,
-    traced_pad,
     traced_reshape,
     traced_squeeze,
     traced_stack,
@@ -46,56 +44,17 @@ from chainrule.primitives.movement import (
     reshape,
 )
 from chainrule.primitives.products import matmul
-from chainrule.primitives.reduce import argmax, max_, min_, sum_
 from chainrule.primitives.sources import uniform
 
 
-def traced_sum(
-    trace: Trace, a: Any, axis: Axes = None, dtype: Any = None, *, keepdims: bool = False
-) -> Node:
-    """np.sum; booleans and small integers are summed as NumPy does, in the platform's integer."""
-    x = as_node(trace, a)
-    if dtype is not None:
-        wanted = np.dtype(dtype)
-    elif x.type.dtype.kind in "biu":
-        wanted = np.sum(np.zeros(0, x.type.dtype)).dtype
-    else:
-        wanted = x.type.dtype
-    x = to_dtype(trace, x, wanted)
-    axes = axes_of(trace, axis, x)
-    return keep_axes(trace, trace.build(sum_, x, axes=axes), x.type.shape, axes, keepdims)
-
-
-def _extreme(primitive: Any) -> Callable[..., Node]:
-    def traced(trace: Trace, a: Any, axis: Axes = None, *, keepdims: bool = False) -> Node:
-        x = to_dtype(trace, as_node(trace, a), as_node(trace, a).type.dtype)
-        axes = axes_of(trace, axis, x)
-        for i in axes:
-            if x.type.shape[i] == 0:
-                raise ShapeError(
-                    f"np.{primitive.name} over axis {i} of {trace.show(x)}, which has no elements",
-                    where=trace.where(),
-                    hint="the largest and smallest of nothing do not exist",
-                )
-        out = trace.build(primitive, x, axes=axes)
-        return keep_axes(trace, out, x.type.shape, axes, keepdims)
-
-    return traced
-
-
-def traced_argmax(trace: Trace, a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
-    """np.argmax; without axis, of the flattened array."""
-    x = as_node(trace, a)
-    if axis is None:
-        flat = trace.build(reshape, x, shape=(x.type.size,))
-        out = trace.build(argmax, flat, axis=0)
-        return trace.build(reshape, out, shape=(1,) * x.ndim) if keepdims else out
-    index = axis_index(trace, axis, x)
-    return keep_axes(trace, trace.build(argmax, x, axis=index), x.type.shape, (index,), keepdims)
-
-
-def traced_where(trace: Trace, condition: Any, x: Any, y: Any) -> Node:
+def traced_where(trace: Trace, condition: Any, x: Any = None, y: Any = None) -> Node:
     """np.where with three arguments."""
+    if x is None or y is None:
+        raise UnsupportedError(
+            "np.where with one argument is not traced",
+            where=trace.where(),
+            hint=instead_of("nonzero"),
+        )
     mask = as_node(trace, condition)
     if mask.type.dtype.kind != "b":
         zero = 0.0 if mask.type.dtype.kind == "f" else 0
@@ -161,22 +120,6 @@ def _batched_matmul(trace: Trace, x: Node, y: Node) -> Node:
     return out
 
 
-def _filled(value: float | None) -> Callable[..., Node]:
-    def traced(trace: Trace, a: Any, fill_value: Any = None, dtype: Any = None) -> Node:
-        x = as_node(trace, a)
-        chosen = value if value is not None else fill_value
-        wanted = np.dtype(dtype) if dtype is not None else x.type.dtype
-        if not isinstance(chosen, (bool, int, float)):
-            filled = to_dtype(trace, as_node(trace, chosen), wanted)
-            return to_shape(trace, filled, x.type.shape)
-        node = uniform(chosen, wanted, x.type.shape)
-        return trace.build(node.primitive, **dict(node.params))
-
-    if value is None:
-        return traced
-    return lambda trace, a, dtype=None: traced(trace, a, None, dtype)
-
-
 def traced_astype(trace: Trace, a: Any, dtype: Any) -> Node:
     """x.astype(dtype)."""
     x = as_node(trace, a)
@@ -218,12 +161,9 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.bitwise_or: _bitwise(np.bitwise_or, np.logical_or, bits.bitwise_or, "|"),
     np.bitwise_xor: _bitwise(np.bitwise_xor, np.not_equal, bits.bitwise_xor, "^"),
     np.invert: _bitwise(np.invert, np.logical_not, bits.bitwise_not, "~"),
-    np.sum: traced_sum,
-    np.max: _extreme(max_),
-    np.min: _extreme(min_),
-    np.argmax: traced_argmax,
+    **REDUCTIONS,
     np.reshape: traced_reshape,
-    np.ravel: lambda trace, a: traced_reshape(trace, a, -1),
+    np.ravel: lambda trace, a, order="C": traced_reshape(trace, a, -1, order),
     np.transpose: traced_transpose,
     np.matrix_transpose: lambda trace, x: traced_swapaxes(trace, x, -1, -2),
     np.swapaxes: traced_swapaxes,
@@ -233,13 +173,10 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.broadcast_to: traced_broadcast_to,
     np.concatenate: traced_concatenate,
     np.stack: traced_stack,
-    np.pad: traced_pad,
     np.where: traced_where,
     np.matmul: traced_matmul,
     np.einsum: einsum,
-    np.zeros_like: _filled(0.0),
-    np.ones_like: _filled(1.0),
-    np.full_like: _filled(None),
+    **LINALG,
     np.copy: lambda trace, a: as_node(trace, a),
     np.positive: lambda trace, x: as_node(trace, x),
     np.shape: lambda trace, a: as_node(trace, a).type.shape,

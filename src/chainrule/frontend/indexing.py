@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -22,17 +22,16 @@ Count = int | Size
 def getitem(trace: Trace, x: Any, key: Any) -> Node:
     """The node of `x[key]`."""
     node = as_node(trace, x)
-    items = _expand(trace, node, key if isinstance(key, tuple) else (key,))
-    if any(_is_array(item) for item in items):
+    items = expand(trace, node, key)
+    if has_arrays(items):
         return _advanced(trace, node, items)
-    return _basic(trace, node, items)
+    return read_part(trace, node, part_of(trace, node, items))
 
 
-def _is_array(item: Any) -> bool:
+def has_arrays(items: list[Any]) -> bool:
     """Whether an item is an array of indices (and not an integer, slice, None or Ellipsis)."""
-    if item is None or item is Ellipsis or isinstance(item, (slice, Size, int, np.integer)):
-        return False
-    return True
+    plain = (slice, Size, int, np.integer)
+    return any(not (i is None or i is Ellipsis or isinstance(i, plain)) for i in items)
 
 
 def _takes_axis(item: Any) -> bool:
@@ -40,12 +39,12 @@ def _takes_axis(item: Any) -> bool:
     return item is not None and item is not Ellipsis
 
 
-def _expand(trace: Trace, x: Node, key: tuple[Any, ...]) -> list[Any]:
+def expand(trace: Trace, x: Node, key: Any) -> list[Any]:
     """One item for each axis, plus None for new axes: Ellipsis and missing items become `:`.
 
     An Ellipsis that stands for no axis is kept: it still separates index arrays.
     """
-    parts = [_known(trace, item) for item in key]
+    parts = [_known(trace, item) for item in (key if isinstance(key, tuple) else (key,))]
     widths = [item.ndim if _is_mask(item) else int(_takes_axis(item)) for item in parts]
     used, ellipses = sum(widths), sum(item is Ellipsis for item in parts)
     if used > x.ndim or ellipses > 1:
@@ -131,7 +130,7 @@ def _count(trace: Trace, value: Any, what: str) -> Count:
         ) from None
 
 
-def _place(trace: Trace, x: Node, axis: int, index: Any) -> Count:
+def place_on(trace: Trace, x: Node, axis: int, index: Any) -> Count:
     """A non-negative position on an axis, with a condition where it cannot be proved inside."""
     size, given = x.type.shape[axis], _count(trace, index, "an index")
     place = given + size if sizes.is_nonnegative(given) is False else given
@@ -188,8 +187,17 @@ def _slice(trace: Trace, item: slice, size: Count) -> tuple[Count, int, Count]:
     return (0 if isinstance(count, int) and count == 0 else start), step, count
 
 
-def _basic(trace: Trace, x: Node, items: list[Any]) -> Node:
-    """Integers, slices and new axes: a slice, then a reshape."""
+class Part(NamedTuple):
+    """What integers, slices and new axes choose: a slice of these counts, reshaped to `final`."""
+
+    starts: tuple[Count, ...]
+    steps: tuple[int, ...]
+    counts: tuple[Count, ...]
+    final: tuple[Count, ...]
+
+
+def part_of(trace: Trace, x: Node, items: list[Any]) -> Part:
+    """The part of x that integers, slices and new axes choose, index arrays standing for `:`."""
     starts: list[Count] = []
     steps: list[int] = []
     counts: list[Count] = []
@@ -207,40 +215,71 @@ def _basic(trace: Trace, x: Node, items: list[Any]) -> Node:
             counts.append(count)
             final.append(count)
         else:
-            starts.append(_place(trace, x, axis, item))
+            starts.append(place_on(trace, x, axis, item))
             steps.append(1)
             counts.append(1)
-    out, shape = x, tuple(counts)
-    if shape != x.type.shape or any(s != 1 for s in steps):
-        out = trace.build(slice_, x, start=tuple(starts), step=tuple(steps), shape=shape)
-    target = tuple(final)
-    return out if target == shape else trace.build(reshape, out, shape=target)
+    return Part(tuple(starts), tuple(steps), tuple(counts), tuple(final))
 
 
-def _advanced(trace: Trace, x: Node, items: list[Any]) -> Node:
-    """Index arrays: slice the other axes, bring the indexed ones to the front, gather, put back."""
-    arrays = [item for item in items if _is_index(item)]
-    indices = [_index_node(trace, item) for item in arrays]
+def is_whole(x: Node, part: Part) -> bool:
+    """Whether the part is all of x, in its order."""
+    return part.counts == x.type.shape and all(step == 1 for step in part.steps)
+
+
+def read_part(trace: Trace, x: Node, part: Part) -> Node:
+    """The elements of a part: a slice, then a reshape."""
+    out = x
+    if not is_whole(x, part):
+        out = trace.build(slice_, x, start=part.starts, step=part.steps, shape=part.counts)
+    return out if part.final == part.counts else trace.build(reshape, out, shape=part.final)
+
+
+class Places(NamedTuple):
+    """What index arrays choose of an array: its axes in this order, the first of them at the
+    indices; then the axes of the result in the order `after`."""
+
+    indices: tuple[Node, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def places_of(trace: Trace, items: list[Any]) -> Places:
+    """The places that index arrays choose; slices and new axes stand for whole axes."""
+    indices = [_index_node(trace, item) for item in items if _is_index(item)]
     shape = common_shape(trace, indices, "the index arrays")
     indices = [to_shape(trace, to_dtype(trace, i, i.type.dtype), shape) for i in indices]
-    x = _basic(trace, x, [slice(None) if _is_index(item) else item for item in items])
     places = [place for place, item in enumerate(items) if _is_index(item)]
     adjacent = places == list(range(places[0], places[0] + len(places)))
     is_indexed = [_is_index(item) for item in items if item is not Ellipsis]
     front = [axis for axis, indexed in enumerate(is_indexed) if indexed]
     rest = [axis for axis, indexed in enumerate(is_indexed) if not indexed]
-    if front != list(range(len(front))):
-        x = trace.build(transpose, x, permutation=(*front, *rest))
-    out = trace.build(gather, x, *indices, wrap=True)
-    if adjacent and front[0] > 0:
-        wide, before = len(shape), front[0]
-        order = (
-            *range(wide, wide + before),
-            *range(wide),
-            *range(wide + before, out.ndim),
-        )
-        out = trace.build(transpose, out, permutation=order)
-    return out
+    wide, ahead = len(shape), front[0] if adjacent else 0
+    after = (
+        *range(wide, wide + ahead),
+        *range(wide),
+        *range(wide + ahead, wide + len(rest)),
+    )
+    return Places(tuple(indices), (*front, *rest), after)
+
+
+def permuted(trace: Trace, x: Node, permutation: tuple[int, ...]) -> Node:
+    """The axes in this order."""
+    if permutation == tuple(range(x.ndim)):
+        return x
+    return trace.build(transpose, x, permutation=permutation)
+
+
+def whole_axes(items: list[Any]) -> list[Any]:
+    """The items with `:` in place of what chooses positions."""
+    return [slice(None) if _is_index(item) else item for item in items]
+
+
+def _advanced(trace: Trace, x: Node, items: list[Any]) -> Node:
+    """Index arrays: slice the other axes, bring the indexed ones to the front, gather, put back."""
+    places = places_of(trace, items)
+    x = read_part(trace, x, part_of(trace, x, whole_axes(items)))
+    out = trace.build(gather, permuted(trace, x, places.before), *places.indices, wrap=True)
+    return permuted(trace, out, places.after)
 
 
 def _is_index(item: Any) -> bool:

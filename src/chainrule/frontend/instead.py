@@ -2,52 +2,31 @@
 
 from __future__ import annotations
 
+from chainrule.frontend.refused import REFUSED
+
 # By the names of functions of NumPy, its arrays and scipy.special; x and y are their arguments.
 INSTEAD = {
-    "all": "np.sum(~x) == 0",
-    "amax": "np.max(x)",
-    "amin": "np.min(x)",
-    "any": "np.sum(x) > 0",
-    "append": "np.concatenate([np.ravel(x), np.ravel(y)])",
-    "argmin": "np.argmax(-x)",
-    "average": "np.mean(x)",
-    "column_stack": "np.stack([x, y], axis=1)",
-    "cosh": "(np.exp(x) + np.exp(-x)) / 2",
-    "count_nonzero": "np.sum(x != 0)",
-    "deg2rad": "x * (np.pi / 180)",
-    "diff": "x[1:] - x[:-1]",
-    "ediff1d": "x[1:] - x[:-1]",
     "expit": "cr.sigmoid(x)",
-    "fabs": "np.absolute(x)",
-    "flip": "x[::-1]",
-    "fmax": "np.where((x > y) | (y != y), x, y)",
-    "fmin": "np.where((x < y) | (y != y), x, y)",
-    "heaviside": "np.where(x > 0, 1.0, np.where(x == 0, y, 0.0))",
-    "hypot": "np.sqrt(x**2 + y**2)",
-    "isclose": "np.absolute(x - y) <= 1e-8 + 1e-5 * np.absolute(y)",
-    "isfinite": "np.absolute(x) < np.inf",
-    "isinf": "np.absolute(x) == np.inf",
-    "isnan": "x != x",
     "log_expit": "-cr.softplus(-x)",
-    "logical_xor": "x != y",
     "logit": "np.log(x) - np.log1p(-x)",
-    "nan_to_num": "np.where(x == x, x, 0.0)",
-    "nansum": "np.sum(np.where(x == x, x, 0.0))",
-    "prod": "np.exp(np.sum(np.log(x)))",
-    "ptp": "np.max(x) - np.min(x)",
-    "rad2deg": "x * (180 / np.pi)",
-    "roll": "np.concatenate([x[-shift:], x[:-shift]])",
-    "sinc": "np.sin(np.pi * x) / (np.pi * x)",
-    "sinh": "(np.exp(x) - np.exp(-x)) / 2",
-    "tan": "np.sin(x) / np.cos(x)",
 }
-CONDITIONS = {  # where the expression is not as general as the function
-    "all": "of booleans",
-    "any": "of booleans",
-    "logical_xor": "of booleans",
-    "nan_to_num": "which leaves infinities as they are",
-    "prod": "of positive numbers",
-    "sinc": "of numbers that are not 0",
+CONDITIONS: dict[str, str] = {}  # where the expression is not as general as the function
+_OF_VALUES = (
+    "the shape of its result would depend on values, which do not exist while tracing;\n"
+    "keep the shape, and choose with np.where(condition, x, 0)"
+)
+_IN_PLACE = "traced arrays are values: x = x.at[key].set(value)"
+# What to do in place of functions for which no expression stands.
+REASONS = {
+    **dict.fromkeys(("nonzero", "flatnonzero", "argwhere"), _OF_VALUES),
+    **dict.fromkeys(("unique", "unique_values", "unique_counts", "unique_inverse"), _OF_VALUES),
+    **dict.fromkeys(("union1d", "intersect1d", "setdiff1d", "setxor1d", "trim_zeros"), _OF_VALUES),
+    **dict.fromkeys(("put", "putmask", "place", "put_along_axis", "setfield"), _IN_PLACE),
+    "copyto": "traced arrays are values: np.broadcast_to(value, shape) is an array of one value",
+    "histogram": "count with np.bincount(np.digitize(x, edges), minlength=len(edges) + 1)",
+    "fill_diagonal": "traced arrays are values: np.where(np.eye(n, dtype=bool), value, x)",
+    "fill": "traced arrays are values: np.full_like(x, value)",
+    "flat": "use np.ravel(x)",
 }
 PAGE = 'the page "NumPy on traced arrays" (docs/numpy.md in the repository)'
 
@@ -55,9 +34,13 @@ PAGE = 'the page "NumPy on traced arrays" (docs/numpy.md in the repository)'
 def instead_of(name: str) -> str:
     """The hint for a function or method that is not traced."""
     expression = INSTEAD.get(name.rpartition(".")[2])
+    reason = REASONS.get(name.rpartition(".")[2])
+    if reason is not None:
+        return reason
     if expression is None:
+        because = f"it {REFUSED[name]};\n" if name in REFUSED else ""
         return (
-            "write it with functions that are traced, or compute it before the call;\n"
+            f"{because}write it with functions that are traced, or compute it before the call;\n"
             f"{PAGE} lists them"
         )
     condition = CONDITIONS.get(name.rpartition(".")[2])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ShapeError, UnsupportedError
+from chainrule.errors import DTypeError, ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import (
     as_node,
     kind_of,
@@ -23,7 +23,6 @@ from chainrule.graph.types import Shape
 from chainrule.primitives.movement import (
     broadcast_to,
     concatenate,
-    pad,
     reshape,
     transpose,
 )
@@ -72,15 +71,19 @@ def keep_axes(trace: Trace, out: Node, shape: Shape, axes: tuple[int, ...], keep
 
 
 def traced_reshape(trace: Trace, a: Any, shape: Any, order: str = "C") -> Node:
-    """np.reshape in C order; -1 stands for what is left, also among named sizes."""
-    if order != "C":
+    """np.reshape; -1 stands for what is left, also among named sizes.
+
+    Traced arrays are in C order, so A and K mean C.
+    """
+    if order not in ("C", "F", "A", "K"):
         raise UnsupportedError(
-            f"np.reshape(order={order!r}) is not traced",
-            where=trace.where(),
-            hint="leave order= away; for Fortran order transpose before and after",
+            f"np.reshape(order={order!r})", where=trace.where(), hint='use order="C" or "F"'
         )
     x = as_node(trace, a)
-    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    given = tuple(shape) if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
+    if order == "F":
+        turned = traced_reshape(trace, traced_transpose(trace, x), given[::-1])
+        return traced_transpose(trace, turned)
     wanted = [declared_size(size) if not isinstance(size, Size) else size for size in given]
     total = x.type.size
     if -1 in [size for size in wanted if isinstance(size, int)]:
@@ -193,7 +196,8 @@ def traced_squeeze(trace: Trace, a: Any, axis: Any = None) -> Node:
 def traced_broadcast_to(trace: Trace, array: Any, shape: Any) -> Node:
     """np.broadcast_to."""
     x = as_node(trace, array)
-    target = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    target = tuple(size if isinstance(size, Size) else operator.index(size) for size in given)
     try:
         broadcast_to.result_type(x.type, shape=target)
     except TypeError:
@@ -217,9 +221,10 @@ def common_dtype(trace: Trace, nodes: list[Any]) -> list[Node]:
     return [to_dtype(trace, node, dtype) for node in nodes]
 
 
-def traced_concatenate(trace: Trace, arrays: Any, axis: Any = 0) -> Node:
+def traced_concatenate(trace: Trace, arrays: Any, axis: Any = 0, dtype: Any = None) -> Node:
     """np.concatenate."""
-    nodes = common_dtype(trace, [as_node(trace, array) for array in arrays])
+    given = [as_node(trace, array) for array in arrays]
+    nodes = common_dtype(trace, given) if dtype is None else _cast(trace, given, dtype)
     if not nodes:
         raise ShapeError(
             "np.concatenate of no arrays", where=trace.where(), hint="give at least one array"
@@ -243,25 +248,21 @@ def traced_concatenate(trace: Trace, arrays: Any, axis: Any = 0) -> Node:
     return nodes[0] if len(nodes) == 1 else trace.build(concatenate, *nodes, axis=index)
 
 
-def traced_stack(trace: Trace, arrays: Any, axis: int = 0) -> Node:
+def _cast(trace: Trace, nodes: list[Node], dtype: Any) -> list[Node]:
+    """The nodes in a dtype to which their own may be cast without losing their kind."""
+    wanted = np.dtype(dtype)
+    for node in nodes:
+        if not np.can_cast(node.type.dtype, wanted, "same_kind"):
+            raise DTypeError(
+                f"{trace.show(node)} is not joined as {wanted}",
+                where=trace.where(),
+                hint="convert the arrays with .astype(...) first",
+            )
+    return [to_dtype(trace, node, wanted) for node in nodes]
+
+
+def traced_stack(trace: Trace, arrays: Any, axis: int = 0, dtype: Any = None) -> Node:
     """np.stack."""
     nodes = [as_node(trace, array) for array in arrays]
     widened = [traced_expand_dims(trace, node, axis) for node in nodes]
-    return traced_concatenate(trace, widened, axis)
-
-
-def traced_pad(trace: Trace, array: Any, pad_width: Any, mode: str = "constant") -> Node:
-    """np.pad with zeros."""
-    x = as_node(trace, array)
-    if mode != "constant":
-        raise UnsupportedError(
-            f"np.pad(mode={mode!r}) is not traced",
-            where=trace.where(),
-            hint="pad with zeros, or join the parts with np.concatenate",
-        )
-    widths = np.broadcast_to(np.asarray(pad_width, dtype=np.int64), (x.ndim, 2)).tolist()
-    start = tuple(before for before, _ in widths)
-    shape = tuple(
-        size + before + after for size, (before, after) in zip(x.type.shape, widths, strict=True)
-    )
-    return trace.build(pad, x, start=start, step=(1,) * x.ndim, shape=shape)
+    return traced_concatenate(trace, widened, axis, dtype)

@@ -6,7 +6,8 @@ import itertools
 import operator
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
@@ -53,6 +54,7 @@ class Trace:
         self.guards: dict[str, ValueGuard] = {}
         self.scalars: dict[Node, Any] = {}
         self.site: Origin | None = None
+        self.made: set[Node] | None = None  # what is built while a body is traced
         self._constants: dict[tuple[int, str], tuple[Any, Node]] = {}
         self._scopes: dict[FrameType, Scope | None] = {}
         self._roots: set[FrameType] = set()
@@ -66,7 +68,22 @@ class Trace:
         """A node with the origin of the user's expression that is running."""
         type_ = primitive.result_type(*[node.type for node in inputs], **params)
         items = tuple(sorted(params.items())) if len(params) > 1 else tuple(params.items())
-        return Value(primitive, inputs, items, type_, self.site or Origin())
+        value = Value(primitive, inputs, items, type_, self.site or Origin())
+        if self.made is not None:
+            self.made.add(value)
+        return value
+
+    @contextmanager
+    def apart(self) -> Iterator[tuple[dict[str, Node], set[Node]]]:
+        """While a body is traced: the names that it gives, and the nodes that it builds."""
+        self.name_returned()
+        before = self.names, self.assigned, self._calls, self.made, self.site
+        self.names, self.assigned, self._calls, self.made, self.site = {}, {}, {}, set(), None
+        try:
+            yield self.names, self.made
+            self.name_returned()
+        finally:
+            self.names, self.assigned, self._calls, self.made, self.site = before
 
     def constant(self, value: Any, name: str = "") -> Node:
         """The constant node of a closed-over array or named scalar; one for each object."""

@@ -13,9 +13,9 @@ from chainrule.errors import (
     DataDependentError,
     MissingMethodError,
     MutationError,
-    UnsupportedError,
 )
-from chainrule.frontend.dispatch import dispatch, refuse_ufunc_method
+from chainrule.frontend.at import At
+from chainrule.frontend.dispatch import dispatch, ufunc_method
 from chainrule.frontend.elementwise import elementwise, name_scalar
 from chainrule.frontend.instead import instead_of
 from chainrule.frontend.trace import Trace, type_text
@@ -79,6 +79,11 @@ class Traced:
         """The last two axes exchanged."""
         return self._call(np.swapaxes, -1, -2)
 
+    @property
+    def at(self) -> At:
+        """`x.at[key].set(value)` is a new array, x with these elements changed; also add, max..."""
+        return At(self)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a 0-d array")
@@ -129,31 +134,58 @@ class Traced:
         return Traced(node, trace)
 
     def __floordiv__(self, other: Any) -> Any:
-        return self._integers("//", operator.floordiv, self, other)
+        return self._divided(np.floor_divide, operator.floordiv, self, other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return self._integers("//", operator.floordiv, other, self)
+        return self._divided(np.floor_divide, operator.floordiv, other, self)
 
     def __mod__(self, other: Any) -> Any:
-        return self._integers("%", operator.mod, self, other)
+        return self._divided(np.remainder, operator.mod, self, other)
 
     def __rmod__(self, other: Any) -> Any:
-        return self._integers("%", operator.mod, other, self)
+        return self._divided(np.remainder, operator.mod, other, self)
 
-    def _integers(self, symbol: str, function: Any, left: Any, right: Any) -> Any:
-        """An operation that is not traced: on Python int arguments it gives a Python int."""
+    def _divided(self, ufunc: np.ufunc, function: Any, left: Any, right: Any) -> Any:
+        """// and %; of Python int arguments, Python ints for which alone the graph then holds."""
         trace = self.trace
-        if trace.known_int(left) is None or trace.known_int(right) is None:
-            raise UnsupportedError(
-                f"{symbol} on {self._shown()} is not traced",
-                where=self._here(3),
-                hint="use / with .astype, or do it in NumPy before the call",
-            )
+        known = trace.known_int(left) is not None and trace.known_int(right) is not None
+        if not known:
+            return self._run(ufunc, sys._getframe(2), (left, right), {})
         trace.enter(sys._getframe(2))
         try:
             return function(trace.specialised(left), trace.specialised(right))
         finally:
             trace.site = None
+
+    def __divmod__(self, other: Any) -> Any:
+        return self._run(np.divmod, sys._getframe(1), (self, other), {})
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return self._run(np.divmod, sys._getframe(1), (other, self), {})
+
+    def __lshift__(self, other: Any) -> Any:
+        return self._run(np.left_shift, sys._getframe(1), (self, other), {})
+
+    def __rlshift__(self, other: Any) -> Any:
+        return self._run(np.left_shift, sys._getframe(1), (other, self), {})
+
+    def __rshift__(self, other: Any) -> Any:
+        return self._run(np.right_shift, sys._getframe(1), (self, other), {})
+
+    def __rrshift__(self, other: Any) -> Any:
+        return self._run(np.right_shift, sys._getframe(1), (other, self), {})
+
+    def __round__(self, ndigits: Any = None) -> Any:
+        return self._call("round", ndigits)
+
+    def __floor__(self) -> Any:
+        return self._call("whole", np.floor)
+
+    def __ceil__(self) -> Any:
+        return self._call("whole", np.ceil)
+
+    def __trunc__(self) -> Any:
+        return self._call("whole", np.trunc)
 
     def __add__(self, other: Any) -> Any:
         return self._binary(np.add, self, other)
@@ -255,9 +287,10 @@ class Traced:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         frame = sys._getframe(1)
-        if method != "__call__":
-            refuse_ufunc_method(self.trace, ufunc, method, frame)
-        return self._run(ufunc, frame, inputs, kwargs)
+        if method == "__call__":
+            return self._run(ufunc, frame, inputs, kwargs)
+        found, args, options = ufunc_method(self.trace, ufunc, method, inputs, kwargs, frame)
+        return self._run(found, frame, args, options)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return self._run(func, sys._getframe(1), args, kwargs)
@@ -294,9 +327,41 @@ class Traced:
         """The sum over axes, as np.sum."""
         return self._call(np.sum, axis=axis, dtype=dtype, keepdims=keepdims, **more)
 
-    def mean(self, axis: Any = None, *, keepdims: bool = False, **more: Any) -> Any:
+    def dot(self, b: Any) -> Any:
+        """The product with another array, as np.dot."""
+        return self._call(np.dot, b)
+
+    def prod(self, axis: Any = None, dtype: Any = None, **more: Any) -> Any:
+        """The product over axes, as np.prod."""
+        return self._call(np.prod, axis=axis, dtype=dtype, **more)
+
+    def mean(self, axis: Any = None, dtype: Any = None, **more: Any) -> Any:
         """The mean over axes, as np.mean."""
-        return self._call(np.mean, axis=axis, keepdims=keepdims, **more)
+        return self._call(np.mean, axis=axis, dtype=dtype, **more)
+
+    def var(self, axis: Any = None, dtype: Any = None, **more: Any) -> Any:
+        """The variance over axes, as np.var."""
+        return self._call(np.var, axis=axis, dtype=dtype, **more)
+
+    def std(self, axis: Any = None, dtype: Any = None, **more: Any) -> Any:
+        """The standard deviation over axes, as np.std."""
+        return self._call(np.std, axis=axis, dtype=dtype, **more)
+
+    def any(self, axis: Any = None, **more: Any) -> Any:
+        """Whether one element over axes is not 0, as np.any."""
+        return self._call(np.any, axis=axis, **more)
+
+    def all(self, axis: Any = None, **more: Any) -> Any:
+        """Whether no element over axes is 0, as np.all."""
+        return self._call(np.all, axis=axis, **more)
+
+    def cumsum(self, axis: Any = None, dtype: Any = None) -> Any:
+        """The sums of the elements so far, as np.cumsum."""
+        return self._call(np.cumsum, axis=axis, dtype=dtype)
+
+    def cumprod(self, axis: Any = None, dtype: Any = None) -> Any:
+        """The products of the elements so far, as np.cumprod."""
+        return self._call(np.cumprod, axis=axis, dtype=dtype)
 
     def max(self, axis: Any = None, *, keepdims: bool = False, **more: Any) -> Any:
         """The largest element over axes, as np.max."""
@@ -310,9 +375,13 @@ class Traced:
         """The position of the largest element, as np.argmax."""
         return self._call(np.argmax, axis=axis, keepdims=keepdims, **more)
 
-    def reshape(self, *shape: Any) -> Any:
+    def argmin(self, axis: Any = None, *, keepdims: bool = False, **more: Any) -> Any:
+        """The position of the smallest element, as np.argmin."""
+        return self._call(np.argmin, axis=axis, keepdims=keepdims, **more)
+
+    def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> Any:
         """The same elements in another shape; one size may be -1."""
-        return self._call(np.reshape, shape[0] if len(shape) == 1 else shape)
+        return self._call(np.reshape, shape[0] if len(shape) == 1 else shape, order=order)
 
     def transpose(self, *axes: Any) -> Any:
         """The axes in another order, reversed by default."""
@@ -324,9 +393,9 @@ class Traced:
         """Two axes exchanged."""
         return self._call(np.swapaxes, axis1, axis2)
 
-    def ravel(self) -> Any:
-        """The elements in one axis, in C order."""
-        return self._call(np.reshape, -1)
+    def ravel(self, order: str = "C") -> Any:
+        """The elements in one axis, in C order unless told otherwise."""
+        return self._call(np.reshape, -1, order=order)
 
     flatten = ravel
 
@@ -334,9 +403,61 @@ class Traced:
         """Without axes of literal length 1."""
         return self._call(np.squeeze, axis)
 
+    def take(self, indices: Any, axis: Any = None, **more: Any) -> Any:
+        """The elements at indices, as np.take."""
+        return self._call(np.take, indices, axis=axis, **more)
+
+    def repeat(self, repeats: Any, axis: Any = None) -> Any:
+        """Each element several times, as np.repeat."""
+        return self._call(np.repeat, repeats, axis=axis)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+        """A diagonal, as np.diagonal."""
+        return self._call(np.diagonal, offset, axis1, axis2)
+
+    def argsort(self, axis: Any = -1, **more: Any) -> Any:
+        """The places of the elements from the smallest to the largest, as np.argsort."""
+        return self._call(np.argsort, axis=axis, **more)
+
+    def argpartition(self, kth: Any, axis: Any = -1, **more: Any) -> Any:
+        """As np.argpartition."""
+        return self._call(np.argpartition, kth, axis=axis, **more)
+
+    def compress(self, condition: Any, axis: Any = None) -> Any:
+        """The rows for which a known condition holds, as np.compress."""
+        return self._run(np.compress, sys._getframe(1), (condition, self, axis), {})
+
+    def choose(self, choices: Any, **more: Any) -> Any:
+        """Of each place the choice whose number stands there, as np.choose."""
+        return self._call(np.choose, choices, **more)
+
+    def clip(self, min: Any = None, max: Any = None, **more: Any) -> Any:
+        """Limited to [min, max], as np.clip."""
+        return self._call(np.clip, min, max, **more)
+
     def astype(self, dtype: Any, *, copy: bool = True) -> Any:
         """The elements converted to another dtype; `copy` has no meaning for values."""
         return self._call("astype", dtype)
+
+    @property
+    def real(self) -> Any:
+        """The value itself: traced arrays are real."""
+        return self._call(np.real)
+
+    @property
+    def imag(self) -> Any:
+        """Zeros: traced arrays are real."""
+        return self._call(np.imag)
+
+    def conj(self) -> Any:
+        """The value itself: traced arrays are real."""
+        return self._call(np.conjugate)
+
+    conjugate = conj
+
+    def round(self, decimals: int = 0) -> Any:
+        """Rounded to so many decimals, as np.round."""
+        return self._call(np.round, decimals)
 
     def copy(self) -> Any:
         """The value itself: traced arrays are never changed in place."""
@@ -405,14 +526,14 @@ class Traced:
             "a NumPy array",
             "write int(...) around it; the graph then holds for this number only"
             if known
-            else "call NumPy functions on it directly; stack several with np.stack([...])",
+            else "call NumPy functions on it directly; make an array of several by cr.array([...])",
         )
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise MutationError(
             f"item assignment to {self._shown()}: traced arrays are values, not storage",
             where=self._here(),
-            hint="build the new array: np.where(mask, new, x), or np.concatenate([...])",
+            hint="build the new array: x = x.at[key].set(value), or np.where(mask, value, x)",
         )
 
     def __contains__(self, item: object) -> bool:
@@ -440,5 +561,6 @@ def wrap(trace: Trace, result: Any) -> Any:
     if isinstance(result, Node):
         return Traced(result, trace)
     if isinstance(result, (list, tuple)):
-        return type(result)([wrap(trace, item) for item in result])
+        make: Any = getattr(type(result), "_make", type(result))  # of a named tuple
+        return make([wrap(trace, item) for item in result])
     return result

@@ -20,6 +20,7 @@ from chainrule.tracing import definition, function_name, output_node
 from chainrule.transforms.deduplicate import deduplicated
 from chainrule.transforms.jvp import push
 from chainrule.transforms.simplify import simplified
+from chainrule.transforms.unintended import warn_of_outer_pairs
 from chainrule.transforms.vjp import pull, seed_one
 
 
@@ -79,7 +80,7 @@ class Call:
         nodes = topological([*seeds, *self.wanted])
         cotangents, _ = pull(nodes, seeds, self.wanted, "grad")
         found = {n: cotangents[n] if n in cotangents else full_like(n, 0) for n in self.wanted}
-        new = _tidied([*nodes, *seeds.values(), *found.values()], nodes)
+        new = tidied([*nodes, *seeds.values(), *found.values()], nodes)
         return [
             structure.unflatten([self._traced(new[found[leaf.node]], frame) for leaf in fresh])
             for fresh, structure in self.variables
@@ -97,12 +98,12 @@ class Call:
         nodes = topological([*outputs, *self.wanted])
         found = push(nodes, tangents, "grad")
         wanted = [found[n] if n in found else full_like(n, 0) for n in outputs]
-        new = _tidied([*nodes, *tangents.values(), *wanted], nodes)
+        new = tidied([*nodes, *tangents.values(), *wanted], nodes)
         value = structure.unflatten([Traced(node, self.building) for node in outputs])
         return value, structure.unflatten([self._traced(new[node], frame) for node in wanted])
 
 
-def _tidied(roots: list[Node], frozen: list[Node]) -> dict[Node, Node]:
+def tidied(roots: list[Node], frozen: list[Node]) -> dict[Node, Node]:
     """Each node that the roots need, simplified and without duplicates."""
     simple = simplified(topological(roots), frozen)
     once = deduplicated(topological(simple.values()), frozen)
@@ -123,9 +124,10 @@ def gradient_in_trace(
     value, aux = call.result if has_aux else (call.result, None)
     output = output_node(building, value, "value")
     _need_scalar(function, output)
+    warn_of_outer_pairs(topological([output]), output, call.wanted, building.name_shown)
     gradients = call.pulled({output: seed_one(output, "grad")}, frame)
     shown = Traced(output, building)
-    return ((shown, aux) if has_aux else shown), _one_or_all(wrt, gradients)
+    return ((shown, aux) if has_aux else shown), one_or_all(wrt, gradients)
 
 
 def like(building: Trace, values: list[Any], nodes: list[Node]) -> list[Node]:
@@ -151,5 +153,5 @@ def _need_scalar(function: Any, output: Node) -> None:
         )
 
 
-def _one_or_all(wrt: Wrt, values: list[Any]) -> Any:
+def one_or_all(wrt: Wrt, values: list[Any]) -> Any:
     return values[0] if wrt is None or isinstance(wrt, (str, int)) else tuple(values)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from chainrule.errors import ForeignValueError, InputError
+from chainrule.frontend.naming import user_frame
+from chainrule.frontend.trace import call_traced
 from chainrule.functional.arguments import (
     check_call,
     check_like,
@@ -28,25 +31,32 @@ from chainrule.transforms.seeded import split, vjp_graph
 
 
 def on_numbers_too(
-    function: Callable[..., Any], in_trace: Callable[..., Any], executor: str | None
+    function: Callable[..., Any],
+    in_trace: Callable[..., Any],
+    executor: str | None,
+    on_numbers: Callable[..., Any] | None = None,
 ) -> Any:
-    """`in_trace(trace, frame, args, kwargs)` as a function of traced arrays or of numbers."""
+    """`in_trace(trace, frame, args, kwargs)` as a function of traced arrays or of numbers.
+
+    On numbers it is traced and run; or `on_numbers(traceable, args, kwargs, executor)` is what it
+    gives, where that is another way.
+    """
     executor = executor_named(executor)
+    on_numbers = traced_and_run if on_numbers is None else on_numbers
 
     def derivative(*args: Any, **kwargs: Any) -> Any:
         building = trace_in(args, kwargs)
         if building is not None:
-            frame = sys._getframe(1) if building.site is None else None
+            frame = _caller(sys._getframe(1)) if building.site is None else None
             return in_trace(building, frame, args, kwargs)
         check_call(function, args, kwargs)
         try:
-            graph = trace(nested, *args, **kwargs)
+            return on_numbers(nested, args, kwargs, executor)
         except ForeignValueError as error:
             outer = error.outermost
             if outer is None:
                 raise
             return in_trace(outer, None, args, kwargs)
-        return run_on(graph, nested, args, kwargs, executor).outputs
 
     def nested(*args: Any, **kwargs: Any) -> Any:
         building = trace_in(args, kwargs)
@@ -59,6 +69,23 @@ def on_numbers_too(
 
     functools.update_wrapper(nested, function)
     return functools.wraps(function)(derivative)
+
+
+def _caller(frame: FrameType | None) -> FrameType | None:
+    """The user's expression that calls a derivative; None where another transform or `trace` does.
+
+    It is that one's result which the expression will be the name of.
+    """
+    while frame is not None and frame.f_code is not call_traced.__code__:
+        if user_frame(frame) is frame:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def traced_and_run(function: Any, args: Any, kwargs: Any, executor: str) -> Any:
+    """What the function returns for these numbers."""
+    return run_on(trace(function, *args, **kwargs), function, args, kwargs, executor).outputs
 
 
 def run_on(graph: Graph, function: Any, args: Any, kwargs: Any, executor: str) -> Run:

@@ -8,6 +8,7 @@ from typing import Any
 
 from chainrule.errors import SizeError
 from chainrule.graph import sizes
+from chainrule.graph.body import Body
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin
@@ -21,7 +22,7 @@ def bind_value(value: Any, values: Mapping[str, int]) -> Any:
     """A static parameter with named sizes replaced."""
     if isinstance(value, Size):
         return sizes.evaluate(value, values)
-    if isinstance(value, ArrayType):
+    if isinstance(value, (ArrayType, Body)):
         return value.bind(values)
     if isinstance(value, tuple):
         return tuple(bind_value(item, values) for item in value)
@@ -73,11 +74,6 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
     if not values:
         return graph
     check_conditions(graph.conditions, values)
-
-    def bound(node: Node, inputs: tuple[Node, ...], origin: Origin) -> Node:
-        params = tuple((key, bind_value(value, values)) for key, value in node.params)
-        return type(node)(node.primitive, inputs, params, node.type.bind(values), origin)
-
     conditions = []
     for condition in graph.conditions:
         expression = sizes.evaluate(condition.expression, values)
@@ -85,7 +81,17 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
             conditions.append(
                 Condition(expression, condition.zero, condition.text, condition.origin)
             )
-    return rebuild(graph, bound).replace(conditions=tuple(conditions))
+    return with_sizes(graph, values).replace(conditions=tuple(conditions))
+
+
+def with_sizes(graph: Graph, values: Mapping[str, int]) -> Graph:
+    """The graph with named sizes replaced in every node; its conditions are as they were."""
+
+    def bound(node: Node, inputs: tuple[Node, ...], origin: Origin) -> Node:
+        params = tuple((key, bind_value(value, values)) for key, value in node.params)
+        return type(node)(node.primitive, inputs, params, node.type.bind(values), origin)
+
+    return rebuild(graph, bound)
 
 
 def named_nodes(graph: Graph, concrete: Graph) -> dict[Node, Node]:

@@ -17,6 +17,7 @@ from chainrule.graph.parts import Condition, Gradient, Input, ValueGuard
 from chainrule.graph.unknown import unknown_name
 
 if TYPE_CHECKING:
+    from chainrule.explain.cost.cost import Cost
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
     from chainrule.explain.equations.equations import Phase
@@ -257,6 +258,22 @@ class Graph:
 
         report = self.memory(sizes, keep=keep, predict=None, executor=executor, **named)
         return fit_of(report, nbytes)
+
+    def cost(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> Cost:
+        """The floating-point operations of a run and the bytes it moves, before anything runs.
+
+        `cost = graph.cost(n=256)`, then `print(cost)`, `cost.flops`, `cost.phases["backward"]`.
+        Sizes not given stay letters: the numbers are then polynomials in them.  Raises SizeError
+        as `bind` does.
+        """
+        from chainrule.explain.cost.cost import cost_of_graph
+
+        if sizes is not None and not isinstance(sizes, Mapping):
+            raise InputError(
+                f"graph.cost takes sizes by name, got {type(sizes).__name__}",
+                hint="graph.cost(" + ", ".join(f"{name}=256" for name in self.sizes) + ")",
+            )
+        return cost_of_graph(self, {**(sizes or {}), **named})
 
     def draw(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chainrule.graph.body import Body
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.types import ArrayType
@@ -49,6 +50,11 @@ def text(graph: Graph, *, origins: bool = False) -> str:
         why = node.origin.transform if origins else ""
         note = " ".join(part for part in (place, why) if part)
         lines.append(f"{line:<{width}}  # {note}" if note else line)
+        for key, value in node.params:
+            if isinstance(value, Body):
+                inner = text(value.graph, origins=origins).split("\n")
+                inner[0] = f"{key} {inner[0].removeprefix('graph ')}"
+                lines += [f"    {one}" for one in inner]
     aliases = [(n, v) for n, v in graph.names.items() if named[v] != n]
     lines += [f"  {name} = {label[node]}" for name, node in aliases]
     for condition in graph.conditions:

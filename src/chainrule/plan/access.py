@@ -130,6 +130,23 @@ def pulled(node: Node, where: IndexMap, domain: Domain) -> IndexMap | None:
                     node.param("start"), node.param("step"), where, strict=True
                 )
             )
+        case "windows":
+            count = len(node.param("window"))
+            first = source.ndim - count
+            pairs = zip(
+                where[first : first + count],
+                where[first + count :],
+                node.param("stride"),
+                node.param("dilation"),
+                strict=True,
+            )
+            return (
+                *where[:first],
+                *(
+                    tuple(s * a + d * b for a, b in zip(position, place, strict=True))
+                    for position, place, s, d in pairs
+                ),
+            )
         case "identity" | "stop_gradient":
             return where
     raise AssertionError(f"{node.primitive.name} computes more than places")

@@ -157,9 +157,9 @@ def _outline(node: Node, operands: list[np.ndarray]) -> np.ndarray:
 def _in_c_order(node: Node, operands: list[np.ndarray]) -> bool:
     """Whether the result is in C order for a reason that can be seen without a trial.
 
-    What is told a shape fills it, or copies into it.
+    What is told a shape fills it, or copies into it; one axis has one order.
     """
-    if "shape" in dict(node.params):
+    if node.ndim < 2 or "shape" in dict(node.params):
         return True
     return not isinstance(node.primitive.kernel, Contract) and all(
         one.flags.c_contiguous for one in operands

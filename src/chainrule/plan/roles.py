@@ -18,6 +18,7 @@ FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # The functions that kernels have of integers and booleans, too.
 OF_INTEGERS = (
     *("cast", "fabs", "fmax_nan", "fmin_nan", "sign", "where"),
+    *("ceil", "floor", "floor_divide", "fmod", "left_shift", "remainder", "right_shift", "trunc"),
     *("threefry_first", "threefry_mixed", "threefry_second"),
 )
 

@@ -61,10 +61,11 @@ class Joint:
     """Both modes written out for all inputs at once, which share work: `tangent(dxs, out, *inputs)`
     is the result's tangent from the inputs' (None for zero), or None; `cotangents(g, out, active,
     *inputs)` has a cotangent or None for each input, of which those at the places in `active` (a
-    tuple, ascending) are used."""
+    tuple, ascending) are used.  Through inputs at the places in `steers` no derivative flows."""
 
     tangent: Rule
     cotangents: Rule
+    steers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

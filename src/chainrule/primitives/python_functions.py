@@ -36,3 +36,25 @@ def check_indices(indices, size):
         found = f"from {np.min(indices)} to {np.max(indices)}"
         raise IndexError(f"indices {found} do not fit an axis of length {size}")
 '''
+
+RECURRENCE = '''
+def recurrence(a, b, axis, reverse):
+    """y with y[k] = a[k] y[k-1] + b[k] along an axis, from its end if reverse."""
+    y = np.array(b)
+    step = -1 if reverse else 1
+    factors, rows = np.moveaxis(a, axis, 0)[::step], np.moveaxis(y, axis, 0)[::step]
+    for k in range(1, len(rows)):
+        rows[k] += factors[k] * rows[k - 1]
+    return y
+'''
+
+PLACES_SO_FAR = '''
+def places_so_far(x, axis):
+    """The place of the first extreme of the elements so far along an axis."""
+    extremes = np.moveaxis(np.maximum.accumulate(x, axis), axis, 0)
+    old = extremes[:-1]
+    numbers = np.arange(len(extremes)).reshape(-1, *[1] * (x.ndim - 1))[1:]
+    places = np.zeros(extremes.shape, np.int64)
+    places[1:] = np.where((extremes[1:] != old) & (old == old), numbers, 0)
+    return np.moveaxis(np.maximum.accumulate(places), 0, axis)
+'''

@@ -1,7 +1,8 @@
-"""Reductions over axes: sum, max, min, and the position of the largest element."""
+"""Reductions over axes: sum, max, min, any, all, and the position of an extreme element."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, Shape, array_type
 from chainrule.primitives import logic
+from chainrule.primitives.families import BOOL
 from chainrule.primitives.movement import broadcast_to, reshape
 from chainrule.primitives.primitive import (
     ADDITIVE,
@@ -18,7 +20,9 @@ from chainrule.primitives.primitive import (
     Explicit,
     Flat,
     Fold,
+    Kernel,
     Latex,
+    Library,
     Linear,
     Primitive,
     Sample,
@@ -61,6 +65,7 @@ def reduction(
     latex: Latex,
     python: Python,
     shapes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...],
+    domain: Any = (-2.0, 2.0),
 ) -> Primitive:
     """A fold of one input over static `axes`, which disappear from the result."""
     return Primitive(
@@ -74,21 +79,23 @@ def reduction(
         kernel=kernel,
         flops=lambda out: out.inputs[0].type.size,
         latex=latex,
-        samples=tuple(
-            Sample((shape,), ((-2.0, 2.0),), (("axes", axes),)) for shape, axes in shapes
-        ),
+        samples=tuple(Sample((shape,), (domain,), (("axes", axes),)) for shape, axes in shapes),
         python=python,
     )
 
 
-def _reduced_by(function: str, noun: str) -> Python:
+def reduced_by(function: str, noun: str) -> Python:
     """`x.sum(axis=1)`, or `np.sum(x * y, axis=1)`."""
 
     def write(out: Node, writing: Writing, x: Written) -> Written:
         axes, given = out.param("axes"), []
         if len(axes) != out.inputs[0].ndim or not axes:
             given.append(f"axis={axes_text(axes)}")
-        if function == "sum" and out.type.dtype.kind in "iub" and out.type.dtype.itemsize < 8:
+        if (
+            function in ("sum", "prod")
+            and out.type.dtype.kind in "iub"
+            and out.type.dtype.itemsize < 8
+        ):
             given.append(f"dtype={dtype_text(out.type.dtype)}")  # NumPy would widen it
         if x.text.isidentifier():
             return Written(f"{x.text}.{function}({', '.join(given)})")
@@ -106,7 +113,7 @@ sum_ = reduction(
     Linear((lambda g, out, x: spread(g, x.type.shape, out.param("axes")),)),
     Fold("x + y", "0"),
     Latex(r"\sum_{{{axes}}} {x}", BIG, (BIG,)),
-    _reduced_by("sum", "total"),
+    reduced_by("sum", "total"),
     (*NON_EMPTY, ((0, 3), (0,)), ((0,), (0,))),
 )
 
@@ -141,7 +148,7 @@ max_ = reduction(
     EXTREME,
     Fold("fmax_nan(x, y)", "-inf"),
     Latex(r"\max_{{{axes}}}({x})", ATOM, (0,)),
-    _reduced_by("max", "largest"),
+    reduced_by("max", "largest"),
     NON_EMPTY,
 )
 
@@ -152,40 +159,91 @@ min_ = reduction(
     EXTREME,
     Fold("fmin_nan(x, y)", "inf"),
     Latex(r"\min_{{{axes}}}({x})", ATOM, (0,)),
-    _reduced_by("min", "smallest"),
+    reduced_by("min", "smallest"),
     NON_EMPTY,
+)
+
+
+def _truth(x: ArrayType, *, axes: tuple[int, ...]) -> ArrayType:
+    if x.dtype != BOOL:
+        raise TypeError(f"any and all are of booleans, got {x}")
+    return _reduced_type(x, axes=axes)
+
+
+def _of_booleans(name: str, doc: str, evaluate: Any, kernel: Fold, symbol: str) -> Primitive:
+    made = reduction(
+        name,
+        doc,
+        evaluate,
+        Flat(),
+        kernel,
+        Latex(rf"{symbol}_{{{{{{axes}}}}}} {{x}}", BIG, (BIG,)),
+        reduced_by(name, name),
+        (*NON_EMPTY, ((0, 3), (0,)), ((0,), (0,))),
+        "bool",
+    )
+    return replace(made, result_type=_truth)
+
+
+any_ = _of_booleans(
+    "any",
+    "Whether one element over axes is true, of booleans.",
+    lambda xp, x, *, axes: xp.any(x, axis=axes),
+    Fold("x | y", "0"),
+    r"\bigvee",
+)
+
+all_ = _of_booleans(
+    "all",
+    "Whether all elements over axes are true, of booleans.",
+    lambda xp, x, *, axes: xp.all(x, axis=axes),
+    Fold("x & y", "1"),
+    r"\bigwedge",
 )
 
 INDEX = np.dtype(np.int64)
 
 
-def _argmax_scratch(out: Node, x: np.ndarray) -> int:
+def _place_scratch(out: Node, x: np.ndarray) -> int:
     # A copy in which the axis is the last, unless it lies in memory like that.
     flags = np.moveaxis(x, out.param("axis"), -1).flags
     return 0 if flags.c_contiguous and flags.writeable else x.nbytes
 
 
-argmax = Primitive(
-    name="argmax",
-    doc="The position of the first largest element along an axis.",
-    inputs=("x",),
-    result_type=lambda x, *, axis: array_type(INDEX, without_axes(x.shape, (axis,))),
-    evaluate=lambda xp, x, *, axis: xp.asarray(xp.argmax(x, axis=axis), dtype=INDEX),
-    derivative=Flat(),
-    batch=lambda size, inputs, batched, out: argmax(inputs[0], axis=out.param("axis") + 1),
-    kernel=Fold("argmax(x, y)", "-inf"),
-    flops=lambda out: out.inputs[0].type.size,
-    latex=Latex(r"\operatorname{{argmax}}_{{{axis}}}({x})", ATOM, (0,)),
-    samples=(
-        Sample(((4,),), ((-2.0, 2.0),), (("axis", 0),)),
-        Sample(((2, 3),), ((-2.0, 2.0),), (("axis", 1),)),
-        Sample(((2, 1, 3),), ((-2.0, 2.0),), (("axis", 0),)),
-    ),
-    scratch=_argmax_scratch,
-    python=Python(
-        lambda out, writing, x: Written(f"np.argmax({x.text}, axis={out.param('axis')})"),
-        noun="winners",
-    ),
-)
+def _place(name: str, extreme: str, kernel: Kernel, noun: str) -> Primitive:
+    """Where along an axis the extreme element is."""
 
-REDUCE = (sum_, max_, min_, argmax)
+    def evaluate(xp: Any, x: Any, *, axis: int) -> Any:
+        return xp.asarray(getattr(xp, name)(x, axis=axis), dtype=INDEX)
+
+    def batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
+        return out.primitive(inputs[0], axis=out.param("axis") + 1)
+
+    return Primitive(
+        name=name,
+        doc=f"The position of the first {extreme} element along an axis.",
+        inputs=("x",),
+        result_type=lambda x, *, axis: array_type(INDEX, without_axes(x.shape, (axis,))),
+        evaluate=evaluate,
+        derivative=Flat(),
+        batch=batch,
+        kernel=kernel,
+        flops=lambda out: out.inputs[0].type.size,
+        latex=Latex(rf"\operatorname{{{{{name}}}}}_{{{{{{axis}}}}}}({{x}})", ATOM, (0,)),
+        samples=(
+            Sample(((4,),), ((-2.0, 2.0),), (("axis", 0),)),
+            Sample(((2, 3),), ((-2.0, 2.0),), (("axis", 1),)),
+            Sample(((2, 1, 3),), ((-2.0, 2.0),), (("axis", 0),)),
+        ),
+        scratch=_place_scratch,
+        python=Python(
+            lambda out, writing, x: Written(f"np.{name}({x.text}, axis={out.param('axis')})"),
+            noun=noun,
+        ),
+    )
+
+
+argmax = _place("argmax", "largest", Fold("argmax(x, y)", "-inf"), "winners")
+argmin = _place("argmin", "smallest", Library("argmin"), "losers")
+
+REDUCE = (sum_, max_, min_, any_, all_, argmax, argmin)

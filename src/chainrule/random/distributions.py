@@ -32,12 +32,12 @@ def uniform(
     A float32 has 23 random bits, a float64 52: multiples of 2**-23 and 2**-52 of the interval.
     (So minval may come up, and maxval only where the sum is rounded to it.)
     """
-    dtype = _float_type(dtype, (key, minval, maxval), "uniform")
-    unit = _unit(key, shape, dtype)
-    if _is_number(minval) and _is_number(maxval) and (minval, maxval) == (0, 1):
+    dtype = float_type(dtype, (key, minval, maxval), "uniform")
+    unit = unit_interval(key, shape, dtype)
+    if is_number(minval) and is_number(maxval) and (minval, maxval) == (0, 1):
         return unit
     low, high = in_dtype(minval, dtype), in_dtype(maxval, dtype)
-    return _of_shape(unit * (high - low) + low, unit, "uniform", "minval and maxval")
+    return of_shape(unit * (high - low) + low, unit, "uniform", "minval and maxval")
 
 
 @composite(symbol="normal", latex=r"\mathcal{N}")
@@ -47,9 +47,9 @@ def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     The inverse of the distribution function at uniform numbers: sqrt(2) erfinv(u), with u the
     2**23 (for float64, 2**52) midpoints that JAX takes; all |x| are below 5.5 (8.3).
     """
-    dtype = _float_type(dtype, (key,), "normal")
+    dtype = float_type(dtype, (key,), "normal")
     # Every step is exact, so u is the same however the sum is rounded.
-    u = 2.0 * _unit(key, shape, dtype) + float(np.nextafter(dtype.type(-1), dtype.type(0)))
+    u = 2.0 * unit_interval(key, shape, dtype) + float(np.nextafter(dtype.type(-1), dtype.type(0)))
     return float(dtype.type(np.sqrt(2))) * erfinv(u)
 
 
@@ -60,7 +60,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
     Made of float32 numbers, of float64 ones where p is float64: p is rounded up to a multiple of
     2**-23 or 2**-52.
     """
-    if _is_number(p) and not 0 <= p <= 1:
+    if is_number(p) and not 0 <= p <= 1:
         trace = trace_of((key,))
         raise InputError(
             f"bernoulli: the probability p={p!r} is not from 0 to 1",
@@ -71,11 +71,11 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
     if isinstance(p, Traced) and p.node.type.weak:
         wide = False
     dtype = np.dtype(np.float64 if wide else np.float32)
-    unit = _unit(key, np.shape(p) if shape is None else shape, dtype)
-    return _of_shape(unit < in_dtype(p, dtype), unit, "bernoulli", "p")
+    unit = unit_interval(key, np.shape(p) if shape is None else shape, dtype)
+    return of_shape(unit < in_dtype(p, dtype), unit, "bernoulli", "p")
 
 
-def _unit(key: Any, shape: Any, dtype: np.dtype) -> Any:
+def unit_interval(key: Any, shape: Any, dtype: np.dtype) -> Any:
     """Multiples of 2**-23 or 2**-52 from 0 up to 1, without rounding."""
     if dtype == np.float32:
         return (bits(key, shape) & 0xFFFFFE00).astype(dtype) * 2.0**-32
@@ -83,7 +83,8 @@ def _unit(key: Any, shape: Any, dtype: np.dtype) -> Any:
     return high.astype(dtype) * 2.0**-32 + (low & 0xFFFFF000).astype(dtype) * 2.0**-64
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether the value is one of Python's numbers."""
     return isinstance(value, (bool, int, float))
 
 
@@ -94,7 +95,8 @@ def in_dtype(value: Any, dtype: np.dtype) -> Any:
     return np.asarray(value).astype(dtype)[()]
 
 
-def _float_type(dtype: Any, given: tuple[Any, ...], asked: str) -> np.dtype:
+def float_type(dtype: Any, given: tuple[Any, ...], asked: str) -> np.dtype:
+    """float32 or float64; a DTypeError for others."""
     chosen = np.dtype(dtype)
     if chosen not in FLOATS:
         trace = trace_of(given)
@@ -106,7 +108,7 @@ def _float_type(dtype: Any, given: tuple[Any, ...], asked: str) -> np.dtype:
     return chosen
 
 
-def _of_shape(result: Any, unit: Any, asked: str, what: str) -> Any:
+def of_shape(result: Any, unit: Any, asked: str, what: str) -> Any:
     """The result, if it has the shape that was asked for."""
     if tuple(np.shape(result)) != tuple(np.shape(unit)):
         trace = trace_of((result,))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
-from chainrule.errors import EvaluationError, IndexOutOfRangeError
+from chainrule.errors import ChainruleError, EvaluationError, IndexOutOfRangeError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.primitives.primitive import Library
@@ -57,10 +58,12 @@ def evaluate(
     return result
 
 
-def apply(node: Node, operands: list[np.ndarray], names: Names) -> np.ndarray:
-    """The value of one node; `names` are for messages."""
+def apply(node: Node, operands: list[np.ndarray], names: Names, xp: Any = np) -> np.ndarray:
+    """The value of one node; `names` are for messages, `xp` is NumPy, or a namespace like it."""
     try:
-        value = np.asarray(node.primitive.evaluate(np, *operands, **dict(node.params)))
+        value = np.asarray(node.primitive.evaluate(xp, *operands, **dict(node.params)))
+    except ChainruleError:  # of a node inside of this one
+        raise
     except IndexError as error:
         raise IndexOutOfRangeError(
             f"{_named(node, names)}: {error}",

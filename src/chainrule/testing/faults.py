@@ -198,6 +198,8 @@ def _wrong_kernel(primitive: Primitive) -> Primitive | None:
             return replace(primitive, kernel=Map(f"~({expression})"))
         case Map(expression):
             return replace(primitive, kernel=Map(f"({expression}) + {SHIFT}"))
+        case Fold(combine, initial) if any(sign in combine for sign in "&|"):
+            return replace(primitive, kernel=Fold(f"~({combine})", initial))
         case Fold(combine, initial):
             return replace(primitive, kernel=Fold(f"({combine}) + {SHIFT}", initial))
     return None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from chainrule.errors import InputError
 from chainrule.explain.memory.phase import prediction_graph
+from chainrule.graph.body import inner_nodes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
@@ -43,6 +44,15 @@ def _without_dropout(graph: Graph) -> Graph:
         )
     made = substituted(graph, new, tuple(dict.fromkeys(new.values())))
     left = prediction_graph(made, [name for name, _ in made.outputs])
+    for node in inner_nodes(left):
+        if any(map(_is_dropout, _scopes(node))):
+            raise InputError(
+                f"the dropout in {graph.name} cannot be taken out for evaluation: it is inside "
+                "of a loop or a branch",
+                where=node.origin.describe(),
+                hint="draw the mask before the loop (cr.dropout of ones), and multiply by it in a "
+                "step; for evaluation give an objective without dropout",
+            )
     for node in left.nodes:
         if any(map(_is_dropout, _scopes(node))):
             raise InputError(

@@ -44,7 +44,7 @@ class Settings:
             if not is_sensible(value):
                 raise InputError(
                     f"{name.replace('_', ' ')} is {sensible}, got {value!r}",
-                    hint=f"leave it out: the default is {getattr(Settings, name)}",
+                    hint=f"leave it out: the default is {getattr(type(self), name)}",
                 )
 
 
@@ -62,7 +62,7 @@ _SENSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Images float32[n, 64] and their labels int64[n]."""
+    """Images float32[n, pixels] and their labels int64[n]."""
 
     x: np.ndarray
     y: np.ndarray
@@ -87,6 +87,7 @@ class Training:
     state: State
     train: Rows
     test: Rows
+    data: str = "digits"
 
     @property
     def parameter_count(self) -> int:

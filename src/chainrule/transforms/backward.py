@@ -17,6 +17,7 @@ from chainrule.graph.types import type_of
 from chainrule.primitives.sources import constant_of, full_like, input_
 from chainrule.transforms.deduplicate import deduplicate
 from chainrule.transforms.simplify import simplify
+from chainrule.transforms.unintended import warn_of_outer_pairs
 from chainrule.transforms.vjp import pull, seed_one
 
 Wrt = str | int | Iterable[str | int] | None
@@ -52,6 +53,7 @@ def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = N
     target_name, target = _target(graph, of)
     chosen = wrt_names(graph, wrt, target)
     variables = [graph[name] for name in chosen]
+    warn_of_outer_pairs(graph.nodes, target, variables, graph.name_of.get)
     inputs, seeded = _seed(graph, target_name, target, seed)
     cotangents, terms = pull(graph.nodes, {target: seeded}, variables)
     unreached = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp
+from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered
 from chainrule.graph.sizes import Size
@@ -28,37 +29,22 @@ def batch(graph: Graph, size: int | Size, inputs: Iterable[str]) -> Graph:
             f"{graph.name} has no input called {sorted(unknown)[0]!r}",
             hint=f"its inputs are: {', '.join(item.name for item in graph.inputs)}",
         )
-    new: dict[Node, Node] = {}
-    batched: set[Node] = set()
+    given: dict[Node, Node] = {}
     made: list[Input] = []
     for index, item in enumerate(graph.inputs):
         node = item.node
         if item.name in chosen:
             type_ = node.type.with_shape((size, *node.type.shape))
-            new[node] = input_(index=index, type=type_)
-            stamp((new[node],), node.origin)
-            batched.add(node)
-            made.append(Input(item.name, new[node]))
+            given[node] = input_(index=index, type=type_)
+            stamp((given[node],), node.origin)
+            made.append(Input(item.name, given[node]))
         else:
-            new[node] = node
             made.append(item)
-    for node in graph.nodes:
-        if node in new:
-            continue
-        has = tuple([parent in batched for parent in node.inputs])
-        operands = tuple([new[parent] for parent in node.inputs])
-        if not any(has):
-            new[node] = node
-            continue
-        rule = node.primitive.batch
-        assert rule is not None  # a primitive with inputs has one
-        new[node] = rule(size, operands, has, node)
-        stamp((new[node],), node.origin.derived("batch", node))
-        batched.add(node)
+    batched = batch_nodes(graph.nodes, given, size)
     outputs = []
-    names = {name: new[node] for name, node in graph.names.items()}
+    names = {name: batched.get(node, node) for name, node in graph.names.items()}
     for name, node in graph.outputs:
-        value = new[node]
+        value = batched.get(node, node)
         if node not in batched:
             value = add_batch_axis(value, size)
             stamp((value,), node.origin.derived("batch", node))
@@ -68,3 +54,28 @@ def batch(graph: Graph, size: int | Size, inputs: Iterable[str]) -> Graph:
         outputs.append((name, value))
     result = graph.replace(inputs=tuple(made), outputs=tuple(outputs), names=names, gradients=())
     return check(result.replace(nodes=ordered(result)))
+
+
+def batch_nodes(
+    nodes: Iterable[Node],
+    given: Mapping[Node, Node],
+    size: int | Size,
+    origin: Callable[[Node], Origin] | None = None,
+) -> dict[Node, Node]:
+    """For each node (in topological order) that depends on those in `given`, the one that has its
+    values for the whole batch, along a first axis of length `size`.
+
+    `given` has the same for where the walk begins.  `origin` says where a new node comes from, by
+    default "batch" because of the old one.
+    """
+    found = dict(given)
+    for node in nodes:
+        has = tuple([parent in found for parent in node.inputs])
+        if node in found or not any(has):
+            continue
+        rule = node.primitive.batch
+        assert rule is not None  # a primitive with inputs has one
+        found[node] = rule(size, tuple([found.get(one, one) for one in node.inputs]), has, node)
+        where = node.origin.derived("batch", node) if origin is None else origin(node)
+        stamp((found[node],), where)
+    return found

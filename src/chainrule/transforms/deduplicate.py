@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
+from chainrule.graph.body import with_bodies
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
@@ -40,7 +41,8 @@ def deduplicated(
     fixed = set(frozen)
     seen: dict[Any, Node] = {}
     new: dict[Node, Node] = {}
-    for node in nodes:
+    for one in nodes:
+        node = one if one in fixed else with_bodies(one, "deduplicated", deduplicate)
         operands = node.inputs
         if any([new[parent] is not parent for parent in operands]):
             operands = tuple([new[parent] for parent in operands])
@@ -49,13 +51,13 @@ def deduplicated(
         key = (node.primitive, operands, params, node.type)
         if node in fixed:
             seen.setdefault(key, node)
-            new[node] = node
+            new[one] = node
             continue
         found = seen.get(key)
-        if found is None or (node in named and found in fixed and found not in named):
+        if found is None or (one in named and found in fixed and found not in named):
             found = node
             if operands is not node.inputs:
                 found = type(node)(node.primitive, operands, node.params, node.type, node.origin)
             seen[key] = found
-        new[node] = found
+        new[one] = found
     return new

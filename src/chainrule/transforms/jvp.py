@@ -19,8 +19,10 @@ def push(
     Nodes without an entry have tangent zero.
     """
     found: dict[Node, Node] = dict(tangents)
-    for node in nodes:
-        if node in found or not node.type.is_float:
+    ordered = list(nodes)
+    unused = _steering_alone(ordered)
+    for node in ordered:
+        if node in found or node in unused or not node.type.is_float:
             continue
         incoming = [found.get(parent) for parent in node.inputs]
         if all(tangent is None for tangent in incoming):
@@ -30,6 +32,22 @@ def push(
             stamp((value,), node.origin.derived(transform, node))
             found[node] = value
     return found
+
+
+def _steering_alone(nodes: list[Node]) -> set[Node]:
+    """The nodes that all their users read where no derivative flows: a function inside one that
+    has a rule of its own need not be differentiable."""
+    if not any(isinstance(n.primitive.derivative, Joint) for n in nodes):
+        return set()
+    steering: set[Node] = set()
+    flowing: set[Node] = set()
+    for node in reversed(nodes):
+        derivative = node.primitive.derivative
+        steers = derivative.steers if isinstance(derivative, Joint) else ()
+        for place, parent in enumerate(node.inputs):
+            read_only = place in steers or (node in steering and node not in flowing)
+            (steering if read_only else flowing).add(parent)
+    return steering - flowing
 
 
 def node_tangent(node: Node, tangents: list[Node | None]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from chainrule.graph.body import with_bodies
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
@@ -44,6 +45,7 @@ def simplified(nodes: Iterable[Node], frozen: Iterable[Node] = ()) -> dict[Node,
                 break
         else:
             node_now = node
+        node_now = with_bodies(node_now, "simplified", simplify)
         new[node] = _rewrite(node_now, settled) if node.primitive in RULES_BY_ROOT else node_now
         settled.add(new[node])
     return new

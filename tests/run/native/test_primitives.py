@@ -10,12 +10,12 @@ import pytest
 from executing import expected, graph_of_calls, native
 
 from chainrule.graph.types import type_of
-from chainrule.primitives import PRIMITIVES
 from chainrule.primitives.arithmetic import add, exp
 from chainrule.primitives.indexing import gather, scatter_add
 from chainrule.primitives.movement import concatenate, pad, slice_, transpose
 from chainrule.primitives.primitive import Contract, Fold, Gather, Library, Map, Primitive, Sample
 from chainrule.primitives.reduce import argmax, max_, min_, sum_
+from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing.samples import cases, sample_arrays
 
 FLOATS = ("float32", "float64", "float16")

@@ -157,6 +157,11 @@ def text(one: Polynomial, names: Sequence[str]) -> str:
     return _sum(one, names, " ", _factor_text, "{}^{}")
 
 
+def expression(one: Polynomial, names: Sequence[str]) -> str:
+    """As `text`, in Python's grammar: `4*n*d + 32*n + 4096`."""
+    return _sum(one, names, "*", _factor_text, "{}**{}")
+
+
 def latex(one: Polynomial, names: Sequence[str]) -> str:
     """As `text`, for TeX's mathematics."""
     return _sum(one, names, r"\,", _factor_latex, "{}^{{{}}}")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError, UnsupportedError
+from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.nest import FAILED_NBYTES
@@ -137,6 +138,8 @@ class Machine:
 
     def _evaluate(self, graph: Graph, foreign: Foreign, context: Context) -> None:
         """A node that has no kernel, by its reference evaluation."""
+        from chainrule.run.native.bodies import NATIVE  # here, as bodies are run by machines
+
         nodes = graph.nodes
         names = (graph.name_of,)
         values = {nodes[one.node]: self._array(graph, one, context) for one in foreign.reads}
@@ -151,7 +154,10 @@ class Machine:
                     continue
                 pending.pop()
                 if node not in values:
-                    values[node] = apply(node, [values[one] for one in node.inputs], names)
+                    operands = [values[one] for one in node.inputs]
+                    values[node] = apply(
+                        node, operands, names, NATIVE if holds_bodies(node) else np
+                    )
         self._array(graph, foreign.result, context)[...] = values[result]
 
     def _array(self, graph: Graph, place: Place, context: Context) -> np.ndarray:

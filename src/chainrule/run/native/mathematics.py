@@ -17,30 +17,79 @@ from chainrule.run.native.elementary.cipher import (
     threefry_mixed,
     threefry_second,
 )
+from chainrule.run.native.elementary.division import floor_divide, fmod, remainder
 from chainrule.run.native.elementary.error_function import erf
-from chainrule.run.native.elementary.exponential import exp, expm1, logistic, tanh
-from chainrule.run.native.elementary.logarithm import log, log1p
+from chainrule.run.native.elementary.exponential import (
+    exp,
+    exp2,
+    expm1,
+    logistic,
+    tanh,
+)
+from chainrule.run.native.elementary.hyperbolic import acosh, asinh, atanh, cosh, sinh
+from chainrule.run.native.elementary.integers import (
+    left_shift,
+    right_shift,
+    whole_floor_divide,
+    whole_fmod,
+    whole_remainder,
+)
+from chainrule.run.native.elementary.inverse_trigonometric import acos, asin, atan, atan2
+from chainrule.run.native.elementary.logarithm import log, log1p, log2, log10
 from chainrule.run.native.elementary.order import fabs, fmax_nan, fmin_nan, sign
 from chainrule.run.native.elementary.powers import integer_power, power, sqrt
-from chainrule.run.native.elementary.trigonometric import cos, sin
-from chainrule.run.native.emit import Operand
+from chainrule.run.native.elementary.roots import cbrt, hypot
+from chainrule.run.native.elementary.rounding import ceil, copysign, floor, rint, trunc
+from chainrule.run.native.elementary.trigonometric import cos, sin, tan
+from chainrule.run.native.emit import Code, Operand
 
 FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
+    "acos": acos,
+    "acosh": acosh,
+    "asin": asin,
+    "asinh": asinh,
+    "atan": atan,
+    "atan2": atan2,
+    "atanh": atanh,
+    "cbrt": cbrt,
+    "ceil": ceil,
+    "copysign": copysign,
     "cos": cos,
+    "cosh": cosh,
     "erf": erf,
     "exp": exp,
+    "exp2": exp2,
     "expm1": expm1,
     "fabs": fabs,
+    "floor": floor,
+    "floor_divide": floor_divide,
     "fmax_nan": fmax_nan,
     "fmin_nan": fmin_nan,
+    "fmod": fmod,
+    "hypot": hypot,
     "log": log,
+    "log10": log10,
     "log1p": log1p,
+    "log2": log2,
     "logistic": logistic,
     "pow": power,
+    "remainder": remainder,
+    "rint": rint,
     "sign": sign,
     "sin": sin,
+    "sinh": sinh,
     "sqrt": sqrt,
+    "tan": tan,
     "tanh": tanh,
+    "trunc": trunc,
+}
+
+OF_INTEGERS: Mapping[str, Callable[[Code, Operand, Operand, str], Operand]] = {
+    "floor_divide": whole_floor_divide,
+    "fmod": whole_fmod,
+    "left_shift": left_shift,
+    "remainder": whole_remainder,
+    "right_shift": right_shift,
 }
 
 OF_WORDS: Mapping[str, Callable[..., Operand]] = {
@@ -49,4 +98,4 @@ OF_WORDS: Mapping[str, Callable[..., Operand]] = {
     "threefry_second": threefry_second,
 }
 
-__all__ = ["FUNCTIONS", "OF_WORDS", "integer_power"]
+__all__ = ["FUNCTIONS", "OF_INTEGERS", "OF_WORDS", "integer_power"]

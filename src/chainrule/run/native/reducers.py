@@ -30,8 +30,10 @@ def identity(node: Node, dtype: np.dtype) -> float | int:
     kernel = node.primitive.kernel
     assert isinstance(kernel, Fold)
     value = float(kernel.initial)
-    if dtype.kind == "f" or value == 0:
-        return value if dtype.kind == "f" else 0
+    if dtype.kind == "f":
+        return value
+    if abs(value) != float("inf"):
+        return int(value)
     return least(dtype) if value < 0 else greatest(dtype)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.run.native import conversions
 from chainrule.run.native.emit import Code, Operand, constant
-from chainrule.run.native.mathematics import FUNCTIONS, OF_WORDS, integer_power
+from chainrule.run.native.mathematics import FUNCTIONS, OF_INTEGERS, OF_WORDS, integer_power
 
 BOOL, FLOAT16, FLOAT32 = np.dtype(bool), np.dtype(np.float16), np.dtype(np.float32)
 WORD = np.dtype(np.uint32)
@@ -210,9 +210,11 @@ class _Reader:
         texts = [one.operand for one in operands]
         if name in OF_WORDS and operands and operands[0].dtype == WORD:
             return Typed(OF_WORDS[name](self.code, *texts), WORD)
-        if name not in FUNCTIONS or not operands:
+        if not operands:
             raise self.refusal(node)
         if operands[0].dtype.kind == "f":
+            if name not in FUNCTIONS:
+                raise self.refusal(node)
             return Typed(FUNCTIONS[name](self.code, *texts), operands[0].dtype)
         return self.whole(node, name, operands[0].dtype, *texts)
 
@@ -244,6 +246,10 @@ class _Reader:
                 if letter == "s":
                     below = code.compare("icmp slt", x, zero)
                     value = code.select(below, constant(-1, x.type), value)
+            case "floor" | "ceil" | "trunc":
+                value = x
+            case _ if name in OF_INTEGERS and dtype != BOOL and len(operands) == 2:
+                value = OF_INTEGERS[name](code, x, operands[1], letter)
             case _:
                 raise self.refusal(node)
         return Typed(value, dtype)

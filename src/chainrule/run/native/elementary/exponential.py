@@ -83,6 +83,21 @@ def _scaled(terms: Terms, x: Operand) -> Operand:
     return times_power_of_two(terms.code, terms.fma(slope, rest, 1.0), count)
 
 
+def exp2(code: Code, x: Operand) -> Operand:
+    """2^x, exact for whole x."""
+    terms, base = Terms(code, x), element(x.type)
+    layout = terms.format
+    x = terms.clamp(x, LEAST[base] / math.log(2), GREATEST[base] / math.log(2))
+    rounder = layout.rounder + layout.bias
+    shifted = terms.fma(x, 0.5, rounder)
+    count = terms.real("fsub", shifted, rounder)
+    rest = terms.real("fmul", terms.fma(count, -2.0, x), math.log(2))
+    root = terms.number(terms.whole("shl", terms.bits(shifted), layout.digits))
+    slope = terms.fma(terms.polynomial(rest, EXPONENTIAL[base]), rest, 1.0)
+    value = terms.fma(slope, rest, 1.0)
+    return terms.real("fmul", terms.real("fmul", value, root), root)
+
+
 def expm1(code: Code, x: Operand) -> Operand:
     """e^x - 1, accurate near 0; -0 of -0."""
     terms, base = Terms(code, x), element(x.type)

@@ -1,4 +1,6 @@
-"""sin and cos: |x| less a multiple of π/2, then one of two polynomials by the quadrant.
+"""sin, cos, tan: |x| less a multiple of π/2, then one of two polynomials by the quadrant.
+
+tan is the ratio of the two.
 
 The multiple is taken off in parts whose products are exact (Cody and Waite, *Software Manual for
 the Elementary Functions*, 1980, chapter 8), always in double precision.  Up to |x| = 2^20, two
@@ -35,6 +37,19 @@ def cos(code: Code, x: Operand) -> Operand:
     return _near_or_far(terms, x, _wave(terms, rest, quadrant, None), "cos")
 
 
+def tan(code: Code, x: Operand) -> Operand:
+    """The tangent of radians: the sine over the cosine, or in odd quadrants -1 over that."""
+    terms = Terms(code, x)
+    rest, quadrant = _reduce(terms, x)
+    sine, cosine = _sine(terms, rest), _cosine(terms, rest)
+    odd = _is_odd(terms, quadrant)
+    above = terms.select(odd, code.negative(cosine), sine)
+    ratio = terms.real("fdiv", above, terms.select(odd, sine, cosine))
+    sign = terms.whole("and", terms.bits(x), terms.format.sign)
+    signed = terms.number(terms.whole("xor", terms.bits(ratio), sign))
+    return _near_or_far(terms, x, signed, "tan")
+
+
 def _reduce(terms: Terms, x: Operand) -> tuple[Operand, Operand]:
     """|x| - n π/2, between -π/4 and π/4, and n (its lowest bits at least)."""
     code = terms.code
@@ -52,22 +67,33 @@ def _reduce(terms: Terms, x: Operand) -> tuple[Operand, Operand]:
 
 def _wave(terms: Terms, rest: Operand, quadrant: Operand, sign: Operand | None) -> Operand:
     """The sine of rest + quadrant π/2, its sign changed by `sign`."""
-    z = terms.real("fmul", rest, rest)
-    sine = terms.fma(
-        terms.real("fmul", rest, z), terms.polynomial(z, SINE[element(rest.type)]), rest
-    )
-    square = terms.real("fmul", z, z)
-    flat = terms.fma(z, -0.5, 1.0)
-    cosine = terms.fma(square, terms.polynomial(z, COSINE[element(rest.type)]), flat)
-    zero = constant(0, terms.integer)
-    odd = terms.code.compare("icmp ne", terms.whole("and", quadrant, 1), zero)
-    value = terms.select(odd, cosine, sine)
+    value = terms.select(_is_odd(terms, quadrant), _cosine(terms, rest), _sine(terms, rest))
     turned = terms.whole(
         "and", terms.whole("shl", quadrant, terms.format.width - 2), terms.format.sign
     )
     if sign is not None:
         turned = terms.whole("xor", turned, sign)
     return terms.number(terms.whole("xor", terms.bits(value), turned))
+
+
+def _is_odd(terms: Terms, quadrant: Operand) -> Operand:
+    zero = constant(0, terms.integer)
+    return terms.code.compare("icmp ne", terms.whole("and", quadrant, 1), zero)
+
+
+def _sine(terms: Terms, rest: Operand) -> Operand:
+    """The sine between -π/4 and π/4."""
+    z = terms.real("fmul", rest, rest)
+    curve = terms.polynomial(z, SINE[element(rest.type)])
+    return terms.fma(terms.real("fmul", rest, z), curve, rest)
+
+
+def _cosine(terms: Terms, rest: Operand) -> Operand:
+    """The cosine between -π/4 and π/4."""
+    z = terms.real("fmul", rest, rest)
+    square = terms.real("fmul", z, z)
+    flat = terms.fma(z, -0.5, 1.0)
+    return terms.fma(square, terms.polynomial(z, COSINE[element(rest.type)]), flat)
 
 
 def _near_or_far(terms: Terms, x: Operand, near: Operand, name: str) -> Operand:

@@ -1,0 +1,100 @@
+"""Scaled dot-product attention (Vaswani et al., 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from chainrule.composites.activations import stop_gradient
+from chainrule.composites.composite import composite, trace_of
+from chainrule.composites.statistics import size_value
+from chainrule.composites.windows import refuse, show
+from chainrule.frontend.traced import Traced
+from chainrule.primitives.reduce import INDEX
+from chainrule.primitives.sources import positions
+
+
+@composite(symbol="attention", latex=r"\operatorname{attention}")
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    *,
+    is_causal: bool = False,
+    scale: Any = None,
+    dropout: Callable[[Any], Any] | None = None,
+) -> Any:
+    """softmax(query keyᵀ scale) value: query (..., l, e), key (..., s, e), value (..., s, v).
+
+    A boolean mask (..., l, s) is True where a query may see a key, a float one is added to the
+    scores; `is_causal` lets query i see the keys up to i.  A query that sees no key gets zeros, as
+    in PyTorch.  `scale` is 1 / sqrt(e) unless given; `dropout` is applied to the weights, for
+    instance `lambda w: cr.dropout(w, 0.1, key=k)`.
+    """
+    _check(query, key, value)
+    width = np.shape(query)[-1]
+    if scale is None:
+        like = next((x for x in (query, key, value) if isinstance(x, Traced)), None)
+        scale = 1 / np.sqrt(size_value(width, like)) if like is not None else 1 / math.sqrt(width)
+    scores = (query * scale) @ np.swapaxes(key, -1, -2)
+    if is_causal:
+        scores = np.where(_causal(scores), scores, -np.inf)
+    if attn_mask is not None:
+        if getattr(attn_mask, "dtype", None) == np.bool_:
+            scores = np.where(attn_mask, scores, -np.inf)
+        else:
+            scores = scores + attn_mask
+    weights = _weights(scores)
+    if dropout is not None:
+        weights = dropout(weights)
+    return weights @ value
+
+
+def _weights(scores: Any) -> Any:
+    """The softmax of the last axis; zeros, with derivative zero, where all scores are -inf."""
+    largest = stop_gradient(np.max(scores, axis=-1, keepdims=True))
+    e = np.exp(scores - np.where(np.abs(largest) < np.inf, largest, 0))
+    total = np.sum(e, axis=-1, keepdims=True)
+    return e / np.where(total == 0, 1, total)
+
+
+def _causal(scores: Any) -> Any:
+    """For each query and key whether the key is not later."""
+    trace = trace_of((scores,))
+    queries, keys = np.shape(scores)[-2:]
+    if trace is None:
+        return np.tri(queries, keys, dtype=np.bool_)
+    lines = []
+    for size in (queries, keys):
+        node = positions(size, INDEX)
+        lines.append(Traced(trace.build(node.primitive, **dict(node.params)), trace))
+    return np.reshape(lines[0], (queries, 1)) >= np.reshape(lines[1], (1, keys))
+
+
+def _check(query: Any, key: Any, value: Any) -> None:
+    given = (query, key, value)
+    for name, array in zip(("query", "key", "value"), given, strict=True):
+        if np.ndim(array) < 2:
+            refuse(
+                given,
+                f"scaled_dot_product_attention: the {name} {show(array)} has {np.ndim(array)} axes",
+                "query, key and value are (..., length, width)",
+            )
+    if np.shape(query)[-1] != np.shape(key)[-1]:
+        refuse(
+            given,
+            f"scaled_dot_product_attention: the query {show(query)} and the key {show(key)} "
+            "differ in their last axis",
+            "both are (..., length, width) of one width",
+        )
+    if np.shape(key)[-2] != np.shape(value)[-2]:
+        refuse(
+            given,
+            f"scaled_dot_product_attention: the key {show(key)} and the value {show(value)} "
+            "differ in their length",
+            "there is one value for each key: (..., length, width)",
+        )

@@ -1,0 +1,25 @@
+"""Refusals of composites, at the user's line."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from chainrule.composites.composite import trace_of
+from chainrule.errors import ChainruleError
+from chainrule.frontend.traced import Traced
+
+
+def refuse(kind: type[ChainruleError], given: Any, what: str, hint: str) -> NoReturn:
+    """Raise an error of this kind; the line is where the traced array among `given` is used."""
+    trace = trace_of(given)
+    raise kind(what, where=trace.where() if trace is not None else "", hint=hint)
+
+
+def shown(x: Any) -> str:
+    """How a message calls an array: by its name and type, or by its type."""
+    if isinstance(x, Traced):
+        return x.trace.show(x.node)
+    array = np.asarray(x)
+    return f"{array.dtype}[{', '.join(map(str, array.shape))}]"

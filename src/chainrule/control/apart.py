@@ -1,0 +1,140 @@
+"""A function traced apart: what its call makes is cut out, what it only reads is given to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chainrule.errors import InputError
+from chainrule.frontend.trace import Trace, call_traced
+from chainrule.frontend.traced import Traced
+from chainrule.functional.arguments import parameters_of
+from chainrule.graph.node import Node, topological
+from chainrule.graph.structure import Structure, flatten
+from chainrule.graph.types import ArrayType
+from chainrule.primitives.arithmetic import identity
+from chainrule.primitives.sources import constant, full, input_, size_value
+from chainrule.tracing import definition, function_name, output_node
+
+SOURCES = (full, size_value)  # without storage: a body has its own
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of a user's function on fresh variables, for each argument its leaves.
+
+    `results` are, for each part of what it returned, the container and its leaves; `names` those
+    of the nodes that the call made, `read` what it read from outside (each a name and a node).
+    """
+
+    function: Callable[..., Any]
+    variables: list[list[Node]]
+    results: list[tuple[Structure, list[Node]]]
+    names: dict[str, Node]
+    read: list[tuple[str, Node]]
+
+    @property
+    def name(self) -> str:
+        """How the body is called."""
+        return function_name(self.function)
+
+    @property
+    def where(self) -> str:
+        """The function's file and line."""
+        return definition(self.function)
+
+
+def parameter(function: Callable[..., Any], place: int, default: str) -> str:
+    """What the function calls an argument."""
+    names = parameters_of(function)
+    return names[place] if place < len(names) else default
+
+
+def call_apart(
+    building: Trace,
+    function: Callable[..., Any],
+    arguments: Sequence[tuple[Structure, Sequence[ArrayType]]],
+    parts: Callable[[Any], Sequence[tuple[str, Any]]],
+) -> Call:
+    """Call the function on variables of these types, in these containers.
+
+    `parts` takes apart what it returned: what messages call each part, and the part.
+    """
+    if not callable(function):
+        raise InputError(
+            f"a function is needed, got {type(function).__name__}", where=building.where()
+        )
+    with building.apart() as (names, made):
+        variables = []
+        given = []
+        for structure, types in arguments:
+            leaves = [input_(index=-1, type=one) for one in types]
+            for leaf, leaf_name in zip(leaves, structure.leaf_names, strict=True):
+                names.setdefault(leaf_name, leaf)
+                building.name_of[leaf] = leaf_name
+            variables.append(leaves)
+            given.append(structure.unflatten([Traced(leaf, building) for leaf in leaves]))
+        returned = call_traced(function, given, {})
+        found = [flatten(part, name) for name, part in parts(returned)]
+        results = [
+            (
+                structure,
+                [
+                    output_node(building, leaf, name)
+                    for leaf, name in zip(leaves, structure.leaf_names, strict=True)
+                ],
+            )
+            for leaves, structure in found
+        ]
+    outputs = [node for _, nodes in results for node in nodes]
+    fresh = {leaf for leaves in variables for leaf in leaves}
+    inside, read = _cut(outputs, fresh, made)
+    results = [
+        (structure, [inside.get(node, node) for node in nodes]) for structure, nodes in results
+    ]
+    own = {name: inside[node] for name, node in names.items() if node in inside}
+    _name_constants(building, read, names)
+    closed = [(building.name_of.get(node, f"c{place}"), node) for place, node in enumerate(read)]
+    return Call(function, variables, results, own, closed)
+
+
+def _name_constants(building: Trace, read: list[Node], names: dict[str, Node]) -> None:
+    """Arrays that the function closed over keep the names that they got inside."""
+    known = set(building.names.values())
+    name_of = {node: name for name, node in reversed(names.items())}
+    for node in read:
+        if node.primitive is constant and node in name_of and node not in known:
+            building.bind_name(name_of[node], node)
+
+
+def _cut(
+    outputs: Sequence[Node], fresh: set[Node], made: set[Node]
+) -> tuple[dict[Node, Node], list[Node]]:
+    """What the nodes of a call become inside of it, and what it reads from outside."""
+    new: dict[Node, Node] = {node: node for node in fresh}
+    inside = set(fresh)
+    read: dict[Node, None] = {}
+
+    def taken(node: Node) -> Node:
+        found = new.get(node, node)
+        if found not in inside:
+            read.setdefault(found)
+        return found
+
+    for node in topological(outputs):
+        own = node in made or node.primitive in SOURCES
+        if node in new or not (own or any([parent in inside for parent in node.inputs])):
+            continue
+        if node.primitive is identity:  # the variable of a derivative that was taken inside
+            new[node] = new.get(node.inputs[0], node.inputs[0])
+            inside |= {node} if new[node] in inside else set()
+            continue
+        operands = tuple([taken(parent) for parent in node.inputs])
+        new[node] = node
+        if operands != node.inputs:
+            new[node] = type(node)(node.primitive, operands, node.params, node.type, node.origin)
+        inside |= {node, new[node]}
+    for node in outputs:
+        taken(node)
+    return new, list(read)

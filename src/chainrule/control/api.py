@@ -1,0 +1,139 @@
+"""scan, cond, while_loop, fori_loop: as in JAX's `lax`, on traced arrays and on numbers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from chainrule.composites.composite import trace_of
+from chainrule.control.tracing import counted, traced_cond, traced_scan, traced_while
+from chainrule.frontend.naming import user_frame
+from chainrule.frontend.trace import Trace
+from chainrule.frontend.traced import Traced
+from chainrule.functional.numbers import on_numbers_too
+from chainrule.graph.origin import Origin
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import INT_SCALAR
+from chainrule.primitives.arithmetic import add
+from chainrule.primitives.sources import full, positions
+from chainrule.tracing import function_name
+
+Step = Callable[..., Any]
+
+
+def scan(
+    f: Step, init: Any, xs: Any = None, length: int | Size | None = None, reverse: bool = False
+) -> tuple[Any, Any]:
+    """A loop over the first axis of xs: `carry, y = f(carry, x)` for each slice x of it.
+
+    Gives the last carry, and the ys of all steps, stacked along a new first axis.  `init` (the
+    first carry), xs and ys are arrays or containers of arrays; xs may be None, and `length` then
+    says how many steps there are.  With `reverse` it goes from the last slice to the first, and
+    ys[i] still belongs to xs[i].
+
+    The graph holds f once, whatever the length is.  All derivatives are loops, too.  A carry keeps
+    its shape and dtype; a Python number takes the type that the first step gives it.  Raises
+    ShapeError or DTypeError, with the name of the carry, where it does not, and ShapeError where
+    the arrays in xs have different lengths.
+    """
+
+    def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
+        return traced_scan(building, frame, f, given[0], given[1], length, reverse)
+
+    return _on(in_trace, f, init, xs)
+
+
+def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
+    """`true_fun(*operands)` where the boolean `pred` holds, else `false_fun(*operands)`.
+
+    Only that branch is computed, and only it has a derivative: NaN in the other one harms nothing.
+    Both return the same containers, shapes and dtypes.  In a batch in which every example has its
+    own `pred`, both are computed, and one is selected.
+    """
+
+    def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
+        return traced_cond(building, frame, given[0], (true_fun, false_fun), given[1:])
+
+    return _on(in_trace, cond, _as_array(pred), *operands)
+
+
+def while_loop(cond_fun: Step, body_fun: Step, init_val: Any) -> Any:
+    """`value = body_fun(value)` as long as `cond_fun(value)` holds; gives the last value.
+
+    Values are arrays or containers of arrays, and keep their shapes and dtypes.  Forward mode
+    works (`cr.jvp`); reverse mode raises NotDifferentiableError, as it would need the values of
+    all steps.
+    """
+
+    def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
+        return traced_while(building, frame, cond_fun, body_fun, *given)
+
+    return _on(in_trace, body_fun, init_val)
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
+    """`value = body_fun(i, value)` for i from `lower` to `upper` - 1; gives the last value.
+
+    With Python integers (or sizes) as bounds it is a `scan`, which has all derivatives; with
+    traced numbers a `while_loop`.
+    """
+    if trace_of((lower, upper)) is not None or not (_is_static(lower) and _is_static(upper)):
+
+        def counting(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
+            return counted(building, frame, given[0], given[1], body_fun, given[2])
+
+        return _on(counting, body_fun, lower, upper, init_val)
+    length = upper - lower
+    length = max(int(length), 0) if not isinstance(length, Size) else length
+
+    def step(value: Any, i: Any) -> tuple[Any, None]:
+        return body_fun(i, value), None
+
+    step.__name__ = function_name(body_fun)
+
+    def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
+        numbers: Any = positions(length, np.dtype(np.int64))
+        if lower != 0:
+            start = full(value=int(lower), type=numbers.type)
+            numbers = add(numbers, start)
+        rows = Traced(numbers, building)
+        return traced_scan(building, frame, step, given[0], rows, length, False, [INT_SCALAR])[0]
+
+    return _on(in_trace, body_fun, init_val)
+
+
+def _is_static(bound: Any) -> bool:
+    return isinstance(bound, (int, np.integer, Size)) and not isinstance(bound, bool)
+
+
+def _as_array(value: Any) -> Any:
+    """A Python or NumPy boolean as an array, which is traced."""
+    return np.asarray(value) if isinstance(value, (bool, np.bool_)) else value
+
+
+def _on(in_trace: Callable[..., Any], function: Step, *arguments: Any) -> Any:
+    """`in_trace` on the arguments, in the trace that they or the function belong to, or a new one
+    that is then run."""
+
+    def given(*arguments: Any) -> Any:
+        raise AssertionError("replaced by in_trace")
+
+    def with_line(building: Trace, frame: FrameType | None, values: Any, options: Any) -> Any:
+        """`in_trace`; what it builds has the line of the call, also where all are numbers."""
+        if frame is not None or building.site is not None:
+            return in_trace(building, frame, values, options)
+        building.site = line
+        try:
+            return in_trace(building, None, values, options)
+        finally:
+            building.site = None
+
+    caller = user_frame(sys._getframe(2))
+    line = Origin() if caller is None else Origin(caller.f_code, caller.f_lasti)
+    del caller
+    given.__name__ = function_name(function)
+    return on_numbers_too(given, with_line, None)(*arguments)

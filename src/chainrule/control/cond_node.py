@@ -1,0 +1,246 @@
+"""The primitive `cond`: one of two bodies, as a value says; the other one is not computed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.control.bodies import between, body_of, tidied
+from chainrule.control.packing import matched, packed, packed_type, strong, taken_apart, unpacked
+from chainrule.control.samples import choosing
+from chainrule.control.scan_node import body_flops
+from chainrule.control.steps import in_c_order, peak_nbytes, program_of
+from chainrule.control.written import cond_python
+from chainrule.graph.body import Body
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType
+from chainrule.primitives.families import BOOL
+from chainrule.primitives.logic import where
+from chainrule.primitives.movement import add_batch_axis, broadcast_to, concatenate, reshape
+from chainrule.primitives.primitive import ATOM, Joint, Latex, Library, Primitive
+from chainrule.primitives.python import Python
+from chainrule.primitives.sources import full_like, input_
+from chainrule.transforms.batch import batch_nodes
+from chainrule.transforms.jvp import push
+from chainrule.transforms.vjp import pull, summed_seeds
+
+Branch = tuple[str, Sequence[Node], Sequence[Node], Any]
+
+
+def choose(
+    predicate: Node,
+    outer: Sequence[tuple[str, Node]],
+    branches: Sequence[Branch],
+    wanted: Collection[int],
+) -> dict[int, Any]:
+    """The nodes of these results of a choice.
+
+    Each branch is a name, what stands in it for the operands `outer` (each a name and a node), its
+    results, and the names of nodes inside.
+    """
+    found: dict[int, Any] = {}
+    types = [node.type for node in branches[0][2]]
+    for dtype in dict.fromkeys(types[i].dtype for i in wanted):
+        some = [i for i in wanted if types[i].dtype == dtype]
+        read: set[int] = set()
+        for _, inner, results, _ in branches:
+            nodes = set(between(inner, [results[i] for i in some]))
+            read |= {place for place, one in enumerate(inner) if one in nodes}
+        places = sorted(read)
+        bodies = [
+            body_of(
+                name,
+                [(outer[place][0], inner[place]) for place in places],
+                [(f"out{i}", results[i]) for i in some],
+                names,
+            )
+            for name, inner, results, names in branches
+        ]
+        node = cond(
+            predicate,
+            *(outer[place][1] for place in places),
+            if_true=bodies[0],
+            if_false=bodies[1],
+            dtype=dtype,
+        )
+        found.update(zip(some, unpacked(node, [types[i] for i in some]), strict=True))
+    return found
+
+
+def _bodies(out: Node) -> tuple[Body, Body]:
+    return out.param("if_true"), out.param("if_false")
+
+
+def result_types(body: Body) -> list[ArrayType]:
+    """What a body gives, one after another."""
+    return [node.type for _, node in body.graph.outputs]
+
+
+def _type(*types: ArrayType, if_true: Body, if_false: Body, dtype: np.dtype) -> ArrayType:
+    predicate, *operands = types
+    if predicate.dtype != BOOL or predicate.shape:
+        raise TypeError(f"a condition is one boolean, got {predicate}")
+    for body in (if_true, if_false):
+        wanted = [strong(item.type) for item in body.graph.inputs]
+        if wanted != [strong(one) for one in operands]:
+            raise TypeError(f"{body} takes {wanted}, got {operands}")
+    results = result_types(if_true)
+    if results != result_types(if_false) or any(one.dtype != dtype for one in results):
+        raise TypeError(f"the branches give {results} and {result_types(if_false)}, not {dtype}")
+    return packed_type(dtype, results)
+
+
+def _evaluate(
+    xp: Any, predicate: Any, *operands: Any, if_true: Body, if_false: Body, dtype: np.dtype
+) -> Any:
+    body = if_true if predicate else if_false
+    types = result_types(body)
+    flat = np.empty(packed_type(dtype, types).shape, dtype)
+    found = program_of(body)([in_c_order(one) for one in operands])
+    start = 0
+    for value, one in zip(found, types, strict=True):
+        flat[start : start + one.size] = value.ravel()
+        start += one.size
+    return flat
+
+
+def _scratch(out: Node, predicate: np.ndarray, *operands: np.ndarray) -> int:
+    """What the larger branch takes: which one it will be is not known before."""
+    taken = sum(one.nbytes for one in operands if not one.flags.c_contiguous)
+    return taken + max(peak_nbytes(body) for body in _bodies(out))
+
+
+def _branches(out: Node) -> list[tuple[str, list[Node], list[Node], Any]]:
+    return [
+        (
+            body.graph.name,
+            [item.node for item in body.graph.inputs],
+            [node for _, node in body.graph.outputs],
+            body.graph.names,
+        )
+        for body in _bodies(out)
+    ]
+
+
+def _operands(out: Node, operands: Sequence[Node]) -> list[tuple[str, Node]]:
+    names = [item.name for item in out.param("if_true").graph.inputs]
+    return list(zip(names, operands, strict=True))
+
+
+def _tidied(branch: tuple[str, list[Node], list[Node], Any]) -> Branch:
+    name, inner, results, names = branch
+    new = tidied(inner, results)
+    shown = {key: new[node] for key, node in names.items() if node in new}
+    return name, inner, [new[node] for node in results], shown
+
+
+def _variable(type_: ArrayType) -> Any:
+    return input_(index=-1, type=type_)
+
+
+def _tangent(dxs: tuple[Any, ...], out: Node, predicate: Node, *operands: Node) -> Any:
+    """The same choice of the branches' tangents."""
+    live = [place for place, dx in enumerate(dxs[1:]) if dx is not None]
+    outer = _operands(out, operands)
+    outer += [(f"d{outer[place][0]}", dxs[1:][place]) for place in live]
+    branches = []
+    for name, inner, results, names in _branches(out):
+        moves = [_variable(inner[place].type) for place in live]
+        nodes = between(inner, results)
+        nodes = [*inner, *(node for node in nodes if node not in set(inner))]
+        found = push(nodes, dict(zip([inner[place] for place in live], moves, strict=True)))
+        after = [
+            matched(found[node], node.type) if node in found else full_like(node, 0)
+            for node in results
+        ]
+        branches.append(_tidied((f"{name}_tangent", [*inner, *moves], after, names)))
+    wanted = range(len(branches[0][2]))
+    return packed([*choose(predicate, outer, branches, wanted).values()], out.dtype)
+
+
+def _cotangents(
+    g: Any, out: Node, active: tuple[int, ...], predicate: Node, *operands: Node
+) -> tuple[Any | None, ...]:
+    """The same choice of the branches' cotangents: the branch that was not taken adds nothing."""
+    places = [place - 1 for place in active if place]
+    types = result_types(out.param("if_true"))
+    outer = _operands(out, operands)
+    outer += [(f"dout{i}", part) for i, part in enumerate(taken_apart(g, types))]
+    branches = []
+    for name, inner, results, names in _branches(out):
+        seeds = [_variable(one) for one in types]
+        wrt = [inner[place] for place in places]
+        nodes = between(inner, results)
+        nodes = [*inner, *(node for node in nodes if node not in set(inner))]
+        found, _ = pull(nodes, summed_seeds(results, seeds), wrt)
+        after = [
+            matched(found[node], node.type) if node in found else full_like(node, 0) for node in wrt
+        ]
+        branches.append(_tidied((f"{name}_cotangent", [*inner, *seeds], after, names)))
+    found = choose(predicate, outer, branches, range(len(places)))
+    result: list[Any] = [None] * (1 + len(operands))
+    for number, place in enumerate(places):
+        result[1 + place] = found[number]
+    return tuple(result)
+
+
+def _batch(size: int | Size, inputs: tuple[Node, ...], batched: tuple[bool, ...], out: Node) -> Any:
+    """One choice for the whole batch, or, where every example has its own, both and a selection."""
+    predicate, *operands = inputs
+    types = result_types(out.param("if_true"))
+    branches = []
+    for name, inner, results, names in _branches(out):
+        given = {
+            node: _variable(outer.type)
+            for node, outer, has in zip(inner, operands, batched[1:], strict=True)
+            if has
+        }
+        new = batch_nodes(between(inner, results), given, size)
+        after = [new[node] if node in new else add_batch_axis(node, size) for node in results]
+        shown = {key: new.get(node, node) for key, node in names.items()}
+        branches.append((name, [given.get(node, node) for node in inner], after, shown))
+    if batched[0]:
+        both = [inlined(inner, operands, after) for _, inner, after, _ in branches]
+        parts = [select(predicate, x, y) for x, y in zip(*both, strict=True)]
+    else:
+        outer = _operands(out, operands)
+        parts = [*choose(predicate, outer, branches, range(len(types))).values()]
+    flat = [reshape(part, shape=(size, one.size)) for part, one in zip(parts, types, strict=True)]
+    return flat[0] if len(flat) == 1 else concatenate(*flat, axis=1)
+
+
+def inlined(inner: Sequence[Node], outer: Sequence[Node], results: Sequence[Node]) -> list[Node]:
+    """The results of a body, as nodes of the graph around it."""
+    new = dict(zip(inner, outer, strict=True))
+    for node in between(inner, results):
+        if node not in new:
+            operands = tuple([new[parent] for parent in node.inputs])
+            new[node] = type(node)(node.primitive, operands, node.params, node.type, node.origin)
+    return [new[node] for node in results]
+
+
+def select(predicate: Any, x: Any, y: Any) -> Any:
+    """x where the condition, one for each example, holds, else y."""
+    shape = (*predicate.shape, *(1,) * (x.ndim - 1))
+    return where(broadcast_to(reshape(predicate, shape=shape), shape=x.shape), x, y)
+
+
+cond = Primitive(
+    name="cond",
+    doc="What the first body gives where the condition holds, else the second, in one array.",
+    inputs=("condition", "x"),
+    result_type=_type,
+    evaluate=_evaluate,
+    derivative=Joint(_tangent, _cotangents),
+    batch=_batch,
+    kernel=Library("cond"),
+    flops=lambda out: max(body_flops(body) for body in _bodies(out)),
+    latex=Latex(r"\operatorname{{cond}}_{{{if_true}, {if_false}}}({condition}, {x})", ATOM, (0, 0)),
+    samples=(choosing(),),
+    variadic=True,
+    scratch=_scratch,
+    python=Python(cond_python, noun="chosen"),
+)

@@ -1,0 +1,121 @@
+"""Several results in one flat array: each raveled, one after another; the way there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.graph.body import Body
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType, array_type
+from chainrule.primitives.arithmetic import add
+from chainrule.primitives.logic import cast
+from chainrule.primitives.movement import concatenate, pad, reshape, slice_
+from chainrule.primitives.sources import full, full_like
+
+
+def packed_type(dtype: np.dtype, types: Iterable[ArrayType]) -> ArrayType:
+    """The type of the flat array of values of these types, all of one dtype."""
+    total: int | Size = 0
+    for type_ in types:
+        total = total + type_.size
+    return array_type(dtype, (total,))
+
+
+def unpacked(flat: Node, types: Sequence[ArrayType]) -> list[Any]:
+    """The values that a flat array holds: slices of it, in their shapes."""
+    found = []
+    start: int | Size = 0
+    for type_ in types:
+        part: Any = flat
+        if flat.type.shape != (type_.size,):
+            part = slice_(flat, start=(start,), step=(1,), shape=(type_.size,))
+        found.append(_shaped(part, type_))
+        start = start + type_.size
+    return found
+
+
+def taken_apart(g: Node, types: Sequence[ArrayType]) -> list[Any]:
+    """As `unpacked`, of a cotangent: a sum of what the parts got, each on zeros, is taken apart
+    without being computed; parts that got nothing are uniform zeros."""
+    starts: dict[Any, int] = {}
+    start: int | Size = 0
+    for place, type_ in enumerate(types):
+        starts.setdefault((start, type_.size), place)
+        start = start + type_.size
+    found: dict[int, Any] = {}
+    pending = [g]
+    while pending:
+        node = pending.pop()
+        if node.primitive is add:
+            pending += node.inputs[::-1]
+            continue
+        if node.primitive is not pad or node.param("step") != (1,):
+            return unpacked(g, types)
+        (piece,) = node.inputs
+        place = starts.get((node.param("start")[0], piece.type.size))
+        if place is None:
+            return unpacked(g, types)
+        found[place] = add(found[place], piece) if place in found else piece
+    return [
+        _shaped(found[place], type_)
+        if place in found
+        else full(value=full_like(g, 0).param("value"), type=type_)
+        for place, type_ in enumerate(types)
+    ]
+
+
+def _shaped(flat: Any, type_: ArrayType) -> Any:
+    part = flat if flat.type.shape == type_.shape else reshape(flat, shape=type_.shape)
+    return cast(part, dtype=type_.dtype, weak=True) if type_.weak else part
+
+
+def packed(values: Sequence[Node], dtype: np.dtype) -> Any:
+    """The flat array of the values, all of this dtype."""
+    if not values:
+        return full(value=0, type=array_type(dtype, (0,)))
+    flat = [_raveled(value) for value in values]
+    return flat[0] if len(flat) == 1 else concatenate(*flat, axis=0)
+
+
+def _raveled(value: Any) -> Any:
+    if value.type.weak:
+        value = cast(value, dtype=value.type.dtype, weak=False)
+    return value if value.ndim == 1 else reshape(value, shape=(value.type.size,))
+
+
+def matched(value: Any, type_: ArrayType) -> Any:
+    """The value with this type's weakness: all else is the same."""
+    return value if value.type == type_ else cast(value, dtype=type_.dtype, weak=type_.weak)
+
+
+def zeros_like(reference: Node, *axes: int | Size) -> Any:
+    """Zeros of the type of `reference`, with further axes in front."""
+    if not axes:
+        return full_like(reference, 0)
+    type_ = array_type(reference.dtype, (*axes, *reference.shape))
+    return full(value=full_like(reference, 0).param("value"), type=type_)
+
+
+def stacked_type(type_: ArrayType, length: int | Size) -> ArrayType:
+    """The type of `length` values of this type, along a new first axis."""
+    return array_type(type_.dtype, (length, *type_.shape))
+
+
+def result_types(
+    body: Body, carries: int, dtype: np.dtype, length: int | Size
+) -> tuple[ArrayType, ...]:
+    """What a scan gives, one after another: final carries of the dtype, then stacked outputs."""
+    types = [node.type for _, node in body.graph.outputs]
+    return (
+        *(one for one in types[:carries] if one.dtype == dtype),
+        *(stacked_type(one, length) for one in types[carries:]),
+    )
+
+
+def strong(type_: ArrayType) -> ArrayType:
+    """The type, no longer that of a Python number."""
+    return array_type(type_.dtype, type_.shape)

@@ -1,0 +1,129 @@
+"""The primitive `scan`: a body that is done again and again, on a state that it changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.control.packing import packed_type, result_types, stacked_type, strong
+from chainrule.control.samples import accumulating, filtering
+from chainrule.control.scan_batch import batch
+from chainrule.control.scan_rules import cotangents, tangent
+from chainrule.control.steps import in_c_order, peak_nbytes, program_of, store
+from chainrule.control.written import scan_python
+from chainrule.graph.body import Body
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType
+from chainrule.primitives.primitive import ATOM, Joint, Latex, Library, Primitive
+from chainrule.primitives.python import Python
+
+
+def _type(
+    *types: ArrayType,
+    body: Body,
+    carries: int,
+    constants: int,
+    dtype: np.dtype,
+    length: int | Size,
+    reverse: bool,
+) -> ArrayType:
+    inputs = [item.type for item in body.graph.inputs]
+    outputs = [node.type for _, node in body.graph.outputs]
+    whole = inputs[: constants + carries]
+    whole += [stacked_type(one, length) for one in inputs[constants + carries :]]
+    if len(types) != len(whole) or any(
+        strong(given) != strong(one) for given, one in zip(types, whole, strict=True)
+    ):
+        raise TypeError(f"the body takes {_shown(whole)}, got {_shown(types)}")
+    before = inputs[constants : constants + carries]
+    if before != outputs[:carries]:
+        raise TypeError(f"the body changes {_shown(before)} to {_shown(outputs[:carries])}")
+    if any(one.dtype != dtype for one in outputs[carries:]):
+        raise TypeError(f"the body stacks {_shown(outputs[carries:])}, not {dtype}")
+    return packed_type(dtype, result_types(body, carries, dtype, length))
+
+
+def _shown(types: Any) -> str:
+    return ", ".join(map(str, types)) or "nothing"
+
+
+def _evaluate(
+    xp: Any,
+    *arrays: Any,
+    body: Body,
+    carries: int,
+    constants: int,
+    dtype: np.dtype,
+    length: int,
+    reverse: bool,
+) -> Any:
+    """One step after another; the carries of the dtype and the stacked outputs lie in the result
+    from the beginning."""
+    program = program_of(body, xp, length)
+    fixed = [in_c_order(one) for one in arrays[:constants]]
+    slices = arrays[constants + carries :]
+    types = [node.type for _, node in body.graph.outputs]
+    flat = np.empty(packed_type(dtype, result_types(body, carries, dtype, length)).shape, dtype)
+    start, parts = 0, []
+    for one in result_types(body, carries, dtype, length):
+        parts.append(flat[start : start + one.size].reshape(one.shape))
+        start += one.size
+    own = iter(parts)
+    states = [
+        next(own) if one.dtype == dtype else np.empty(one.shape, one.dtype)
+        for one in types[:carries]
+    ]
+    stacks = [*own]
+    store(states, arrays[constants : constants + carries])
+    for step in range(length - 1, -1, -1) if reverse else range(length):
+        rows = [in_c_order(np.asarray(one[step])) for one in slices]
+        found = program([*fixed, *states, *rows])
+        store([*states, *(one[step : step + 1] for one in stacks)], found)
+        del found, rows
+    return flat
+
+
+def _scratch(out: Node, *operands: np.ndarray) -> int:
+    body, carries, constants = (out.param(key) for key in ("body", "carries", "constants"))
+    taken = sum(one.nbytes for one in operands[:constants] if not one.flags.c_contiguous)
+    types = [node.type for _, node in body.graph.outputs[:carries]]
+    taken += sum(int(one.nbytes) for one in types if one.dtype != out.dtype)
+    if not out.param("length"):
+        return taken
+    rows = [one[0] for one in operands[constants + carries :]]
+    # a row of one axis is a number, which NumPy makes no view of
+    taken += sum(
+        one.nbytes for one in rows if not isinstance(one, np.ndarray) or not one.flags.c_contiguous
+    )
+    return taken + peak_nbytes(body)
+
+
+def body_flops(body: Body) -> Any:
+    """The floating-point operations of one evaluation."""
+    return sum(node.primitive.flops(node) for node in body.graph.nodes)
+
+
+scan = Primitive(
+    name="scan",
+    doc="The body done for each slice, on the carries that it changes; all results in one array.",
+    inputs=("x",),
+    result_type=_type,
+    evaluate=_evaluate,
+    derivative=Joint(tangent, cotangents),
+    batch=batch,
+    kernel=Library("scan"),
+    flops=lambda out: out.param("length") * body_flops(out.param("body")),
+    latex=Latex(r"\operatorname{{scan}}_{{{body}}}({x})", ATOM, (0,)),
+    samples=(
+        accumulating(0),
+        accumulating(1),
+        accumulating(3),
+        filtering(3, reverse=False),
+        filtering(2, reverse=True),
+    ),
+    variadic=True,
+    scratch=_scratch,
+    python=Python(scan_python, noun="scanned"),
+)

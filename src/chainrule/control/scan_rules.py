@@ -1,0 +1,292 @@
+"""What a scan is under derivatives: another scan, of a transformed body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from chainrule.control.loops import Carry, Given, Loop
+from chainrule.control.packing import (
+    matched,
+    packed,
+    stacked_type,
+    taken_apart,
+    unpacked,
+    zeros_like,
+)
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import array_type
+from chainrule.primitives.arithmetic import add
+from chainrule.primitives.movement import concatenate, reshape, slice_
+from chainrule.primitives.sources import full, full_like, input_, is_uniform
+from chainrule.transforms.jvp import push
+from chainrule.transforms.vjp import depends_on, pull, summed_seeds
+
+
+def loop_of(out: Node, inputs: Sequence[Node]) -> Loop:
+    """The loop that a scan node is, on these inputs."""
+    graph = out.param("body").graph
+    constants, carries = out.param("constants"), out.param("carries")
+    names = [item.name for item in graph.inputs]
+    inner = [item.node for item in graph.inputs]
+    results = [node for _, node in graph.outputs]
+    given = [Given(*one) for one in zip(names, inputs, inner, strict=True)]
+    moving = given[constants : constants + carries]
+    return Loop(
+        graph.name,
+        tuple(given[:constants]),
+        tuple(
+            [
+                Carry(one.name, one.outer, one.inner, after)
+                for one, after in zip(moving, results, strict=False)
+            ]
+        ),
+        tuple(given[constants + carries :]),
+        tuple(results[carries:]),
+        out.param("length"),
+        out.param("reverse"),
+        graph.names,
+    )
+
+
+def shown_carries(out: Node, loop: Loop) -> list[int]:
+    """The numbers of the carries whose final values the node gives."""
+    return [i for i, one in enumerate(loop.carries) if one.before.dtype == out.dtype]
+
+
+def variable(like: Node, *axes: int | Size) -> Any:
+    """What stands in a body for something that the loop gives it; `body_of` numbers it."""
+    shape = (*axes, *like.shape)
+    type_ = array_type(like.dtype, shape) if axes else like.type
+    return input_(index=-1, type=type_)
+
+
+def flowing_carries(loop: Loop, nodes: list[Node], starts: Iterable[Node]) -> set[int]:
+    """The carries that have a derivative, where the inner inputs in `starts` have."""
+    live = set(starts)
+    found: set[int] = set()
+    while True:
+        active = depends_on(nodes, live)
+        more = {i for i, one in enumerate(loop.carries) if one.after in active} - found
+        if not more:
+            return found | {i for i, one in enumerate(loop.carries) if one.before in live}
+        found |= more
+        live |= {loop.carries[i].before for i in more}
+
+
+# Forward mode ------------------------------------------------------------------------------------
+
+
+def tangent(dxs: tuple[Any, ...], out: Node, *inputs: Node) -> Any:
+    """The same loop on carries and their tangents."""
+    loop = loop_of(out, inputs)
+    both, where, moved = with_tangents(loop, dxs, list(out.param("body").graph.nodes))
+    tangents = [moved(node) for node in loop.stacked]
+    rows = [i for i, node in enumerate(tangents) if node is not None]
+    shown = [i for i in shown_carries(out, loop) if i in where]
+    if not rows and not shown:
+        return None
+    both = replace(both, stacked=tuple([tangents[i] for i in rows])).tidied()
+    finals, stacks = both.run(out.primitive, [where[i] for i in shown], range(len(rows)))
+    of_row = dict(zip(rows, stacks.values(), strict=True))
+    parts = [
+        finals[where[i]] if i in where else zeros_like(loop.carries[i].before)
+        for i in shown_carries(out, loop)
+    ]
+    parts += [
+        of_row[i] if i in of_row else zeros_like(node, loop.length)
+        for i, node in enumerate(loop.stacked)
+    ]
+    return packed(parts, out.dtype)
+
+
+def with_tangents(
+    loop: Loop, dxs: Sequence[Any], nodes: list[Node]
+) -> tuple[Loop, dict[int, int], Callable[[Node], Any]]:
+    """The loop on carries and tangents; where among its carries the tangent of each is; and the
+    tangent of a value in the step (None where it is zero)."""
+    moves = dict(zip(loop.inner, dxs, strict=True))
+    flowing = flowing_carries(loop, nodes, [one for one, dx in moves.items() if dx is not None])
+    tangents: dict[Node, Any] = {}
+
+    def given(several: Sequence[Given]) -> list[Given]:
+        found = []
+        for one in several:
+            if moves[one.inner] is not None:
+                tangents[one.inner] = variable(one.inner)
+                found.append(Given(f"d{one.name}", moves[one.inner], tangents[one.inner]))
+        return found
+
+    constants, slices = given(loop.constants), given(loop.slices)
+    for i in sorted(flowing):
+        tangents[loop.carries[i].before] = variable(loop.carries[i].before)
+    found = push(nodes, tangents)
+
+    def moved(node: Node) -> Any:
+        return matched(found[node], node.type) if node in found else None
+
+    where: dict[int, int] = {}
+    carries = []
+    for i in sorted(flowing):
+        one = loop.carries[i]
+        start = moves[one.before]
+        after = moved(one.after)
+        where[i] = len(loop.carries) + len(carries)
+        carries.append(
+            Carry(
+                f"d{one.name}",
+                zeros_like(one.initial) if start is None else start,
+                tangents[one.before],
+                full_like(one.after, 0) if after is None else after,
+            )
+        )
+    both = replace(
+        loop,
+        name=f"{loop.name}_tangent",
+        constants=(*loop.constants, *constants),
+        carries=(*loop.carries, *carries),
+        slices=(*loop.slices, *slices),
+    )
+    return both, where, moved
+
+
+# Reverse mode ------------------------------------------------------------------------------------
+
+
+def cotangents(g: Any, out: Node, active: tuple[int, ...], *inputs: Node) -> tuple[Any | None, ...]:
+    """A loop the other way, on the cotangents of the carries.
+
+    It reads the carries that each step began with and does the step again; the cotangents of what
+    all steps read are added up in its own carries.
+    """
+    loop = loop_of(out, inputs)
+    nodes = list(out.param("body").graph.nodes)
+    inner = loop.inner
+    flowing = sorted(flowing_carries(loop, nodes, [inner[i] for i in active]))
+    chosen = set(active)
+    seeds = _Seeds(g, out, loop)
+    wanted = {loop.carries[i].before: i for i in flowing}
+    summed = [one for place, one in enumerate(loop.constants) if place in chosen]
+    first = len(inner) - len(loop.slices)
+    sliced = [one for place, one in enumerate(loop.slices, first) if place in chosen]
+    wrt = [*wanted, *(one.inner for one in (*summed, *sliced))]
+    later = {i: variable(loop.carries[i].before) for i in flowing}
+    found, _ = pull(nodes, seeds.of(later), wrt)
+
+    def pulled(node: Node) -> Any:
+        return matched(found[node], node.type) if node in found else full_like(node, 0)
+
+    carries = []
+    for i in flowing:
+        one = loop.carries[i]
+        carries.append(Carry(f"d{one.name}", seeds.final(i), later[i], pulled(one.before)))
+    for one in summed:
+        total = variable(one.inner)
+        after = add(total, pulled(one.inner)) if one.inner in found else total
+        carries.append(Carry(f"d{one.name}", zeros_like(one.inner), total, after))
+    back = Loop(
+        f"{loop.name}_cotangent",
+        loop.constants,
+        tuple(carries),
+        (*loop.slices, *seeds.rows, *(Given(c.name, c.initial, c.before) for c in loop.carries)),
+        tuple([pulled(one.inner) for one in sliced]),
+        loop.length,
+        not loop.reverse,
+        loop.names,
+    ).tidied()
+    starts = [place for place, i in enumerate(flowing) if len(loop.constants) + i in chosen]
+    sums = range(len(flowing), len(carries))
+    needed = back.reads([*starts, *sums], range(len(sliced)))
+    saved = _saved(out, loop, [i for i, c in enumerate(loop.carries) if c.before in needed])
+    rows = {loop.carries[i].before: node for i, node in saved.items()}
+    slices = [replace(one, outer=rows.get(one.inner, one.outer)) for one in back.slices]
+    kept = tuple([one for one in slices if one.inner in needed])
+    back = replace(back, slices=kept)
+    finals, stacks = back.run(out.primitive, [*starts, *sums], range(len(sliced)))
+    result: list[Any] = [None] * len(inputs)
+    place_of = {node: place for place, node in enumerate(inner)}
+    for place in starts:
+        result[place_of[loop.carries[flowing[place]].before]] = finals[place]
+    for one, place in zip(summed, sums, strict=True):
+        if one.inner in found:
+            result[place_of[one.inner]] = finals[place]
+    for place, one in enumerate(sliced):
+        if one.inner in found:
+            result[place_of[one.inner]] = stacks[place]
+    return tuple(result)
+
+
+class _Seeds:
+    """The cotangent of a scan's result, taken apart: of final carries, and of stacked rows."""
+
+    def __init__(self, g: Any, out: Node, loop: Loop) -> None:
+        self.loop, self.shown = loop, shown_carries(out, loop)
+        types = [loop.carries[i].before.type for i in self.shown]
+        types += [stacked_type(node.type, loop.length) for node in loop.stacked]
+        parts = taken_apart(g, types)
+        self.finals = dict(zip(self.shown, parts, strict=False))
+        self.rows: list[Given] = []
+        self.inner: list[tuple[Node, Any]] = []
+        for number, node in enumerate(loop.stacked):
+            part = parts[len(self.shown) + number]
+            if is_uniform(part):
+                row: Any = full(value=part.param("value"), type=array_type(g.dtype, node.shape))
+            else:
+                row = input_(index=-1, type=array_type(node.dtype, node.shape))
+                self.rows.append(Given(f"dy{number}", part, row))
+            self.inner.append((node, matched(row, node.type)))
+
+    def final(self, i: int) -> Any:
+        """The cotangent of a final carry; zero where it is not in this node's result."""
+        return self.finals[i] if i in self.finals else zeros_like(self.loop.carries[i].before)
+
+    def of(self, later: dict[int, Any]) -> dict[Node, Any]:
+        """The cotangents of what a step gives, where those of its carries are `later`."""
+        pairs = [(self.loop.carries[i].after, node) for i, node in later.items()]
+        pairs += self.inner
+        return summed_seeds([node for node, _ in pairs], [seed for _, seed in pairs])
+
+
+def _saved(out: Node, loop: Loop, wanted: list[int]) -> dict[int, Any]:
+    """For each wanted carry its values at the beginning of the steps.
+
+    They are stacked by another loop, except where the node itself stacks what the carry becomes.
+    """
+    types = [loop.carries[i].before.type for i in shown_carries(out, loop)]
+    types += [stacked_type(node.type, loop.length) for node in loop.stacked]
+    known = {}
+    missing = []
+    for i in wanted:
+        one = loop.carries[i]
+        if one.after in loop.stacked and loop.length != 0:
+            place = len(shown_carries(out, loop)) + loop.stacked.index(one.after)
+            known[i] = _shifted(one.initial, unpacked(out, types)[place], loop.reverse)
+        else:
+            missing.append(i)
+    saving = replace(
+        loop,
+        name=f"{loop.name}_saving",
+        stacked=tuple([loop.carries[i].before for i in missing]),
+    )
+    rows = saving.run(out.primitive, (), range(len(missing)))[1]
+    return {**known, **{i: rows[place] for place, i in enumerate(missing)}}
+
+
+def _shifted(initial: Any, rows: Any, reverse: bool) -> Any:
+    """The values before each step, from those after it."""
+    if initial.type.weak:
+        initial = matched(initial, array_type(initial.dtype, ()))
+    first = reshape(initial, shape=(1, *initial.shape))
+    length = rows.shape[0]
+    if length == 1:
+        return first
+    others = slice_(
+        rows,
+        start=(1 if reverse else 0, *(0,) * (rows.ndim - 1)),
+        step=(1,) * rows.ndim,
+        shape=(length - 1, *rows.shape[1:]),
+    )
+    pair = (others, first) if reverse else (first, others)
+    return concatenate(*pair, axis=0)

@@ -1,0 +1,322 @@
+"""Loops and choices on traced arrays: the user's functions become bodies of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from chainrule.control.apart import Call, call_apart, parameter
+from chainrule.control.cond_node import choose, inlined
+from chainrule.control.loops import Carry, Given, Loop
+from chainrule.control.scan_node import scan
+from chainrule.control.settled import common_type, converted, settled
+from chainrule.control.while_node import repeat
+from chainrule.errors import DTypeError, InputError, ShapeError
+from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.naming import user_frame
+from chainrule.frontend.trace import Trace
+from chainrule.frontend.traced import Traced
+from chainrule.graph.node import Node, stamp
+from chainrule.graph.origin import UNKNOWN, Origin
+from chainrule.graph.sizes import Size
+from chainrule.graph.structure import Structure, flatten
+from chainrule.graph.types import ArrayType
+from chainrule.primitives.families import BOOL
+from chainrule.tracing import definition, function_name
+
+Frame = FrameType | None
+
+
+class Site:
+    """Where a loop or a choice stands in the user's program."""
+
+    def __init__(self, building: Trace, frame: Frame) -> None:
+        self.building, self.frame, self.outer = building, frame, building.site
+
+    def __enter__(self) -> Site:
+        if self.outer is None and self.frame is not None:
+            self.building.enter(self.frame)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.building.site = self.outer
+
+    def leaves(self, value: Any, name: str) -> tuple[list[Node], Structure]:
+        """The arrays of a container as nodes."""
+        leaves, structure = flatten(value, name)
+        return [as_node(self.building, leaf) for leaf in leaves], structure
+
+    def wrapped(self, structure: Structure, nodes: Sequence[Node]) -> Any:
+        """The container of these nodes, which belong here."""
+        if self.building.made is not None:
+            self.building.made |= _without_origin(nodes)
+        stamp(nodes, self.building.site or Origin())
+        return structure.unflatten([Traced(node, self.building) for node in nodes])
+
+    def name(self, structure: Structure, nodes: Sequence[Node], *place: int) -> None:
+        """Call the one array that the user's program stores, as it does."""
+        if structure.is_leaf and self.frame is not None:
+            self.building.name_result(nodes[0], user_frame(self.frame), *place)
+
+
+def _without_origin(nodes: Sequence[Node]) -> set[Node]:
+    """The nodes that were just built, and of what they are made those that were, too."""
+    found: set[Node] = set()
+    pending = [node for node in nodes if node.origin is UNKNOWN]
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending += [parent for parent in node.inputs if parent.origin is UNKNOWN]
+    return found
+
+
+def traced_scan(
+    building: Trace,
+    frame: Frame,
+    function: Callable[..., Any],
+    init: Any,
+    xs: Any,
+    length: int | Size | None,
+    reverse: bool,
+    types: Sequence[ArrayType] | None = None,
+) -> tuple[Any, Any]:
+    """`scan` on traced arrays; `types` are those of a slice where they are not just one less."""
+    with Site(building, frame) as site:
+        carry_name, x_name = parameter(function, 0, "carry"), parameter(function, 1, "x")
+        starts, carried = site.leaves(init, carry_name)
+        wholes, sliced = site.leaves(xs, x_name)
+        length = common_length(building, wholes, sliced.leaf_names, length)
+        if types is None:
+            types = [node.type.with_shape(node.shape[1:]) for node in wholes]
+        rows = list(types)
+
+        def call(carries: Sequence[ArrayType]) -> Call:
+            return call_apart(
+                building,
+                function,
+                [(carried, carries), (sliced, rows)],
+                lambda returned: _pair(function, carry_name, returned),
+            )
+
+        found, settled_types = settled(call, carried, [node.type for node in starts])
+        befores, slices = found.variables
+        (_, afters), (stacked, ys) = found.results
+        loop = Loop(
+            found.name,
+            tuple([Given(name, node, node) for name, node in found.read]),
+            tuple(_carries(carried, starts, befores, afters, settled_types)),
+            tuple([Given(*one) for one in zip(sliced.leaf_names, wholes, slices, strict=True)]),
+            tuple(ys),
+            length,
+            reverse,
+            found.names,
+        )
+        finals, rows_of = loop.run(scan, range(len(afters)), range(len(ys)))
+        last = [finals[i] for i in range(len(afters))]
+        all_ys = [rows_of[i] for i in range(len(ys))]
+        carry = site.wrapped(carried, last)
+        result = site.wrapped(stacked, all_ys)
+    if building.site is None:
+        site.name(carried, last, 0, 2)
+        site.name(stacked, all_ys, 1, 2)
+    return carry, result
+
+
+def _pair(function: Any, carry_name: str, returned: Any) -> list[tuple[str, Any]]:
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        shown = type(returned).__name__
+        if isinstance(returned, tuple):
+            shown = f"a tuple of {len(returned)}"
+        raise InputError(
+            f"{function_name(function)} returns {shown}: a step of scan returns (carry, y)",
+            where=definition(function),
+            hint=f"return {carry_name}, y; with y = None where nothing is kept of a step",
+        )
+    return [(carry_name, returned[0]), ("y", returned[1])]
+
+
+def _carries(
+    structure: Structure,
+    starts: Sequence[Node],
+    befores: Sequence[Node],
+    afters: Sequence[Node],
+    types: Sequence[ArrayType],
+) -> Iterable[Carry]:
+    for name, start, before, after, type_ in zip(
+        structure.leaf_names, starts, befores, afters, types, strict=True
+    ):
+        yield Carry(name, converted(start, type_), before, converted(after, type_))
+
+
+def common_length(
+    building: Trace, nodes: Sequence[Node], names: Sequence[str], length: int | Size | None
+) -> int | Size:
+    """The length of the first axis that all have, which is also `length` where that is given."""
+    found: list[tuple[str, int | Size]] = []
+    if length is not None:
+        if not isinstance(length, Size):
+            if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 0:
+                raise InputError(
+                    f"length={length!r} is no number of steps",
+                    where=building.where(),
+                    hint="a Python integer of at least 0, or a size such as x.shape[0]",
+                )
+            length = int(length)
+        found.append(("length", length))
+    for name, node in zip(names, nodes, strict=True):
+        if not node.ndim:
+            raise ShapeError(
+                f"{name} is {node.type}, which has no axis to go along",
+                where=building.where(),
+                hint="xs are arrays with one slice for each step; what every step reads whole is "
+                "closed over, or a part of the carry",
+            )
+        found.append((name, node.shape[0]))
+    if not found:
+        raise InputError(
+            "scan does not know how many steps to make: there is no array in xs, and no length=",
+            where=building.where(),
+            hint="pass length=...",
+        )
+    for name, other in found[1:]:
+        if other != found[0][1]:
+            raise ShapeError(
+                f"{found[0][0]} has {found[0][1]} steps, {name} has {other}",
+                where=building.where(),
+                hint="all arrays in xs have the same length along their first axis",
+            )
+    return found[0][1]
+
+
+def traced_while(building: Trace, frame: Frame, condition: Any, function: Any, init: Any) -> Any:
+    """`while_loop` on traced arrays."""
+    with Site(building, frame) as site:
+        name = parameter(function, 0, "carry")
+        starts, carried = site.leaves(init, name)
+
+        def call(types: Sequence[ArrayType]) -> Call:
+            given = [(carried, types)]
+            return call_apart(building, function, given, lambda result: [(name, result)])
+
+        step, types = settled(call, carried, [node.type for node in starts])
+        asked = call_apart(
+            building, condition, [(carried, types)], lambda result: [("condition", result)]
+        )
+        befores = step.variables[0]
+        outer = [node for _, node in asked.read]
+        (holds,) = inlined([*asked.variables[0], *outer], [*befores, *outer], [_one_boolean(asked)])
+        pairs = {node: name for name, node in (*step.read, *asked.read)}
+        loop = Loop(
+            step.name,
+            tuple([Given(shown, node, node) for node, shown in pairs.items()]),
+            tuple(_carries(carried, starts, befores, step.results[0][1], types)),
+            (),
+            (holds,),
+            0,
+            False,
+            step.names,
+        )
+        finals = repeat(loop, range(len(starts)))
+        last = [finals[i] for i in range(len(starts))]
+        result = site.wrapped(carried, last)
+    if building.site is None:
+        site.name(carried, last)
+    return result
+
+
+def _one_boolean(call: Call) -> Node:
+    nodes = call.results[0][1]
+    if len(nodes) != 1 or nodes[0].type.dtype != BOOL or nodes[0].shape:
+        shown = ", ".join(str(node.type) for node in nodes) or "nothing"
+        raise DTypeError(
+            f"{call.name} returns {shown}: the condition of a loop is one boolean",
+            where=call.where,
+            hint="compare, and reduce: np.sum(x**2) > tolerance",
+        )
+    return nodes[0]
+
+
+def traced_cond(
+    building: Trace, frame: Frame, predicate: Any, functions: Sequence[Any], operands: Any
+) -> Any:
+    """`cond` on traced arrays."""
+    with Site(building, frame) as site:
+        condition = as_node(building, predicate)
+        if condition.type.dtype != BOOL or condition.shape:
+            raise DTypeError(
+                f"the condition of cond is {condition.type}, not one boolean",
+                where=building.where(),
+                hint="compare (x > 0), or choose elementwise with np.where",
+            )
+        given = [site.leaves(one, f"x{place}") for place, one in enumerate(operands)]
+        calls = []
+        for function in functions:
+            arguments = []
+            for place, (nodes, _) in enumerate(given):
+                structure = flatten(operands[place], parameter(function, place, f"x{place}"))[1]
+                arguments.append((structure, [node.type for node in nodes]))
+            with np.errstate(all="ignore"):  # of numbers in a branch that may not be taken
+                calls.append(call_apart(building, function, arguments, lambda one: [("out", one)]))
+        structure, results = _agreed(calls)
+        outer = [pair for nodes, one in given for pair in zip(one.leaf_names, nodes, strict=True)]
+        read = {node: name for call in calls for name, node in call.read}
+        outer += [(name, node) for node, name in read.items()]
+        branches = [
+            (
+                call.name,
+                [*(leaf for leaves in call.variables for leaf in leaves), *read],
+                nodes,
+                call.names,
+            )
+            for call, nodes in zip(calls, results, strict=True)
+        ]
+        found = choose(condition, outer, branches, range(len(results[0])))
+        nodes = [found[i] for i in range(len(results[0]))]
+        result = site.wrapped(structure, nodes)
+    if building.site is None:
+        site.name(structure, nodes)
+    return result
+
+
+def _agreed(calls: Sequence[Call]) -> tuple[Structure, list[list[Node]]]:
+    """What two branches give, in the same types."""
+    first, second = calls
+    (structure, xs), (other, ys) = first.results[0], second.results[0]
+    where = f"{first.where}\n{second.where}"
+    if structure.spec != other.spec:
+        raise InputError(
+            f"{first.name} returns {', '.join(structure.leaf_names) or 'nothing'}, "
+            f"{second.name} returns {', '.join(other.leaf_names) or 'nothing'}",
+            where=where,
+            hint="both branches of cond return the same containers",
+        )
+    pairs = []
+    for name, x, y in zip(structure.leaf_names, xs, ys, strict=True):
+        both = common_type(x.type, y.type)
+        if both is None:
+            kind = DTypeError if x.shape == y.shape else ShapeError
+            raise kind(
+                f"{name} is {x.type} where {first.name} is taken, and {y.type} where "
+                f"{second.name} is",
+                where=where,
+                hint="both branches of cond return values of the same types",
+            )
+        pairs.append((converted(x, both), converted(y, both)))
+    return structure, [[x for x, _ in pairs], [y for _, y in pairs]]
+
+
+def counted(building: Trace, frame: Frame, lower: Any, upper: Any, function: Any, init: Any) -> Any:
+    """`fori_loop` where a bound is a traced number: a while loop that counts."""
+
+    def holds(state: Any) -> Any:
+        return state[0] < upper
+
+    def step(state: Any) -> Any:
+        return state[0] + 1, function(*state)
+
+    step.__name__ = function_name(function)
+    return traced_while(building, frame, holds, step, (lower, init))[1]

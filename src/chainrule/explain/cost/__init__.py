@@ -1,0 +1,1 @@
+"""The floating-point operations and the bytes that a graph moves, before anything runs."""

@@ -1,0 +1,92 @@
+"""A `Body` is a graph as a static parameter of a node: what a loop repeats, what a branch does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from chainrule.graph.cached import cached_property
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+
+
+class Body:
+    """A graph, equal to others that compute the same; names and origins do not count.
+
+    It has no constants, guards or conditions of its own: constants are inputs, and what tracing
+    could not prove is noted with the graph around it.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.made: dict[str, Any] = {}  # what executors have made of it
+
+    @cached_property
+    def key(self) -> str:
+        """What is computed, as text."""
+        return self.graph.structural_hash
+
+    def bind(self, values: Mapping[str, int]) -> Body:
+        """The body with named sizes replaced by integers."""
+        from chainrule.graph.bind import with_sizes
+
+        return Body(with_sizes(self.graph, values))
+
+    def transformed(self, name: str, transform: Callable[[Graph], Graph]) -> Body:
+        """The body after a transform that keeps inputs, outputs and their types; itself where that
+        changes nothing.  Remembered by the transform's name."""
+        found = self.made.get(name)
+        if found is None:
+            graph = transform(self.graph)
+            found = self if graph is self.graph else Body(graph)
+            self.made[name] = found
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Body) and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __str__(self) -> str:
+        return self.graph.name
+
+    def __repr__(self) -> str:
+        return f"<body {self.key}>"
+
+
+def bodies_of(node: Node) -> Iterator[Body]:
+    """The bodies that a node holds."""
+    return (value for _, value in node.params if isinstance(value, Body))
+
+
+def inner_nodes(graph: Graph) -> Iterator[Node]:
+    """The nodes in bodies of nodes of the graph, and in their bodies."""
+    pending = [body for node in graph.nodes for body in bodies_of(node)]
+    while pending:
+        for node in pending.pop().graph.nodes:
+            yield node
+            pending += bodies_of(node)
+
+
+def holds_bodies(node: Node) -> bool:
+    """Whether a node holds bodies."""
+    for _, value in node.params:  # no generator: transforms ask this of every node
+        if type(value) is Body:
+            return True
+    return False
+
+
+def with_bodies(node: Node, name: str, transform: Callable[[Graph], Graph]) -> Node:
+    """The node with its bodies transformed; itself where it holds none, or where none changes."""
+    if not holds_bodies(node):
+        return node
+    params = tuple(
+        [
+            (key, value.transformed(name, transform) if isinstance(value, Body) else value)
+            for key, value in node.params
+        ]
+    )
+    if all(one is other for (_, one), (_, other) in zip(params, node.params, strict=True)):
+        return node
+    return type(node)(node.primitive, node.inputs, params, node.type, node.origin)

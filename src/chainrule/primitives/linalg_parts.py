@@ -1,0 +1,244 @@
+"""What the primitives of linear algebra share: types, evaluation in float64, parts of matrices.
+
+In derivative rules, a *packed* value holds the results of one factorisation one under another, as
+rows with the same number of columns; its parts are slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size, is_nonnegative
+from chainrule.graph.types import ArrayType, array_type
+from chainrule.primitives import logic
+from chainrule.primitives.arithmetic import add
+from chainrule.primitives.movement import broadcast_to, concatenate, pad, reshape, slice_
+from chainrule.primitives.primitive import ATOM
+from chainrule.primitives.products import matmul, swapped
+from chainrule.primitives.python import Python, Writing, Written
+from chainrule.primitives.reduce import sum_
+from chainrule.primitives.sources import full_like, positions
+
+WIDE = np.dtype(np.float64)  # in which NumPy's linear algebra computes, whatever the dtype
+INDEX = np.dtype(np.int64)
+
+
+def square_type(x: ArrayType, **params: Any) -> ArrayType:
+    """The type of a stack of square matrices, of which the result is one more."""
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2] or not x.is_float:
+        raise TypeError(f"{x} are no square matrices of floating-point numbers")
+    return array_type(x.dtype, x.shape)
+
+
+def matrix_type(x: ArrayType) -> tuple[int | Size, int | Size]:
+    """How many rows and columns each matrix of a stack has."""
+    if x.ndim < 2 or not x.is_float:
+        raise TypeError(f"{x} are no matrices of floating-point numbers")
+    return x.shape[-2], x.shape[-1]
+
+
+def batch_stack(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
+    """One more leading axis is one more axis of the stack of matrices."""
+    return out.primitive(inputs[0], **dict(out.params))
+
+
+# Evaluation ---------------------------------------------------------------------------------
+
+
+def in_float64(xp: Any, function: Callable[..., Any], *arrays: Any) -> Any:
+    """`function` of the arrays in float64, its result in their dtype; JAX keeps its own dtype."""
+    if xp is not np or arrays[0].dtype == WIDE:
+        return function(*arrays)
+    wide = [array.astype(WIDE) for array in arrays]
+    return np.asarray(function(*wide)).astype(arrays[0].dtype)
+
+
+def written(call: Callable[..., str], noun: str = "") -> Python:
+    """The call as source; `call(out, writing, *operands)` gives the text for texts of operands."""
+
+    def write(out: Node, writing: Writing, *operands: Written) -> Written:
+        if out.type.dtype != np.float16:
+            return Written(call(out, writing, *(operand.text for operand in operands)))
+        wide = [f"{operand.within(ATOM)}.astype(np.float64)" for operand in operands]
+        return Written(f"{call(out, writing, *wide)}.astype(np.float16)")  # LAPACK has none
+
+    return Python(write, noun=noun)
+
+
+def calls_linalg(function: str, noun: str) -> Python:
+    """The call of a function of numpy.linalg."""
+    return written(
+        lambda out, writing, *operands: f"np.linalg.{function}({', '.join(operands)})", noun
+    )
+
+
+def calls_packing(source: str, *params: str) -> Python:
+    """The call of a function that is written into the source, with these parameters."""
+
+    def call(out: Node, writing: Writing, *operands: str) -> str:
+        options = (repr(out.param(name)) for name in params)
+        return f"{writing.helper(source)}({', '.join((*operands, *options))})"
+
+    return written(call)
+
+
+def of_one_triangle(xp: Any) -> dict[str, bool]:
+    """The option with which JAX reads one triangle of a symmetric matrix, as NumPy does."""
+    return {} if xp is np else {"symmetrize_input": False}
+
+
+def scratch_of(peak_nbytes: Callable[..., int]) -> Callable[..., int]:
+    """The scratch of a primitive that is evaluated by `in_float64`.
+
+    `peak_nbytes(out, *operands)` says what the evaluation takes at its fullest, in float64, its
+    result included.
+    """
+
+    def scratch(out: Node, *operands: np.ndarray) -> int:
+        peak = peak_nbytes(out, *operands)
+        if out.type.dtype == WIDE:
+            return max(0, peak - out.type.nbytes)
+        copies = WIDE.itemsize * sum(array.size for array in operands)
+        whole = WIDE.itemsize * out.type.size + out.type.nbytes
+        return copies + max(peak, whole) - out.type.nbytes
+
+    return scratch
+
+
+only_the_result = scratch_of(lambda out, *operands: WIDE.itemsize * out.type.size)
+
+
+def twice_the_result(out: Node, *operands: np.ndarray) -> int:
+    """What a packed result takes at its fullest: once in parts, once packed."""
+    return WIDE.itemsize * 2 * out.type.size
+
+
+def stack_size(x: Any) -> Any:
+    """How many matrices a stack has."""
+    count = 1
+    for size in x.shape[:-2]:
+        count *= size
+    return count
+
+
+# Parts of matrices, in derivative rules -----------------------------------------------------
+
+
+def rows_of(packed: Any, first: int | Size, count: int | Size) -> Any:
+    """`count` rows of each matrix, from `first` on."""
+    shape = packed.type.shape
+    start = (*(0,) * (len(shape) - 2), first, 0)
+    wanted = (*shape[:-2], count, shape[-1])
+    return slice_(packed, start=start, step=(1,) * len(shape), shape=wanted)
+
+
+def columns_of(x: Any, first: int | Size, count: int | Size) -> Any:
+    """`count` columns of each matrix, from `first` on."""
+    shape = x.type.shape
+    start = (*(0,) * (len(shape) - 1), first)
+    return slice_(x, start=start, step=(1,) * len(shape), shape=(*shape[:-1], count))
+
+
+def stacked(*parts: Any) -> Any:
+    """Matrices one under another."""
+    return concatenate(*parts, axis=parts[0].ndim - 2)
+
+
+def as_row(x: Any) -> Any:
+    """Vectors as matrices of one row."""
+    return reshape(x, shape=(*x.type.shape[:-1], 1, x.type.shape[-1]))
+
+
+def by_columns(x: Any, scale: Any) -> Any:
+    """The j-th column of each matrix times the j-th element of its row `scale`."""
+    return x * broadcast_to(scale, shape=x.type.shape)
+
+
+def by_rows(x: Any, scale: Any) -> Any:
+    """The i-th row of each matrix times the i-th element of its row `scale`."""
+    return x * broadcast_to(swapped(scale), shape=x.type.shape)
+
+
+def _places(x: Any) -> tuple[Any, Any]:
+    """The number of the row and of the column of each element."""
+    shape = x.type.shape
+    rows = reshape(positions(shape[-2], INDEX), shape=(shape[-2], 1))
+    return broadcast_to(rows, shape=shape), broadcast_to(positions(shape[-1], INDEX), shape=shape)
+
+
+def on_diagonal(diagonal: Any, rest: Any) -> Any:
+    """`rest` with the elements of the row `diagonal` on the diagonal of each matrix."""
+    rows, columns = _places(rest)
+    return logic.where(
+        logic.equal(rows, columns), broadcast_to(diagonal, shape=rest.type.shape), rest
+    )
+
+
+def diagonal_of(x: Any) -> Any:
+    """The diagonal of each matrix, as a row."""
+    rows, columns = _places(x)
+    kept = logic.where(logic.equal(rows, columns), x, full_like(x, 0))
+    return as_row(sum_(kept, axes=(x.ndim - 2,)))
+
+
+def lower(x: Any, *, strictly: bool = False) -> Any:
+    """The elements below the diagonal and on it; `strictly` only below."""
+    rows, columns = _places(x)
+    compare = logic.greater if strictly else logic.greater_equal
+    return logic.where(compare(rows, columns), x, full_like(x, 0))
+
+
+def trace_of_product(x: Any, y: Any) -> Any:
+    """The sum of the products of all elements of each pair of matrices."""
+    return sum_(x * y, axes=(x.ndim - 2, x.ndim - 1))
+
+
+def over_matrices(scalar: Any, like: Any) -> Any:
+    """One number for each matrix, repeated over its elements."""
+    one = reshape(scalar, shape=(*scalar.type.shape, 1, 1))
+    return broadcast_to(one, shape=like.type.shape)
+
+
+def symmetric(x: Any) -> Any:
+    """The symmetric part of each matrix."""
+    return 0.5 * (x + swapped(x))
+
+
+def antisymmetric(x: Any) -> Any:
+    """The difference of each matrix and its transpose."""
+    return x - swapped(x)
+
+
+def reaches(g: Any, first: int | Size, count: int | Size) -> bool:
+    """Whether a cotangent of a packed value has to do with these rows.
+
+    Not if it is a sum of paddings of other rows, which is what slices of other parts leave.
+    """
+    waiting = [g]
+    while waiting:
+        node = waiting.pop()
+        if node.primitive is add:
+            waiting.extend(node.inputs)
+        elif node.primitive is not pad or not _lies_elsewhere(node, first, count):
+            return True
+    return False
+
+
+def _lies_elsewhere(padded: Any, first: int | Size, count: int | Size) -> bool:
+    start, rows = padded.param("start")[-2], padded.inputs[0].type.shape[-2]
+    if padded.param("step")[-2] != 1:
+        return False
+    before, after = first - (start + rows), start - (first + count)
+    return bool(is_nonnegative(before) or is_nonnegative(after))
+
+
+def product_of(*factors: Any) -> Any:
+    """The matrix product, from the left."""
+    result = factors[0]
+    for factor in factors[1:]:
+        result = matmul(result, factor)
+    return result

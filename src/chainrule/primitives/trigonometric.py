@@ -1,0 +1,181 @@
+"""Trigonometric functions and their inverses, the polar coordinates of a point, and sinc."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from chainrule.primitives import logic
+from chainrule.primitives.arithmetic import absolute, cos, named, sqrt
+from chainrule.primitives.families import (
+    batch_pointwise,
+    elementwise,
+    same_type,
+    samples_on,
+)
+from chainrule.primitives.primitive import (
+    ATOM,
+    POWER,
+    Latex,
+    Library,
+    Partials,
+    Primitive,
+    Sample,
+)
+from chainrule.primitives.python import calls
+from chainrule.primitives.sources import full_like
+
+tan = elementwise(
+    "tan",
+    "The tangent of x in radians.",
+    lambda xp, x: xp.tan(x),
+    lambda out, x: 1 + out * out,
+    kernel="tan(x)",
+    latex=Latex(r"\tan({x})", ATOM, (0,)),
+    domain=(-1.2, 1.2),
+    weight=12,
+)
+
+
+def _distance_to_ends(x: Any) -> Any:
+    # sqrt(1 - x^2) without the rounding of x^2, which near 1 would be all that is left.
+    return sqrt((1 - x) * (1 + x))
+
+
+arcsin = elementwise(
+    "arcsin",
+    "The angle from -pi/2 to pi/2 whose sine is x; its derivative at -1 and 1 is inf.",
+    lambda xp, x: xp.arcsin(x),
+    lambda out, x: 1 / _distance_to_ends(x),
+    kernel="asin(x)",
+    latex=Latex(r"\arcsin({x})", ATOM, (0,)),
+    domain=(-0.9, 0.9),
+    weight=12,
+)
+
+arccos = elementwise(
+    "arccos",
+    "The angle from 0 to pi whose cosine is x; its derivative at -1 and 1 is -inf.",
+    lambda xp, x: xp.arccos(x),
+    lambda out, x: -1 / _distance_to_ends(x),
+    kernel="acos(x)",
+    latex=Latex(r"\arccos({x})", ATOM, (0,)),
+    domain=(-0.9, 0.9),
+    weight=12,
+)
+
+arctan = elementwise(
+    "arctan",
+    "The angle from -pi/2 to pi/2 whose tangent is x.",
+    lambda xp, x: xp.arctan(x),
+    lambda out, x: 1 / (1 + x * x),
+    kernel="atan(x)",
+    latex=Latex(r"\arctan({x})", ATOM, (0,)),
+    weight=12,
+)
+
+
+def _safe(length: Any) -> tuple[Any, Any]:
+    """Where the length is 0, and the length with 1 in place of 0."""
+    zero = logic.equal(length, full_like(length, 0))
+    return zero, logic.where(zero, full_like(length, 1), length)
+
+
+def _share(x: Any, length: Any) -> Any:
+    """x / length, the cosine of an angle; 0 (with all its derivatives) where the length is 0."""
+    zero, safe = _safe(length)
+    return logic.where(zero, full_like(x, 0), x / safe)
+
+
+hypot = elementwise(
+    "hypot",
+    "The length of the vector (x, y), without overflow; where both are 0, the derivative is 0.",
+    lambda xp, x, y: xp.hypot(x, y),
+    Partials(
+        (
+            lambda out, x, y: _share(x, out),
+            lambda out, x, y: _share(y, out),
+        )
+    ),
+    kernel="hypot(x, y)",
+    latex=Latex(r"\sqrt{{{x}^2 + {y}^2}}", ATOM, (POWER + 1, POWER + 1)),
+    inputs=("x", "y"),
+    weight=6,
+    python=calls("hypot", ("x", "y"), "length"),
+)
+
+
+def _turn(x: Any, y: Any, away: Any) -> Any:
+    # away / (x^2 + y^2): dividing twice by the length neither overflows nor underflows.
+    _, safe = _safe(hypot(x, y))
+    return away / safe / safe
+
+
+arctan2 = elementwise(
+    "arctan2",
+    "The angle from the second axis to the point (y, x); at the origin the derivative is 0.",
+    lambda xp, x, y: xp.arctan2(x, y),
+    Partials(
+        (
+            lambda out, x, y: _turn(x, y, y),
+            lambda out, x, y: -_turn(x, y, x),
+        )
+    ),
+    kernel="atan2(x, y)",
+    latex=Latex(r"\operatorname{{atan2}}({x}, {y})", ATOM, (0, 0)),
+    inputs=("x", "y"),
+    weight=15,
+    python=calls("arctan2", ("x", "y"), "angle"),
+)
+
+NEAR = 1 / math.pi  # up to here the derivative of sinc is a series, of which these terms count
+SERIES = [(-1) ** k * 2 * k * math.pi ** (2 * k) / math.factorial(2 * k + 1) for k in range(1, 11)]
+
+
+def _sinc(xp: Any, x: Any) -> Any:
+    angle = xp.multiply(x, math.pi)
+    tiny = 2.0 ** (-40 if x.dtype.itemsize > 4 else -12)  # its sine is it
+    angle = xp.where(angle, angle, tiny)
+    return xp.divide(xp.sin(angle), angle)
+
+
+def _sinc_scratch(out: Any, x: np.ndarray) -> int:
+    # Two intermediates; the tiny number, a float64 and then one of the dtype of x; and where x
+    # is one number, an array of it for each use, and one boolean.
+    number = 8 + x.itemsize * (x.itemsize != 8)
+    return 2 * x.nbytes + number + 1 if x.ndim == 0 else x.nbytes + max(x.nbytes, number)
+
+
+def _sinc_slope(out: Any, x: Any) -> Any:
+    # (cos(pi x) - sinc(x)) / x cancels near 0: there, the series, of every order.
+    near = logic.less(absolute(x), full_like(x, NEAR))
+    inside = logic.where(near, x, full_like(x, 0))
+    outside = logic.where(near, full_like(x, 1), x)
+    square = inside * inside
+    series: Any = full_like(x, SERIES[-1])
+    for coefficient in reversed(SERIES[:-1]):
+        series = series * square + coefficient
+    return logic.where(near, inside * series, (cos(math.pi * outside) - out) / outside)
+
+
+sinc = Primitive(
+    name="sinc",
+    doc="sin(pi x) / (pi x), and 1 at 0; its derivatives are accurate near 0, too.",
+    inputs=("x",),
+    result_type=same_type,
+    evaluate=_sinc,
+    derivative=Partials((_sinc_slope,)),
+    batch=batch_pointwise,
+    kernel=Library("sinc"),
+    flops=lambda out: 14 * out.type.size,
+    latex=named("sinc"),
+    samples=(
+        *samples_on(((-2.0, 2.0),), True, {}),
+        Sample(((3,),), ((-0.3, 0.3),)),
+    ),
+    scratch=_sinc_scratch,
+)
+
+TRIGONOMETRIC = (tan, arcsin, arccos, arctan, hypot, arctan2, sinc)

@@ -1,0 +1,205 @@
+"""Windows that slide over the last axes of an array, and their sum back into an array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.graph.types import ArrayType, Shape
+from chainrule.primitives.primitive import (
+    ATOM,
+    Latex,
+    Library,
+    Linear,
+    Move,
+    Primitive,
+    Sample,
+    no_flops,
+)
+from chainrule.primitives.python import Python, Writing, Written, shape_text
+
+ANY = (-2.0, 2.0)
+Counts = tuple[int, ...]
+
+SOURCE = '''
+def fold_windows(windows, stride, dilation, shape):
+    """Zeros of a shape, to which each window is added at its place."""
+    result = np.zeros(shape, windows.dtype)
+    count = len(stride)
+    positions = windows.shape[windows.ndim - 2 * count : windows.ndim - count]
+    for place in np.ndindex(*windows.shape[windows.ndim - count :]):
+        where = tuple(
+            slice(d * k, d * k + s * (n - 1) + 1, s)
+            for k, s, d, n in zip(place, stride, dilation, positions)
+        )
+        result[(..., *where)] += windows[(..., *place)]
+    return result
+'''
+
+
+def span(window: int, dilation: int) -> int:
+    """How many elements there are from the first of a window to its last."""
+    return dilation * (window - 1) + 1
+
+
+def positions_of(
+    lengths: Shape, window: Counts, stride: Counts, dilation: Counts
+) -> tuple[int | Size, ...]:
+    """How many windows fit each axis."""
+    return tuple(
+        (length - span(w, d)) // s + 1
+        for length, w, s, d in zip(lengths, window, stride, dilation, strict=True)
+    )
+
+
+def _windows_type(x: ArrayType, *, window: Counts, stride: Counts, dilation: Counts) -> ArrayType:
+    count = len(window)
+    if not 0 < count <= x.ndim or not len(stride) == len(dilation) == count:
+        raise TypeError(f"windows {window} with stride {stride}, dilation {dilation} of {x}")
+    if min(*window, *stride, *dilation) < 1:
+        raise TypeError(f"windows, strides and dilations are at least 1: {window}, {stride}")
+    lengths = x.shape[x.ndim - count :]
+    positions = positions_of(lengths, window, stride, dilation)
+    if any(isinstance(one, int) and one < 1 for one in positions):
+        raise TypeError(f"no window {window} of dilation {dilation} fits {x}")
+    return x.with_shape((*x.shape[: x.ndim - count], *positions, *window))
+
+
+def _windows(xp: Any, x: Any, *, window: Counts, stride: Counts, dilation: Counts) -> Any:
+    first = x.ndim - len(window)
+    counts: Any = positions_of(x.shape[first:], window, stride, dilation)
+    if isinstance(x, np.ndarray):
+        last = x.strides[first:]
+        shape = (*x.shape[:first], *counts, *window)
+        by_position = (s * k for s, k in zip(stride, last, strict=True))
+        by_place = (d * k for d, k in zip(dilation, last, strict=True))
+        strides = (*x.strides[:first], *by_position, *by_place)
+        return as_strided(x, shape, strides, writeable=False)
+    for axis, (w, s, d, count) in enumerate(zip(window, stride, dilation, counts, strict=True)):
+        places = s * np.arange(count)[:, None] + d * np.arange(w)
+        x = xp.moveaxis(xp.take(x, places, axis=first + axis), first + axis + 1, -1)
+    return x
+
+
+def _windows_python(out: Node, writing: Writing, x: Written) -> Written:
+    window, stride, dilation = (out.param(key) for key in ("window", "stride", "dilation"))
+    spans = tuple(span(w, d) for w, d in zip(window, dilation, strict=True))
+    axes = tuple(range(-len(window), 0))
+    shown = f"{x.text}, {spans}, axis={axes}"
+    text = f"np.lib.stride_tricks.sliding_window_view({shown})"
+    steps = [f"::{step}" if step > 1 else ":" for step in (*stride, *dilation)]
+    return Written(text if set(steps) == {":"} else f"{text}[..., {', '.join(steps)}]")
+
+
+def _sample(of: Counts, window: Counts, stride: Counts, dilation: Counts) -> Sample:
+    params = (("dilation", dilation), ("stride", stride), ("window", window))
+    return Sample((of,), (ANY,), params)
+
+
+windows = Primitive(
+    name="windows",
+    doc="The windows of the last axes: first their positions, as new last axes what is in each.",
+    inputs=("x",),
+    result_type=_windows_type,
+    evaluate=_windows,
+    derivative=Linear(
+        (
+            lambda g, out, x: fold_windows(
+                g, stride=out.param("stride"), dilation=out.param("dilation"), shape=x.type.shape
+            ),
+        )
+    ),
+    batch=lambda size, inputs, batched, out: windows(inputs[0], **dict(out.params)),
+    kernel=Move(),
+    flops=no_flops,
+    latex=Latex(r"\operatorname{{windows}}_{{{window}}}({x})", ATOM, (0,)),
+    samples=(
+        _sample((5,), (3,), (1,), (1,)),
+        _sample((7,), (2,), (3,), (2,)),
+        _sample((2, 4, 5), (3, 2), (1, 2), (1, 1)),
+        _sample((2, 3), (1, 3), (2, 1), (1, 1)),
+        _sample((0, 4), (2,), (1,), (1,)),
+    ),
+    python=Python(_windows_python, noun="windows"),
+)
+
+
+def _fold_type(g: ArrayType, *, stride: Counts, dilation: Counts, shape: Shape) -> ArrayType:
+    count = len(stride)
+    first = len(shape) - count
+    positions = g.shape[first : g.ndim - count]
+    window: Any = g.shape[g.ndim - count :]
+    whole = all(isinstance(one, int) for one in window)
+    if g.ndim != len(shape) + count or not whole or g.shape[:first] != shape[:first]:
+        raise TypeError(f"{g} are no windows of {shape}")
+    if positions != positions_of(shape[first:], window, stride, dilation):
+        raise TypeError(f"{g} are not the windows of {shape} with stride {stride}")
+    return g.with_shape(shape)
+
+
+def _fold(xp: Any, g: Any, *, stride: Counts, dilation: Counts, shape: Shape) -> Any:
+    count = len(stride)
+    window, positions = g.shape[g.ndim - count :], g.shape[g.ndim - 2 * count : g.ndim - count]
+    out = xp.zeros(shape, dtype=g.dtype)
+    for place in np.ndindex(*window):
+        where = tuple(
+            slice(d * k, d * k + s * (n - 1) + 1, s)
+            for k, s, d, n in zip(place, stride, dilation, positions, strict=True)
+        )
+        part = g[(..., *place)]
+        if xp is np:
+            out[(..., *where)] += part
+        else:
+            out = out.at[(..., *where)].add(part)
+    return out
+
+
+def _fold_python(out: Node, writing: Writing, g: Written) -> Written:
+    shown = f"{g.text}, {out.param('stride')}, {out.param('dilation')}"
+    shape = shape_text(writing, out.type.shape)
+    return Written(f"{writing.helper(SOURCE)}({shown}, {shape})")
+
+
+def _fold_sample(of: Counts, stride: Counts, dilation: Counts, shape: Counts) -> Sample:
+    return Sample((of,), (ANY,), (("dilation", dilation), ("shape", shape), ("stride", stride)))
+
+
+fold_windows = Primitive(
+    name="fold_windows",
+    doc="Zeros of a shape, to which each window is added at its place: the transpose of windows.",
+    inputs=("g",),
+    result_type=_fold_type,
+    evaluate=_fold,
+    derivative=Linear(
+        (
+            lambda g, out, x: windows(
+                g,
+                window=x.type.shape[x.ndim - len(out.param("stride")) :],
+                stride=out.param("stride"),
+                dilation=out.param("dilation"),
+            ),
+        )
+    ),
+    batch=lambda size, inputs, batched, out: fold_windows(
+        inputs[0],
+        stride=out.param("stride"),
+        dilation=out.param("dilation"),
+        shape=(size, *out.type.shape),
+    ),
+    kernel=Library("fold_windows"),
+    flops=lambda out: out.inputs[0].type.size,
+    latex=Latex(r"\operatorname{{fold}}_{{{shape}}}({g})", ATOM, (0,)),
+    samples=(
+        _fold_sample((3, 3), (1,), (1,), (5,)),
+        _fold_sample((2, 2), (3,), (2,), (7,)),
+        _fold_sample((2, 2, 2, 3, 2), (1, 2), (1, 1), (2, 4, 5)),
+        _fold_sample((0, 3, 2), (1,), (1,), (0, 4)),
+    ),
+    python=Python(_fold_python, noun="folded"),
+)
+
+WINDOWS = (windows, fold_windows)

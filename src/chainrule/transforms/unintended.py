@@ -1,0 +1,232 @@
+"""The trap of (n, 1) with (n,): every prediction meets every target, and the objective is wrong.
+
+NumPy broadcasts the two to (n, n).  That is what outer products, masks and pairwise distances want,
+so the warning is for a shape that is very likely meant for no matrix: see `outer_pairs`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from chainrule.errors import BroadcastWarning, ChainruleError
+from chainrule.graph.node import Node
+from chainrule.graph.origin import Origin
+from chainrule.graph.types import ArrayType
+from chainrule.primitives.logic import cast
+from chainrule.primitives.movement import broadcast_to, expanded_axes, reshape, slice_
+from chainrule.primitives.primitive import Map, Move
+from chainrule.primitives.reduce import sum_
+from chainrule.primitives.sources import is_uniform
+from chainrule.transforms.vjp import depends_on
+
+_told: dict[object, object] = {}  # which places Python's "default" filter has shown already
+
+
+@dataclass(frozen=True)
+class OuterPair:
+    """`out` pairs all elements of two operands: `column` has a length of 1 where `row` has no
+    axis, or the other way round; `axes` are those of `out` that only one of them has."""
+
+    out: Node
+    column: Node
+    row: Node
+    axes: tuple[int, int]
+
+
+def warn_of_outer_pairs(
+    nodes: Sequence[Node],
+    target: Node,
+    wrt: Iterable[Node],
+    name: Callable[[Node], str | None],
+) -> None:
+    """A BroadcastWarning at the user's line for each of `outer_pairs`; `name` is how the user
+    calls a node."""
+    for pair in outer_pairs(nodes, target, wrt):
+        text = str(_message(pair, target, name))
+        where = pair.out.origin.location
+        if where is None:
+            warnings.warn(text, BroadcastWarning, stacklevel=3)
+        else:
+            warnings.warn_explicit(
+                BroadcastWarning(text),
+                BroadcastWarning,
+                where.filename,
+                where.line,
+                registry=_told,  # type: ignore[arg-type]
+            )
+
+
+def outer_pairs(nodes: Sequence[Node], target: Node, wrt: Iterable[Node]) -> tuple[OuterPair, ...]:
+    """The operations between a value that depends on `wrt` and one that does not, in which each
+    gains an axis of the same length, of which the expression itself says nothing, and both of
+    which do nothing but to be summed up in `target`."""
+    found = [pair for node in nodes if (pair := _outer_pair(node)) is not None]
+    if not found:
+        return ()
+    active = depends_on(nodes, wrt)
+    users: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for parent in dict.fromkeys(node.inputs):
+            users.setdefault(parent, []).append(node)
+    needed = _ancestors(target)
+    return tuple(
+        pair
+        for pair in found
+        if pair.out in needed
+        and (pair.column in active) != (pair.row in active)
+        and not _is_written(pair.column, pair.out.origin)
+        and _only_summed(pair, target, users, needed)
+    )
+
+
+def _outer_pair(node: Node) -> OuterPair | None:
+    """The node as a pair, where its two operands were broadcast against each other."""
+    if not isinstance(node.primitive.kernel, Map) or len(node.inputs) != 2:
+        return None
+    if any(one.primitive is not broadcast_to for one in node.inputs):
+        return None
+    operands = [one.inputs[0] for one in node.inputs]
+    gained = [set(expanded_axes(one.shape, node.shape)) for one in operands]
+    low = 0 if operands[0].ndim < operands[1].ndim else 1
+    row, column = operands[low], operands[1 - low]
+    if row.ndim >= column.ndim or not row.ndim:
+        return None
+    own, other = gained[low] - gained[1 - low], gained[1 - low] - gained[low]
+    for i in sorted(own):
+        for j in sorted(other):
+            if node.shape[i] == node.shape[j]:
+                return OuterPair(node, column, row, (i, j))
+    return None
+
+
+def _ancestors(target: Node) -> set[Node]:
+    seen: set[Node] = set()
+    pending = [target]
+    while pending:
+        node = pending.pop()
+        if node not in seen:
+            seen.add(node)
+            pending.extend(node.inputs)
+    return seen
+
+
+def _is_written(column: Node, origin: Origin) -> bool:
+    """Whether the axis of length 1 was made within the expression that broadcasts it: by None,
+    reshape, keepdims, a slice."""
+    pending, seen = [column], set()
+    while pending:
+        node = pending.pop()
+        if node in seen or not _within(node.origin, origin):
+            continue
+        seen.add(node)
+        if node.primitive in (reshape, slice_):
+            return True
+        if isinstance(node.primitive.kernel, (Map, Move)):
+            pending.extend(node.inputs)
+    return False
+
+
+def _within(inner: Origin, outer: Origin) -> bool:
+    """Whether the code of `inner` lies in that of `outer`, or on its line."""
+    if inner.code is not outer.code:
+        return False
+    part, whole = inner.location, outer.location
+    if part is None or whole is None:
+        return False
+    last = whole.line if whole.end_line is None else whole.end_line
+    return whole.line <= part.line <= last
+
+
+def _only_summed(
+    pair: OuterPair, target: Node, users: dict[Node, list[Node]], needed: Collection[Node]
+) -> bool:
+    """Whether all that `target` does with the pairs is arithmetic on each, and sums over both
+    axes."""
+    left: dict[Node, frozenset[int]] = {pair.out: frozenset(pair.axes)}
+    pending = [pair.out]
+    while pending:
+        node = pending.pop()
+        if node is target:
+            return False  # a target that is no scalar
+        for user in users.get(node, ()):
+            if user not in needed or user in left:
+                continue
+            axes = _after(user, node, left)
+            if axes is None:
+                return False
+            if axes:
+                left[user] = axes
+                pending.append(user)
+    return True
+
+
+def _after(user: Node, node: Node, left: dict[Node, frozenset[int]]) -> frozenset[int] | None:
+    """Which axes of the pairs the user still has; None where it does more than arithmetic."""
+    axes = left[node]
+    if user.primitive is sum_:
+        summed = user.param("axes")
+        return frozenset(
+            axis - sum(one < axis for one in summed) for axis in axes if axis not in summed
+        )
+    if isinstance(user.primitive.kernel, Map):
+        return axes if all(_says_nothing(one, left) for one in user.inputs) else None
+    return None
+
+
+def _says_nothing(node: Node, left: dict[Node, frozenset[int]]) -> bool:
+    """Whether an operand is made of the pairs, or is the same along some axis: a true matrix of
+    weights says that a matrix is meant."""
+    pending, seen = [node], set()
+    while pending:
+        one = pending.pop()
+        if one in seen or one in left or is_uniform(one) or one.primitive is broadcast_to:
+            continue
+        seen.add(one)
+        if one.ndim == 0:
+            continue
+        if not isinstance(one.primitive.kernel, Map) or not one.inputs:
+            return False
+        pending.extend(one.inputs)
+    return True
+
+
+# What it says ------------------------------------------------------------------------------------
+
+
+def _message(pair: OuterPair, target: Node, name: Callable[[Node], str | None]) -> ChainruleError:
+    column, row = _shown(pair.column, name), _shown(pair.row, name)
+    last = pair.column.ndim - 1
+    hints = []
+    if (bare := _name(pair.row, name)) and pair.axes[1] == last:
+        hints.append(f"{bare}[{':, ' * pair.row.ndim}None]")
+    if (bare := _name(pair.column, name)) and pair.axes[1] == last:
+        hints.append(f"{bare}[{':, ' * last}0]")
+    hint = " or ".join(hints) or "give both the same shape"
+    objective = name(target) or "the objective"
+    return ChainruleError(
+        f"{column} with {row} is {_text(pair.out.type)}: each element of the one meets every "
+        f"element of the other, and {objective} sums up all of these pairs",
+        where=pair.out.origin.describe(),
+        hint=f"write {hint}, if one of the one is meant for one of the other;\n"
+        "if all pairs are meant, say so in this expression: x[:, None]",
+    )
+
+
+def _name(node: Node, name: Callable[[Node], str | None]) -> str | None:
+    """The user's name of a node, or of what it is converted from."""
+    while True:
+        found = name(node)
+        if found is not None or node.primitive is not cast:
+            return found
+        node = node.inputs[0]
+
+
+def _shown(node: Node, name: Callable[[Node], str | None]) -> str:
+    found = _name(node, name)
+    return f"{found or f'the result of {node.primitive.name}'} ({_text(node.type)})"
+
+
+def _text(type_: ArrayType) -> str:
+    return f"{type_.dtype.name}[{', '.join(map(str, type_.shape))}]"

@@ -1,0 +1,163 @@
+"""What is wrong with a loop is said before anything runs: the leaf, both types, the line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule import float64
+from chainrule.errors import DTypeError, IndexOutOfRangeError, InputError, ShapeError, SizeError
+
+X = np.ones((4, 2))
+
+
+def wider(h: Any, x: Any) -> Any:
+    return np.concatenate([h, x]), None
+
+
+def narrower(h: Any, x: Any) -> Any:
+    return h.astype(np.float32), None
+
+
+def nested(state: Any, x: Any) -> Any:
+    return {"count": state["count"] + 0.5}, None
+
+
+def alone(h: Any, x: Any) -> Any:
+    return h
+
+
+def renamed(h: Any, x: Any) -> Any:
+    return {"a": h}, None
+
+
+CASES = {
+    "shape": (
+        lambda: cr.scan(wider, np.zeros(2), X),
+        ShapeError,
+        "wider changes the shape of h: it is float64[2] before a step and float64[4] after",
+    ),
+    "dtype": (
+        lambda: cr.scan(narrower, np.zeros(2), X),
+        DTypeError,
+        "narrower changes the dtype of h: it is float64[2] before a step and float32[2] after",
+    ),
+    "leaf": (
+        lambda: cr.scan(nested, {"count": np.int64(0)}, X),
+        DTypeError,
+        "nested changes the dtype of state.count: it is int64[] before a step and float64[] after",
+    ),
+    "containers": (
+        lambda: cr.scan(renamed, np.zeros(2), X),
+        InputError,
+        "renamed takes h and returns h.a",
+    ),
+    "no pair": (
+        lambda: cr.scan(alone, np.zeros(2), X),
+        InputError,
+        "a step of scan returns (carry, y)",
+    ),
+    "lengths": (
+        lambda: cr.scan(lambda c, x: (c, None), 0.0, {"a": X, "b": X[:3]}),
+        ShapeError,
+        "x.a has 4 steps, x.b has 3",
+    ),
+    "length": (
+        lambda: cr.scan(lambda c, x: (c, None), 0.0, X, length=3),
+        ShapeError,
+        "length has 3 steps, x has 4",
+    ),
+    "no length": (
+        lambda: cr.scan(lambda c, x: (c, None), 0.0),
+        InputError,
+        "scan does not know how many steps to make: there is no array in xs, and no length=",
+    ),
+    "negative": (
+        lambda: cr.scan(lambda c, x: (c, None), 0.0, length=-1),
+        InputError,
+        "length=-1 is no number of steps",
+    ),
+    "no axis": (
+        lambda: cr.scan(lambda c, x: (c, None), 0.0, 3.0),
+        ShapeError,
+        "x is weak float64[], which has no axis to go along",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_is_wrong_is_said_with_names_and_types(case: Any) -> None:
+    call, kind, text = case
+    with pytest.raises(kind) as caught:
+        call()
+    assert text in str(caught.value)
+    assert caught.value.hint
+    if kind is not InputError:
+        assert caught.value.where or "steps" in text or "axis" in text
+
+
+def test_the_line_of_the_step_is_shown() -> None:
+    with pytest.raises(ShapeError) as caught:
+        cr.scan(wider, np.zeros(2), X)
+    assert f"test_messages.py:{wider.__code__.co_firstlineno}, in wider" in caught.value.where
+
+
+def test_an_error_of_a_step_names_the_line_of_the_operation() -> None:
+    def step(h: Any, x: Any) -> Any:
+        z = h @ x
+        return z, None
+
+    with pytest.raises(ShapeError) as caught:
+        cr.scan(step, np.zeros(3), X)
+    assert "z = h @ x" in str(caught.value)
+
+
+@pytest.mark.parametrize("executor", ["reference", "native"])
+@pytest.mark.parametrize("length", [2, 40])  # the body is compiled, or not
+def test_an_index_that_a_step_meets_is_named_with_its_line(executor: str, length: int) -> None:
+    table = np.arange(12.0).reshape(4, 3)
+
+    def looked_up(table: Any, tokens: Any) -> Any:
+        def step(total: Any, token: Any) -> Any:
+            row = table[token]
+            return total + row, None
+
+        return cr.scan(step, np.zeros(3), tokens)[0]
+
+    program = cr.compile(looked_up, executor=executor)
+    assert program(table, np.full(length, 3)).shape == (3,)
+    with pytest.raises(IndexOutOfRangeError) as caught:
+        program(table, np.arange(length) + 3)
+    assert "row = table[token]" in str(caught.value)
+    assert str(caught.value).count("where:") == 1
+
+
+def test_conditions_on_sizes_inside_of_a_step_are_checked() -> None:
+    def program(x: float64["n m"]) -> Any:
+        def step(c: Any, row: Any) -> Any:
+            halves = np.reshape(row, (2, x.shape[1] // 2))
+            return c + np.sum(halves[0]), None
+
+        return cr.scan(step, 0.0, x)[0]
+
+    graph = cr.trace(program)
+    assert graph.run(x=np.ones((3, 4))).outputs == 6.0
+    with pytest.raises(SizeError) as caught:
+        graph.run(x=np.ones((3, 5)))
+    assert "np.reshape(row" in str(caught.value)
+
+
+def test_a_call_on_numbers_alone_has_its_line_too() -> None:
+    with pytest.raises(ShapeError) as caught:
+        cr.scan(lambda c, x: (c, None), 0.0, {"a": X, "b": X[:3]})
+    assert "test_messages.py" in caught.value.where
+
+    def objective(w: Any) -> Any:
+        return cr.scan(lambda c, x: (c * w, None), 1.0, {"a": X, "b": X[:3]})[0]
+
+    with pytest.raises(ShapeError) as caught:
+        cr.grad(objective)(2.0)
+    assert "test_messages.py" in caught.value.where

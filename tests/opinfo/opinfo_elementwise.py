@@ -1,0 +1,117 @@
+"""Elementwise functions with PyTorch's signatures, by the names of NumPy and chainrule."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import chainrule as cr
+
+
+def add(x, y, alpha=1):
+    return np.add(x, y if alpha == 1 else alpha * y)
+
+
+def sub(x, y, alpha=1):
+    return np.subtract(x, y if alpha == 1 else alpha * y)
+
+
+def div(x, y, rounding_mode=None):
+    quotient = np.divide(x, y)
+    if rounding_mode is None:
+        return quotient
+    return np.trunc(quotient) if rounding_mode == "trunc" else np.floor_divide(x, y)
+
+
+def round_(x, decimals=0):
+    return np.round(x, decimals)
+
+
+def clamp(x, low=None, high=None, **limits):
+    return np.clip(x, limits.get("min", low), limits.get("max", high))
+
+
+def gelu(x, approximate="none"):
+    return cr.gelu(x, approximate)
+
+
+def softplus(x, beta=1, threshold=20):
+    return np.where(x * beta > threshold, x, cr.softplus(x * beta) / beta)
+
+
+def softmax(x, dim, dtype=None):
+    return cr.softmax(x, dim) if x.ndim else np.exp(x - x)
+
+
+def log_softmax(x, dim, dtype=None):
+    return cr.log_softmax(x, dim) if x.ndim else x - x
+
+
+def logsumexp(x, dim, keepdim=False):
+    if x.ndim == 0:
+        return cr.logsumexp(np.reshape(x, (1,)))
+    return cr.logsumexp(x, tuple(dim) if isinstance(dim, (list, tuple)) else dim, keepdims=keepdim)
+
+
+def elu(x, alpha=1.0):
+    return cr.elu(x, alpha)
+
+
+def leaky_relu(x, negative_slope=0.01):
+    return cr.leaky_relu(x, negative_slope)
+
+
+def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
+    return np.nan_to_num(x, nan=nan or 0.0, posinf=posinf, neginf=neginf)
+
+
+def isclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
+    return np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+def pow_(x, y):
+    return np.power(x, y)
+
+
+SAME = (  # PyTorch's name, and NumPy's where it has another
+    "abs acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh deg2rad exp exp2 expm1 "
+    "float_power floor floor_divide fmax fmin fmod heaviside hypot isfinite isinf isnan "
+    "log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor "
+    "maximum minimum positive rad2deg real conj reciprocal remainder sign signbit sin sinc sinh "
+    "sqrt square tan tanh true_divide trunc angle i0 ldexp lcm gcd isreal"
+).split()
+RENAMED = {
+    "neg": np.negative,
+    "mul": np.multiply,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+TABLE = {
+    **{name: getattr(np, name) for name in SAME if hasattr(np, name)},
+    **RENAMED,
+    "add": add,
+    "sub": sub,
+    "rsub": lambda x, y, alpha=1: y - alpha * x,
+    "div": div,
+    "pow": pow_,
+    "round": round_,
+    "clamp": clamp,
+    "nan_to_num": nan_to_num,
+    "isclose": isclose,
+    "where": lambda x, condition, y: np.where(condition, x, y),
+    "erf": lambda x: cr.erf(x),
+    "sigmoid": lambda x: cr.sigmoid(x),
+    "softmax": softmax,
+    "log_softmax": log_softmax,
+    "logsumexp": logsumexp,
+    "nn.functional.relu": lambda x: cr.relu(x),
+    "nn.functional.gelu": gelu,
+    "nn.functional.softplus": softplus,
+    "nn.functional.silu": lambda x: cr.silu(x),
+    "nn.functional.elu": elu,
+    "nn.functional.leaky_relu": leaky_relu,
+    "nn.functional.logsigmoid": lambda x: cr.log_sigmoid(x),
+}

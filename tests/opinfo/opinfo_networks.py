@@ -1,0 +1,124 @@
+"""Functions of neural networks with PyTorch's signatures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import chainrule as cr
+
+
+def conv(function):
+    def call(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        def plain(value):
+            return tuple(value) if isinstance(value, (list, tuple)) else value
+
+        return function(x, weight, bias, plain(stride), plain(padding), plain(dilation), groups)
+
+    return call
+
+
+def layer_norm(x, shape, weight=None, bias=None, eps=1e-5):
+    axes = tuple(range(-len(shape), 0))
+    centred = x - np.mean(x, axes, keepdims=True)
+    if len(shape) == 1:
+        return cr.layer_norm(x, weight, bias, eps=eps)
+    normal = centred / np.sqrt(np.mean(centred**2, axes, keepdims=True) + eps)
+    normal = normal if weight is None else normal * weight
+    return normal if bias is None else normal + bias
+
+
+def cross_entropy(logits, labels, reduction="mean"):
+    return cr.cross_entropy(np.moveaxis(logits, 1, -1), labels, reduction)
+
+
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **options):
+    return cr.scaled_dot_product_attention(
+        query, key, value, attn_mask, is_causal=is_causal, scale=options.get("scale")
+    )
+
+
+def batch_norm(x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    found = cr.batch_norm(x, mean, var, weight, bias, training, momentum, eps)
+    return found[0] if isinstance(found, tuple) else found
+
+
+def weighted(function):
+    def loss(prediction, target, weight=None, reduction="mean", **options):
+        values = function(prediction, target, reduction="none", **options)
+        values = values if weight is None else values * weight
+        return {"mean": np.mean, "sum": np.sum, "none": lambda v: v}[reduction](values)
+
+    return loss
+
+
+def embedding(table, indices, **options):
+    return cr.embedding(table, indices)
+
+
+def linear(x, weight, bias=None):
+    return cr.linear(x, weight.T, bias)
+
+
+def pool(function):
+    """Pooling with arguments by position, as PyTorch's functions take them."""
+
+    def call(x, *args, **options):
+        names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
+        options = {**dict(zip(names, args, strict=False)), **options}
+        plain = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+        plain.pop("return_indices", None)
+        plain.pop("divisor_override", None)
+        plain["stride"] = plain.get("stride") or None
+        return function(x, **plain)
+
+    return call
+
+
+def max_pool(function):
+    def call(x, return_indices=False, **options):
+        return pool(function)(x, **options)
+
+    return call
+
+
+def group_norm(x, groups, weight=None, bias=None, eps=1e-5):
+    return cr.group_norm(x, groups, weight, bias, eps)
+
+
+def instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None, **options):
+    return cr.instance_norm(x, weight, bias, options.get("eps", 1e-5))
+
+
+def rms_norm(x, shape, weight=None, eps=None):
+    return cr.rms_norm(x, weight, axis=tuple(range(-len(shape), 0)), eps=eps)
+
+
+TABLE = {
+    "nn.functional.binary_cross_entropy": weighted(
+        lambda x, y, **options: cr.binary_cross_entropy(x, y, **options)
+    ),
+    "nn.functional.binary_cross_entropy_with_logits": weighted(
+        lambda x, y, pos_weight=None, **options: cr.binary_cross_entropy_with_logits(
+            x, y, pos_weight=pos_weight, **options
+        )
+    ),
+    "nn.functional.avg_pool1d": pool(lambda *a, **k: cr.avg_pool1d(*a, **k)),
+    "nn.functional.avg_pool2d": pool(lambda *a, **k: cr.avg_pool2d(*a, **k)),
+    "nn.functional.max_pool1d": max_pool(lambda *a, **k: cr.max_pool1d(*a, **k)),
+    "nn.functional.max_pool2d": max_pool(lambda *a, **k: cr.max_pool2d(*a, **k)),
+    "nn.functional.group_norm": group_norm,
+    "nn.functional.instance_norm": instance_norm,
+    "nn.functional.rms_norm": rms_norm,
+    "nn.functional.conv1d": conv(lambda *given: cr.conv1d(*given)),
+    "nn.functional.conv2d": conv(lambda *given: cr.conv2d(*given)),
+    "nn.functional.layer_norm": layer_norm,
+    "nn.functional.cross_entropy": cross_entropy,
+    "nn.functional.scaled_dot_product_attention": attention,
+    "nn.functional.batch_norm": batch_norm,
+    "nn.functional.mse_loss": lambda x, y, reduction="mean": cr.squared_error(x, y, reduction),
+    "nn.functional.huber_loss": lambda x, y, reduction="mean", delta=1.0: cr.huber(
+        x, y, delta, reduction
+    ),
+    "nn.functional.embedding": embedding,
+    "nn.functional.linear": linear,
+}
