@@ -1,0 +1,67 @@
+"""Derivatives of every NumPy function that is traced are those of finite differences, to order 2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_numpy_functions import CALLS, mapped
+
+import chainrule as cr
+from chainrule.testing import check_gradients
+from chainrule.transforms.vjp import depends_on
+
+SOME = 4  # calls of each function; every one in the slow tier
+
+# Functions whose calls are at points where finite differences do not apply, and why.
+ROUGH: dict[Any, str] = {}
+
+
+def moved(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """The array a little elsewhere: neither ties nor kinks."""
+    return array + generator.uniform(0.01, 0.05, array.shape)
+
+
+def smooth_call(function: Any, args: Any, kwargs: Any) -> tuple[Any, list[np.ndarray]] | None:
+    """The call as a function of its float arrays, and these; None without a derivative."""
+    generator = np.random.default_rng(3)
+    floats: list[np.ndarray] = []
+
+    def note(array: np.ndarray) -> np.ndarray:
+        if array.dtype == np.float64:
+            floats.append(moved(array, generator))
+        return array
+
+    mapped([args, list(kwargs.values())], note)
+
+    def program(*arrays: Any) -> Any:
+        given = iter(arrays)
+
+        def filled(array: np.ndarray) -> Any:
+            return next(given) if array.dtype == np.float64 else array
+
+        new = mapped([args, list(kwargs.values())], filled)
+        return function(*new[0], **dict(zip(kwargs, new[1], strict=True)))
+
+    if not floats:
+        return None
+    graph = cr.trace(program, *floats)
+    active = depends_on(graph.nodes, [item.node for item in graph.inputs])
+    return (program, floats) if any(n in active for _, n in graph.outputs) else None
+
+
+@pytest.mark.parametrize("most", [SOME, pytest.param(None, marks=pytest.mark.slow, id="every")])
+@pytest.mark.parametrize("function", CALLS, ids=lambda function: function.__name__)
+def test_derivatives_are_those_of_finite_differences(function: Any, most: int | None):
+    if function in ROUGH:
+        pytest.skip(ROUGH[function])
+    checked = 0
+    for args, kwargs in CALLS[function]:
+        found = smooth_call(function, args, kwargs)
+        if found is None:
+            continue
+        check_gradients(found[0], *found[1], order=2, seed=1)
+        checked += 1
+        if checked == most:
+            break
