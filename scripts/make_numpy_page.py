@@ -12,6 +12,7 @@ from chainrule.frontend.dispatch import name_of
 from chainrule.frontend.elementwise import UFUNCS
 from chainrule.frontend.functions import FUNCTIONS
 from chainrule.frontend.instead import CONDITIONS, INSTEAD
+from chainrule.frontend.linalg import LINALG
 from chainrule.frontend.traced import Traced
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "numpy.md"
@@ -57,6 +58,7 @@ NOTES = {
     np.linalg.multi_dot: "Sizes with names are multiplied from left to right.",
     np.linalg.norm: "The derivative at 0 is 0.",
     np.linalg.qr: "Reduced factors.",
+    np.linalg.pinv: "Singular values that a cutoff drops count as 0 in the derivative, as in PyTorch.",
     np.linalg.svd: "Reduced factors; `full_matrices=True` of square matrices only.",
     np.invert: "The `~` operator, of booleans and integers.",
     np.matmul: "The `@` operator; leading axes broadcast.",
@@ -133,7 +135,7 @@ def page() -> str:
         row(ufunc, "(x)" if ufunc.nin == 1 else "(x, y)", primitive.doc)
         for ufunc, primitive in UFUNCS.items()
     ]
-    functions = {**FUNCTIONS, **COMPOSITES}
+    functions = {**FUNCTIONS, **LINALG, **COMPOSITES}
     others = [
         row(function, options(traced), doc_of(traced) if function in COMPOSITES else "")
         for function, traced in functions.items()

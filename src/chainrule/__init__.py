@@ -28,27 +28,12 @@ from chainrule.composites.activations import (
     softplus,
     stop_gradient,
 )
-from chainrule.composites.creating import array
 from chainrule.composites.layers import embedding, layer_norm, linear
-from chainrule.composites.linear_units import elu, leaky_relu, log_sigmoid, silu
 from chainrule.composites.losses import cross_entropy, squared_error
-from chainrule.composites.norms import norm
 from chainrule.composites.numpy_names import TABLE
 from chainrule.composites.statistics import mean, size_value, std, var
 from chainrule.frontend.elementwise import UFUNCS
-from chainrule.functional import (
-    compile,
-    grad,
-    hessian,
-    hvp,
-    jacfwd,
-    jacobian,
-    jacrev,
-    jvp,
-    value_and_grad,
-    vjp,
-    vmap,
-)
+from chainrule.functional import compile, grad, hvp, jvp, value_and_grad, vjp
 from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import nearest
 from chainrule.graph.node import Node
@@ -56,37 +41,50 @@ from chainrule.graph.sizes import Size, maximum, minimum, size, sizes
 from chainrule.graph.types import ArrayType
 from chainrule.run import CompiledGraph, Run
 from chainrule.tracing import trace
-from chainrule.train import (
-    Optimizer,
-    State,
-    StateArray,
-    TrainingStep,
-    adam,
-    adamw,
-    rmsprop,
-    sgd,
-    training_step,
-)
 from chainrule.transforms import backward, deduplicate, prune, simplify
 from chainrule.version import VERSION
 
 if TYPE_CHECKING:
     from chainrule import data, random, testing
-    from chainrule.composites.attention import scaled_dot_product_attention
-    from chainrule.composites.binary import binary_cross_entropy, binary_cross_entropy_with_logits
-    from chainrule.composites.convolution import conv1d, conv2d
-    from chainrule.composites.distances import absolute_error, huber, kl_divergence
-    from chainrule.composites.normalisation import batch_norm, group_norm, instance_norm, rms_norm
-    from chainrule.composites.one_hot import one_hot
-    from chainrule.composites.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+    from chainrule.composites.networks.attention import scaled_dot_product_attention
+    from chainrule.composites.networks.binary import (
+        binary_cross_entropy,
+        binary_cross_entropy_with_logits,
+    )
+    from chainrule.composites.networks.convolution import conv1d, conv2d
+    from chainrule.composites.networks.distances import absolute_error, huber, kl_divergence
+    from chainrule.composites.networks.linear_units import elu, leaky_relu, log_sigmoid, silu
+    from chainrule.composites.networks.normalisation import (
+        batch_norm,
+        group_norm,
+        instance_norm,
+        rms_norm,
+    )
+    from chainrule.composites.networks.one_hot import one_hot
+    from chainrule.composites.networks.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+    from chainrule.composites.numpy_functions.creating import array
+    from chainrule.composites.numpy_functions.norms import norm
     from chainrule.control import cond, fori_loop, scan, while_loop
     from chainrule.custom import custom_derivative, primitive
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.report import Report, report
+    from chainrule.functional.jacobian import hessian, jacfwd, jacobian, jacrev
+    from chainrule.functional.vmap import vmap
     from chainrule.random.dropout import dropout
-    from chainrule.train import schedules
+    from chainrule.train import (
+        Optimizer,
+        State,
+        StateArray,
+        TrainingStep,
+        adam,
+        adamw,
+        rmsprop,
+        schedules,
+        sgd,
+        training_step,
+    )
     from chainrule.train.checkpoints import Checkpoints
     from chainrule.train.clipping import clip_by_global_norm
     from chainrule.train.evaluation import evaluate
@@ -218,44 +216,64 @@ _LATER = {
     "Equations": "chainrule.explain.equations",
     "Measures": "chainrule.train.measures",
     "MemoryReport": "chainrule.explain.memory.report",
+    "Optimizer": "chainrule.train",
     "Report": "chainrule.explain.report",
+    "State": "chainrule.train",
+    "StateArray": "chainrule.train",
     "Trainer": "chainrule.train.trainer",
-    "absolute_error": "chainrule.composites.distances",
-    "avg_pool1d": "chainrule.composites.pooling",
-    "avg_pool2d": "chainrule.composites.pooling",
-    "batch_norm": "chainrule.composites.normalisation",
-    "binary_cross_entropy": "chainrule.composites.binary",
-    "binary_cross_entropy_with_logits": "chainrule.composites.binary",
+    "TrainingStep": "chainrule.train",
+    "absolute_error": "chainrule.composites.networks.distances",
+    "adam": "chainrule.train",
+    "adamw": "chainrule.train",
+    "array": "chainrule.composites.numpy_functions.creating",
+    "avg_pool1d": "chainrule.composites.networks.pooling",
+    "avg_pool2d": "chainrule.composites.networks.pooling",
+    "batch_norm": "chainrule.composites.networks.normalisation",
+    "binary_cross_entropy": "chainrule.composites.networks.binary",
+    "binary_cross_entropy_with_logits": "chainrule.composites.networks.binary",
     "clip_by_global_norm": "chainrule.train.clipping",
     "cond": "chainrule.control",
-    "conv1d": "chainrule.composites.convolution",
-    "conv2d": "chainrule.composites.convolution",
+    "conv1d": "chainrule.composites.networks.convolution",
+    "conv2d": "chainrule.composites.networks.convolution",
     "custom_derivative": "chainrule.custom",
     "dropout": "chainrule.random.dropout",
+    "elu": "chainrule.composites.networks.linear_units",
     "evaluate": "chainrule.train.evaluation",
     "fori_loop": "chainrule.control",
-    "group_norm": "chainrule.composites.normalisation",
-    "huber": "chainrule.composites.distances",
-    "instance_norm": "chainrule.composites.normalisation",
-    "kl_divergence": "chainrule.composites.distances",
+    "group_norm": "chainrule.composites.networks.normalisation",
+    "hessian": "chainrule.functional.jacobian",
+    "huber": "chainrule.composites.networks.distances",
+    "instance_norm": "chainrule.composites.networks.normalisation",
+    "jacfwd": "chainrule.functional.jacobian",
+    "jacobian": "chainrule.functional.jacobian",
+    "jacrev": "chainrule.functional.jacobian",
+    "kl_divergence": "chainrule.composites.networks.distances",
+    "leaky_relu": "chainrule.composites.networks.linear_units",
     "load_weights": "chainrule.train.weights",
-    "max_pool1d": "chainrule.composites.pooling",
-    "max_pool2d": "chainrule.composites.pooling",
-    "one_hot": "chainrule.composites.one_hot",
+    "log_sigmoid": "chainrule.composites.networks.linear_units",
+    "max_pool1d": "chainrule.composites.networks.pooling",
+    "max_pool2d": "chainrule.composites.networks.pooling",
+    "norm": "chainrule.composites.numpy_functions.norms",
+    "one_hot": "chainrule.composites.networks.one_hot",
     "predict": "chainrule.train.prediction",
     "primitive": "chainrule.custom",
     "report": "chainrule.explain.report",
-    "rms_norm": "chainrule.composites.normalisation",
+    "rms_norm": "chainrule.composites.networks.normalisation",
+    "rmsprop": "chainrule.train",
     "save_weights": "chainrule.train.weights",
-    "scaled_dot_product_attention": "chainrule.composites.attention",
+    "scaled_dot_product_attention": "chainrule.composites.networks.attention",
     "scan": "chainrule.control",
+    "sgd": "chainrule.train",
+    "silu": "chainrule.composites.networks.linear_units",
+    "training_step": "chainrule.train",
+    "vmap": "chainrule.functional.vmap",
     "while_loop": "chainrule.control",
 }
 
 
 def __getattr__(name: str) -> Any:
     """What `import chainrule` does not load: it is loaded when it is first used."""
-    if name in ("data", "random", "testing"):
+    if name in ("data", "random", "testing", "train"):
         return importlib.import_module(f"chainrule.{name}")
     if name == "schedules":
         return importlib.import_module("chainrule.train.schedules")
@@ -268,3 +286,8 @@ def __getattr__(name: str) -> Any:
         near = [] if name.startswith("_") else nearest(name, __all__)
         hint = f"; perhaps {near[0]}" if near else ""
     raise AttributeError(f"module 'chainrule' has no attribute {name!r}{hint}")
+
+
+def __dir__() -> list[str]:
+    """The names that are loaded, and those that are loaded when they are first used."""
+    return sorted({*globals(), *__all__})

@@ -80,6 +80,8 @@ def test_float32_stays_float32() -> None:
     x = np.ones((2, 3), np.float32)
     for c in CASES:
         if c.shapes == ((2, 3),):
+            if "[0.1, 0.75]" in c.name:
+                continue  # a list of float64, which widens the result, as in NumPy
             graph = cr.trace(c.call, x)
             assert graph.outputs[0][1].type.dtype == np.float32, c.name
 
@@ -129,9 +131,9 @@ def refuse(function: Any, *examples: Any) -> Any:
             ["indices from -1 to -1 for 2 entries"],
         ),
         (
-            refuse(lambda x: cr.norm(x, 3), np.ones(3)),
-            cr.errors.UnsupportedError,
-            ["norm(ord=3)", "use ord=None"],
+            refuse(lambda x: cr.norm(x, "fro"), np.ones(3)),
+            cr.errors.InputError,
+            ["norm(ord='fro') is of matrices", "use a number as ord"],
         ),
         (
             refuse(lambda x: np.clip(x, None, None), np.ones(3)),

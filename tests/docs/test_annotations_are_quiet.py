@@ -106,6 +106,10 @@ def declared() -> set[str]:
     return methods - {"__class_getitem__"}
 
 
+# What NumPy's arrays lack: with these, none of them would fit where an array is asked for.
+NOT_OF_NUMPY = {"__ceil__", "__floor__", "__round__", "__trunc__", "at"}
+
+
 def test_a_checker_accepts_nothing_that_a_traced_array_lacks() -> None:
     assert declared() - set(dir(Traced)) == set()
 
@@ -113,4 +117,4 @@ def test_a_checker_accepts_nothing_that_a_traced_array_lacks() -> None:
 def test_a_checker_knows_everything_that_a_traced_array_offers() -> None:
     private = {name for name in dir(Traced) if name.startswith("_") and name[1] != "_"}
     offered = set(dir(Traced)) - private - INSIDE - REFUSED - FROM_OBJECT
-    assert offered - declared() == set()
+    assert offered - declared() == NOT_OF_NUMPY

@@ -138,7 +138,7 @@ def test_folds_hold_every_value_once():
 def test_every_primitive_has_a_sign():
     for primitive in PRIMITIVES:
         shown = sign(primitive)
-        assert 0 < len(shown) <= 10, primitive
+        assert 0 < len(shown) <= 12, primitive
         assert not set(shown) & set("{}\\"), primitive
 
 

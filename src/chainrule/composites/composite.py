@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from chainrule.frontend.elementwise import apply, kind_of, lift, resolve
+from chainrule.frontend.failing import FAILURES, raise_explained
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node
@@ -57,6 +58,8 @@ def composite(*, symbol: str = "", latex: str = "") -> Callable[[Callable[P, R]]
             trace.site = Origin(site.code, site.lasti, scope)
             try:
                 result = function(*args, **kwargs)
+            except FAILURES as error:
+                raise_explained(trace, error, f"cr.{function.__name__}", args, kwargs)
             finally:
                 trace.site = outer
             if isinstance(result, Traced):

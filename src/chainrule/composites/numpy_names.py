@@ -1,41 +1,24 @@
-"""NumPy functions that are composites, and the whole table of what is traced."""
+"""NumPy functions that are composites, and the whole table of what is traced.
+
+Functions that only some programs call are loaded when one of them is first asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from chainrule.composites import (
-    averages,
-    binning,
-    by_row,
-    choosing,
-    comparing,
-    correlation,
-    creating,
-    diagonals,
-    differences,
-    elementwise,
-    finite,
-    joining,
-    linalg,
-    nan_functions,
-    norms,
-    ordering,
-    padding,
-    products,
-    quantiles,
-    rearranging,
-    rounded,
-    updates,
-)
+from chainrule.composites import averages, products
 from chainrule.errors import InputError
 from chainrule.frontend.functions import FUNCTIONS
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced, wrap
 from chainrule.graph.node import Node
+
+Functions = dict[Any, Callable[..., Any]]
 
 
 def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
@@ -48,31 +31,39 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
     return a if high is None else np.minimum(a, high)
 
 
-COMPOSITES: dict[Any, Callable[..., Any]] = {
-    **elementwise.ELEMENTWISE,
-    **finite.FINITE,
-    **rounded.ROUNDED,
-    **averages.AVERAGES,
-    **nan_functions.NAN_FUNCTIONS,
-    **quantiles.QUANTILES,
-    **differences.DIFFERENCES,
-    **correlation.CORRELATION,
-    **binning.BINNING,
-    np.clip: clip,
-    **products.PRODUCTS,
-    **norms.NORMS,
-    **linalg.LINALG,
-    **ordering.ORDERING,
-    **updates.UPDATES,
-    **rearranging.REARRANGING,
-    **joining.JOINING,
-    **diagonals.DIAGONALS,
-    **padding.PADDING,
-    **creating.CREATING,
-    **choosing.CHOOSING,
-    **comparing.COMPARING,
-    **by_row.BY_ROW,
-}
+def square(x: Any) -> Any:
+    """x * x."""
+    return x**2
+
+
+@cache
+def everyday() -> Functions:
+    """The composites that most programs call."""
+    return {**averages.AVERAGES, **products.PRODUCTS, np.clip: clip, np.square: square}
+
+
+@cache
+def others() -> Functions:
+    """Those that only some programs call."""
+    from chainrule.composites.numpy_functions.table import TABLE
+
+    return TABLE
+
+
+@cache
+def of_linalg() -> Functions:
+    """Those of numpy.linalg."""
+    from chainrule.composites.numpy_functions import linalg, norms
+
+    return {**norms.NORMS, **linalg.LINALG}
+
+
+@cache
+def matrix_functions() -> Functions:
+    """Functions of numpy.linalg that are one primitive."""
+    from chainrule.frontend.linalg import LINALG
+
+    return LINALG
 
 
 def _unwrapped(value: Any) -> Any:
@@ -92,7 +83,36 @@ def _on_nodes(function: Callable[..., Any]) -> Callable[..., Any]:
     return traced
 
 
-TABLE: dict[Any, Callable[..., Any]] = {
-    **FUNCTIONS,
-    **{name: _on_nodes(function) for name, function in COMPOSITES.items()},
-}
+def _all_on_nodes(group: Callable[[], Functions]) -> Callable[[], Functions]:
+    return cache(lambda: {name: _on_nodes(function) for name, function in group().items()})
+
+
+class Table(Mapping[Any, Callable[..., Any]]):
+    """Functions in groups; a group is loaded when none before it has the function asked for."""
+
+    def __init__(self, *groups: Callable[[], Functions]) -> None:
+        self._groups = groups
+
+    def __getitem__(self, function: Any) -> Callable[..., Any]:
+        for group in self._groups:
+            found = group().get(function)
+            if found is not None:
+                return found
+        raise KeyError(function)
+
+    def __iter__(self) -> Iterator[Any]:
+        for group in self._groups:
+            yield from group()
+
+    def __len__(self) -> int:
+        return sum(len(group()) for group in self._groups)
+
+
+COMPOSITES = Table(everyday, others, of_linalg)
+TABLE = Table(
+    lambda: FUNCTIONS,
+    _all_on_nodes(everyday),
+    _all_on_nodes(others),
+    matrix_functions,
+    _all_on_nodes(of_linalg),
+)

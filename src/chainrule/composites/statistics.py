@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.composites.composite import composite
 from chainrule.errors import InputError
 from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.shapes import axes_of
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes import Size, maximum, product
 
@@ -20,6 +21,8 @@ def count_along(x: Any, axis: Any) -> Any:
     if axis is None:
         return product(shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    if isinstance(x, Traced):
+        axes = axes_of(x.trace, tuple(axes), x.node)
     return product(tuple(shape[one] for one in axes))
 
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from chainrule.errors import MissingMethodError, MutationError
+
 
 class At:
     """What `x.at` is: indexing it says which elements the new array has other values for."""
@@ -17,6 +19,13 @@ class At:
 
     def __getitem__(self, key: Any) -> Elements:
         return Elements(self._array, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise MutationError(
+            f"x.at[{key!r}] = ... changes an array in place; traced arrays are values",
+            where=self._array._here(),
+            hint=f"build the array anew: x = x.at[{key!r}].set(...)",
+        )
 
     def __repr__(self) -> str:
         return f"<at of {self._array!r}>"
@@ -33,6 +42,14 @@ class Elements:
 
     def __init__(self, array: Any, key: Any) -> None:
         self._array, self._key = array, key
+
+    def __getattr__(self, name: str) -> Any:
+        methods = ", ".join(one for one in dir(type(self)) if not one.startswith("_"))
+        raise MissingMethodError(
+            f"x.at[...] has no method {name!r}",
+            where="" if name.startswith("__") else self._array._here(),
+            hint=f"it has {methods}",
+        )
 
     def _changed(self, how: str, value: Any) -> Any:
         return self._array._run(f"at.{how}", sys._getframe(2), (self._array, self._key, value), {})

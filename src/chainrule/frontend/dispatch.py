@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.errors import ChainruleError, MutationError, UnsupportedError
 from chainrule.frontend.elementwise import UFUNCS, elementwise
+from chainrule.frontend.failing import FAILURES, raise_explained
 from chainrule.frontend.instead import PAGE, instead_of
 from chainrule.frontend.trace import Trace
 
@@ -33,7 +34,9 @@ def dispatch(trace: Trace, function: Any, args: Any, kwargs: dict[str, Any]) -> 
             _refuse_option(trace, function, unknown)
         if " positional argument" in str(error):
             _refuse_arguments(trace, function, len(args))
-        raise
+        raise_explained(trace, error, f"np.{name_of(function)}", args, kwargs)
+    except FAILURES as error:
+        raise_explained(trace, error, f"np.{name_of(function)}", args, kwargs)
 
 
 def _plain_options(

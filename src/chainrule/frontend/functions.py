@@ -23,7 +23,6 @@ from chainrule.frontend.elementwise import (
 )
 from chainrule.frontend.indexing import getitem
 from chainrule.frontend.instead import instead_of
-from chainrule.frontend.linalg import LINALG
 from chainrule.frontend.reductions import REDUCTIONS
 from chainrule.frontend.shapes import (
     common_dtype,
@@ -176,7 +175,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: traced_where,
     np.matmul: traced_matmul,
     np.einsum: einsum,
-    **LINALG,
     np.copy: lambda trace, a: as_node(trace, a),
     np.positive: lambda trace, x: as_node(trace, x),
     np.shape: lambda trace, a: as_node(trace, a).type.shape,

@@ -86,6 +86,8 @@ def traced_reshape(trace: Trace, a: Any, shape: Any, order: str = "C") -> Node:
         return traced_transpose(trace, turned)
     wanted = [declared_size(size) if not isinstance(size, Size) else size for size in given]
     total = x.type.size
+    if any(isinstance(size, int) and size < -1 for size in wanted):
+        _refuse_reshape(trace, x, given)
     if -1 in [size for size in wanted if isinstance(size, int)]:
         place = wanted.index(-1)
         rest = sizes.product(tuple(size for i, size in enumerate(wanted) if i != place))

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import DTypeError, ForeignValueError
+from chainrule.errors import DTypeError, ForeignValueError, ShapeError
 from chainrule.frontend.naming import Namer, Target, has_returned, returned_variable, user_frame
 from chainrule.frontend.said_again import said_again
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.origin import Origin, Scope
 from chainrule.graph.parts import Condition, ValueGuard
 from chainrule.graph.sizes import Size
-from chainrule.graph.types import ArrayType, type_of
+from chainrule.graph.types import ArrayType, exceeds_memory, type_of
 from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import constant, constant_of
 from chainrule.primitives.value import Value
@@ -67,6 +67,12 @@ class Trace:
     def build(self, primitive: Primitive, *inputs: Node, **params: Any) -> Value:
         """A node with the origin of the user's expression that is running."""
         type_ = primitive.result_type(*[node.type for node in inputs], **params)
+        if exceeds_memory(type_):
+            raise ShapeError(
+                f"{primitive.name} would make {type_}, which has more bytes than can be counted",
+                where=self.where(),
+                hint="the elements of an array take less than 2**63 bytes; check the sizes",
+            )
         items = tuple(sorted(params.items())) if len(params) > 1 else tuple(params.items())
         value = Value(primitive, inputs, items, type_, self.site or Origin())
         if self.made is not None:
@@ -124,10 +130,12 @@ class Trace:
         operation = _INT_OPERATIONS.get(ufunc)
         if operation is None or None in known or node.type.dtype.kind != "i":
             return
-        value = operation(*known)
+        huge = ufunc is np.power and abs(known[0]) > 1 and known[1] > 63  # 9**9**9 takes forever
+        value = 2**63 if huge else operation(*known)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            shown = f"{known[0]}**{known[1]}" if huge else value
             raise DTypeError(
-                f"the Python integer {value} does not fit int64",
+                f"the Python integer {shown} does not fit int64",
                 where=self.origin_at(sys._getframe(2)).describe(),
                 hint="use floats: 2.0 in place of 2",
             )
@@ -336,7 +344,7 @@ def _name_of_object(value: Any, frame: FrameType) -> str:
 
 def declared_size(value: int | Size) -> int | Size:
     """The size as it is, an int for NumPy integers."""
-    return value if isinstance(value, Size) else int(value)
+    return value if isinstance(value, Size) else operator.index(value)
 
 
 def show_shape(shape: tuple) -> str:

@@ -41,7 +41,7 @@ EVERYDAY: dict[np.ufunc, Primitive] = {
     np.fabs: arithmetic.absolute,
 }
 
-# Others, by the module of primitives that has one of the ufunc's name: it is loaded when it is used.
+# Others, by the module of primitives that has one of this name: it is loaded when it is used.
 LATER: dict[np.ufunc, str] = {
     np.exp2: "logarithms",
     np.log2: "logarithms",

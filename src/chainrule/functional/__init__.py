@@ -1,20 +1,9 @@
-"""Derivatives of functions, for people who want only the numbers."""
+"""Derivatives of functions, for people who want only the numbers.
+
+`jacobian` and `vmap` are modules of their own, as fewer programs load them.
+"""
 
 from chainrule.functional.api import grad, hvp, jvp, value_and_grad, vjp
 from chainrule.functional.compiled import compile
-from chainrule.functional.jacobian import hessian, jacfwd, jacobian, jacrev
-from chainrule.functional.vmap import vmap
 
-__all__ = [
-    "compile",
-    "grad",
-    "hessian",
-    "hvp",
-    "jacfwd",
-    "jacobian",
-    "jacrev",
-    "jvp",
-    "value_and_grad",
-    "vjp",
-    "vmap",
-]
+__all__ = ["compile", "grad", "hvp", "jvp", "value_and_grad", "vjp"]

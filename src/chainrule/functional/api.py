@@ -9,7 +9,7 @@ from typing import Any
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
-from chainrule.functional.arguments import Wrt, seeds_of_floats, trace_in
+from chainrule.functional.arguments import Wrt, require_function, seeds_of_floats, trace_in
 from chainrule.functional.calls import Call, gradient_in_trace, like
 from chainrule.functional.numbers import on_numbers_too, vjp_of_numbers
 from chainrule.graph.structure import flatten
@@ -73,6 +73,7 @@ def jvp(
     `primals` is a tuple of arguments (or one argument), `tangents` has the same containers,
     shapes and float dtypes.  Forward mode: one pass, whatever the number of outputs.
     """
+    require_function(function)
     args = primals if isinstance(primals, tuple) else (primals,)
     directions = tangents if isinstance(tangents, tuple) else (tangents,)
 
@@ -110,6 +111,7 @@ def vjp(
     nothing).  The forward pass runs once; `pull` reads the values that it saved and may be called
     many times.
     """
+    require_function(function)
     building = trace_in(primals, {})
     if building is not None:
         call = Call(building, function, primals, {}, range(len(primals)))

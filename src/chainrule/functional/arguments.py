@@ -51,6 +51,15 @@ def positions_of(function: Callable[..., Any], args: Any, kwargs: Any, wrt: Wrt)
     return found
 
 
+def require_function(function: Any) -> None:
+    """InputError for what cannot be called."""
+    if not callable(function):
+        raise InputError(
+            f"a function is needed, got {function!r}",
+            hint="give the function itself, not what it returns: cr.grad(f)(x), not cr.grad(f(x))",
+        )
+
+
 def check_call(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """InputError where a call lacks arguments that have no default."""
     try:

@@ -13,7 +13,7 @@ from chainrule.errors import InputError, UnsupportedError
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
-from chainrule.functional.arguments import Wrt, trace_in
+from chainrule.functional.arguments import Wrt, require_function, trace_in
 from chainrule.functional.bill import Bill
 from chainrule.functional.calls import gradient_in_trace
 from chainrule.functional.numbers import on_numbers_too
@@ -88,6 +88,8 @@ def hessian(
     forward over reverse: the gradient, moved along every element of the arguments at once.  Where
     the Hessian is too large, `cr.hvp` multiplies it by a vector and never forms it.
     """
+
+    require_function(function)
 
     @functools.wraps(function)
     def gradient(*args: Any, **kwargs: Any) -> Any:

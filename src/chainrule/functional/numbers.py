@@ -18,6 +18,7 @@ from chainrule.functional.arguments import (
     check_like,
     input_arrays,
     named_arguments,
+    require_function,
     seeds_of_floats,
     trace_in,
 )
@@ -41,6 +42,7 @@ def on_numbers_too(
     On numbers it is traced and run; or `on_numbers(traceable, args, kwargs, executor)` is what it
     gives, where that is another way.
     """
+    require_function(function)
     executor = executor_named(executor)
     on_numbers = traced_and_run if on_numbers is None else on_numbers
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -96,6 +97,13 @@ class ArrayType:
 def array_type(dtype: np.dtype, shape: Shape, weak: bool = False) -> ArrayType:
     """The type of arrays of this dtype and shape; `weak` for Python scalars."""
     return ArrayType(np.dtype(dtype), shape, weak)
+
+
+@lru_cache(maxsize=65536)
+def exceeds_memory(type_: ArrayType) -> bool:
+    """Whether the bytes do not fit a signed integer of 64 bits; as NumPy, axes of 0 aside."""
+    known = [axis for axis in type_.shape if isinstance(axis, int) and axis]
+    return math.prod(known) * type_.dtype.itemsize >= 2**63
 
 
 FLOAT_SCALAR = array_type(np.dtype(np.float64), (), True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ChainruleError, EvaluationError, IndexOutOfRangeError
+from chainrule.errors import ChainruleError, EvaluationError, IndexOutOfRangeError, MemoryLimitError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.primitives.primitive import Library
@@ -51,6 +51,14 @@ def evaluate(
                 for one in {node, *node.inputs}:
                     if last[one] is node:
                         del values[one]
+    except MemoryError as error:
+        values.clear()
+        result.clear()
+        raise MemoryLimitError(
+            f"no memory for {_named(node, names)}, {node.type}: {error}",
+            where=node.origin.describe(),
+            hint="make the sizes smaller; graph.memory() says what a run needs",
+        ) from error
     except BaseException:  # who keeps it keeps this frame, too, but not all arrays (a notebook)
         values.clear()
         result.clear()

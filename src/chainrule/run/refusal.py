@@ -51,6 +51,8 @@ def explain_refusal(error: MemoryLimitError, report: Callable[[], MemoryReport])
     """Raise the error again with the parts of the memory, and the largest size that fits."""
     from chainrule.explain.memory.refusal import explained
 
+    if not error.needed_nbytes:  # of NumPy's, in the middle of a run
+        raise error
     what, hint = explained(report(), error.needed_nbytes, error.free_nbytes, error.source)
     found = MemoryLimitError(what, hint=hint + SWITCH)
     found.needed_nbytes, found.free_nbytes = error.needed_nbytes, error.free_nbytes

@@ -132,8 +132,31 @@ class Mirroring:
                 role = Role.PARAMETER_GRADIENT if entry.node in parameters else Role.GRADIENT
                 self._gradient(mirror, entry.node, role)
         self.builder.count = number
+        self._complete(mirror)
         self._save(mirror)
         return mirror
+
+    def _complete(self, mirror: Mirror) -> None:
+        """Arrows from the gradients that a gradient is computed from, where no path shows it: what
+        lay between them, the gradient of a value without a name, has been simplified away."""
+        links = mirror.band.links
+        squares: dict[Node, list[str]] = {}  # equal gradients are one node
+        for name in self.names.values():
+            squares.setdefault(self.reading.graph.names[name], []).append(gradient_key(name))
+        into: dict[str, list[str]] = {}
+        for source, target in links:
+            into.setdefault(target, []).append(source)
+        for statement in self.statements:
+            for target in squares.get(statement.value, ()):
+                before = _reaching(target, into)
+                for read in statement.reads:
+                    sources = squares.get(read, ())
+                    if sources and before.isdisjoint(sources):
+                        later = _reaching(sources[0], into)
+                        for maker in into.get(target, ()):
+                            if maker not in later:
+                                mirror.band.link(sources[0], maker)
+                                into.setdefault(maker, []).append(sources[0])
 
     def _gradient(self, mirror: Mirror, variable: Node, role: Role) -> None:
         """The square of the gradient of a variable, with arrows from all that add to it."""
@@ -161,3 +184,15 @@ class Mirroring:
         for (source, unit), values in saving.found.items():
             if unit in self.circles:
                 mirror.saved[source, backward_key(unit)] = values
+
+
+def _reaching(target: str, into: Mapping[str, list[str]]) -> set[str]:
+    """The boxes from which arrows lead to the target."""
+    found: set[str] = set()
+    stack = [target]
+    while stack:
+        for source in into.get(stack.pop(), ()):
+            if source not in found:
+                found.add(source)
+                stack.append(source)
+    return found

@@ -60,6 +60,9 @@ def written(primitive: Primitive) -> Written:
     return Written(template, binding, operands)
 
 
+LONGEST = 12  # a formula that is longer says less than the name
+
+
 @cache
 def sign(primitive: Primitive) -> str:
     """What stands in the circle of one operation: `+`, `×` for a matrix product, `tanh`."""
@@ -69,4 +72,6 @@ def sign(primitive: Primitive) -> str:
     if template.startswith("["):
         return "[ ]"
     core = re.sub(r"\(.*\)|[,]", "", template).strip(" ^")
+    if len(core) > LONGEST or set(core) & set("{}\\"):
+        return primitive.name
     return core or (_SAME if not template.strip() else "^")

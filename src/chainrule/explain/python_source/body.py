@@ -132,9 +132,13 @@ class Body:
     # Statements ----------------------------------------------------------------------------------
 
     def _write(self) -> list[str]:
+        shared: list[Node] = []  # inside of values that nobody needs, and needed by others
         for statement in self.reading.statements:
             if statement.value in self.needed:
-                self._write_block(statement, statement.nodes, statement.value)
+                self._write_block(statement, (*shared, *statement.nodes), statement.value)
+                shared = []
+            else:
+                shared += [node for node in statement.inside if node in self.needed]
         for node in self._order:
             if node not in self._expressions:
                 self._write_block(None, (node,), node)

@@ -7,8 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.of_arrays import array_of, broadcast, count_of, trace_among
-from chainrule.composites.rearranging import along, require_length
+from chainrule.composites.numpy_functions.of_arrays import (
+    array_of,
+    broadcast,
+    count_of,
+    trace_among,
+)
+from chainrule.composites.numpy_functions.rearranging import along, require_length
 from chainrule.errors import InputError, ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, to_dtype
 from chainrule.frontend.traced import Traced
@@ -20,6 +25,7 @@ OPTIONS = {
     "reflect": "reflect_type",
     "symmetric": "reflect_type",
 }
+MOST_PLACES = 2**24
 EXTREMES = {"maximum": np.max, "minimum": np.min, "mean": np.mean}
 
 
@@ -158,6 +164,12 @@ BORDERS = {  # mode -> how much longer than the border an axis has to be
 def _mirrored(x: Any, axis: int, widths: Any, mode: str) -> Any:
     length = x.shape[axis]
     if isinstance(length, int) and all(isinstance(one, int) for one in widths):
+        if max(widths) > MOST_PLACES:
+            raise InputError(
+                f"np.pad(mode={mode!r}) by {max(widths)} elements",
+                where=x.trace.where(),
+                hint=f"their places are a constant of the graph: at most {MOST_PLACES} on a side",
+            )
         places = np.pad(np.arange(length), widths, mode=mode)  # type: ignore[call-overload]
         return np.take(x, places, axis=axis)
     least, (before, after) = BORDERS[mode], widths

@@ -8,9 +8,9 @@ import numpy as np
 
 from chainrule.composites.activations import stop_gradient
 from chainrule.composites.composite import composite
+from chainrule.composites.networks.windows import counts_of, refuse, show
 from chainrule.composites.statistics import count_along, mean, size_value, var
-from chainrule.composites.windows import counts_of, refuse, show
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import Size, product
 
 
 @composite(symbol="BN", latex=r"\operatorname{BN}")
@@ -45,6 +45,12 @@ def batch_norm(
     _check_channels("batch_norm", given, running_mean=running_mean, running_var=running_var)
     _check_channels("batch_norm", given, weight=weight, bias=bias)
     if not training:
+        if running_mean is None or running_var is None:
+            refuse(
+                given,
+                "batch_norm with training=False needs running_mean and running_var",
+                "pass both, or training=True, which takes the statistics of the batch",
+            )
         y = _scaled(x, running_mean, running_var, weight, bias, eps)
         return y, running_mean, running_var
     axes = (0, *range(2, np.ndim(x)))
@@ -111,7 +117,8 @@ def group_norm(
             "num_groups divides the number of channels",
         )
     shape = np.shape(x)
-    parts = np.reshape(x, (shape[0], groups, -1))
+    length = channels // groups * product(shape[2:]) if 0 in shape else -1
+    parts = np.reshape(x, (shape[0], groups, length))
     centred = parts - mean(parts, axis=-1, keepdims=True)
     normal = centred / np.sqrt(mean(centred * centred, axis=-1, keepdims=True) + eps)
     normal = np.reshape(normal, shape)

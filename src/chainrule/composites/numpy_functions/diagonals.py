@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.of_arrays import array_of, positions_of, trace_among
-from chainrule.composites.rearranging import axis_of
-from chainrule.errors import ShapeError
+from chainrule.composites.numpy_functions.of_arrays import array_of, positions_of, trace_among
+from chainrule.composites.numpy_functions.rearranging import axis_of
+from chainrule.errors import InputError, ShapeError
 from chainrule.graph import sizes
 from chainrule.primitives.indexing import scatter_add
+
+MOST_POWERS = 4096
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
@@ -93,6 +95,13 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
             hint="give a vector",
         )
     count = len(x) if N is None else operator.index(N)
+    if not 0 <= count <= MOST_POWERS:
+        raise InputError(
+            f"np.vander of {found.show(x.node)} with {count} columns",
+            where=found.where(),
+            hint=f"each is a node of the graph: from 0 to {MOST_POWERS}; "
+            "x[:, None] ** powers takes any number of powers at once",
+        )
     wide = x.astype(np.promote_types(x.dtype, int))
     powers = [wide**i for i in range(count)]
     if not powers:

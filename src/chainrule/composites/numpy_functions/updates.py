@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.of_arrays import array_of, broadcast, positions_of
-from chainrule.composites.ordering import argsort
+from chainrule.composites.numpy_functions.of_arrays import array_of, broadcast, positions_of
+from chainrule.composites.numpy_functions.ordering import argsort
 from chainrule.errors import DTypeError, ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, kind_of, lift, literal, to_dtype
 from chainrule.frontend.indexing import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.promoted import promoted
+from chainrule.composites.numpy_functions.promoted import promoted
 from chainrule.errors import MutationError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.composites.activations import softplus
 from chainrule.composites.composite import composite
 from chainrule.composites.losses import reduced
-from chainrule.composites.windows import refuse, show
+from chainrule.composites.networks.windows import refuse, show
 
 SMALLEST = -100.0  # of the logarithms of probabilities, as in PyTorch
 

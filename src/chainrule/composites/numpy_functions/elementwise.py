@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.promoted import promoted
+from chainrule.composites.numpy_functions.promoted import promoted
 from chainrule.frontend.traced import Traced
 from chainrule.primitives.trigonometric import sinc as sinc_of_floats
 
@@ -88,11 +88,6 @@ def reciprocal(x: Any) -> Any:
     return np.where(x == 0, least, np.where(np.abs(x) == 1, x, 0))
 
 
-def square(x: Any) -> Any:
-    """x * x."""
-    return x**2
-
-
 def angle(z: Any, deg: bool = False) -> Any:
     """The angle of real numbers in the complex plane: pi where negative, else 0."""
     turned = np.arctan2(0, z)
@@ -132,7 +127,6 @@ ELEMENTWISE: dict[Any, Callable[..., Any]] = {
     np.float_power: float_power,
     np.sinc: sinc,
     np.reciprocal: reciprocal,
-    np.square: square,
     np.angle: angle,
     np.conjugate: conjugate,
     np.real: real,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.composite import trace_of
-from chainrule.frontend.trace import Trace
+from chainrule.frontend.trace import Trace, show_shape
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
@@ -43,7 +43,10 @@ def count_of(value: Any) -> Any:
 def shape_of(given: Any) -> tuple[Any, ...]:
     """A shape from a size or several."""
     several = isinstance(given, (tuple, list, np.ndarray))
-    return tuple(count_of(size) for size in (given if several else (given,)))
+    shape = tuple(count_of(size) for size in (given if several else (given,)))
+    if any(isinstance(size, int) and size < 0 for size in shape):
+        raise ValueError(f"the shape {show_shape(shape)} has a negative size")
+    return shape
 
 
 def broadcast(x: Any, shape: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.of_arrays import array_of
-from chainrule.composites.rearranging import axis_of
+from chainrule.composites.numpy_functions.of_arrays import array_of
+from chainrule.composites.numpy_functions.rearranging import axis_of
 from chainrule.errors import ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import as_node
 

@@ -10,9 +10,15 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.composite import trace_of
-from chainrule.composites.of_arrays import array_of, broadcast, shape_of, trace_among
-from chainrule.composites.rearranging import axis_of
-from chainrule.errors import InputError, UnsupportedError
+from chainrule.composites.numpy_functions.of_arrays import (
+    array_of,
+    broadcast,
+    positions_of,
+    shape_of,
+    trace_among,
+)
+from chainrule.composites.numpy_functions.rearranging import axis_of
+from chainrule.errors import DTypeError, InputError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, kind_of, lift
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
@@ -63,7 +69,7 @@ def linspace(
     first, last = (array_of(as_node(trace, end), trace).astype(inside) for end in (start, stop))
     delta, parts = last - first, count - 1 if endpoint else count
     shape = np.broadcast_arrays(first, last)[0].shape
-    places = np.arange(count, dtype=inside).reshape(count, *(1,) * len(shape))
+    places = np.reshape(positions_of(trace, count), (count, *(1,) * len(shape))).astype(inside)
     if parts > 0:
         step = delta / parts
         out = places * step + first
@@ -133,6 +139,14 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) 
     like = as_node(trace, a).type
     wanted = like.dtype if dtype is None else np.dtype(dtype)
     target = like.shape if shape is None else shape_of(shape)
+    if type(fill_value) is int and wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        if not limits.min <= fill_value <= limits.max:
+            raise DTypeError(
+                f"np.full_like: the number {fill_value} does not fit {wanted}",
+                where=trace.where(),
+                hint=f"{wanted} holds {limits.min} to {limits.max}; give a wider dtype=",
+            )
     value = array_of(as_node(trace, fill_value), trace).astype(wanted)
     return broadcast(value, target)
 

@@ -94,7 +94,7 @@ def _of_matrices(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
     if ord is None or ord in ("f", "fro"):
         return _euclidean(x, axes, keepdims)
     matrices = np.moveaxis(x, axes, (-2, -1))
-    extreme = np.max if ord in (1, 2, np.inf) else np.min
+    extreme = _largest if ord in (1, 2, np.inf) else np.min
     if ord in (1, -1):
         result = extreme(np.sum(np.abs(matrices), axis=-2), axis=-1)
     elif ord in (np.inf, -np.inf):
@@ -108,6 +108,11 @@ def _of_matrices(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
             f"norm(ord={ord!r}) of matrices does not exist", hint=f"use {ORDERS_OF_MATRICES}"
         )
     return np.expand_dims(result, tuple(sorted(axes))) if keepdims else result
+
+
+def _largest(values: Any, axis: int) -> Any:
+    """The largest of numbers from 0 on, 0 where there are none."""
+    return (np.sum if count_along(values, axis) == 0 else np.max)(values, axis=axis)
 
 
 def _singular_values(matrices: Any) -> Any:

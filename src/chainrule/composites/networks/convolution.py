@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.composite import composite, trace_of
-from chainrule.composites.windows import (
+from chainrule.composites.networks.windows import (
     batched,
     counts_of,
     padded,

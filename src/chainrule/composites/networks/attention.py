@@ -10,8 +10,8 @@ import numpy as np
 
 from chainrule.composites.activations import stop_gradient
 from chainrule.composites.composite import composite, trace_of
+from chainrule.composites.networks.windows import refuse, show
 from chainrule.composites.statistics import size_value
-from chainrule.composites.windows import refuse, show
 from chainrule.frontend.traced import Traced
 from chainrule.primitives.reduce import INDEX
 from chainrule.primitives.sources import positions

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites import products
-from chainrule.composites.ordering import positions_of
+from chainrule.composites.numpy_functions.ordering import positions_of
 from chainrule.composites.products import shape_error
-from chainrule.composites.statistics import size_value
+from chainrule.composites.statistics import count_along, size_value
 from chainrule.errors import InputError, UnsupportedError
 from chainrule.frontend.linalg import as_number
 from chainrule.graph.sizes import Size, is_nonnegative, maximum, product
@@ -102,6 +102,8 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     values = np.linalg.svdvals(A)
     if tol is None:
         relative = _relative_cutoff(A, values.dtype) if rtol is None else _as_column(rtol)
+        if count_along(values, -1) == 0:
+            return np.sum(values, axis=-1).astype(np.int64)
         tol = np.max(values, axis=-1, keepdims=True) * relative
     else:
         tol = _as_column(tol)

@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.of_arrays import array_of, broadcast, positions_of, trace_among
+from chainrule.composites.numpy_functions.of_arrays import (
+    array_of,
+    broadcast,
+    positions_of,
+    trace_among,
+)
 from chainrule.errors import ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, common_shape
 from chainrule.frontend.shapes import axis_index
@@ -79,8 +84,9 @@ def _checked(trace: Trace, a: Any, kth: Any, axis: Any) -> None:
     """Refuse a place at which nothing can stand, as NumPy does."""
     x = as_node(trace, a)
     length = x.type.shape[axis_index(trace, axis, x)]
-    for one in np.ravel(kth).tolist() if not isinstance(kth, Traced) else [operator.index(kth)]:
-        if isinstance(length, int) and not -length <= one < length:
+    for given in np.ravel(kth).tolist() if not isinstance(kth, Traced) else [kth]:
+        one = operator.index(given)
+        if isinstance(length, int) and length and not -length <= one < length:
             raise ShapeError(
                 f"kth={one} is no place on an axis of length {length} of {trace.show(x)}",
                 where=trace.where(),

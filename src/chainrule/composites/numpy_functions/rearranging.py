@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.of_arrays import array_of, broadcast, count_of, shape_of, trace_among
+from chainrule.composites.numpy_functions.of_arrays import (
+    array_of,
+    broadcast,
+    count_of,
+    shape_of,
+    trace_among,
+)
 from chainrule.errors import ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.shapes import axes_of, axis_index

@@ -8,13 +8,21 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from chainrule.composites.of_arrays import array_of, broadcast, trace_among
-from chainrule.composites.rearranging import along, atleast_1d, atleast_2d, atleast_3d, axis_of
+from chainrule.composites.numpy_functions.of_arrays import array_of, broadcast, trace_among
+from chainrule.composites.numpy_functions.rearranging import (
+    along,
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    axis_of,
+)
 from chainrule.errors import InputError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, common_shape, to_dtype
 from chainrule.frontend.indexing import place_on
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes import Size
+
+MOST_PARTS = 2**16
 
 
 def _each(function: Callable[..., Any], arrays: Any) -> list[Any]:
@@ -79,9 +87,9 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
     return np.concatenate([arr, values], axis)
 
 
-def _known(a: Any, obj: Any, axis: Any, what: str) -> tuple[Any, Any, int]:
+def _known(a: Any, obj: Any, axis: Any, what: str, *more: Any) -> tuple[Any, Any, int]:
     """The array (flat without an axis), the positions, which have to be known, and the axis."""
-    trace = trace_among(a, obj)
+    trace = trace_among(a, obj, *more)
     if isinstance(obj, Traced) and obj.node not in trace.scalars:
         raise UnsupportedError(
             f"np.{what} at traced positions",
@@ -117,7 +125,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """The array with values before what stands at known positions of an axis."""
-    x, obj, place = _known(arr, obj, axis, "insert")
+    x, obj, place = _known(arr, obj, axis, "insert", values)
     trace, length = x.trace, x.shape[place]
     if not isinstance(length, int):
         hint = "join the parts: np.concatenate([x[:i], values, x[i:]])"
@@ -154,6 +162,12 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     if isinstance(indices_or_sections, (tuple, list, np.ndarray)):
         return _parts(ary, [*indices_or_sections, length], place)
     count = operator.index(indices_or_sections)
+    if not 0 < count <= MOST_PARTS:
+        raise InputError(
+            f"np.split into {count} parts",
+            where=ary.trace.where(),
+            hint=f"each part is a node of the graph: from 1 to {MOST_PARTS}",
+        )
     part = length // count
     rest = length - part * count
     trace, text = ary.trace, f"np.split: an axis of length {length} has no {count} equal parts"
@@ -170,7 +184,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
         return split(ary, indices_or_sections, axis)
     place = axis_of(ary, axis)
     length, count = ary.shape[place], operator.index(indices_or_sections)
-    if isinstance(length, Size) or count <= 0:
+    if isinstance(length, Size) or not 0 < count <= MOST_PARTS:
         return split(ary, indices_or_sections, axis)
     part, rest = divmod(length, count)
     ends = [part * (i + 1) + min(i + 1, rest) for i in range(count)]

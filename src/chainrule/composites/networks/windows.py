@@ -40,6 +40,11 @@ def windows(x: Any, window: Counts, stride: Counts, dilation: Counts, asked: str
                 f"a window of {show_counts(window)} has to fit into {show_counts(lengths)}, "
                 "padding included: pad more, or take a smaller window",
             )
+    # A longer step than the axis takes the first window alone, as one of its length does.
+    stride = tuple(
+        min(step, max(length, 1)) if isinstance(length, int) else step
+        for step, length in zip(stride, lengths, strict=True)
+    )
     params = {"window": window, "stride": stride, "dilation": dilation}
     if trace is None:
         return primitives.windows.evaluate(np, np.asarray(x), **params)

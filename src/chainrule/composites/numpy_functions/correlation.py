@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.averages import dtype_of
+from chainrule.composites.networks.windows import windows
 from chainrule.composites.refusing import refuse, shown
 from chainrule.composites.statistics import size_value
-from chainrule.composites.windows import windows
 from chainrule.errors import InputError, ShapeError, UnsupportedError
 from chainrule.graph.sizes import Size
 

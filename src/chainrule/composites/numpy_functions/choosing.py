@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.of_arrays import array_of, broadcast, positions_of, trace_among
+from chainrule.composites.numpy_functions.of_arrays import (
+    array_of,
+    broadcast,
+    positions_of,
+    trace_among,
+)
 from chainrule.errors import DTypeError, InputError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, common_shape, kind_of, lift
 from chainrule.frontend.shapes import common_dtype

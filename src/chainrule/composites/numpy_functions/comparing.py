@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.of_arrays import array_of, trace_among
+from chainrule.composites.numpy_functions.of_arrays import array_of, trace_among
 from chainrule.errors import ShapeError
 from chainrule.frontend.elementwise import as_node
 from chainrule.primitives.sources import uniform

@@ -1,0 +1,1 @@
+"""NumPy functions that only some programs call, as composites: they are loaded when one is."""
