@@ -54,10 +54,8 @@ def compare(ufunc: Any, dtype: np.dtype, executor: str) -> None:
         graph = cr.trace(lambda *xs: ufunc(*xs), *given)
     except UnsupportedError:
         return  # as tests/frontend says, which functions these are
-    found = graph.run(
-        **{i.name: x for i, x in zip(graph.inputs, given, strict=True)}, executor=executor
-    )
-    found = found.outputs
+    inputs = {item.name: x for item, x in zip(graph.inputs, given, strict=True)}
+    found = graph.run(inputs, executor=executor).outputs
     for got, want in zip(
         *((x if isinstance(x, tuple) else (x,)) for x in (found, wanted)), strict=True
     ):

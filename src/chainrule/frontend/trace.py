@@ -126,14 +126,14 @@ class Trace:
 
     def carry_int(self, ufunc: np.ufunc, node: Node, left: Any, right: Any) -> None:
         """Remember the integer that an operation on known integers gives."""
-        known = self.known_int(left), self.known_int(right)
+        first, second = self.known_int(left), self.known_int(right)
         operation = _INT_OPERATIONS.get(ufunc)
-        if operation is None or None in known or node.type.dtype.kind != "i":
+        if operation is None or first is None or second is None or node.type.dtype.kind != "i":
             return
-        huge = ufunc is np.power and abs(known[0]) > 1 and known[1] > 63  # 9**9**9 takes forever
-        value = 2**63 if huge else operation(*known)
+        huge = ufunc is np.power and abs(first) > 1 and second > 63  # 9**9**9 takes forever
+        value = 2**63 if huge else operation(first, second)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            shown = f"{known[0]}**{known[1]}" if huge else value
+            shown = f"{first}**{second}" if huge else value
             raise DTypeError(
                 f"the Python integer {shown} does not fit int64",
                 where=self.origin_at(sys._getframe(2)).describe(),

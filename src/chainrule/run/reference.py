@@ -37,6 +37,7 @@ def evaluate(
     names = tuple(one.name_of for one in (graph, traced) if one is not None)
     values: dict[Node, np.ndarray] = {}
     result: dict[Node, np.ndarray] = {}
+    node = None
     try:
         with np.errstate(all="ignore"):
             for node in order:
@@ -54,6 +55,7 @@ def evaluate(
     except MemoryError as error:
         values.clear()
         result.clear()
+        assert node is not None
         raise MemoryLimitError(
             f"no memory for {_named(node, names)}, {node.type}: {error}",
             where=node.origin.describe(),
@@ -72,6 +74,12 @@ def apply(node: Node, operands: list[np.ndarray], names: Names, xp: Any = np) ->
         value = np.asarray(node.primitive.evaluate(xp, *operands, **dict(node.params)))
     except ChainruleError:  # of a node inside of this one
         raise
+    except MemoryError as error:
+        raise MemoryLimitError(
+            f"no memory for {_named(node, names)}, {node.type}: {error}",
+            where=node.origin.describe(),
+            hint="make the sizes smaller; graph.memory() says what a run needs",
+        ) from error
     except IndexError as error:
         raise IndexOutOfRangeError(
             f"{_named(node, names)}: {error}",
