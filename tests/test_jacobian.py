@@ -329,10 +329,7 @@ def test_results_and_arguments_that_are_no_floats() -> None:
 # Peers ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.peers
-def test_jax_has_the_same_numbers_in_the_same_containers() -> None:
-    jax = pytest.importorskip("jax")
-    jax.config.update("jax_enable_x64", True)
+def compare_with_jax(jax: Any) -> None:
     jnp = jax.numpy
 
     def g(np_: Any) -> Any:
@@ -360,6 +357,13 @@ def test_jax_has_the_same_numbers_in_the_same_containers() -> None:
     for one in p:
         for two in p:
             close(found[one][two], expected[one][two], 1e-10)
+
+
+@pytest.mark.peers
+def test_jax_has_the_same_numbers_in_the_same_containers() -> None:
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(True):
+        compare_with_jax(jax)
 
 
 @pytest.mark.peers

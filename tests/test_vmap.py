@@ -426,14 +426,14 @@ def test_a_mapped_result_cannot_be_given_whole() -> None:
 @pytest.mark.parametrize("out_axes", [0, 1, -1, (0, -1)])
 def test_axes_mean_what_they_mean_in_jax(in_axes: Any, out_axes: Any) -> None:
     jax = pytest.importorskip("jax")
-    jax.config.update("jax_enable_x64", True)
     a, b = RANDOM.normal(size=(4, 4, 4)), RANDOM.normal(size=(4, 4))
 
     def f(a: Any, b: Any) -> Any:
         return (a.T @ b * a.sum()), (a * b).T
 
     in_axes_of_jax = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-    expected = jax.vmap(f, in_axes=in_axes_of_jax, out_axes=out_axes)(a, b)
+    with jax.enable_x64(True):
+        expected = jax.vmap(f, in_axes=in_axes_of_jax, out_axes=out_axes)(a, b)
     found = cr.vmap(f, in_axes=in_axes, out_axes=out_axes)(a, b)
     for one, other in zip(found, expected, strict=True):
         close(one, other, 1e-10)

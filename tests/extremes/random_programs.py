@@ -170,7 +170,7 @@ def _faults_of_executors(graph: Any, x: np.ndarray, got: Any) -> list[str]:
     return [f"native: {native!r}, not {got!r}"] if differs(native, got, 1e-9) else []
 
 
-def _slope(function: Callable[[np.ndarray], Any], x: np.ndarray, along: np.ndarray) -> Any:
+def slope_of(function: Callable[[np.ndarray], Any], x: np.ndarray, along: np.ndarray) -> Any:
     """The derivative along a direction by differences, None where two steps do not agree."""
     with np.errstate(all="ignore"):
         slopes = [
@@ -189,7 +189,7 @@ def _faults_of_gradients(
     program: Program, x: np.ndarray, random: np.random.Generator, deep: bool
 ) -> list[str]:
     along = random.normal(size=x.shape)
-    slope = _slope(program.number, x, along)
+    slope = slope_of(program.number, x, along)
     if slope is None or not program.is_finite(x):
         return []
     gradient = cr.grad(program.number, executor="reference")
@@ -201,7 +201,7 @@ def _faults_of_gradients(
         return [f"gradient: {found} along {along!r}, differences say {slope}"]
     if not deep:
         return []
-    curve = _slope(gradient, x, along)
+    curve = slope_of(gradient, x, along)
     second = cr.hvp(program.number, x, along)
     if curve is not None and wrong_slope(second, curve):
         return [f"second order: {second!r}, differences say {curve!r}"]
