@@ -122,6 +122,16 @@ def test_an_update_follows_its_gradient(layers: int) -> None:
     assert simulate(made.schedule).peak_nbytes <= most + 4096 * layers
 
 
+@pytest.mark.parametrize("objective", [network, rectified])
+def test_an_update_comes_before_the_next_parameter_is_read(objective: Any) -> None:
+    """So what it overwrites has just been read: the inputs of relu, too, are kept until then."""
+    made = of_training(6, cr.adam(1e-3), objective)
+    places = {made.graph.name_of.get(n): k for k, c in enumerate(made.computes) for n in c.nodes}
+    for k in range(2, 5):
+        before = places[f"dJ/dh_{k - 2}" if k > 2 else "dJ/dh"]
+        assert places[f"dJ/dh_{k - 1}"] < places[f"params[{k}].W_next"] < before
+
+
 @random_programs(80)
 def test_every_order_of_a_random_graph_is_right(program: Program, seed: int) -> None:
     graph, _ = with_gradients(program, seed)

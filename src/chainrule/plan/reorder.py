@@ -102,7 +102,7 @@ class _FreeingEarly:
             for node in work.reads:
                 self.readers[node].add(number)
         self.done: set[int] = set()
-        self.ready: list[tuple[int, int]] = []
+        self.ready: list[tuple[int, int, int]] = []
 
     def order(self) -> list[int]:
         """The numbers of the works."""
@@ -111,7 +111,7 @@ class _FreeingEarly:
             self._offer(number)
         while self.ready:
             entry = heapq.heappop(self.ready)
-            number = entry[1]
+            number = entry[-1]
             if number in self.done:
                 continue
             if entry != self._entry(number):
@@ -146,11 +146,15 @@ class _FreeingEarly:
         if not self.waiting[number] and number not in self.done:
             heapq.heappush(self.ready, self._entry(number))
 
-    def _entry(self, number: int) -> tuple[int, int]:
-        """What it takes, if less than it frees; and its place in the order."""
+    def _entry(self, number: int) -> tuple[int, int, int]:
+        """What it takes, if less than it frees: alone, and together; and its place in the order.
+
+        What frees memory by itself comes first: the others take some before.
+        """
         enabled = (one for one in self.together[number] if self.waiting[one] == 1)
+        alone = self._net(number)
         more = sum(min(self._net(one), 0) for one in enabled)
-        return min(self._net(number) + more, 0), number
+        return min(alone, 0), min(alone + more, 0), number
 
     def _net(self, number: int) -> int:
         """The bytes that a work takes, less those that nobody needs after it."""

@@ -3,8 +3,9 @@
 The names are those of `Gemm`: C (m, n) column by column.  A *panel* is as many rows of A and C as
 fill a tile's vectors, a *strip* as many columns of B and C as a tile has.  Some panels of A, one
 *stack*, are packed, and then multiplied with a *group* of strips, which are read where they lie,
-or packed where that would be slow; that is one *cell*, and threads share the cells.  Goto and van
-de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), pack both matrices always.
+or packed where that would be slow, some at a time, a *bunch*; that is one *cell*, and threads share
+the cells.  Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), pack
+both matrices always.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ PACKED_COLUMNS, PACKED_NBYTES = 25, 48 * 1024
 # many bytes apart: then 256 of them do not fit into the first-level cache, which has few places
 # for each of such addresses.
 FEWEST_PANELS, FAR_NBYTES = 4, 256
-PITCH = 8  # columns of a packed strip, of which a narrower one leaves some unused
+WIDEST_PACKED = 8  # columns of a strip that is packed
+# Packed side by side: whole vectors, and of float32 three cache lines.  An odd number of them, or
+# twice one, spreads the rows over the places of the first-level cache.
+BUNCH_COLUMNS = 48
+SHALLOWEST = 64  # depth of tiles that fetch ahead
 PARTS_A_THREAD = 4  # so that a thread that is interrupted does not keep the others waiting
 SHORTEST_PART = 4000.0  # nanoseconds
 # Up to so many flops all strips are to be alike, so that one function serves them.
@@ -45,7 +50,9 @@ class Tiles:
 
     A tile is `vectors` of `lanes` rows times at most `columns` columns; `depth` is how much of
     the inner index is done at once; `packs` says whether the panels of A are copied first;
-    `stack` is how many of them.  The strips are in `groups`, and with `packs_strips` copied, too.
+    `stack` is how many of them.  The strips are in `groups`, and with `packs_strips` copied, too:
+    that is for a B whose columns lie side by side.  With `fetches` the tiles bring what is packed
+    next into a cache.
     """
 
     lanes: int
@@ -56,6 +63,7 @@ class Tiles:
     stack: int = 1
     groups: int = 1
     packs_strips: bool = False
+    fetches: bool = False
 
     @property
     def width(self) -> int:
@@ -65,16 +73,17 @@ class Tiles:
     @property
     def panel_size(self) -> int:
         """Elements of a packed panel: the inner index is rounded up to whole vectors."""
-        return self._rounded_depth * self.width
+        return -(-self.depth // self.lanes) * self.lanes * self.width
 
     @property
-    def strip_size(self) -> int:
-        """Elements of a packed strip."""
-        return self._rounded_depth * PITCH
+    def bunch(self) -> int:
+        """Strips of a bunch."""
+        return BUNCH_COLUMNS // self.columns
 
     @property
-    def _rounded_depth(self) -> int:
-        return -(-self.depth // self.lanes) * self.lanes
+    def bunch_size(self) -> int:
+        """Elements of a packed bunch."""
+        return self.depth * BUNCH_COLUMNS
 
     def panels(self, gemm: Gemm) -> int:
         """How many C has; the last may be narrower."""
@@ -93,9 +102,9 @@ class Tiles:
         return rounds(gemm) * self.groups * self.stacks(gemm)
 
     def packed_nbytes(self, itemsize: int) -> int:
-        """What one thread needs for a stack and a strip."""
+        """What one thread needs for a stack and a bunch."""
         size = self.stack * self.panel_size if self.packs else 0
-        return itemsize * (size + (self.strip_size if self.packs_strips else 0))
+        return itemsize * (size + (self.bunch_size if self.packs_strips else 0))
 
     def parts(self, gemm: Gemm, nanoseconds: float, threads: int) -> int:
         """In how many parts so many threads share the cells."""
@@ -131,8 +140,11 @@ def tiles_for(gemm: Gemm, dtype: np.dtype, vector_nbytes: int, threads: int) -> 
     )
     wanted = PARTS_A_THREAD * threads if threads > 1 else 1
     tiles = _stacked(tiles, gemm, dtype.itemsize, threads, wanted)
+    is_more = tiles.packs_strips or (large and gemm.k > tiles.depth)  # to pack
+    fetches = tiles.packs and tiles.depth >= SHALLOWEST and is_more
     most = gemm.n // FEWEST_COLUMNS if tiles.packs else tiles.strips(gemm) // FEWEST_STRIPS
-    return replace(tiles, groups=max(1, min(-(-wanted // tiles.cells(gemm)), most)))
+    groups = max(1, min(-(-wanted // tiles.cells(gemm)), most))
+    return replace(tiles, groups=groups, fetches=fetches)
 
 
 def _stacked(tiles: Tiles, gemm: Gemm, itemsize: int, threads: int, wanted: int) -> Tiles:
@@ -143,7 +155,7 @@ def _stacked(tiles: Tiles, gemm: Gemm, itemsize: int, threads: int, wanted: int)
     if not tiles.packs:
         return tiles
     panels = tiles.panels(gemm)
-    if gemm.transb and tiles.columns <= PITCH and gemm.ldb * itemsize % FAR_NBYTES == 0:
+    if gemm.transb and tiles.columns <= WIDEST_PACKED and gemm.ldb * itemsize % FAR_NBYTES == 0:
         stacks = -(-panels // max(1, min(STACKED, panels // threads)))
         stack = -(-panels // stacks)
         if stack >= FEWEST_PANELS:

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from chainrule.plan.contraction import Gemm
-from chainrule.plan.tiles import Tiles
+from chainrule.plan.tiles import BUNCH_COLUMNS, Tiles
 from chainrule.run.native.emit import UNOPTIMISED, Code, Module, Operand, constant
-from chainrule.run.native.products import ONE, TYPES, ZERO, Matrices, moved, offset
+from chainrule.run.native.products import ONE, TYPES, ZERO, moved, offset
+from chainrule.run.native.tile_ahead import STEPS, Region, line_count
 from chainrule.run.native.tile_kernels import I64, Kernels, number
 
 Bounds = tuple[Operand, Operand]  # the first index, and the one after the last
 ROWS_PACKED = 16  # steps of the inner index that are packed of all panels before more are
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a cell does at once: its panels and strips, and a part of the inner index.
+
+    The matrices begin with the first panel and strip of the product, and with this part, which
+    has `depth` steps; it may be the last one.
+    """
+
+    panels: Bounds
+    strips: Bounds
+    a: Operand
+    b: Operand
+    c: Operand
+    depth: Operand
+    beta: Operand
+    is_last: Operand
 
 
 def emit_tiled_product(
@@ -75,65 +95,136 @@ class _TiledProduct:
             b = moved(code, b, begin, gemm.ldb if gemm.transb else 1, self.type)
             is_first = code.compare("icmp eq", index, ZERO)
             beta = code.select(is_first, self.beta, constant(1.0, self.type))
-            self.block(panels, strips, (a, b, c), depth, beta)
+            is_last = code.compare("icmp eq", place, number(blocks - 1))
+            self.block(Block(panels, strips, a, b, c, depth, beta, is_last))
 
         self.each(ZERO, number(blocks * prod(loop.size for loop in self.inner)), block)
 
-    def block(
-        self, panels: Bounds, strips: Bounds, where: Matrices, depth: Operand, beta: Operand
-    ) -> None:
-        """The part of the inner index that is done at once: pack, then all tiles of the cell."""
+    def block(self, one: Block) -> None:
+        """Pack, then all tiles."""
         code, gemm, tiles = self.code, self.gemm, self.tiles
-        a, b, c = where
-        low, wide = divmod(gemm.n, tiles.strips(gemm))  # the first strips are wider by one
-
-        def rows(panel: Operand) -> tuple[Operand, Operand, Operand]:
-            """Where the panel lies in A, where it is packed, and whether it is the last."""
-            begin = code.binary("mul", panel, number(tiles.width))
-            lies = moved(code, a, begin, gemm.lda if gemm.transa else 1, self.type)
-            place = code.binary("sub", panel, panels[0])
-            packed = moved(code, self.work, place, tiles.panel_size, self.type)
-            return lies, packed, code.compare("icmp eq", panel, number(tiles.panels(gemm) - 1))
-
-        def pack(begin: Operand, count: Operand) -> None:
-            def of_panel(panel: Operand) -> None:
-                lies, packed, is_last = rows(panel)
-                lies = moved(code, lies, begin, gemm.lda, self.type)
-                packed = moved(code, packed, begin, tiles.width, self.type)
-                self.kernels.pack(code, is_last, lies, packed, count)
-
-            self.each(*panels, of_panel)
 
         def pack_rows(begin: Operand, _: list[Operand]) -> list[Operand]:
-            left = code.binary("sub", depth, begin)
-            pack(begin, self.least(left, number(ROWS_PACKED)))
+            left = code.binary("sub", one.depth, begin)
+            self.pack(one, begin, self.least(left, number(ROWS_PACKED)))
             return []
 
-        def strip(index: Operand) -> None:
-            before = code.binary("mul", index, number(low))
-            column = code.binary("add", before, self.least(index, number(wide)))
-            left = moved(code, b, column, 1 if gemm.transb else gemm.ldb, self.type)
-            above = moved(code, c, column, gemm.ldc, self.type)
-            is_wide = code.compare("icmp ult", index, number(wide))
-            if tiles.packs_strips:
-                lies = left
-                left = moved(code, self.work, number(tiles.stack), tiles.panel_size, self.type)
-                self.kernels.pack_strip(code, is_wide, lies, left, depth)
-
-            def tile(panel: Operand) -> None:
-                lies, packed, is_last = rows(panel)
-                source = packed if tiles.packs else lies
-                corner = moved(code, above, panel, tiles.width, self.type)
-                factors = depth, self.alpha, beta
-                self.kernels.tile(code, is_last, is_wide, source, left, corner, *factors)
-
-            self.each(*panels, tile)
-
         if tiles.packs and tiles.stack > 1 and not gemm.transa:
-            code.loop(ZERO, depth, ROWS_PACKED, [], pack_rows)
+            code.loop(ZERO, one.depth, ROWS_PACKED, [], pack_rows)
         elif tiles.packs:
-            pack(ZERO, depth)
-        self.each(*strips, strip)
+            self.pack(one, ZERO, one.depth)
+        if tiles.packs_strips:
+            assert gemm.transb, "columns lie side by side"
+            code.loop(*one.strips, tiles.bunch, [], lambda first, _: self.bunch(one, first))
+            return
+        later = self.next_block(one) if tiles.fetches else None
+
+        def strip(index: Operand) -> None:
+            left = self.column(one.b, index, 1 if gemm.transb else gemm.ldb)
+            self.strip(one, index, left, code.binary("sub", index, one.strips[0]), later)
+
+        self.each(*one.strips, strip)
+
+    def pack(self, one: Block, begin: Operand, count: Operand) -> None:
+        """So many steps of the inner index, of all panels."""
+
+        def of_panel(panel: Operand) -> None:
+            lies, packed, is_last = self.panel(one, panel)
+            lies = moved(self.code, lies, begin, self.gemm.lda, self.type)
+            packed = moved(self.code, packed, begin, self.tiles.width, self.type)
+            self.kernels.pack(self.code, is_last, lies, packed, count)
+
+        self.each(*one.panels, of_panel)
+
+    def panel(self, one: Block, panel: Operand) -> tuple[Operand, Operand, Operand]:
+        """Where the panel lies in A, where it is packed, and whether it is the last."""
+        code, gemm, tiles = self.code, self.gemm, self.tiles
+        lies = moved(code, one.a, panel, self.apart, self.type)
+        place = code.binary("sub", panel, one.panels[0])
+        packed = moved(code, self.work, place, tiles.panel_size, self.type)
+        return lies, packed, code.compare("icmp eq", panel, number(tiles.panels(gemm) - 1))
+
+    @property
+    def apart(self) -> int:
+        """Elements of A from one panel to the next."""
+        return self.tiles.width * (self.gemm.lda if self.gemm.transa else 1)
+
+    def first_column(self, strip: Operand) -> Operand:
+        """Of a strip."""
+        code = self.code
+        low, wide = divmod(self.gemm.n, self.tiles.strips(self.gemm))  # the first are wider by one
+        before = code.binary("mul", strip, number(low))
+        return code.binary("add", before, self.least(strip, number(wide)))
+
+    def column(self, base: Operand, strip: Operand, stride: int) -> Operand:
+        """Where a strip begins in a matrix whose columns are so many elements apart."""
+        return moved(self.code, base, self.first_column(strip), stride, self.type)
+
+    def bunch(self, one: Block, first: Operand) -> list[Operand]:
+        """Pack some strips, then their tiles, which fetch the bunch that follows."""
+        code, tiles = self.code, self.tiles
+        after = self.least(code.binary("add", first, number(tiles.bunch)), one.strips[1])
+        begin, end = self.first_column(first), self.first_column(after)
+        packed = moved(code, self.work, number(tiles.stack), tiles.panel_size, self.type)
+        lies, beyond = (moved(code, one.b, place, 1, self.type) for place in (begin, end))
+        self.kernels.pack_bunch(code, lies, packed, one.depth, code.binary("sub", end, begin))
+        later = None
+        if tiles.fetches:
+            rows = tiles.depth // STEPS  # of one tile
+            later = Region(
+                begin=beyond,
+                stride=self.gemm.ldb,
+                lines=line_count(BUNCH_COLUMNS, self.type),
+                rows=tiles.depth,
+                at_once=rows * tiles.stack,
+                across=rows * self.gemm.ldb,
+                is_none=code.compare("icmp eq", after, one.strips[1]),
+            )
+
+        def strip(index: Operand) -> None:
+            place = code.binary("sub", self.first_column(index), begin)
+            left = moved(code, packed, place, 1, self.type)
+            self.strip(one, index, left, code.binary("sub", index, first), later)
+
+        self.each(first, after, strip)
+        return []
+
+    def next_block(self, one: Block) -> Region:
+        """What of A is packed after this block: the tiles of each panel fetch its own part."""
+        code, gemm, tiles = self.code, self.gemm, self.tiles
+        a = moved(code, one.a, one.panels[0], self.apart, self.type)
+        a = moved(code, a, number(tiles.depth), 1 if gemm.transa else gemm.lda, self.type)
+        length, rows = (tiles.depth, tiles.width) if gemm.transa else (tiles.width, tiles.depth)
+        return Region(
+            begin=a,
+            stride=gemm.lda,
+            lines=line_count(length, self.type),
+            rows=rows,
+            at_once=tiles.depth // STEPS,
+            across=self.apart,
+            is_none=one.is_last,
+        )
+
+    def strip(
+        self, one: Block, index: Operand, left: Operand, turn: Operand, later: Region | None
+    ) -> None:
+        """All tiles of a strip of B, which lies at `left`; the `turn`-th of those that fetch."""
+        code, gemm, tiles = self.code, self.gemm, self.tiles
+        above = self.column(one.c, index, gemm.ldc)
+        is_wide = code.compare("icmp ult", index, number(gemm.n % tiles.strips(gemm)))
+        ahead = None if later is None else later.share(code, self.type, turn, self.work)
+
+        def tile(panel: Operand) -> None:
+            lies, packed, is_last = self.panel(one, panel)
+            source = packed if tiles.packs else lies
+            corner = moved(code, above, panel, tiles.width, self.type)
+            operands = [source, left, corner, one.depth, self.alpha, one.beta]
+            if ahead is not None:
+                place = code.binary("sub", panel, one.panels[0])
+                operands += ahead.of_panel(code, place, self.type)
+            self.kernels.tile(code, is_last, is_wide, *operands)
+
+        self.each(*one.panels, tile)
 
     def share(self, whole: int, index: Operand, count: Operand) -> Bounds:
         """Where share `index` of `count` begins, and where the next."""

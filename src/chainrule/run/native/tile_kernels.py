@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chainrule.plan.contraction import Gemm
-from chainrule.plan.tiles import PITCH, Tiles
+from chainrule.plan.tiles import BUNCH_COLUMNS, Tiles
 from chainrule.run.native.emit import BITS, Code, Module, Operand, constant, with_lanes
 from chainrule.run.native.points import masked_load, masked_store
 from chainrule.run.native.products import ONE, ZERO
+from chainrule.run.native.tile_ahead import LINE_NBYTES, STEPS
 
 AHEAD = 8  # steps of the inner index by which a strip of B that runs across lines is fetched
+ROWS_AHEAD = 8  # rows of a bunch by which it is fetched
 SQUARE_NBYTES = 32  # of a row of the squares that are transposed: wider ones take long to compile
 I64 = "i64"
 
@@ -35,16 +37,14 @@ class Kernels:
         names = [self.packing(w, tiles.width, tiles.lanes, gemm.transa) for w in self.widths]
         call(code, choice(code, last, names), a, number(gemm.lda), work, depth)
 
-    def pack_strip(
-        self, code: Code, is_wide: Operand, b: Operand, work: Operand, depth: Operand
+    def pack_bunch(
+        self, code: Code, b: Operand, work: Operand, depth: Operand, columns: Operand
     ) -> None:
-        """Call what packs this strip."""
-        gemm = self.gemm
-        names = [self.packing(one, PITCH, PITCH, not gemm.transb) for one in self.columns]
-        call(code, choice(code, is_wide, names), b, number(gemm.ldb), work, depth)
+        """Call what packs so many columns of B."""
+        call(code, self.bunching(), b, number(self.gemm.ldb), work, depth, columns)
 
     def tile(self, code: Code, last: Operand, is_wide: Operand, *operands: Operand) -> None:
-        """Call what computes this tile: of a, b, c, the depth, alpha and beta."""
+        """Call what computes this tile: of a, b, c, the depth, alpha, beta, and what it fetches."""
         gemm, tiles = self.gemm, self.tiles
         names = [
             choice(code, is_wide, [self.tiling(width, one) for one in self.columns])
@@ -70,19 +70,22 @@ class Kernels:
 
         `void(ptr a, ptr b, ptr c, i64 step, i64 along, i64 across, i64 ldc, i64 depth, T alpha,
         T beta)`: the next column of A is `step` elements on, the next row of B `along`, its next
-        column `across`.
+        column `across`.  Where tiles fetch, also `ptr later, i64 further`: a line every STEPS, and
+        how many elements on the next one is.
         """
         packs, lanes, vector = self.tiles.packs, self.tiles.lanes, self.vector
         packs_strips = self.tiles.packs_strips
         reads = "packed" if packs_strips else "panel" if packs else "direct"
+        reads += "_ahead" if self.tiles.fetches else ""
         name = f"@tile_{reads}_{width}_{columns}_{lanes}_{self.type}"
         code, masks = Code(self.module), self.masks(width, lanes)
         a, b, c = (Operand(f"%{one}", "ptr") for one in "abc")
         strides = [Operand(f"%{one}", I64) for one in ("step", "along", "across", "ldc", "depth")]
         step, along, across, ldc, depth = strides
         if packs_strips:
-            along, across = number(PITCH), ONE
+            along, across = number(BUNCH_COLUMNS), ONE
         alpha, beta = Operand("%alpha", self.type), Operand("%beta", self.type)
+        later, further = ends = Operand("%later", "ptr"), Operand("%further", I64)
         zero = constant(0.0, vector)
         ahead = code.binary("mul", along, number(AHEAD))
         two = code.binary("mul", across, number(2))
@@ -115,7 +118,20 @@ class Kernels:
         for place in places:
             code.fetch(place, writes=True)
         start = [a, *threes, *[zero] * (columns * len(masks))]
-        sums = code.loop(ZERO, depth, 1, start, one_step)[1 + len(threes) :]
+
+        def steps(index: Operand, carried: list[Operand]) -> list[Operand]:
+            place, *rest = carried
+            code.fetch(place)
+            after = code.binary("add", index, number(STEPS))
+            stop = code.call("llvm.smin.i64", I64, depth, after)
+            rest = code.loop(index, stop, 1, rest, one_step)
+            return [self.moved(code, place, further), *rest]
+
+        if self.tiles.fetches:
+            _, *found = code.loop(ZERO, depth, STEPS, [later, *start], steps)
+        else:
+            found, ends = code.loop(ZERO, depth, 1, start, one_step), ()
+        sums = found[1 + len(threes) :]
         scale, other = code.splat(alpha, vector), code.splat(beta, vector)
         reads = code.compare("fcmp une", other, zero)
         for place, found, mask in zip(places, sums, masks * columns, strict=True):
@@ -126,7 +142,7 @@ class Kernels:
                 code.store(value, place)
             else:
                 masked_store(code, value, place, mask)
-        return self.written(code, name, [a, b, c, *strides, alpha, beta])
+        return self.written(code, name, [a, b, c, *strides, alpha, beta, *ends])
 
     def moved(self, code: Code, base: Operand, index: Operand) -> Operand:
         """base + index elements."""
@@ -176,6 +192,7 @@ class Kernels:
             rows = [constant(0.0, square)] * side
             for k in range(count):
                 line = self.moved(code, start, code.binary("mul", lda, number(k)))
+                code.fetch(code.address(line, number(LINE_NBYTES), "i8"))
                 rows[k] = masked_load(code, line, square, mask)
             for k, value in enumerate(transposed(code, rows)):
                 code.store(value, self.moved(code, place, number(k * pitch)))
@@ -199,6 +216,35 @@ class Kernels:
         else:
             code.loop(ZERO, depth, 1, [], along)
         return self.written(code, name, [a, lda, work, depth])
+
+    def bunching(self) -> str:
+        """The name of the function that packs columns of B, written if it is not there.
+
+        `void(ptr b, i64 ldb, ptr work, i64 depth, i64 columns)`.  Every row becomes one of
+        BUNCH_COLUMNS; behind the columns that are there, there are zeros.
+        """
+        code, lanes = Code(self.module), self.tiles.lanes
+        name = f"@pack_bunch_{lanes}_{self.type}"
+        b, work = Operand("%b", "ptr"), Operand("%work", "ptr")
+        ldb, depth, columns = (Operand(f"%{one}", I64) for one in ("ldb", "depth", "columns"))
+        places, line = iota(lanes), LINE_NBYTES * 8 // BITS[self.type]
+        masks = list[Operand | None]()
+        for begin in range(0, BUNCH_COLUMNS, lanes):
+            left = code.binary("sub", columns, number(begin))
+            masks.append(code.compare("icmp slt", places, code.splat(left, places.type)))
+
+        def row(index: Operand, _: list[Operand]) -> list[Operand]:
+            lies = self.moved(code, b, code.binary("mul", index, ldb))
+            place = self.moved(code, work, code.binary("mul", index, number(BUNCH_COLUMNS)))
+            later = self.moved(code, lies, code.binary("mul", ldb, number(ROWS_AHEAD)))
+            for begin in range(0, BUNCH_COLUMNS, line):
+                code.fetch(self.moved(code, later, number(begin)))
+            for v, value in enumerate(self.read(code, lies, lanes, masks)):
+                code.store(value, self.moved(code, place, number(v * lanes)))
+            return []
+
+        code.loop(ZERO, depth, 1, [], row)
+        return self.written(code, name, [b, ldb, work, depth, columns])
 
     def written(self, code: Code, name: str, parameters: list[Operand]) -> str:
         """The name of the function that was written, which is there once."""

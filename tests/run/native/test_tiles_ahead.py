@@ -1,0 +1,89 @@
+"""Tiles fetch what is packed next: all of it, once, and nothing else."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from emitted import TARGETS
+from test_tiles import WIDE, of_shape, tiles_of
+
+from chainrule.plan.contraction import Gemm
+from chainrule.plan.tiles import Tiles
+from chainrule.run.native.emit import Module
+from chainrule.run.native.target import compile_object, load_objects
+from chainrule.run.native.tile_code import emit_tiled_product
+
+pytestmark = pytest.mark.skipif(not WIDE, reason="this processor has no AVX2")
+LINE = 64
+# What the loop of a tile carries from one line to the next.
+CARRIED = re.compile(r"call void @llvm.prefetch.p0\((ptr %c\d+_0), i32 0, i32 3, i32 1\)")
+TOLD = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def aligned(shape: tuple[int, int], dtype: str) -> np.ndarray:
+    """Zeros that begin with a cache line."""
+    count = shape[0] * shape[1] * np.dtype(dtype).itemsize
+    memory = np.zeros(count + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    return memory[start : start + count].view(dtype).reshape(shape)
+
+
+def fetched(gemm: Gemm, tiles: Tiles, x: np.ndarray, y: np.ndarray, target: str) -> list[int]:
+    """The addresses that the tiles of a product fetch, but for those of the workspace."""
+    module = Module()
+    emit_tiled_product(module, "f", gemm, tiles, x.dtype, 1)
+    text, count = CARRIED.subn(r"call void @told(\1)", module.text())
+    assert count, "no tile fetches"
+    code = compile_object(text + "\ndeclare void @told(ptr)\n", TARGETS[target])
+    told: list[int] = []
+    tell = TOLD(lambda address: told.append(address or 0))
+    library = load_objects([code], {"told": ctypes.cast(tell, ctypes.c_void_p).value or 0})
+    number = ctypes.c_float if x.dtype == np.float32 else ctypes.c_double
+    types = [*[ctypes.c_void_p] * 3, number, number, ctypes.c_void_p, *[ctypes.c_int64] * 2]
+    out = aligned((gemm.n, gemm.m), x.dtype.name)
+    work = aligned((1, tiles.packed_nbytes(x.itemsize)), "uint8")
+    pointers = (one.ctypes.data for one in (x, y, out))
+    ctypes.CFUNCTYPE(None, *types)(library.address("f"))(*pointers, 1, 0, work.ctypes.data, 0, 1)
+    begin = work.ctypes.data
+    return [one for one in told if not begin <= one < begin + work.nbytes]
+
+
+def lines_of(array: np.ndarray) -> set[int]:
+    """The cache lines of a part of an array, whose rows begin with one."""
+    first = array.ctypes.data
+    row = range(0, array.shape[1] * array.itemsize, LINE)
+    return {first + k * array.strides[0] + place for k in range(len(array)) for place in row}
+
+
+@pytest.mark.parametrize("target", WIDE)
+@pytest.mark.parametrize("layout", ["NN", "NT"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_next_block_of_all_panels_is_fetched(dtype: str, layout: str, target: str) -> None:
+    gemm = of_shape(640, 192, 192, layout)  # A is the second matrix
+    tiles = replace(tiles_of(gemm, dtype, target), packs=True, stack=3, depth=64, fetches=True)
+    x, y = aligned((640, 192), dtype), aligned((192, 192), dtype)
+    found = fetched(gemm, tiles, x, y, target)
+    assert set(found) == lines_of(y[64:] if layout == "NN" else y[:, 64:])
+    assert len(found) == len(set(found)) * tiles.groups
+
+
+@pytest.mark.parametrize("target", WIDE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_the_next_bunch_is_fetched(dtype: str, groups: int, target: str) -> None:
+    gemm = of_shape(480, 64, 512, "TN")  # B is the first matrix, whose columns lie side by side
+    tiles = replace(
+        tiles_of(gemm, dtype, target),
+        **{"packs": True, "packs_strips": True, "stack": 8, "groups": groups, "fetches": True},
+    )
+    assert tiles.strips(gemm) * tiles.columns == 480, "bunches begin with a line"
+    x, y = aligned((64, 480), dtype), aligned((64, 512), dtype)
+    found = fetched(gemm, tiles, x, y, target)
+    first_of_a_group = [x[:, 480 * k // groups :][:, :48] for k in range(groups)]
+    packed_at_once = set[int]().union(*(lines_of(one) for one in first_of_a_group))
+    assert set(found) == lines_of(x) - packed_at_once
+    assert len(found) == len(set(found)) * tiles.stacks(gemm)
