@@ -143,7 +143,8 @@ def a_named_size_as_a_number():
       where: FILE:LINE, in a_named_size_as_a_number.<locals>.objective
         return sum(x[i] for i in range(x.shape[0]))
                                  ^^^^^^^^^^^^^^^^^
-      try: to fix n while tracing, write a number for it in the type, or give example arrays;
+      try: for an array of that size: np.zeros_like(x, shape=(n, 3)), with a traced x
+           to fix n while tracing, write a number for it in the type, or give example arrays;
            a graph that is there takes it by graph.bind(n=256)
     """
 

@@ -103,6 +103,22 @@ def test_the_value_is_numpys_and_traced_and_plain_agree(c: Case) -> None:
     assert graph.outputs[0][1].type.dtype == np.float64
 
 
+@every_case
+def test_float32_stays_what_it_is_traced_as_plain(c: Case) -> None:
+    arguments = [x.astype("f4") if x.dtype == np.float64 else x for x in c.arguments()]
+    graph = cr.trace(c.call, *arguments)
+    assert graph.outputs[0][1].type.dtype == np.asarray(c.call(*arguments)).dtype
+
+
+@pytest.mark.parametrize("function", [cr.stop_gradient, cr.softmax, cr.log_softmax, cr.logsumexp])
+def test_booleans_are_taken_traced_as_plain(function: Callable[[Any], Any]) -> None:
+    x = np.array([True, False, True])
+    for executor in ("reference", "native"):
+        run = cr.trace(function, x).run(x=x, executor=executor)
+        assert run.outputs.dtype == function(x).dtype
+        np.testing.assert_allclose(run.outputs, function(x), rtol=1e-12)
+
+
 @pytest.mark.parametrize("c", [c for c in CASES if c.autograd], ids=lambda c: c.name)
 def test_first_and_second_derivatives_are_autograds(c: Case) -> None:
     arguments, directions, weights, gradients, products = found(c)

@@ -280,3 +280,23 @@ def test_products_are_taken_in_the_cheapest_order():
     assert multiplications(lambda *x: np.einsum(chain, *x), d.T, c.T, b.T, a.T) > left
     best = multiplications(lambda *x: np.einsum(chain, *x, optimize="optimal"), d.T, c.T, b.T, a.T)
     assert best == left
+
+
+@pytest.mark.parametrize(
+    ("function", "one", "other"),
+    [
+        (np.dot, (2, 1, 3), (2, 1, 3)),
+        (np.inner, (2, 1), (2, 3)),
+        (np.tensordot, (1, 1), (2, 3)),
+        (np.vecdot, (2, 1), (2, 3)),
+        (np.matvec, (2, 3, 3), (2, 1)),
+        (np.vecmat, (2, 1), (2, 3, 3)),
+    ],
+)
+def test_an_axis_of_size_1_is_not_summed_with_a_longer_one(function, one, other):
+    x, y = np.ones(one), np.ones(other)
+    with pytest.raises(ValueError):
+        function(x, y)
+    with pytest.raises(ShapeError, match="sums axes of different sizes") as caught:
+        cr.trace(lambda x, y: function(x, y), x, y)
+    assert "need one size" in str(caught.value)

@@ -171,6 +171,18 @@ def test_dropout_of_the_weights_is_a_function_of_them() -> None:
     assert 0 < np.sum(out == 0) < 16
 
 
+@pytest.mark.parametrize("width", [0, 3])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_attention_keeps_the_dtype_and_takes_no_features(dtype: str, width: int) -> None:
+    q, v = RANDOM.normal(size=(2, width)).astype(dtype), np.arange(6, dtype=dtype).reshape(2, 3)
+    expected = cr.scaled_dot_product_attention(q, q, v)
+    got = cr.trace(cr.scaled_dot_product_attention, q, q, v).run(query=q, key=q, value=v).outputs
+    assert got.dtype == expected.dtype == dtype
+    np.testing.assert_allclose(got, expected, rtol=1e-2)
+    if not width:
+        np.testing.assert_allclose(got, np.full((2, 3), v.mean(0)))
+
+
 # One-hot --------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from chainrule import float64
 from chainrule.errors import DTypeError, IndexOutOfRangeError, InputError, ShapeError, SizeError
 
 X = np.ones((4, 2))
+NOTHING: Any = None
 
 
 def wider(h: Any, x: Any) -> Any:
@@ -32,6 +33,10 @@ def alone(h: Any, x: Any) -> Any:
 
 def renamed(h: Any, x: Any) -> Any:
     return {"a": h}, None
+
+
+def single(value: Any) -> Any:
+    return value
 
 
 CASES = {
@@ -80,6 +85,72 @@ CASES = {
         InputError,
         "length=-1 is no number of steps",
     ),
+    "too long": (
+        lambda: cr.scan(lambda c, x: (c + 1.0, c), 0.0, length=2**62),
+        ShapeError,
+        "scan would make float64[4611686018427387905], which has more bytes than can be counted",
+    ),
+    "no function": (lambda: cr.scan(NOTHING, 0.0, X), InputError, "a function is needed, got None"),
+    "no branch": (
+        lambda: cr.cond(True, NOTHING, abs),
+        InputError,
+        "a function is needed, got None",
+    ),
+    "no condition": (
+        lambda: cr.while_loop(NOTHING, abs, 1.0),
+        InputError,
+        "a function is needed, got None",
+    ),
+    "no body": (
+        lambda: cr.fori_loop(0, 2, NOTHING, 1.0),
+        InputError,
+        "a function is needed, got None",
+    ),
+    "step of one argument": (
+        lambda: cr.scan(single, 0.0, X),
+        InputError,
+        "single(value) is called with 2 arguments: too many positional arguments",
+    ),
+    "branch of two arguments": (
+        lambda: cr.cond(True, single, wider, 1.0),
+        InputError,
+        "wider(h, x) is called with 1 argument: missing a required argument: 'x'",
+    ),
+    "condition without arguments": (
+        lambda: cr.while_loop(lambda: True, single, 1.0),
+        InputError,
+        "function() is called with 1 argument: too many positional arguments",
+    ),
+    "body of one argument": (
+        lambda: cr.fori_loop(0, 2, single, 1.0),
+        InputError,
+        "single(value) is called with 2 arguments: too many positional arguments",
+    ),
+    "bound between integers": (
+        lambda: cr.fori_loop(0, 2.5, lambda i, v: v, 1.0),
+        InputError,
+        "the bound upper of fori_loop is 2.5, which is no integer of int64",
+    ),
+    "bound beyond int64": (
+        lambda: cr.fori_loop(2**70, 2**70 + 3, lambda i, v: v, 1.0),
+        InputError,
+        f"the bound lower of fori_loop is {2**70}, which is no integer of int64",
+    ),
+    "bound of True": (
+        lambda: cr.fori_loop(0, True, lambda i, v: v, 1.0),
+        InputError,
+        "the bound upper of fori_loop is True",
+    ),
+    "bound of floats": (
+        lambda: cr.fori_loop(0, np.array(3.5), lambda i, v: v, 1.0),
+        DTypeError,
+        "the bound upper of fori_loop is float64[], not one integer",
+    ),
+    "bounds too far apart": (
+        lambda: cr.fori_loop(-(2**63), 2**63 - 1, lambda i, v: v + 1.0, 1.0),
+        InputError,
+        f"there are {2**64 - 1} steps, which int64 cannot count",
+    ),
     "no axis": (
         lambda: cr.scan(lambda c, x: (c, None), 0.0, 3.0),
         ShapeError,
@@ -97,6 +168,16 @@ def test_what_is_wrong_is_said_with_names_and_types(case: Any) -> None:
     assert caught.value.hint
     if kind is not InputError:
         assert caught.value.where or "steps" in text or "axis" in text
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if name.startswith(("bo", "no ", "st"))])
+def test_the_line_of_the_call_is_shown(case: str) -> None:
+    call, kind, _ = CASES[case]
+    with pytest.raises(kind) as caught:
+        call()
+    line = call.__code__.co_firstlineno
+    if case not in ("no pair", "no axis"):  # of which the first names the step's line
+        assert f"test_messages.py:{line}, in <lambda>" in caught.value.where
 
 
 def test_the_line_of_the_step_is_shown() -> None:

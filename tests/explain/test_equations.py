@@ -102,6 +102,8 @@ WRITTEN = [
     ("cr.logsumexp(x, axis=None)", dict(x=ND), "logsumexp_{all axes}(x)"),
     ("cr.softmax(2 * x)", dict(x=ND), "softmax(2 x)"),
     ("np.mean(x)", dict(x=N), "mean(x) = (∑ x)/n"),
+    ("cr.max_pool2d(x, (2, 3), stride=(2, 1))", dict(x=float64["2 3 5 5"]),
+     "max pool_{kernel_size = (2, 3), stride = (2, 1)}(x) = max_{axes 4, 5}(windows_{(2, 3)}(x))"),
     ("np.einsum('ij,kj->ik', x, y)", dict(x=ND, y=float64["m d"]), "x yᵀ"),
     ("np.einsum('ijk,kj->i', x, y)", dict(x=float64["2 3 4"], y=float64["4 3"]),
      "einsum_{ijk,kj→i}(x, y)"),

@@ -70,6 +70,88 @@ def test_gradients_of_functions_of_singular_values_do_not_see_the_gap(
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-13 * max(1, np.max(abs(wanted))))
 
 
+def second(function: Callable[[Any], Any], x: np.ndarray, along: np.ndarray) -> list[np.ndarray]:
+    """The Hessian times a direction, by two reverse modes and by forward over reverse."""
+    return [
+        cr.grad(lambda x: np.sum(cr.grad(function)(x) * along))(x),
+        cr.hvp(function, x, along),
+    ]
+
+
+TIED = [
+    [1.0, 2.0, 2.0],
+    [2.0, 2.0, 2.0],
+    [0.0, 0.0, 1.0],
+    [0.0, 0.0, 0.0],
+    [0.0, 1.0, 3.0],
+    [-1.0, -1.0, 1e9],
+]
+TURNS = [np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))[0] for seed in range(8)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("values", TIED, ids=str)
+@pytest.mark.parametrize("name", [name for name in OF_EIGENVALUES if name.startswith("square")])
+def test_second_derivatives_at_equal_eigenvalues_are_right_or_nan(
+    name: str, values: list[float], dtype: Any
+) -> None:
+    function = OF_EIGENVALUES[name][0]
+    along = symmetric(np.random.default_rng(8).normal(size=(3, 3)))
+    for turn in (np.eye(3), *TURNS):  # rounded, they are equal or differ by some 1e-16
+        x = symmetric((turn * values) @ turn.T).astype(dtype)
+        right_or_nan(second(function, x, along.astype(dtype)), 2 * along, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(3, 3), (4, 3), (3, 4)])
+@pytest.mark.parametrize("values", TIED, ids=str)
+@pytest.mark.parametrize("name", ["square", "square by svd"])
+def test_second_derivatives_at_equal_singular_values_are_right_or_nan(
+    name: str, values: list[float], shape: tuple[int, int], dtype: Any
+) -> None:
+    function = OF_SINGULAR_VALUES[name][0]
+    along = np.random.default_rng(9).normal(size=shape)
+    for place, turn in enumerate((np.eye(3), *TURNS)):
+        left = np.eye(*shape)[:, :3] if not place else TURNS[-place]
+        if place and shape == (4, 3):
+            left = np.linalg.qr(np.random.default_rng(place).normal(size=shape))[0]
+        x = (left[:, :3] * np.abs(values)) @ turn.T
+        if shape == (3, 4):
+            x = x @ np.linalg.qr(np.random.default_rng(place).normal(size=(4, 3)))[0].T
+        right_or_nan(second(function, x.astype(dtype), along.astype(dtype)), 2 * along, dtype)
+
+
+def right_or_nan(found: list[np.ndarray], wanted: np.ndarray, dtype: Any) -> None:
+    # Values apart by more than rounding have vectors that are right to some of their last digits.
+    atol = 1e-3 if dtype == np.float32 else 1e-5
+    for one in found:
+        assert not np.any(np.isinf(one))
+        known = ~np.isnan(one)
+        np.testing.assert_allclose(one[known], wanted[known], rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_gradients_of_vectors_do_not_see_ties_among_others(rank: int) -> None:
+    # Of a matrix of low rank, whose other values are 0 up to rounding, the first vector is used.
+    factor = np.random.default_rng(10).normal(size=(5, rank))
+    weights = np.random.default_rng(11).normal(size=(5, 5))
+    step = 1e-6 * symmetric(np.random.default_rng(12).normal(size=(5, 5)))
+
+    def by_eigh(x: Any) -> Any:
+        v = np.linalg.eigh(x)[1][:, -1:]
+        return np.sum((v @ v.T) * weights)
+
+    def by_svd(x: Any) -> Any:
+        u = np.linalg.svd(x, full_matrices=False)[0][:, :1]
+        return np.sum((u @ u.T) * weights)
+
+    x = factor @ factor.T
+    for function in (by_eigh, by_svd):
+        slope = (function(x + step) - function(x - step)) / 2
+        found = np.sum(cr.grad(function)(x) * step)
+        np.testing.assert_allclose(found, slope, rtol=1e-6)
+
+
 @pytest.mark.parametrize("gap", [1e-3, 1e-6, 1e-9])
 def test_one_of_two_near_eigenvalues_moves_as_in_fifty_digits(gap: float) -> None:
     matrix = np.array([[1.0, gap, 0.2], [gap, 1 + gap, 0.1], [0.2, 0.1, 3]])

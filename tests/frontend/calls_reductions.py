@@ -164,6 +164,8 @@ QUANTILES = {
     np.nanquantile: [
         *(call(NANS, 0.3, axis, method=m) for axis in (None, 0, -1) for m in METHODS[:5]),
         *(call(NANS, [0.2, 1], 0, keepdims=True), call(A, 0.4, 1)),
+        *(call(EMPTY, 0.3, axis) for axis in (None, 0, 1)),
+        *(call(EMPTY, [0.2, 1], 0, keepdims=True), call(EMPTY.T, 0.5, 1)),
     ],
     np.nanpercentile: [call(NANS, 30, 1), call(NANS, [0, 75], None), call(A, 60, 0)],
 }

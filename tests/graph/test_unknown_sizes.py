@@ -52,7 +52,11 @@ def test_a_provable_condition_is_a_bool():
 def test_a_size_used_as_a_number_is_explained(use):
     with pytest.raises(UndecidableSize) as caught:
         use(n)
-    assert str(caught.value) == f"the size n is not known while tracing\n  try: {to_fix(('n',))}"
+    assert str(caught.value) == (
+        "the size n is not known while tracing\n"
+        "  try: for an array of that size: np.zeros_like(x, shape=(n, 3)), with a traced x\n"
+        f"       {to_fix(('n',))}"
+    )
     assert caught.value.question == "n"
     assert caught.value.names == ("n",)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

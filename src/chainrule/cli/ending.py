@@ -19,6 +19,8 @@ def refusing_usage() -> Iterator[None]:
         yield
     except InputError as error:
         raise click.UsageError(str(error)) from error
+    except ChainruleError:  # some are ValueErrors, too
+        raise
     except (MemoryError, OverflowError, ValueError) as error:
         raise click.UsageError(f"not enough memory: {error}\n  try: a smaller --hidden") from error
 

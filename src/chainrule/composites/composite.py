@@ -90,8 +90,7 @@ def unary(primitive: Primitive, ufunc: np.ufunc, name: str, doc: str) -> Callabl
         frame = trace.enter(sys._getframe(1)) if outer is None else None
         try:
             operand = lift(trace, x)
-            found = resolve(ufunc, (kind_of(operand),))
-            assert found is not None
+            found = resolve(ufunc, (kind_of(operand),)) or (np.dtype(kind_of(operand)), False)
             node: Node = apply(trace, primitive, name, [operand], *found)
         finally:
             trace.site = outer

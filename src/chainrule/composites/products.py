@@ -47,6 +47,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
             b,
             hint="name the axes in pairs: axes=([0, 1], [1, 0])",
         )
+    for one, two in zip(ours, theirs, strict=True):
+        _refuse_one("np.tensordot", a, one, b, two)
     letters = [*range(left)]
     others = [*range(left, left + right)]
     for one, two in zip(ours, theirs, strict=True):
@@ -54,6 +56,17 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     rest = [label for i, label in enumerate(letters) if i not in ours]
     rest += [label for i, label in enumerate(others) if i not in theirs]
     return np.einsum(a, letters, b, others, rest)
+
+
+def _refuse_one(what: str, a: Any, left: int, b: Any, right: int) -> None:
+    """Refuse to sum an axis of size 1 with a longer one, to which np.einsum would broadcast it."""
+    if (np.shape(a)[left] == 1) != (np.shape(b)[right] == 1):
+        raise shape_error(
+            f"{what} sums axes of different sizes",
+            a,
+            b,
+            hint=f"axis {left} of the first array and {right} of the second need one size",
+        )
 
 
 def _summed_axes(a: Any, b: Any, axes: Any) -> tuple[list[int], list[int]]:
@@ -108,6 +121,7 @@ def vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
     """np.vecdot: the sum of products along one axis, which counts after broadcasting."""
     if axis != -1:
         x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
+    _refuse_one("np.vecdot", x1, -1, x2, -1)
     return np.einsum("...i,...i->...", x1, x2)
 
 
@@ -115,6 +129,7 @@ def matvec(x1: Any, x2: Any) -> Any:
     """np.matvec: matrices times vectors, which broadcast as stacks."""
     if np.ndim(x2) == 1:
         return x1 @ x2
+    _refuse_one("np.matvec", x1, -1, x2, -1)
     return np.einsum("...ij,...j->...i", x1, x2)
 
 
@@ -122,6 +137,7 @@ def vecmat(x1: Any, x2: Any) -> Any:
     """np.vecmat: vectors times matrices, which broadcast as stacks."""
     if np.ndim(x2) == 2:
         return x1 @ x2
+    _refuse_one("np.vecmat", x1, -1, x2, -2)
     return np.einsum("...i,...ij->...j", x1, x2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,10 @@ from chainrule.primitives.sources import constant, full, input_, size_value
 from chainrule.tracing import definition, function_name, output_node
 
 SOURCES = (full, size_value)  # without storage: a body has its own
+TAKEN = (
+    "a step of scan takes (carry, x), a branch of cond its operands, the functions of while_loop "
+    "(value), that of fori_loop (i, value)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +56,31 @@ def parameter(function: Callable[..., Any], place: int, default: str) -> str:
     return names[place] if place < len(names) else default
 
 
+def require_function_of(function: Any, count: int, where: str) -> None:
+    """InputError unless this is a function that can be called with `count` arguments."""
+    if not callable(function):
+        raise InputError(
+            f"a function is needed, got {function!r}",
+            where=where,
+            hint=f"give the function itself, not what it returns; {TAKEN}",
+        )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # one of C's: what it takes is not known
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        defined = definition(function)
+        taken = ", ".join(str(one).partition(":")[0] for one in signature.parameters.values())
+        raise InputError(
+            f"{function_name(function)}({taken}) is called with "
+            f"{count} argument{'s' * (count != 1)}: {error}",
+            where="\n".join(place for place in (where, defined) if place),
+            hint=TAKEN,
+        ) from None
+
+
 def call_apart(
     building: Trace,
     function: Callable[..., Any],
@@ -61,10 +91,7 @@ def call_apart(
 
     `parts` takes apart what it returned: what messages call each part, and the part.
     """
-    if not callable(function):
-        raise InputError(
-            f"a function is needed, got {type(function).__name__}", where=building.where()
-        )
+    require_function_of(function, len(arguments), building.where())
     with building.apart() as (names, made):
         variables = []
         given = []

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.composite import trace_of
+from chainrule.control.apart import require_function_of
 from chainrule.control.tracing import counted, traced_cond, traced_scan, traced_while
+from chainrule.errors import DTypeError, InputError
 from chainrule.frontend.naming import user_frame
-from chainrule.frontend.trace import Trace
+from chainrule.frontend.trace import Trace, type_text
 from chainrule.frontend.traced import Traced
 from chainrule.functional.numbers import on_numbers_too
 from chainrule.graph.origin import Origin
 from chainrule.graph.sizes import Size
-from chainrule.graph.types import INT_SCALAR
+from chainrule.graph.types import INT_SCALAR, type_of
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.sources import full, positions
 from chainrule.tracing import function_name
@@ -79,8 +81,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     """`value = body_fun(i, value)` for i from `lower` to `upper` - 1; gives the last value.
 
     With Python integers (or sizes) as bounds it is a `scan`, which has all derivatives; with
-    traced numbers a `while_loop`.
+    traced integers a `while_loop`.
     """
+    line = _origin(sys._getframe(1))
+    require_function_of(body_fun, 2, line.describe())
+    for name, bound in (("lower", lower), ("upper", upper)):
+        _require_bound(name, bound, line)
     if trace_of((lower, upper)) is not None or not (_is_static(lower) and _is_static(upper)):
 
         def counting(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
@@ -89,6 +95,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
         return _on(counting, body_fun, lower, upper, init_val)
     length = upper - lower
     length = max(int(length), 0) if not isinstance(length, Size) else length
+    if isinstance(length, int) and length >= 2**63:
+        raise InputError(
+            f"from {lower} to {upper} there are {length} steps, which int64 cannot count",
+            where=line.describe(),
+            hint="check the bounds; while_loop needs no number of steps",
+        )
 
     def step(value: Any, i: Any) -> tuple[Any, None]:
         return body_fun(i, value), None
@@ -110,9 +122,36 @@ def _is_static(bound: Any) -> bool:
     return isinstance(bound, (int, np.integer, Size)) and not isinstance(bound, bool)
 
 
+def _require_bound(name: str, bound: Any, line: Origin) -> None:
+    """InputError or DTypeError unless the bound is one integer of int64 or a size."""
+    if isinstance(bound, Size):
+        return
+    if isinstance(bound, (Traced, np.ndarray, np.generic)):
+        if bound.dtype.kind in "iu" and not bound.shape:
+            return
+        shown = type_text(type_of(bound) if not isinstance(bound, Traced) else bound.node.type)
+        raise DTypeError(
+            f"the bound {name} of fori_loop is {shown}, not one integer",
+            where=line.describe(),
+            hint="convert it, as in n.astype(int)",
+        )
+    if isinstance(bound, bool) or not isinstance(bound, int) or not -(2**63) <= bound < 2**63:
+        raise InputError(
+            f"the bound {name} of fori_loop is {bound!r}, which is no integer of int64",
+            where=line.describe(),
+            hint="give Python integers, sizes such as x.shape[0], or traced integers",
+        )
+
+
 def _as_array(value: Any) -> Any:
     """A Python or NumPy boolean as an array, which is traced."""
     return np.asarray(value) if isinstance(value, (bool, np.bool_)) else value
+
+
+def _origin(frame: FrameType) -> Origin:
+    """The user's line that is running in this frame or above it."""
+    caller = user_frame(frame)
+    return Origin() if caller is None else Origin(caller.f_code, caller.f_lasti)
 
 
 def _on(in_trace: Callable[..., Any], function: Step, *arguments: Any) -> Any:
@@ -132,8 +171,6 @@ def _on(in_trace: Callable[..., Any], function: Step, *arguments: Any) -> Any:
         finally:
             building.site = None
 
-    caller = user_frame(sys._getframe(2))
-    line = Origin() if caller is None else Origin(caller.f_code, caller.f_lasti)
-    del caller
+    line = _origin(sys._getframe(2))
     given.__name__ = function_name(function)
     return on_numbers_too(given, with_line, None)(*arguments)

@@ -17,13 +17,13 @@ from chainrule.control.while_node import repeat
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.naming import user_frame
-from chainrule.frontend.trace import Trace
+from chainrule.frontend.trace import Trace, too_large
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import UNKNOWN, Origin
 from chainrule.graph.sizes import Size
 from chainrule.graph.structure import Structure, flatten
-from chainrule.graph.types import ArrayType
+from chainrule.graph.types import ArrayType, exceeds_memory
 from chainrule.primitives.families import BOOL
 from chainrule.tracing import definition, function_name
 
@@ -51,8 +51,12 @@ class Site:
 
     def wrapped(self, structure: Structure, nodes: Sequence[Node]) -> Any:
         """The container of these nodes, which belong here."""
+        new = _without_origin(nodes)
+        for node in new:
+            if exceeds_memory(node.type):
+                raise too_large(node.primitive.name, node.type, self.building.where())
         if self.building.made is not None:
-            self.building.made |= _without_origin(nodes)
+            self.building.made |= new
         stamp(nodes, self.building.site or Origin())
         return structure.unflatten([Traced(node, self.building) for node in nodes])
 

@@ -9,7 +9,7 @@ import numpy as np
 from chainrule.errors import ChainruleError, MutationError, UnsupportedError
 from chainrule.frontend.elementwise import UFUNCS, elementwise
 from chainrule.frontend.failing import FAILURES, raise_explained
-from chainrule.frontend.instead import PAGE, instead_of
+from chainrule.frontend.instead import INSTEAD, PAGE, instead_of
 from chainrule.frontend.trace import Trace
 
 
@@ -70,10 +70,14 @@ def _plain_options(
 
 def _refuse_function(trace: Trace, function: Any) -> NoReturn:
     name = name_of(function)
-    if not isinstance(function, np.ufunc) or getattr(np, name, None) is function:
-        name = f"np.{name}"
+    is_numpys = not isinstance(function, np.ufunc) or getattr(np, name, None) is function
+    hint = instead_of(name)
+    if not is_numpys and name not in INSTEAD:
+        hint = "cr.primitive makes an operation of it, with a derivative rule that you give"
     raise UnsupportedError(
-        f"{name} is not traced", where=trace.where(), hint=instead_of(name_of(function))
+        f"np.{name} is not traced" if is_numpys else f"{name} is not traced",
+        where=trace.where(),
+        hint=hint,
     )
 
 

@@ -293,6 +293,7 @@ def name_scalar(trace: Trace, value: Any, depth: int) -> Any:
     known = trace.names.get(found[1])
     if known is not None:
         held = dict(known.params).get("value")
-        same = held is not None and repr(float(held.array)) == repr(value)
+        is_number = held is not None and held.array.ndim == 0
+        same = is_number and repr(float(held.array)) == repr(value)
         return known if same else value
     return trace.constant(value, found[1])

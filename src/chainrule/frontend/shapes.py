@@ -199,7 +199,7 @@ def traced_broadcast_to(trace: Trace, array: Any, shape: Any) -> Node:
     """np.broadcast_to."""
     x = as_node(trace, array)
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    target = tuple(size if isinstance(size, Size) else operator.index(size) for size in given)
+    target = tuple(declared_size(size) for size in given)
     try:
         broadcast_to.result_type(x.type, shape=target)
     except TypeError:

@@ -68,11 +68,7 @@ class Trace:
         """A node with the origin of the user's expression that is running."""
         type_ = primitive.result_type(*[node.type for node in inputs], **params)
         if exceeds_memory(type_):
-            raise ShapeError(
-                f"{primitive.name} would make {type_}, which has more bytes than can be counted",
-                where=self.where(),
-                hint="the elements of an array take less than 2**63 bytes; check the sizes",
-            )
+            raise too_large(primitive.name, type_, self.where())
         items = tuple(sorted(params.items())) if len(params) > 1 else tuple(params.items())
         value = Value(primitive, inputs, items, type_, self.site or Origin())
         if self.made is not None:
@@ -342,8 +338,19 @@ def _name_of_object(value: Any, frame: FrameType) -> str:
     return ""
 
 
+def too_large(name: str, type_: ArrayType, where: str) -> ShapeError:
+    """The error for an array that no computer has room for; `name` is what would make it."""
+    return ShapeError(
+        f"{name} would make {type_}, which has more bytes than can be counted",
+        where=where,
+        hint="the elements of an array take less than 2**63 bytes; check the sizes",
+    )
+
+
 def declared_size(value: int | Size) -> int | Size:
-    """The size as it is, an int for NumPy integers."""
+    """The size as it is, an int for NumPy integers; TypeError for what is no integer."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"the size {value} is a boolean, not an integer")
     return value if isinstance(value, Size) else operator.index(value)
 
 

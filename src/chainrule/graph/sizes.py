@@ -191,7 +191,8 @@ class Size:
         return _undecided(f"{self} != 0", self)
 
     def __index__(self) -> int:
-        raise _unknown(f"the size {self} is not known while tracing", "", f"{self}", self)
+        hint = f"for an array of that size: np.zeros_like(x, shape=({self}, 3)), with a traced x"
+        raise _unknown(f"the size {self} is not known while tracing", hint, f"{self}", self)
 
     def __iter__(self) -> NoReturn:
         raise TypeError(f"{self} is one size and not several: write {self} = cr.size('{self}')")

@@ -1,8 +1,9 @@
 """Eigenvalues of symmetric matrices, with and without their vectors.
 
-Where two values are equal their vectors have no derivative: rules divide by the gap, and give inf
-or NaN.  The gradient of what depends on the values alone is not divided (see `reaches`); its second
-derivative is.  Formulas: Giles, An extended collection of matrix derivative results (2008), 3.1.
+Where two values are equal, up to rounding, their vectors have no derivative: rules divide by the
+gap, and give NaN (see `over_gaps`).  The gradient of what depends on the values alone is not
+divided (see `reaches`); its second derivative is, and is NaN where such values are equal.
+Formulas: Giles, An extended collection of matrix derivative results (2008), 3.1.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from typing import Any
 
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.linalg_parts import (
-    antisymmetric,
     as_row,
     batch_stack,
     by_columns,
     calls_packing,
     diagonal_of,
+    difference_over_gaps,
     in_float64,
     of_one_triangle,
     on_diagonal,
     only_the_result,
+    over_gaps,
     product_of,
     reaches,
     rows_of,
@@ -60,16 +62,16 @@ def eigen_parts(packed: Any) -> tuple[Any, Any]:
 
 
 def _gaps(values: Any, like: Any) -> Any:
-    """The j-th value less the i-th; 1 on the diagonal, where it is not asked for."""
+    """The j-th value less the i-th."""
     across = broadcast_to(values, shape=like.type.shape)
-    gaps = across - swapped(across)
-    return on_diagonal(full_like(values, 1), gaps)
+    return across - swapped(across)
 
 
 def _eigh_tangent(dx: Any, out: Any, x: Any) -> Any:
     values, vectors = eigen_parts(out)
     moved = product_of(swapped(vectors), symmetric(dx), vectors)
-    turned = on_diagonal(full_like(values, 0), moved / _gaps(values, moved))
+    turned = over_gaps(moved, _gaps(values, moved), values)
+    turned = on_diagonal(full_like(values, 0), turned)
     return stacked(diagonal_of(moved), matmul(vectors, turned))
 
 
@@ -78,8 +80,9 @@ def _eigh_cotangent(g: Any, out: Any, x: Any) -> Any:
     by_values, by_vectors = eigen_parts(g)
     if not reaches(g, 1, x.type.shape[-1]):
         return matmul(by_columns(vectors, by_values), swapped(vectors))
-    turned = 0.5 * antisymmetric(matmul(swapped(vectors), by_vectors))
-    inner = on_diagonal(by_values, turned / _gaps(values, turned))
+    turned = 0.5 * matmul(swapped(vectors), by_vectors)
+    turned = difference_over_gaps(turned, _gaps(values, turned), values)
+    inner = on_diagonal(by_values, turned)
     return product_of(vectors, inner, swapped(vectors))
 
 

@@ -15,7 +15,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size, is_nonnegative
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives import logic
-from chainrule.primitives.arithmetic import add
+from chainrule.primitives.arithmetic import absolute, add
 from chainrule.primitives.movement import broadcast_to, concatenate, pad, reshape, slice_
 from chainrule.primitives.primitive import ATOM
 from chainrule.primitives.products import matmul, swapped
@@ -25,6 +25,7 @@ from chainrule.primitives.sources import full_like, positions
 
 WIDE = np.dtype(np.float64)  # in which NumPy's linear algebra computes, whatever the dtype
 INDEX = np.dtype(np.int64)
+ROUNDINGS = 16  # of the sum of all values: as far apart two of them may lie that are equal
 
 
 def square_type(x: ArrayType, **params: Any) -> ArrayType:
@@ -234,6 +235,34 @@ def _lies_elsewhere(padded: Any, first: int | Size, count: int | Size) -> bool:
         return False
     before, after = first - (start + rows), start - (first + count)
     return bool(is_nonnegative(before) or is_nonnegative(after))
+
+
+def _tied(values: Any, like: Any) -> Any:
+    """Which two of the values, a row, differ by no more than the rounding of their computation."""
+    across = broadcast_to(values, shape=like.type.shape)
+    total = sum_(absolute(values), axes=(values.ndim - 2, values.ndim - 1))
+    bound = total * full_like(total, ROUNDINGS * float(np.finfo(total.dtype).eps))
+    return logic.less_equal(absolute(across - swapped(across)), over_matrices(bound, like))
+
+
+def over_gaps(x: Any, gaps: Any, values: Any) -> Any:
+    """The elements of x over the gaps of a row of values; over 1 on the diagonal.
+
+    NaN where two values are equal, and where what is left of their gap is rounding, too, unless x
+    is 0 here and at the transposed place: then nothing depends on these two.
+    """
+    return x / _gaps_without_ties(x, gaps, values)
+
+
+def difference_over_gaps(x: Any, gaps: Any, values: Any) -> Any:
+    """`over_gaps` of x less its transpose, which can be 0 also where x is not."""
+    return antisymmetric(x) / _gaps_without_ties(x, gaps, values)
+
+
+def _gaps_without_ties(x: Any, gaps: Any, values: Any) -> Any:
+    matters = logic.not_equal(absolute(x) + absolute(swapped(x)), full_like(x, 0))
+    lost = logic.logical_and(_tied(values, x), matters)
+    return on_diagonal(full_like(values, 1), logic.where(lost, full_like(gaps, np.nan), gaps))
 
 
 def product_of(*factors: Any) -> Any:

@@ -1,8 +1,8 @@
 """Singular values, with and without their vectors.
 
 Vectors of equal values have no derivative, nor have those of values of 0 that only one side has:
-rules divide by gaps, as those of `linalg_eigen.py`.  Formulas: Townsend, Differentiating the
-singular value decomposition (2016).
+rules divide by gaps, as those of `linalg_eigen.py`, and by values.  Formulas:
+Townsend, Differentiating the singular value decomposition (2016).
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.linalg_parts import (
-    antisymmetric,
     as_row,
     batch_stack,
     by_columns,
     by_rows,
     calls_packing,
     diagonal_of,
+    difference_over_gaps,
     in_float64,
     matrix_type,
     on_diagonal,
     only_the_result,
+    over_gaps,
     reaches,
     rows_of,
     scratch_of,
@@ -64,7 +65,7 @@ def svd_parts(packed: Any, x: Any) -> tuple[Any, Any, Any]:
 def _gaps_of_squares(s: Any, like: Any) -> Any:
     across = broadcast_to(s, shape=like.type.shape)
     down = swapped(across)
-    return on_diagonal(full_like(s, 1), (across - down) * (across + down))
+    return (across - down) * (across + down)
 
 
 def _outside(part: Any, inner: Any, factor: Any, s: Any) -> Any:
@@ -81,8 +82,8 @@ def _svd_tangent(dx: Any, out: Any, x: Any) -> Any:
     inner = matmul(swapped(u), right)
     other = swapped(inner)
     gaps, none = _gaps_of_squares(s, inner), full_like(s, 0)
-    turned_u = (by_columns(inner, s) + by_rows(other, s)) / gaps
-    turned_v = (by_rows(inner, s) + by_columns(other, s)) / gaps
+    turned_u = over_gaps(by_columns(inner, s) + by_rows(other, s), gaps, s)
+    turned_v = over_gaps(by_rows(inner, s) + by_columns(other, s), gaps, s)
     du, dv = matmul(u, on_diagonal(none, turned_u)), matmul(v, on_diagonal(none, turned_v))
     if m != k:
         du = du + _outside(right, inner, u, s)
@@ -101,8 +102,8 @@ def _svd_cotangent(g: Any, out: Any, x: Any) -> Any:
         return matmul(by_columns(u, by_s), swapped(v))
     of_u, of_v = matmul(swapped(u), by_u), matmul(swapped(v), by_v)
     gaps = _gaps_of_squares(s, of_u)
-    parts = [by_columns(antisymmetric(of_u) / gaps, s)] if has_u else []
-    parts += [by_rows(antisymmetric(of_v) / gaps, s)] if has_v else []
+    parts = [by_columns(difference_over_gaps(of_u, gaps, s), s)] if has_u else []
+    parts += [by_rows(difference_over_gaps(of_v, gaps, s), s)] if has_v else []
     left = matmul(u, on_diagonal(by_s, parts[0] if len(parts) == 1 else parts[0] + parts[1]))
     if has_u and m != k:
         left = left + _outside(by_u, of_u, u, s)

@@ -13,6 +13,7 @@ from chainrule.composites.composite import composite, trace_of
 from chainrule.composites.networks.windows import refuse, show
 from chainrule.composites.statistics import size_value
 from chainrule.frontend.traced import Traced
+from chainrule.graph.sizes import Size
 from chainrule.primitives.reduce import INDEX
 from chainrule.primitives.sources import positions
 
@@ -38,8 +39,10 @@ def scaled_dot_product_attention(
     _check(query, key, value)
     width = np.shape(query)[-1]
     if scale is None:
-        like = next((x for x in (query, key, value) if isinstance(x, Traced)), None)
-        scale = 1 / np.sqrt(size_value(width, like)) if like is not None else 1 / math.sqrt(width)
+        if isinstance(width, Size):
+            scale = 1 / np.sqrt(size_value(width, query))
+        else:  # no NumPy number, which would widen float32; without features all scores are 0
+            scale = 1 / math.sqrt(width or 1)
     scores = (query * scale) @ np.swapaxes(key, -1, -2)
     if is_causal:
         scores = np.where(_causal(scores), scores, -np.inf)

@@ -138,6 +138,8 @@ def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any:
         raise InputError(
             f"np.take(mode={mode!r})", where=trace.where(), hint='use "raise", "clip" or "wrap"'
         )
+    if indices is None:
+        raise InputError("np.take(indices=None)", where=trace.where(), hint="give integers")
     x = array_of(as_node(trace, a), trace)
     x, axis = (np.reshape(x, -1), 0) if axis is None else (x, axis)
     first = np.moveaxis(x, axis, 0)  # which refuses an axis that is not there

@@ -200,9 +200,11 @@ def _nan_function(whole: float, name: str, plain: Callable[..., Any]) -> Callabl
         weights: Any = None,
     ) -> Any:
         _refuse_weights(a, weights, name)
+        parts = _checked(a, q, method, whole, f"np.{name}")
+        if isinstance(np.size(a), int) and np.size(a) == 0:
+            return np.nanmean(a, axis=axis, keepdims=keepdims)  # whatever q is, as in NumPy
         if dtype_of(a).kind != "f":
             return plain(a, q, axis, method=method, keepdims=keepdims)
-        parts = _checked(a, q, method, whole, f"np.{name}")
         rows, axes = _sorted_first(a, axis)
         count = np.sum((rows == rows).astype(np.int64), axis=0)
         found = _traced_places(rows, count, parts, method, f"np.{name}")

@@ -132,6 +132,8 @@ def _static(scope: Scope, name: str, value: object) -> list[str] | None:
         return [name]
     if isinstance(value, (int, float, Size, np.generic)):
         return [f"{name} = {value}"]
+    if isinstance(value, tuple) and all(isinstance(one, (int, np.integer)) for one in value):
+        return [f"{name} = {tuple(map(int, value))}"]
     return None
 
 
