@@ -18,7 +18,7 @@ def a_column_of_predictions_with_a_row_of_targets():
       where: FILE:LINE, in a_column_of_predictions_with_a_row_of_targets.<locals>.objective
         J = cr.squared_error(pred, y)
             ^^^^^^^^^^^^^^^^^^^^^^^^^
-      try: write y[:, None] or pred[:, 0], if row i of the one belongs to row i of the other;
+      try: write y[:, None] or pred[:, 0], if row i belongs to row i;
            if all pairs are meant, say so in this expression: x[:, None]
     """
 

@@ -120,7 +120,7 @@ def test_the_text_names_both_and_what_to_write() -> None:
         f"  where: {__file__}:{start + 2}, in mean_of_squares\n"
         "    J = np.mean((pred - y) ** 2)\n"
         "                 ^^^^^^^^\n"
-        "  try: write y[:, None] or pred[:, 0], if row i of the one belongs to row i of the other;\n"
+        "  try: write y[:, None] or pred[:, 0], if row i belongs to row i;\n"
         "       if all pairs are meant, say so in this expression: x[:, None]"
     )
 

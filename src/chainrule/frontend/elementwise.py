@@ -293,7 +293,8 @@ def name_scalar(trace: Trace, value: Any, depth: int) -> Any:
     known = trace.names.get(found[1])
     if known is not None:
         held = dict(known.params).get("value")
-        is_number = held is not None and held.array.ndim == 0
-        same = is_number and repr(float(held.array)) == repr(value)
+        if held is None or held.array.ndim:
+            return value
+        same = repr(float(held.array)) == repr(value)
         return known if same else value
     return trace.constant(value, found[1])

@@ -209,7 +209,7 @@ def _message(pair: OuterPair, target: Node, name: Callable[[Node], str | None]) 
         f"{column} with {row} is {_text(pair.out.type)}: each element of the one meets every "
         f"element of the other, and {objective} sums up all of these pairs",
         where=pair.out.origin.describe(),
-        hint=f"write {hint}, if row i of the one belongs to row i of the other;\n"
+        hint=f"write {hint}, if row i belongs to row i;\n"
         "if all pairs are meant, say so in this expression: x[:, None]",
     )
 
