@@ -30,7 +30,8 @@ def size_value(size: Any, like: Any) -> Any:
     """A named size as a 0-d number of the program that the traced array `like` belongs to.
 
     For arithmetic that integers lack: `scores / np.sqrt(cr.size_value(x.shape[-1], like=x))`.  It
-    never widens another dtype.  An integer is returned as it is.
+    never widens another dtype.  An integer is returned as it is (and NumPy's square root of it is a
+    float64, which widens; math.sqrt does not).
     """
     if not isinstance(size, Size):
         return size
