@@ -25,11 +25,11 @@ def is_rough(function: Any, args: Any, kwargs: Any) -> bool:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = function(*args, **kwargs)
-    values = [
-        np.asarray(one) for one in (result if isinstance(result, (list, tuple)) else [result])
-    ]
-    floats = [one for one in values if one.dtype.kind == "f"]
-    right = all(one.dtype == np.float64 and np.all(np.isfinite(one)) for one in floats)
+    arrays: list[np.ndarray] = []
+    mapped([args, list(kwargs.values())], lambda array: arrays.append(array) or array)
+    results = result if isinstance(result, (list, tuple)) else [result]
+    floats = [x for x in (*arrays, *map(np.asarray, results)) if x.dtype.kind == "f"]
+    right = all(x.dtype == np.float64 and np.all(np.isfinite(x)) for x in floats)
     return not right or (function is np.linalg.pinv and len(args) > 1)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from chainrule.errors import ChainruleError, InputError
+from chainrule.errors import ChainruleError
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
@@ -17,10 +17,8 @@ def refusing_usage() -> Iterator[None]:
     """Settings that make no sense, or do not fit the data, end with status 2."""
     try:
         yield
-    except InputError as error:
+    except ChainruleError as error:
         raise click.UsageError(str(error)) from error
-    except ChainruleError:  # some are ValueErrors, too
-        raise
     except (MemoryError, OverflowError, ValueError) as error:
         raise click.UsageError(f"not enough memory: {error}\n  try: a smaller --hidden") from error
 
