@@ -77,7 +77,7 @@ SAME = (  # PyTorch's name, and NumPy's where it has another
     "float_power floor floor_divide fmax fmin fmod heaviside hypot isfinite isinf isnan "
     "log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor "
     "maximum minimum positive rad2deg real conj reciprocal remainder sign signbit sin sinc sinh "
-    "sqrt square tan tanh true_divide trunc angle i0 ldexp lcm gcd isreal"
+    "sqrt square tan tanh true_divide trunc angle"
 ).split()
 RENAMED = {
     "neg": np.negative,

@@ -30,7 +30,10 @@ NAMES: dict[str, str] = {
     **dict.fromkeys(("bool", "byte", "double", "half", "long", "short"), CONVERSION),
     **dict.fromkeys(("cdouble", "imag", "linalg.eig", "linalg.eigvals"), COMPLEX),
     **dict.fromkeys(("allclose", "equal"), "answers with a Python bool while it is traced"),
-    **dict.fromkeys(("histogram", "histogramdd", "isin", "frexp", "nextafter"), "is not traced"),
+    **dict.fromkeys(
+        "histogram histogramdd isin frexp nextafter i0 ldexp gcd lcm isreal".split(),
+        "is not traced; docs/numpy-functions.md says why",
+    ),
     **dict.fromkeys(("isneginf", "isposinf"), "is not traced; x == np.inf is"),
     **dict.fromkeys(("median", "nanmedian"), "the lower of two middle elements; NumPy's mean"),
     **dict.fromkeys(("norm", "qr", "svd"), "deprecated; that of linalg is compared"),
