@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "frontend"))
+sys.path.insert(0, str(ROOT / "tests" / "frontend"))  # of the tests: hence imports below code
 
 from test_numpy_functions import CALLS, mapped  # noqa: E402
 

@@ -7,7 +7,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from chainrule.composites import refusing
 from chainrule.composites.composite import trace_of
+from chainrule.composites.refusing import shown as show
 from chainrule.errors import InputError, ShapeError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.traced import Traced
@@ -53,16 +55,7 @@ def windows(x: Any, window: Counts, stride: Counts, dilation: Counts, asked: str
 
 def refuse(given: tuple[Any, ...], what: str, hint: str) -> NoReturn:
     """A ShapeError at the user's line."""
-    trace = trace_of(given)
-    raise ShapeError(what, where=trace.where() if trace is not None else "", hint=hint)
-
-
-def show(x: Any) -> str:
-    """How a message calls an array: by its name and type, or by its type."""
-    if isinstance(x, Traced):
-        return x.trace.show(x.node)
-    array = np.asarray(x)
-    return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    refusing.refuse(ShapeError, given, what, hint)
 
 
 def show_counts(counts: Any) -> str:
