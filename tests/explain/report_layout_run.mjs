@@ -1,20 +1,18 @@
 // Lays out drawings in several states: [[drawing, [[keys of open scopes], ...]], ...] from the
-// standard input.  For each state: the places, where items are seen (of large drawings the first
-// ones), and the CPU time.
+// standard input.  For each state: the places, and where items are seen (of large drawings the first
+// ones).
 import { readFileSync } from "node:fs";
 
 const { boxOf, layoutOf, pathTo } = await import(process.argv[2]);
 
 function laidOut(drawing, open) {
-  const begin = process.cpuUsage();
   const { boxes, ...rest } = layoutOf(drawing, open);
-  const { user, system } = process.cpuUsage(begin);
   const places = [...boxes].map(([key, { x, y, width, height, item, scope, mirrored }]) => {
     return { key, x, y, width, height, form: item.form, item: item.key, scope: scope?.key, mirrored };
   });
   const keys = drawing.items.slice(0, 1000).map(({ key }) => key);
   const shown = keys.map((key) => [key, boxOf(drawing, open, key), pathTo(drawing, key)]);
-  return { ...rest, boxes: places, shown, milliseconds: (user + system) / 1000 };
+  return { ...rest, boxes: places, shown };
 }
 
 const found = JSON.parse(readFileSync(0, "utf8")).map(([drawing, states]) =>

@@ -56,7 +56,6 @@ class Laid:
 
     placement: Placement
     nbytes: Mapping[tuple[str, str], int | None]  # of dashed arrows
-    milliseconds: float
     boxes: Mapping[str, Mapping[str, Any]]
     shown: Mapping[str, tuple[str, list[str]]]  # the box of each item, the scopes around it
 
@@ -100,7 +99,7 @@ def _laid(told: Mapping[str, Any]) -> Laid:
     nbytes = {(one["source"], one["target"]): one["nbytes"] for one in told["arrows"]}
     boxes = {one["key"]: one for one in told["boxes"]}
     shown = {key: (box, path) for key, box, path in told["shown"]}
-    return Laid(placement, nbytes, told["milliseconds"], boxes, shown)
+    return Laid(placement, nbytes, boxes, shown)
 
 
 def figure_data(figure: Figure) -> dict[str, Any]:

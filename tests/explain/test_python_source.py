@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import time
 from pathlib import Path
 from typing import Any
 
@@ -281,9 +280,7 @@ def test_deep_graphs_are_written_without_recursion() -> None:
 
     graph = cr.backward(cr.trace(deep), wrt="x")
     assert len(graph) > 20_000
-    started = time.process_time()
     source = python(graph, delete=True)
-    assert time.process_time() - started < 60  # a sanity bound: it takes a second
     assert source.count("\n") > 15_000
 
 

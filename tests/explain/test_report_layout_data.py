@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import time
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -221,31 +223,39 @@ def test_the_same_graph_gives_the_same_data() -> None:
 
 
 @needs_node
-def test_a_large_graph_is_laid_out_in_no_time() -> None:
+def test_of_a_large_graph_what_is_open_is_laid_out() -> None:
     drawing = drawing_data(with_gradients(irregular(6000)))
     assert len(drawing["items"]) > 20_000
     keys = [scope["key"] for scope in drawing["bands"][0]["scopes"][1:]]
     opened = keys[:5]
-    (several,) = laid_out([(drawing, [opened] * 30)])
-    assert 250 < len(several[0].boxes) < 500
-    # The fastest of 30: others use the processor too.  It is about 5 ms.
-    assert min(one.milliseconds for one in several) < 30
+    ((laid,),) = laid_out([(drawing, [opened])])
+    assert 250 < len(laid.boxes) < 500
 
 
 @pytest.mark.slow
-def test_data_take_time_in_proportion_to_the_graph() -> None:
-    def seconds_a_node(length: int) -> float:
+def test_data_take_work_in_proportion_to_the_graph() -> None:
+    def calls_a_node(length: int) -> float:
         graph = with_gradients(irregular(length))
-        best = min(_seconds(graph) for _ in range(3))
-        return best / len(graph)
+        return _calls(lambda: drawing_data(graph)) / len(graph)
 
-    assert seconds_a_node(6000) < 2 * seconds_a_node(1500)
+    assert calls_a_node(6000) < 1.2 * calls_a_node(1500)
 
 
-def _seconds(graph: cr.Graph) -> float:
-    begin = time.process_time()
-    drawing_data(graph)
-    return time.process_time() - begin
+def _calls(function: Callable[[], object]) -> int:
+    """How many functions are called, of Python and of C: work without a clock."""
+    counted = itertools.count()
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        if event in ("call", "c_call"):
+            next(counted)
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return next(counted)
 
 
 def test_a_program_of_one_statement_many_times_is_small() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from chainrule.explain.drawing.bands import Builder, Entry, Flat, Role, operator_key
@@ -139,24 +139,18 @@ class Mirroring:
     def _complete(self, mirror: Mirror) -> None:
         """Arrows from the gradients that a gradient is computed from, where no path shows it: what
         lay between them, the gradient of a value without a name, has been simplified away."""
-        links = mirror.band.links
         squares: dict[Node, list[str]] = {}  # equal gradients are one node
         for name in self.names.values():
             squares.setdefault(self.reading.graph.names[name], []).append(gradient_key(name))
-        into: dict[str, list[str]] = {}
-        for source, target in links:
-            into.setdefault(target, []).append(source)
+        paths = _Paths(mirror.band)
         for statement in self.statements:
             for target in squares.get(statement.value, ()):
-                before = _reaching(target, into)
                 for read in statement.reads:
                     sources = squares.get(read, ())
-                    if sources and before.isdisjoint(sources):
-                        later = _reaching(sources[0], into)
-                        for maker in into.get(target, ()):
-                            if maker not in later:
-                                mirror.band.link(sources[0], maker)
-                                into.setdefault(maker, []).append(sources[0])
+                    if sources and not paths.lead(sources, target):
+                        for maker in paths.into(target):
+                            if not paths.lead([maker], sources[0]):
+                                paths.add(sources[0], maker)
 
     def _gradient(self, mirror: Mirror, variable: Node, role: Role) -> None:
         """The square of the gradient of a variable, with arrows from all that add to it."""
@@ -186,13 +180,54 @@ class Mirroring:
                 mirror.saved[source, backward_key(unit)] = values
 
 
-def _reaching(target: str, into: Mapping[str, list[str]]) -> set[str]:
-    """The boxes from which arrows lead to the target."""
-    found: set[str] = set()
-    stack = [target]
-    while stack:
-        for source in into.get(stack.pop(), ()):
-            if source not in found:
-                found.add(source)
-                stack.append(source)
-    return found
+class _Paths:
+    """What leads to what by the arrows of a band.  A search backward goes no further than the box
+    it looks for in the order of the boxes, but for the few arrows that run against this order."""
+
+    def __init__(self, band: Flat) -> None:
+        self._band = band
+        self._place = {entry.key: place for place, entry in enumerate(band.entries)}
+        self._into: dict[str, list[str]] = {}
+        self._against: list[tuple[int, int]] = []  # places of source and target
+        for source, target in list(band.links):
+            self.add(source, target)
+        self._trunk = set(self._leading_to_all())
+
+    def _leading_to_all(self) -> Iterator[str]:
+        """The boxes that lead to all later ones."""
+        onward: dict[str, list[str]] = {}
+        for source, target in self._band.links:
+            onward.setdefault(source, []).append(target)
+        boxes = [box for box in self._place if box not in self._into]
+        while len(boxes) == 1:
+            yield boxes[0]
+            boxes = onward.get(boxes[0], [])
+
+    def add(self, source: str, target: str) -> None:
+        """An arrow more, in the band too."""
+        self._band.link(source, target)
+        self._into.setdefault(target, []).append(source)
+        begin, end = self._place[source], self._place[target]
+        if begin > end:
+            self._against.append((begin, end))
+
+    def into(self, target: str) -> tuple[str, ...]:
+        """Where the arrows to a box come from."""
+        return tuple(self._into.get(target, ()))
+
+    def lead(self, sources: Collection[str], target: str) -> bool:
+        """Whether a path of arrows goes from one of the sources to the target."""
+        first = min(self._place[source] for source in sources)
+        if target not in self._trunk and not self._trunk.isdisjoint(sources):
+            return True
+        detours = [end for begin, end in self._against if begin >= first]
+        lowest = min([first, *detours])
+        found, stack = {target}, [target]
+        while stack:
+            for box in self._into.get(stack.pop(), ()):
+                if box in sources:
+                    return True
+                if box not in found and self._place[box] >= lowest:
+                    found.add(box)
+                    stack.append(box)
+        return False
