@@ -10,7 +10,7 @@ import pytest
 from compiling import EXECUTORS, RANDOM, arrays, compiling
 
 import chainrule as cr
-from chainrule.functional.compiled import MOST
+from chainrule.functional.compiled import MOST, _Traced
 
 
 @pytest.fixture(params=EXECUTORS)
@@ -202,3 +202,28 @@ def test_from_the_second_call_on_arrays_go_straight_to_the_code(monkeypatch: pyt
         np.testing.assert_allclose(got["sum"], x + y)
         np.testing.assert_allclose(got["parts"][0], x * 2)
         assert isinstance(got["parts"], tuple) and got["parts"][1].shape == ()
+
+
+def test_so_do_arguments_by_name_whatever_their_order(monkeypatch: pytest.MonkeyPatch):
+    calls = []
+    traced = "chainrule.functional.compiled._Traced.__call__"
+    longer = _Traced.__call__
+    g = cr.compile(lambda b, c, a: b - 2 * c + 5 * a, executor="native")
+    b, c, a = arrays((3, 2), (3, 2), (3, 2), dtype=np.float32)
+    monkeypatch.setattr(traced, lambda self, leaves: calls.append(1) or longer(self, leaves))
+    ways = (
+        lambda: g(b, c, a),
+        lambda: g(b, c, a=a),
+        lambda: g(b, c=c, a=a),
+        lambda: g(b, a=a, c=c),
+        lambda: g(c=c, a=a, b=b),
+        lambda: g(a=a, b=b, c=c),
+    )
+    for first in ways:
+        for second in ways:
+            for way in (first, second, second):
+                np.testing.assert_allclose(way(), b - 2 * c + 5 * a, rtol=1e-5)
+        del calls[:]
+        for _ in range(3):
+            first()
+        assert len(calls) <= 1  # the first, if another way was the latest

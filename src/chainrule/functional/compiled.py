@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,15 +55,14 @@ class _Calls:
     def __init__(self, function: Callable[..., Any], executor: str, strict: bool) -> None:
         self.function, self.executor, self.strict = function, executor, strict
         self.known: dict[Any, list[_Traced]] = {}
-        self.latest: _Traced | None = None
+        self.latest: _Latest | None = None  # one value, for threads that call at once
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         latest = self.latest
-        if latest is not None and not kwargs:
-            assert latest.quick is not None
-            found = latest.quick(args)
+        if latest is not None and latest.names == tuple(kwargs):
+            found = latest.quick((*args, *kwargs.values()) if kwargs else args)
             if found is not None:
-                return latest.wrapped(found)
+                return latest.traced.wrapped(found)
         if not kwargs and all(type(one) is np.ndarray for one in args):
             leaves: Any = args
             key: Any = tuple((one.dtype, one.shape) for one in args)
@@ -72,7 +71,7 @@ class _Calls:
             key = (structure.spec, *map(_type_key, leaves))
         for one in self.known.get(key, ()):
             if one.holds_for(leaves):
-                self.latest = one if one.quick is not None else None
+                self.latest = one.quick(args, kwargs)
                 return one(leaves)
         if trace_in(args, kwargs) is not None:
             return self.function(*args, **kwargs)
@@ -89,7 +88,7 @@ class _Calls:
             del found[0]
         if len(self.known) > MOST:
             del self.known[next(iter(self.known))]
-        self.latest = made if made.quick is not None else None
+        self.latest = made.quick(args, kwargs)
         return made(leaves)
 
 
@@ -106,6 +105,14 @@ def _type_key(leaf: Any) -> Any:
     except TypeError:
         return _Itself(leaf)
     return type(leaf), leaf
+
+
+class _Latest(NamedTuple):
+    """What calls that give these names in this order are done by, if their types are the same."""
+
+    names: tuple[str, ...]
+    traced: _Traced
+    quick: Callable[[tuple[Any, ...]], list[np.ndarray] | None]
 
 
 class _Itself:
@@ -152,21 +159,32 @@ class _Traced:
                 for name, value in self.fixed.items()
             }
             self.places = [(nodes[name], leaf) for name, leaf in self.leaf_of.items()]
-        self.quick = None if self.launch is None else self._quick(self.launch, args, kwargs)
+        self.quick_calls: dict[tuple[str, ...], _Latest | None] = {}
+
+    def quick(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Latest | None:
+        """The short way for calls like this one, if there is one."""
+        names = tuple(kwargs)
+        if names not in self.quick_calls:
+            if len(self.quick_calls) >= MOST:
+                self.quick_calls.clear()
+            call = None if self.launch is None else self._quick(self.launch, args, kwargs)
+            self.quick_calls[names] = call and _Latest(names, self, call)
+        return self.quick_calls[names]
 
     def _quick(self, launch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The short way for calls with nothing but arrays, where the results are computed."""
+        """The short way for calls with nothing but arrays, where all results are computed."""
         from chainrule.run.native.quick import QuickCall
 
         outputs = [node for _, node in self.graph.outputs]
-        plain = not kwargs and not self.guards and all(type(one) is np.ndarray for one in args)
+        given = (*args, *kwargs.values())
+        plain = not self.guards and all(type(one) is np.ndarray for one in given)
         once = len(set(outputs)) == len(outputs) and set(outputs) <= set(launch.fresh)
         if not plain or not once or launch.needs_checking:
             return None
         by_leaf = {leaf: node for node, leaf in self.places}
-        return QuickCall(
-            launch, [by_leaf.get(leaf) for leaf in range(len(args))], self.arrays, outputs
-        )
+        leaf_of = {name: len(args) + place for place, name in enumerate(sorted(kwargs))}
+        leaves = (*range(len(args)), *(leaf_of[name] for name in kwargs))
+        return QuickCall(launch, [by_leaf.get(leaf) for leaf in leaves], self.arrays, outputs)
 
     def wrapped(self, results: list[np.ndarray]) -> Any:
         """The results in the containers of what the function returned."""
