@@ -233,9 +233,10 @@ def test_of_a_large_graph_what_is_open_is_laid_out() -> None:
 
 
 @pytest.mark.slow
-def test_data_take_work_in_proportion_to_the_graph() -> None:
+@pytest.mark.parametrize("program", [irregular, chain])
+def test_data_take_work_in_proportion_to_the_graph(program: Callable[[int], cr.Graph]) -> None:
     def calls_a_node(length: int) -> float:
-        graph = with_gradients(irregular(length))
+        graph = with_gradients(program(length))
         return _calls(lambda: drawing_data(graph)) / len(graph)
 
     assert calls_a_node(6000) < 1.2 * calls_a_node(1500)

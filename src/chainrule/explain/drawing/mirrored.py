@@ -191,7 +191,7 @@ class _Paths:
         self._against: list[tuple[int, int]] = []  # places of source and target
         for source, target in list(band.links):
             self.add(source, target)
-        self._trunk = set(self._leading_to_all())
+        self._trunk = {box: place for place, box in enumerate(self._leading_to_all())}
 
     def _leading_to_all(self) -> Iterator[str]:
         """The boxes that lead to all later ones."""
@@ -218,7 +218,8 @@ class _Paths:
     def lead(self, sources: Collection[str], target: str) -> bool:
         """Whether a path of arrows goes from one of the sources to the target."""
         first = min(self._place[source] for source in sources)
-        if target not in self._trunk and not self._trunk.isdisjoint(sources):
+        until = self._trunk.get(target, len(self._trunk))
+        if any(self._trunk.get(source, until) < until for source in sources):
             return True
         detours = [end for begin, end in self._against if begin >= first]
         lowest = min([first, *detours])
