@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import unicodedata
+from itertools import islice
 from types import CodeType
 from typing import NamedTuple
 
@@ -26,15 +27,30 @@ def source_location(code: CodeType, lasti: int) -> Location:
     """The span of the instruction at byte offset `lasti` (a frame's `f_lasti`)."""
     line, end_line, column, end_column = None, None, None, None
     if lasti >= 0:
-        for index, position in enumerate(code.co_positions()):
-            if index == lasti // 2:
-                line, end_line, column, end_column = position
-                break
+        line, end_line, column, end_column = _position(code, lasti // 2)
     if line is None:
         line, end_line, column, end_column = code.co_firstlineno, None, None, None
     if end_line is None or column is None or end_column is None:
         column, end_column = None, None
     return Location(code.co_filename, code.co_qualname, line, end_line, column, end_column)
+
+
+LONG = 500  # instructions from which a function's positions are remembered
+Position = tuple[int | None, int | None, int | None, int | None]
+_positions: tuple[CodeType | None, list[Position]] = None, []  # of the long function asked last
+
+
+def _position(code: CodeType, index: int) -> Position:
+    """Where an instruction comes from; a long function is not gone through for each."""
+    global _positions
+    nowhere = (None, None, None, None)
+    if index < LONG:
+        return next(islice(code.co_positions(), index, None), nowhere)
+    known, found = _positions
+    if known is not code:
+        found = [*code.co_positions()]
+        _positions = code, found
+    return found[index] if index < len(found) else nowhere
 
 
 def source_segment(location: Location) -> str | None:

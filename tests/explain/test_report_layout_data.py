@@ -242,6 +242,12 @@ def test_data_take_work_in_proportion_to_the_graph(program: Callable[[int], cr.G
     assert calls_a_node(6000) < 1.2 * calls_a_node(1500)
 
 
+@pytest.mark.slow
+def test_a_value_that_gradients_share_makes_no_circle_of_folded_boxes() -> None:
+    graph = with_gradients(irregular(3200))  # dJ/dv2730 is computed from the later dJ/dv2725
+    assert graph.draw().svg().startswith("<svg")
+
+
 def _calls(function: Callable[[], object]) -> int:
     """How many functions are called, of Python and of C: work without a clock."""
     counted = itertools.count()

@@ -138,7 +138,11 @@ class Mirroring:
 
     def _complete(self, mirror: Mirror) -> None:
         """Arrows from the gradients that a gradient is computed from, where no path shows it: what
-        lay between them, the gradient of a value without a name, has been simplified away."""
+        lay between them, the gradient of a value without a name, has been simplified away.
+
+        None runs back to a box before its source, where values that are equal are computed once:
+        folded, such boxes would read each other in a circle.
+        """
         squares: dict[Node, list[str]] = {}  # equal gradients are one node
         for name in self.names.values():
             squares.setdefault(self.reading.graph.names[name], []).append(gradient_key(name))
@@ -149,7 +153,7 @@ class Mirroring:
                     sources = squares.get(read, ())
                     if sources and not paths.lead(sources, target):
                         for maker in paths.into(target):
-                            if not paths.lead([maker], sources[0]):
+                            if paths.are_ordered(sources[0], maker):
                                 paths.add(sources[0], maker)
 
     def _gradient(self, mirror: Mirror, variable: Node, role: Role) -> None:
@@ -181,14 +185,12 @@ class Mirroring:
 
 
 class _Paths:
-    """What leads to what by the arrows of a band.  A search backward goes no further than the box
-    it looks for in the order of the boxes, but for the few arrows that run against this order."""
+    """What leads to what by the arrows of a band, which run forward in the order of its boxes."""
 
     def __init__(self, band: Flat) -> None:
         self._band = band
         self._place = {entry.key: place for place, entry in enumerate(band.entries)}
         self._into: dict[str, list[str]] = {}
-        self._against: list[tuple[int, int]] = []  # places of source and target
         for source, target in list(band.links):
             self.add(source, target)
         self._trunk = {box: place for place, box in enumerate(self._leading_to_all())}
@@ -203,13 +205,14 @@ class _Paths:
             yield boxes[0]
             boxes = onward.get(boxes[0], [])
 
+    def are_ordered(self, source: str, target: str) -> bool:
+        """Whether the first stands before the second."""
+        return self._place[source] < self._place[target]
+
     def add(self, source: str, target: str) -> None:
         """An arrow more, in the band too."""
         self._band.link(source, target)
         self._into.setdefault(target, []).append(source)
-        begin, end = self._place[source], self._place[target]
-        if begin > end:
-            self._against.append((begin, end))
 
     def into(self, target: str) -> tuple[str, ...]:
         """Where the arrows to a box come from."""
@@ -217,18 +220,16 @@ class _Paths:
 
     def lead(self, sources: Collection[str], target: str) -> bool:
         """Whether a path of arrows goes from one of the sources to the target."""
-        first = min(self._place[source] for source in sources)
         until = self._trunk.get(target, len(self._trunk))
         if any(self._trunk.get(source, until) < until for source in sources):
             return True
-        detours = [end for begin, end in self._against if begin >= first]
-        lowest = min([first, *detours])
+        first = min(self._place[source] for source in sources)
         found, stack = {target}, [target]
         while stack:
             for box in self._into.get(stack.pop(), ()):
                 if box in sources:
                     return True
-                if box not in found and self._place[box] >= lowest:
+                if box not in found and self._place[box] > first:
                     found.add(box)
                     stack.append(box)
         return False

@@ -22,11 +22,13 @@ class UserLines:
     """The user's lines that the nodes of one graph come from; each is looked up once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, int], tuple[str, str]] = {}
+        self._known: dict[
+            tuple[int, int], tuple[str, str]
+        ] = {}  # by the code's id: it is not hashed
 
     def of(self, node: Node) -> tuple[str, str]:
         """`model.py:12` and the source of that line, without its comment; '' where unknown."""
-        key = node.origin.code, node.origin.lasti
+        key = id(node.origin.code), node.origin.lasti
         if key not in self._known:
             self._known[key] = _user_line(node)
         return self._known[key]
