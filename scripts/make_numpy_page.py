@@ -33,6 +33,9 @@ Operators: `+ - * / // % ** @`, comparisons, `& | ^ ~` of booleans and integers,
 axis of known length; of one number also `round`, `math.floor`, `math.ceil` and `math.trunc`. Item assignment, `out=` and `np.add.at` are
 refused, since a traced array is a value.
 
+Random numbers that `np.random` draws in a traced function are constants of its graph, the same in
+every run: a `FrozenRandomWarning` says so, with your line. [`cr.random`](random.md) draws in every run.
+
 Methods of ufuncs: `reduce` of `np.add`, `np.multiply`, `np.maximum`, `np.minimum`, `np.logical_and`
 and `np.logical_or`, `accumulate` of the first four (where elements tie, the first takes the
 derivative), and `outer` of all with two arguments.
@@ -153,7 +156,8 @@ def page() -> str:
             "\n## Attributes and methods of traced arrays\n",
             ", ".join(shown) + ".",
             "\n## What to write instead\n",
-            "These are not traced, and have a short replacement. `cr` is this library.\n",
+            "These, of `scipy.special`, are not traced, and have a short replacement. `cr` is this "
+            "library.\n",
             table([replacement(name) for name in INSTEAD]),
             "",
         ]

@@ -19,7 +19,10 @@ TIERS = {
     "quick": ["-m", "not slow"],
     "skipped": ["-m", "not slow", "--skipped"],
     "slow": ["-m", "slow"],
+    "slow and skipped": ["--skipped"],
 }
+# Who has done its half takes of what is left of another's: some tests take a minute.
+IN_PARALLEL = ["-n", "auto", "--dist", "worksteal"]
 NO_TESTS_COLLECTED = 5  # pytest's exit status
 LIST_MISSING_PEERS = """
 import importlib.metadata, importlib.util, re
@@ -41,18 +44,18 @@ def main(arguments):
     python = environment.prepare(FOLDER, "[test]", options.python)
     seconds["environment"] = time.perf_counter() - begin
 
-    named = [tier for tier in ("slow", "skipped") if getattr(options, tier)]
-    chosen = ["quick", "slow"] if options.all else named or ["quick"]
+    named = " and ".join(tier for tier in ("slow", "skipped") if getattr(options, tier))
+    chosen = ["quick", "slow"] if options.all else [named or "quick"]
     statuses = []
     for tier in chosen:
-        command = [str(python), "-m", "pytest", "-n", "auto", "-rs", *TIERS[tier], *passed_on]
+        command = [str(python), "-m", "pytest", *IN_PARALLEL, "-rs", *TIERS[tier], *passed_on]
         print(f"\nthe {tier} tier: {shlex.join(command[2:])}", flush=True)
         begin = time.perf_counter()
         statuses.append(subprocess.run(command, cwd=environment.ROOT, check=False).returncode)
         seconds[f"{tier} tier"] = time.perf_counter() - begin
 
     print()
-    if "slow" not in chosen:
+    if not any("slow" in tier for tier in chosen):
         print("not run: the tests marked slow (--slow runs these, --all runs both tiers)")
     _tell_missing_peers(python)
     print("took: " + ", ".join(f"{part} {duration:.1f} s" for part, duration in seconds.items()))
@@ -61,19 +64,19 @@ def main(arguments):
 
 def _options(arguments):
     parser = argparse.ArgumentParser(
-        usage="%(prog)s [--slow | --all | --skipped] [--python PATH] [pytest's arguments]",
+        usage="%(prog)s [--slow] [--skipped] [--all] [--python PATH] [pytest's arguments]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    tier = parser.add_mutually_exclusive_group()
-    tier.add_argument("--slow", action="store_true", help="only the tests marked slow")
-    tier.add_argument("--all", action="store_true", help="the quick tier, then the slow one")
-    tier.add_argument(
+    parser.add_argument("--slow", action="store_true", help="only the tests marked slow")
+    parser.add_argument(
         "--skipped",
         action="store_true",
-        help="of the quick tier, what was skipped last, and what compares with PyTorch or JAX",
+        help="of the quick tier, what was skipped last, and what compares with PyTorch or JAX; "
+        "with --slow both at once",
     )
+    parser.add_argument("--all", action="store_true", help="the quick tier, then the slow one")
     parser.add_argument(
         "--python",
         type=_command,

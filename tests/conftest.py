@@ -1,9 +1,10 @@
 """What a run remembers and tells; this folder is on the import path of all tests by its being here.
 
 `--skipped` runs what may differ since libraries were installed: the tests that were skipped when
-they ran last, and those marked `peers`.
+they ran last, and those marked `peers`; and those marked `slow`, which have a tier of their own.
 """
 
+import gc
 import os
 import tempfile
 
@@ -21,17 +22,28 @@ SKIPPED = "chainrule/skipped"  # where pytest's cache has the tests that were sk
 
 
 def pytest_addoption(parser):
-    parser.addoption("--skipped", action="store_true", help="only skipped tests, and peers")
+    parser.addoption("--skipped", action="store_true", help="only skipped tests, peers, slow ones")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Many thousand tests stay to the end: the garbage collector need not look for them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):
-    """Under `--skipped`, without a test that ran before and compares with no peer library."""
+    """Under `--skipped`, without a quick test that ran before and compares with no peer library."""
     if config.getoption("--skipped"):
         before = set(config.cache.get(SKIPPED, []))
         chosen, left_out = [], []
         for item in items:
-            again = item.nodeid in before or item.get_closest_marker("peers")
-            (chosen if again else left_out).append(item)
+            marked = any(map(item.get_closest_marker, ("peers", "slow")))
+            (chosen if marked or item.nodeid in before else left_out).append(item)
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
 

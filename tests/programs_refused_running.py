@@ -377,3 +377,23 @@ def a_training_that_diverges():
     """
     settings = Settings(learning_rate=1e200, weight_decay=1.0, epochs=1)
     train_epoch(begin(settings), 1)
+
+
+@provokes(errors.NonFiniteError)
+def a_trainer_that_diverges():
+    """
+    training diverged: the objective is inf in step 2 (epoch 2, batch 1)
+      try: the state is as it was after step 1, before the bad one: trainer.state
+    """
+
+    def objective(x: float64["n 1"], w: float64["1"]):
+        J = np.mean((x @ w) ** 2)
+        return J
+
+    data = {"x": np.ones((4, 1))}
+    given = {"data": data, "batch_size": 4, "progress": False, "executor": "reference"}
+    try:
+        cr.Trainer(objective, {"w": np.ones(1)}, cr.sgd(1e200), **given).fit(9)
+    except errors.NonFiniteError as error:  # then come the lines of its diagnosis
+        assert error.diagnosis is not None and str(error.diagnosis)[:12] == "(x @ w) ** 2"
+        raise errors.NonFiniteError(error.what.partition("\n")[0], hint=error.hint) from None

@@ -18,7 +18,7 @@ def a_condition_on_numbers():
       where: FILE:LINE, in a_condition_on_numbers.<locals>.objective
         if loss > 0:
            ^^^^^^^^
-      try: choose elementwise with np.where(condition, a, b);
+      try: np.where(condition, a, b) chooses elementwise, cr.cond(condition, f, g, x) between functions;
            a choice that holds for the whole trace takes a plain Python bool argument
     """
 

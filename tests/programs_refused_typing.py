@@ -7,7 +7,6 @@ from provoking import W, X, provokes
 
 import chainrule as cr
 from chainrule import errors, float64
-from chainrule.graph.sizes import UndecidableSize
 
 
 @provokes(errors.ShapeError)
@@ -118,7 +117,7 @@ def an_index_outside():
     cr.trace(objective, X)
 
 
-@provokes(UndecidableSize)
+@provokes(errors.UndecidableSize)
 def a_condition_on_a_named_size():
     """
     whether n > 3 is not known while tracing
@@ -136,7 +135,7 @@ def a_condition_on_a_named_size():
     cr.trace(objective)
 
 
-@provokes(UndecidableSize)
+@provokes(errors.UndecidableSize)
 def a_named_size_as_a_number():
     """
     the size n is not known while tracing
@@ -154,7 +153,7 @@ def a_named_size_as_a_number():
     cr.trace(objective)
 
 
-@provokes(UndecidableSize)
+@provokes(errors.UndecidableSize)
 def a_range_of_a_named_size():
     """
     a function asks for n: a size is an integer that is not known while tracing

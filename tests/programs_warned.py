@@ -2,19 +2,25 @@
 
 # ruff: noqa: E501  (a docstring is the message, line by line)
 
+import os
 import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 from provoking import provokes
 
 import chainrule as cr
 from chainrule import errors
+from chainrule.run.native import cache
+from chainrule.train.history import History, read
 
 
 @provokes(errors.BroadcastWarning)
 def a_column_of_predictions_with_a_row_of_targets():
     """
-    pred (float64[4, 1]) with y (float64[4]) is float64[4, 4]: each element of the one meets every element of the other, and J sums up all of these pairs
+    pred (float64[4, 1]) with y (float64[4]) is float64[4, 4]: each element of the one meets every element of the other, and all of these pairs count in J
       where: FILE:LINE, in a_column_of_predictions_with_a_row_of_targets.<locals>.objective
         J = cr.squared_error(pred, y)
             ^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -31,3 +37,78 @@ def a_column_of_predictions_with_a_row_of_targets():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cr.backward(graph, wrt="w")
+
+
+@provokes(errors.CacheWarning)
+def a_cache_that_cannot_be_a_folder():
+    """
+    compiled code is not kept on disk: a_file/below cannot be opened (Not a directory)
+      try: set CHAINRULE_CACHE_DIR to a folder of your own, or CHAINRULE_CACHE=0 to do without
+    """
+
+    with TemporaryDirectory() as place:
+        (Path(place) / "a_file").touch()
+        below = str(Path(place) / "a_file" / "below")
+        wanted = {cache.SWITCH: "1", cache.FOLDER: below}
+        unedited = patch.object(cache, "_generator", lambda: "the files as they were imported")
+        with patch.dict(os.environ, wanted), unedited, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                cache.load("key")
+            except errors.CacheWarning as warning:
+                raise errors.CacheWarning(str(warning).replace(f"{place}/", "")) from None
+
+
+@provokes(errors.DamagedCheckpointWarning)
+def a_checkpoint_with_a_wrong_byte():
+    """
+    the checkpoint step-000000001.safetensors is damaged: the bytes are not those that were written: the checksum differs; passed over
+    """
+
+    def objective(w: cr.float64[()]):
+        return w * w
+
+    step = cr.training_step(objective, wrt="w", optimizer=cr.sgd(0.1))
+    state = step.init(w=1.0)
+    with TemporaryDirectory() as place, cr.Checkpoints(place, step) as checkpoints:
+        checkpoints.save(state)
+        step(state)
+        path = checkpoints.save(state)
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                checkpoints.load()
+            except errors.DamagedCheckpointWarning as warning:
+                text = str(warning).replace(f"{place}/", "")
+                raise errors.DamagedCheckpointWarning(text) from None
+
+
+@provokes(errors.HistoryWarning)
+def a_history_that_is_gone():
+    """
+    the history no_such_run/history.jsonl is gone: 1 lines; it begins anew with the next line
+    """
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(Path("no_such_run/history.jsonl"), History([{"step": 1}]).note())
+
+
+@provokes(errors.FrozenRandomWarning)
+def a_random_number_that_is_a_constant():
+    """
+    np.random.normal draws while objective is traced: its numbers are constants of the graph, the same in every run
+      where: FILE:LINE, in a_random_number_that_is_a_constant.<locals>.objective
+        return np.sum(x * np.random.normal(size=4))
+                          ^^^^^^^^^^^^^^^^
+      try: cr.random draws in every run, with a key that is an argument: cr.random.fold_in(key, step)
+           is another one in each step; or draw before the call, and pass the array
+    """
+
+    def objective(x):
+        return np.sum(x * np.random.normal(size=4))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cr.trace(objective, np.ones(4))

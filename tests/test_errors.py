@@ -1,6 +1,9 @@
 """Every exception says what happened, in which line of the user's, and what to try."""
 
+import ast
+import builtins
 import inspect
+from pathlib import Path
 
 import programs_refused_running
 import programs_refused_tracing
@@ -10,16 +13,65 @@ import pytest
 from provoking import CASES, LABELS, W, X, full_text
 
 from chainrule import errors
-from chainrule.graph.sizes import UndecidableSize
 
 assert programs_refused_tracing and programs_refused_typing and programs_refused_running
 assert programs_warned
 IDS = [program.__name__ for _, program in CASES]
+SOURCE = Path(errors.__file__).parent
+TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py")}
+# Exceptions that no user meets: something below catches each.
+INSIDE = {"DamagedEntryError", "Interrupted", "NotAffineError", "ObjectError", "TooLong", "Unknown"}
 
 
 def every_kind():
     kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind)]
-    return [kind for kind in kinds if issubclass(kind, Exception)] + [UndecidableSize]
+    return [kind for kind in kinds if issubclass(kind, Exception)]
+
+
+def is_exception(name, found=()):
+    kind = getattr(builtins, name, None)
+    return name in found or (inspect.isclass(kind) and issubclass(kind, BaseException))
+
+
+def defined():
+    """The exceptions that modules other than `errors` define."""
+    classes = [
+        node
+        for file, tree in TREES.items()
+        if file.name != "errors.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    known, count = {kind.__name__ for kind in every_kind()}, -1
+    found = set()
+    while len(found) > count:
+        count = len(found)
+        for node in classes:
+            bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+            if any(is_exception(base, known | found) for base in bases):
+                found.add(node.name)
+    return found
+
+
+def raised():
+    """What is raised or warned of, where it is named there: (name, file:line)."""
+    for file, tree in TREES.items():
+        for node in ast.walk(tree):
+            one = None
+            if isinstance(node, ast.Raise):
+                one = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).startswith("warnings.warn"):
+                one = node.args[1] if len(node.args) > 1 else None
+            if isinstance(one, ast.Name) and one.id[0].isupper():
+                yield one.id, f"{file}:{node.lineno}"
+
+
+def caught():
+    """The names in all `except` clauses."""
+    for tree in TREES.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ExceptHandler) and node.type is not None:
+                yield from (one.id for one in ast.walk(node.type) if isinstance(one, ast.Name))
 
 
 def bytes_of_inputs():
@@ -28,6 +80,18 @@ def bytes_of_inputs():
 
 def test_every_exception_is_provoked_here():
     assert {kind for kind, _ in CASES} == set(every_kind())
+
+
+def test_every_exception_that_a_user_can_meet_is_in_errors():
+    assert defined() == INSIDE
+    names = {kind.__name__ for kind in every_kind()} | INSIDE
+    found = list(raised())
+    assert len(found) > 300
+    assert [one for one in found if not is_exception(one[0], names)] == []
+
+
+def test_exceptions_that_are_not_in_errors_are_caught():
+    assert INSIDE - set(caught()) == set()
 
 
 @pytest.mark.parametrize(("kind", "case"), CASES, ids=IDS)

@@ -264,9 +264,26 @@ X = np.ones(3)
             ["needs a floating-point scalar, got int64[]"],
         ),
         (
-            lambda: cr.jvp(np.sin, (X,), (np.ones(2),)),
+            lambda: cr.jvp(lambda x: np.sin(x), (X,), (np.ones(2),)),
             errors.ShapeError,
-            ["a seed or tangent of type float64[2] is given for float64[3]"],
+            ["the tangent of x is float64[2], and x is float64[3]"],
+        ),
+        (
+            lambda: cr.hvp(polynomial, (X, X), (X, np.ones((3, 1)))),
+            errors.ShapeError,
+            [
+                "the tangent of y is float64[3, 1], and y is float64[3]",
+                "a tangent has the shape of what it belongs to, and is of floats",
+            ],
+        ),
+        (
+            lambda: cr.trace(
+                lambda x, v: cr.jvp(polynomial, (x, x), (v, v))[1],
+                cr.float64["n"],
+                cr.float64["m"],
+            ),
+            errors.ShapeError,
+            ["the tangent of x is float64[m], and x is float64[n]"],
         ),
         (
             lambda: cr.jvp(np.sin, (X,), (X, X)),
@@ -276,7 +293,7 @@ X = np.ones(3)
         (
             lambda: cr.vjp(lambda x: np.sin(x), X)[1](np.ones(2)),
             errors.ShapeError,
-            ["a seed or tangent of type float64[2] is given for float64[3]"],
+            ["the seed of out is float64[2], and out is float64[3]"],
         ),
         (
             lambda: cr.vjp(lambda x: np.sin(x), X)[1]((X, X)),
@@ -332,6 +349,17 @@ def test_one_named_size_is_one_number_in_one_call(differentiate: Any) -> None:
     assert caught.value.what == (
         "axis 0 of the argument c of three is annotated d, which is 3 (d from axis 1 of x), got 5"
     )
+
+
+@pytest.mark.parametrize("differentiate", [cr.jvp, cr.hvp])
+def test_forward_mode_refuses_two_numbers_for_one_named_size(differentiate: Any) -> None:
+    given = (np.ones((2, 3)), np.ones(3), np.ones(5))
+    with pytest.raises(errors.SizeError) as caught:
+        differentiate(three, given, given)
+    assert caught.value.what == (
+        "axis 0 of the argument c of three is annotated d, which is 3 (d from axis 1 of x), got 5"
+    )
+    assert caught.value.where == f"{__file__}:{three.__code__.co_firstlineno}, in three"
 
 
 def test_arrays_of_another_dtype_or_length_override_the_annotation() -> None:

@@ -53,6 +53,34 @@ class SizeError(ChainruleError, ValueError):
     """Sizes given to `bind` or read off the inputs that contradict the graph."""
 
 
+class UndecidableSize(ChainruleError, TypeError):
+    """A question about named sizes, which has no answer before they are numbers.
+
+    `question`, such as "n < 5", is what was asked, and `names` are the sizes.
+    """
+
+    question: str = ""
+    names: tuple[str, ...] = ()
+
+    def asked(self, question: str, names: tuple[str, ...]) -> UndecidableSize:
+        """The same error, with what was asked."""
+        self.question, self.names = question, names
+        return self
+
+    def at(self, where: str, what: str, hint: str) -> UndecidableSize:
+        """Such an error with the user's line, and perhaps other words."""
+        return UndecidableSize(what, where=where, hint=hint).asked(self.question, self.names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _asked, (self.what, self.where, self.hint, self.question, self.names)
+
+
+def _asked(
+    what: str, where: str, hint: str, question: str, names: tuple[str, ...]
+) -> UndecidableSize:
+    return UndecidableSize(what, where=where, hint=hint).asked(question, names)
+
+
 class NameLookupError(ChainruleError, KeyError):
     """A name that the graph or the run does not have."""
 
@@ -114,6 +142,15 @@ class DivergenceError(ChainruleError, ArithmeticError):
     """Training whose objective is no finite number any more."""
 
 
+class NonFiniteError(DivergenceError):
+    """A `Trainer` whose objective, or state, is no finite number any more.
+
+    `diagnosis` says which value was the first, and why; None where the replay found none.
+    """
+
+    diagnosis: Any = None
+
+
 class GradientCheckError(ChainruleError, AssertionError):
     """A derivative that finite differences contradict."""
 
@@ -123,7 +160,23 @@ class DataFileError(ChainruleError, ValueError):
 
 
 class BroadcastWarning(UserWarning):
-    """Shapes such as (n, 1) and (n,) that make (n, n), all of which an objective sums up."""
+    """Shapes such as (n, 1) and (n,) that make (n, n), all of which count in an objective."""
+
+
+class CacheWarning(UserWarning):
+    """Compiled code is not kept on disk: everything works, but is compiled in each process."""
+
+
+class DamagedCheckpointWarning(UserWarning):
+    """A checkpoint was passed over because it cannot be read as it was written."""
+
+
+class FrozenRandomWarning(UserWarning):
+    """Random numbers drawn by NumPy while a program was traced: constants of its graph."""
+
+
+class HistoryWarning(UserWarning):
+    """A history is gone, and training goes on without it."""
 
 
 class InvariantError(ChainruleError):

@@ -14,6 +14,7 @@ import numpy as np
 from chainrule.annotations import ElementType
 from chainrule.composites.numpy_names import TABLE
 from chainrule.errors import ForeignValueError, InputError, TypeSpecError, UnsupportedError
+from chainrule.frontend.drawn import warning_of_draws
 from chainrule.frontend.elementwise import as_node, refuse_subclass
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
@@ -50,8 +51,17 @@ def trace(function: Callable[..., Any], /, *examples: Any, **types: Any) -> Grap
     Python values.
 
     Raises TypeSpecError for an argument whose type is not known, SizeError for examples that
-    contradict each other, and what the function raises.
+    contradict each other, and what the function raises.  Warns (FrozenRandomWarning) of random
+    numbers that NumPy draws in it, as they are constants of the graph.
     """
+    with warning_of_draws(function, examples, types):
+        return traced_anew(function, examples, types)
+
+
+def traced_anew(
+    function: Callable[..., Any], examples: tuple[Any, ...], types: dict[str, Any]
+) -> Graph:
+    """As `trace`, for one run: what NumPy draws in it is drawn again for the next."""
     if not callable(function):
         raise InputError(
             f"trace needs a function, got {type(function).__name__}",
@@ -145,6 +155,17 @@ def _arguments(
     return args, kwargs
 
 
+def refuse_contradicting(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """SizeError where these arguments show two numbers for one named size of the annotations."""
+    annotations = _annotations(function)
+    axes: list[Axis] = []
+    for name, value in given.items():
+        annotated = _described(annotations.get(name, _MISSING))
+        if annotated is not _MISSING:
+            axes += axes_of(name, annotated, value)
+    refuse_contradictions(function_name(function), definition(function), axes)
+
+
 def _has_arrays(value: Any, name: str) -> bool:
     return any(leaf_type(leaf, name) is not None for leaf in flatten(value, name)[0])
 
@@ -152,10 +173,9 @@ def _has_arrays(value: Any, name: str) -> bool:
 def _annotations(function: Any) -> Mapping[str, Any]:
     while isinstance(function, functools.partial):
         function = function.func
-    target = function
-    if not inspect.isroutine(function) and not inspect.isclass(function):
-        target = type(function).__call__
-    target = inspect.unwrap(target)
+    target = inspect.unwrap(function)
+    if not inspect.isroutine(target) and not inspect.isclass(target):
+        target = inspect.unwrap(type(target).__call__)
     raw = inspect.get_annotations(getattr(target, "__func__", target))
     closure = (
         inspect.getclosurevars(target).nonlocals

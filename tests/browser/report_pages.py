@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from report_models import compiled, curvature, recurrent, trained, transformer
 
 import chainrule as cr
 from chainrule import float32, int64
@@ -197,4 +198,9 @@ PAGES: dict[str, Callable[[], Report]] = {
     "names": names,
     "hostile": hostile,
     "orders": orders,
+    "transformer": transformer,
+    "compiled": compiled,
+    "recurrent": recurrent,
+    "curvature": curvature,
+    "trained": trained,
 }

@@ -89,6 +89,8 @@ def test_boxes_can_be_coloured_by_a_quantity(opened) -> None:
         ("mlp", "#value=h&tab=training&colour=norm", 800),
         ("blocks", "#step=3", 1440),
         ("adam", "#value=W1_next", 1440),
+        ("recurrent", "#value=o&step=5", 1440),
+        ("trained", "#value=dJ%2FdW1&tab=training", 1440),
     ],
 )
 def test_axe_finds_nothing(opened, axe: str, name: str, at: str, width: int, dark: bool) -> None:

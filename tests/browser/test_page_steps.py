@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
 from typing import Any
 
-from waiting import settle
+import pytest
+from waiting import calm, settle
 
 
 def cursor(page: Any) -> tuple[int, int]:
@@ -125,3 +129,84 @@ def test_the_address_leads_back(opened) -> None:
     assert again.locator("#panel-values").is_visible()
     selected = "#outline-tree .selected"
     assert again.locator(selected).inner_text() == page.locator(selected).inner_text()
+
+
+def place_of_peak(page: Any) -> float:
+    """How far from the left of the chart the first instruction at the peak is."""
+    packed = page.locator("#data").text_content()
+    memory = json.loads(gzip.decompress(base64.b64decode(packed)))["memory"]
+    width = page.locator("#panel-memory svg.memory").bounding_box()["width"]
+    left, right, count = 66, 10, len(memory["live"])
+    assert count <= width / 2, "each instruction has a column of its own"
+    return left + (memory["peak_instruction"] + 0.5) * (width - left - right) / count
+
+
+@pytest.mark.parametrize("name", ["mlp", "adam", "transformer", "compiled", "recurrent"])
+def test_text_and_chart_name_the_same_step_at_the_peak(opened, name: str) -> None:
+    page = opened(name)
+    head = page.locator("#panel-memory .alive-head")
+    step = int(head.inner_text().removeprefix("At the peak: step ").split(",")[0])
+    peak = page.locator("#panel-memory .peak-name")
+    assert peak.text_content().endswith(f" at step {step}")
+    total = head.locator("strong").inner_text()
+    assert peak.text_content() == f"peak {total} at step {step}"
+    assert page.locator("#step-text").inner_text().endswith(f"peak {total}")
+    page.get_by_role("button", name="go to the peak").click()
+    settle(page)
+    assert cursor(page)[0] == step
+    assert head.inner_text().startswith(f"At the peak: step {step},")
+    line = page.locator("#panel-memory .cursor-line")
+    assert float(line.get_attribute("x1")) == pytest.approx(place_of_peak(page), abs=0.5)
+    place = page.locator("#panel-memory svg.memory").bounding_box()
+    x = place["x"] + float(line.get_attribute("x1"))
+    page.locator("#step-slider").fill("1" if step > 1 else "2")
+    settle(page)
+    page.mouse.click(x, place["y"] + 20)
+    settle(page)
+    assert cursor(page)[0] == step
+
+
+def test_what_is_alive_at_a_step_is_what_the_step_says(opened) -> None:
+    page = opened("mlp")
+    for step in range(1, 13):
+        page.locator("#step-slider").fill(str(step))
+        settle(page)
+        total = page.locator("#panel-memory .alive-head strong").inner_text()
+        assert page.locator("#step-text").inner_text().endswith(f"live {total}"), step
+
+
+def test_a_gradient_of_two_terms_is_begun_and_then_there(opened) -> None:
+    page = opened("mlp", at="#value=dJ%2FdW2")
+    inspector = page.locator("#inspector")
+    calm(page)
+    text = inspector.inner_text()
+    makers = re.search(
+        r"(?i)chain rule of dJ/dW2\s*·\s*made at\s*step (\d+)\s*and\s*step (\d+)", text
+    )
+    assert makers, text
+    first, last = map(int, makers.groups())
+    assert first < last
+    terms = inspector.locator(".term-facts").all_inner_texts()
+    assert sorted(int(one.split()[-1]) for one in terms) == [first, last]
+    key = "gradient dJ/dW2"
+    for step, state in ((first - 1, "later"), (first, "now"), (last - 1, "begun"), (last, "now")):
+        page.locator("#step-slider").fill(str(step))
+        settle(page)
+        assert states(page)[key] == state or (step == first == last - 1), step
+    page.locator("#step-slider").fill(str(last - 1))
+    settle(page)
+    arrows = page.locator("#graph path.backward-line[data-state=later]")
+    assert arrows.count() == 3, "to the circle of the last step, and from it to two gradients"
+    page.locator("#step-slider").fill(str(first))
+    settle(page)
+    assert "part of ∂J/∂W₂" in page.locator("#step-text").inner_text()
+
+
+def test_numbers_of_equations_and_of_steps_say_what_they_count(opened) -> None:
+    page = opened("mlp", at="#value=dJ%2Fdh")
+    calm(page)
+    heading = page.locator("#inspector h3").first
+    assert re.search(
+        r"(?i)equation \(\d+\) of 13\s*· made at\s*step \d+\s*of 12", heading.inner_text()
+    )
+    assert "steps in that of execution" in heading.get_attribute("title")

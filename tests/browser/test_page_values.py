@@ -123,6 +123,19 @@ def test_curves_are_drawn_where_there_is_a_history(opened) -> None:
     settle(page)
     assert page.locator("#panel-training .uplot canvas").count() >= 1
     assert "accuracy" in page.locator("#panel-training").inner_text()
+    trained = opened("trained", at="#tab=training")
+    clocks = trained.locator("#panel-training .u-series.u-off th").all_text_contents()
+    assert [one.split()[0] for one in clocks] == ["epoch", "seconds", "samples_per_second"]
+    seconds = trained.get_by_role("button", name="seconds", exact=False).first
+    seconds.focus()
+    trained.keyboard.press("Enter")
+    assert seconds.get_attribute("aria-pressed") == "true"
     without = opened("blocks")
     assert without.locator("#tab-memory").is_visible()
     assert without.locator("#tab-training").count() == 0
+
+
+def test_instructions_of_the_plan_are_told_from_steps(opened) -> None:
+    text = click(opened("mlp"), "value h").inner_text()
+    assert re.search(r"kept from instruction \d+ to \d+", text), text
+    assert "All 12 steps are 48 instructions of the reference executor." in text

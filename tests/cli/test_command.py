@@ -234,7 +234,7 @@ def test_help_imports_nothing_that_only_training_needs():
 
 def test_help_explains_every_option_with_its_default():
     text = " ".join(call("train", "--help").stdout.split())
-    for option in main.commands["train"].params:  # type: ignore[attr-defined]
+    for option in main.commands["train"].params:
         assert option.help, option.name
         assert option.opts[0] in text
     for name in ("hidden", "learning_rate", "weight_decay", "batch", "epochs", "seed"):

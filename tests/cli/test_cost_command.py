@@ -38,9 +38,8 @@ def test_sizes_stay_letters_unless_they_are_given() -> None:
     result = call()
     assert (result.exit_code, result.stderr) == (0, "")
     assert "6*n*d + 36*n" in result.stdout and "backward" not in result.stdout
-    assert "1536*d + 9216" in call("n=256").stdout
     assert "1536*d + 9216" in call("--dim", "n=256").stdout
-    numbers = call("n=256", "d=10", "--wrt", "W").stdout
+    numbers = call("--dim", "n=256,d=10", "--wrt", "W").stdout
     assert "24,576" in numbers and "backward" in numbers and "per byte" in numbers
 
 
@@ -49,15 +48,15 @@ def test_a_training_step_has_its_update() -> None:
 
 
 def test_json() -> None:
-    found = json.loads(call("n=2", "--json").stdout)
+    found = json.loads(call("--dim", "n=2", "--json").stdout)
     assert found["schema"] == "chainrule.cost/1" and found["open"] == ["d"]
     assert found["total"]["flops"] == "12*d + 72"
 
 
 def test_what_is_no_size_is_refused() -> None:
-    result = call("m")
+    result = call("--dim", "m")
     assert result.exit_code == 2 and "m gives no size" in result.stderr
-    result = call("k=3")
+    result = call("--dim", "k=3")
     assert result.exit_code == 1 and "'k'" in result.stderr
 
 

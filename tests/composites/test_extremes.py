@@ -43,6 +43,18 @@ def test_activations_saturate_without_nan(function: Any, values: Any, slopes: An
     assert np.isfinite(cr.hvp(lambda x: np.sum(function(x)), x, np.ones(3))).all()
 
 
+@pytest.mark.parametrize("executor", ["reference", "native"])
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_of_huge_numbers_has_its_slopes(approximate: str, executor: str) -> None:
+    x = np.array([-3e38, -1e20, -12.0, 12.0, 1e20, 3e38], np.float32)
+    step = cr.backward(cr.trace(lambda x: np.sum(cr.gelu(x, approximate)), x), wrt="x")
+    run = step.run(x=x, executor=executor)
+    slope = next(value for name, value in run.items() if "/dx" in name)
+    np.testing.assert_allclose(slope, [0, 0, 0, 1, 1, 1], rtol=1e-7, atol=1e-29)
+    bend = cr.hvp(lambda x: np.sum(cr.gelu(x, approximate)), x[1:-1], np.ones(4, np.float32))
+    np.testing.assert_allclose(bend, 0, atol=1e-29)
+
+
 @pytest.mark.parametrize("function", [cr.softmax, cr.log_softmax, lambda x: cr.logsumexp(x)])
 def test_the_softmax_family_is_finite_for_huge_arguments(function: Any) -> None:
     x = np.array([[1e4, -1e4, 0.0], [1e308, 1e308, -1e308], [-1e4, -1e4, -1e4]])
@@ -62,6 +74,18 @@ def test_minus_infinity_is_probability_zero() -> None:
     np.testing.assert_allclose(gradient, [[-0.25, 0, 0.25], [0, 0, 0]], atol=1e-15)
 
 
+@pytest.mark.parametrize("executor", ["reference", "native"])
+def test_the_logarithm_of_no_probability_has_the_derivative_zero(executor: str) -> None:
+    x = np.array([[-np.inf, -np.inf], [0.0, -np.inf], [-np.inf, -3.0]])
+    step = cr.backward(cr.trace(lambda x: np.sum(np.exp(cr.logsumexp(x))), x), wrt="x")
+    np.testing.assert_allclose(
+        next(v for k, v in step.run(x=x, executor=executor).items() if "/dx" in k),
+        [[0, 0], [1, 0], [0, np.exp(-3)]],
+        rtol=1e-15,
+    )
+    assert np.isfinite(cr.hvp(lambda x: np.sum(cr.logsumexp(x)), x, np.ones_like(x))).all()
+
+
 @pytest.mark.parametrize("x", [np.full(3, -np.inf), np.array([np.inf, 0.0, 1.0])])
 def test_logsumexp_of_infinities_is_the_infinity(x: np.ndarray) -> None:
     with np.errstate(divide="ignore"):  # the logarithm of 0, as NumPy says
@@ -76,6 +100,48 @@ def test_logaddexp_of_infinities_and_nan_is_numpys() -> None:
     with np.errstate(invalid="ignore"):
         expected = np.logaddexp(x, y)
     np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("executor", ["reference", "native"])
+def test_logaddexp2_of_two_equal_numbers_is_the_next_one(executor: str) -> None:
+    x = np.array([-1.0, 0.0, 5.0, -300.0, 0.5, np.inf, -np.inf])
+    graph = cr.trace(lambda x, y: np.logaddexp2(x, y), x, x)
+    np.testing.assert_array_equal(graph.run(x=x, y=x, executor=executor).outputs, x + 1)
+    y = x - np.array([1e-9, 0.9, 1.1, 40.0, 60.0, 0, 0])
+    found = graph.run(x=x, y=y, executor=executor).outputs
+    np.testing.assert_allclose(found, np.logaddexp2(x, y), rtol=4e-16, atol=2e-16)
+
+
+LAYERS = {
+    "layer_norm": cr.layer_norm,
+    "group_norm": lambda x: cr.group_norm(x, 2),
+    "rms_norm": cr.rms_norm,
+    "gelu": lambda x: cr.gelu(x, "tanh"),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_squares_and_cubes_do_not_leave_the_range_of_float16(layer: str) -> None:
+    function = LAYERS[layer]
+    x = np.array([[-300.0, 100, 600, 50], [1, -2, 0.5, 4]], np.float16)
+    found = [function(x), *cr.value_and_grad(lambda x: np.sum(function(x) ** 2))(x)]
+    wide = x.astype(np.float64)
+    if layer == "rms_norm":
+        function = lambda x: cr.rms_norm(x, eps=float(np.finfo(np.float16).eps))  # noqa: E731
+    wanted = [function(wide), *cr.value_and_grad(lambda x: np.sum(function(x) ** 2))(wide)]
+    for got, want in zip(found[::2], wanted[::2], strict=True):
+        assert got.dtype == np.float16
+        np.testing.assert_allclose(got, want, rtol=4e-3, atol=4e-3)
+
+
+def test_no_smoothing_of_an_impossible_class_is_no_nan() -> None:
+    logits, labels = np.array([[0.0, -np.inf, 1.0]]), np.array([2])
+    loss, gradient = cr.value_and_grad(
+        lambda x: cr.cross_entropy(x, labels, label_smoothing=0.0, ignore_index=-100)
+    )(logits)
+    plain = cr.value_and_grad(lambda x: cr.cross_entropy(x, labels))(logits)
+    np.testing.assert_allclose(loss, plain[0])
+    np.testing.assert_allclose(gradient, plain[1])
 
 
 def test_nan_stays_nan() -> None:

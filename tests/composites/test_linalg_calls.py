@@ -132,6 +132,18 @@ def test_norms_of_zero_vectors_have_the_gradient_zero(ord):
             assert np.array_equal(cr.grad(twice)(x), np.zeros(x.shape))
 
 
+@pytest.mark.parametrize("p", [None, 1, -1, "fro", np.inf, -np.inf])
+def test_the_condition_of_a_singular_matrix_is_numpys(p):
+    x = np.array([[[1.0, 2], [2, 4]], [[0, 0], [0, 0]], [[1e-200, 0], [0, 2e-200]], SQUARE[:2, :2]])
+    got = cr.trace(lambda x: np.linalg.cond(x, p), x).run(x=x).outputs
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got, np.linalg.cond(x, p), rtol=1e-12)
+        x[1, 0, 1] = np.nan
+        if p is not None:  # else the singular values do not converge
+            got = cr.trace(lambda x: np.linalg.cond(x, p), x).run(x=x).outputs
+            np.testing.assert_allclose(got, np.linalg.cond(x, p), rtol=1e-12)
+
+
 @pytest.mark.parametrize("ord", [None, *OF_MATRICES])
 def test_norms_of_zero_matrices_have_the_gradient_zero(ord):
     x = np.zeros((2, 3))
@@ -145,6 +157,31 @@ def test_a_zero_among_the_elements_of_a_norm_is_no_nan(ord):
     assert g[1] == 0
     rest = cr.grad(lambda x: np.linalg.norm(x, ord))(x[[0, 2]])
     np.testing.assert_allclose(g[[0, 2]], rest, rtol=1e-14)
+
+
+@pytest.mark.parametrize("executor", ["reference", "native"])
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+@pytest.mark.parametrize("ord", [0.5, 2.5, 3, 7, -1, -3])
+def test_a_norm_of_huge_and_of_tiny_numbers_has_its_derivatives(ord, scale, executor):
+    def norm(x: float64["n k"]):
+        N = np.sum(np.linalg.norm(x, ord, axis=1))
+        return N
+
+    x = np.array([[3.0, 1.0, -4.0], [0.5, 2.0, 0.25]])
+    step = cr.backward(cr.trace(norm), wrt="x")
+    run, usual = (step.run(x=one, executor=executor) for one in (x * scale, x))
+    np.testing.assert_allclose(run["N"], usual["N"] * scale, rtol=1e-13)
+    np.testing.assert_allclose(run["dN/dx"], usual["dN/dx"], rtol=1e-13)
+    bends = [cr.hvp(norm, one, np.ones_like(x)) for one in (x * scale, x)]
+    np.testing.assert_allclose(bends[0] * scale, bends[1], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("ord", [3, -3])
+def test_a_norm_with_zeros_among_tiny_numbers_has_no_nan(ord):
+    x = np.array([0.0, 1e-200, 0.0, 2e-200])
+    value, gradient = cr.value_and_grad(lambda x: np.linalg.norm(x, ord))(x)
+    assert value == pytest.approx(9 ** (1 / 3) * 1e-200 if ord == 3 else 0, rel=1e-14)
+    assert np.isfinite(gradient).all() and gradient[0] == gradient[2] == 0
 
 
 # PyTorch has the same conventions ------------------------------------------------------------
@@ -251,6 +288,7 @@ def test_what_is_not_traced_is_refused_with_a_reason(function, arguments, kind, 
     assert type(caught.value) is kind
     assert text in str(caught.value)
     assert caught.value.hint
+    assert "test_linalg_calls.py" in caught.value.where
 
 
 def test_which_factor_of_unknown_sizes_is_the_longer_is_asked():

@@ -90,12 +90,13 @@ def test_they_are_numpys_for_every_length(place: int) -> None:
         np.testing.assert_allclose(got, want, 1e-12, 1e-12)
 
 
-@pytest.mark.parametrize("place", range(len(FUNCTIONS)))
+EXAMPLE = np.random.default_rng(4).standard_normal((4, 3))
+FLOATS = [i for i, f in enumerate(FUNCTIONS) if np.asarray(f(EXAMPLE)).dtype.kind == "f"]
+
+
+@pytest.mark.parametrize("place", FLOATS)
 def test_their_gradients_are_those_of_known_lengths(place: int) -> None:
-    function = FUNCTIONS[place]
-    x = np.random.default_rng(4).standard_normal((4, 3))
-    if np.asarray(function(x)).dtype.kind != "f":
-        pytest.skip("no derivative")
+    function, x = FUNCTIONS[place], EXAMPLE
 
     def named(x: float64["n 3"]):
         out = np.sum(np.sin(function(x)))

@@ -29,6 +29,10 @@ SCOPED = [
     (lambda x: cr.embedding(x, np.array([1])), "embed"),
     (np.mean, "mean"),
     (np.std, "std"),
+    (np.sort, "sort"),
+    (np.median, "median"),
+    (lambda x: np.percentile(x, [30, 60.5]), "percentile"),
+    (lambda x: np.nanquantile(x, 0.3), "nanquantile"),
 ]
 
 

@@ -154,6 +154,17 @@ def test_what_makes_no_batches_is_refused(call: Any, error: Any, text: str) -> N
     assert text in str(caught.value)
 
 
+def test_data_whose_first_axis_is_time_are_told_where_the_examples_are() -> None:
+    with pytest.raises(ShapeError) as caught:
+        minibatches({"x": np.zeros((9, 40, 3)), "y": np.zeros(40)}, 8, KEY)
+    assert str(caught.value) == (
+        "the arrays have unequal numbers of rows: arrays.x 9, arrays.y 40\n"
+        "  try: axis 1 of x has 40: if that one counts the examples, np.moveaxis(x, 1, 0) makes it "
+        "the first;\n"
+        "       cr.Trainer also takes a function that gives the batches, cut along any axis"
+    )
+
+
 STREAM = """
 import re, sys
 import numpy as np

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pages import ROOT, blocks
 
@@ -21,7 +22,7 @@ EITHER_WAY = pytest.mark.parametrize("first", ["", FUTURE], ids=["plain", "futur
 # it has in order to refuse it with a message.
 INSIDE = {
     "node",
-    "trace",
+    "program",
     "__array_function__",
     "__array_priority__",
     "__array_ufunc__",
@@ -94,20 +95,36 @@ def test_pyright_accepts_arrays_of_numpy_where_arrays_are_asked_for(tmp_path: Pa
     assert pyright_errors(tmp_path) == []
 
 
-def declared() -> set[str]:
-    """The members of `Array` and its kinds, which exist for type checkers alone.
+def test_pyright_knows_what_only_traced_arrays_have(tmp_path: Path) -> None:
+    program = """
+import numpy as np
+from chainrule import float64
+
+def objective(x: float64["n 3"], w: float64[()]):
+    h = x.at[0].set(1.0)
+    return np.sum(h) * round(w) + x.trace()
+
+objective(np.ones((2, 3)), np.ones(()))
+"""
+    (tmp_path / "example.py").write_text(program, encoding="utf-8")
+    assert pyright_errors(tmp_path) == []
+
+
+def declared(of_traced: bool = False) -> set[str]:
+    """The members of `Array` and its kinds, which exist for type checkers alone; or those of
+    `OfTraced`, which NumPy's arrays lack.
 
     `&` and its like belong to `bool_`: NumPy's arrays of floats have none, and would not fit.
     """
     tree = ast.parse((ROOT / "src/chainrule/annotations.py").read_text(encoding="utf-8"))
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    arrays = [c for c in classes if any(ast.unparse(base) == "Protocol" for base in c.bases)]
-    methods = {node.name for c in arrays for node in c.body if isinstance(node, ast.FunctionDef)}
+    wanted = [
+        c
+        for c in classes
+        if (c.name == "OfTraced" if of_traced else "Protocol" in map(ast.unparse, c.bases))
+    ]
+    methods = {node.name for c in wanted for node in c.body if isinstance(node, ast.FunctionDef)}
     return methods - {"__class_getitem__"}
-
-
-# What NumPy's arrays lack: with these, none of them would fit where an array is asked for.
-NOT_OF_NUMPY = {"__ceil__", "__floor__", "__round__", "__trunc__", "at"}
 
 
 def test_a_checker_accepts_nothing_that_a_traced_array_lacks() -> None:
@@ -117,4 +134,8 @@ def test_a_checker_accepts_nothing_that_a_traced_array_lacks() -> None:
 def test_a_checker_knows_everything_that_a_traced_array_offers() -> None:
     private = {name for name in dir(Traced) if name.startswith("_") and name[1] != "_"}
     offered = set(dir(Traced)) - private - INSIDE - REFUSED - FROM_OBJECT
-    assert offered - declared() == NOT_OF_NUMPY
+    assert offered - declared() == declared(of_traced=True)
+
+
+def test_what_only_traced_arrays_have_is_not_of_numpy() -> None:
+    assert declared(of_traced=True) & set(dir(np.ndarray)) == set()

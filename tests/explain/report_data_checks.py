@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 from chainrule.explain.memory.report import MemoryReport
@@ -19,7 +20,8 @@ VALUE = {
     "name": str, "label": str, "latex": str, "kind": str, "pass": str, "shape": list, "dtype": str,
     "nbytes": (int, str), "equation": (dict, type(None)), "chain": list,
     "gradient": (int, type(None)), "of": (int, type(None)), "reads": list, "read_by": list,
-    "kept_because": str, "why": str, "source": (dict, type(None)), "scope": str,
+    "loop": (dict, type(None)), "kept_because": str, "why": str, "source": (dict, type(None)),
+    "scope": str,
     "stored": (bool, type(None)), "made_at": (int, type(None)), "last_needed_at": (int, type(None)),
     "stats": (dict, type(None)), "numbers": (list, type(None)), "histogram": (dict, type(None)),
     "picture": (dict, type(None)),
@@ -28,13 +30,15 @@ KINDS = set("input parameter variable gradient parameter-gradient state update c
 STATISTICS = set("min max mean std norm rms zeros nan infinite count".split())
 STEP = {
     "title": str, "circle": str, "value": (int, type(None)), "pass": str,
-    "instruction": (int, type(None)), "live_nbytes": (int, type(None)), "writes": list,
-    "frees": list,
+    "loop": (int, type(None)), "instruction": (int, type(None)),
+    "fullest_instruction": (int, type(None)), "live_nbytes": (int, type(None)), "writes": list,
+    "adds": list, "frees": list,
 }  # fmt: skip
 MEMORY = set(
     "executor keep peak_nbytes peak_instruction peak_step unit count parts lives rest live "
     "prediction_peak_nbytes".split()
 )
+LOOP = set("operation bodies length reverse latex text results".split())
 GIVEN = {"input", "parameter", "state", "constant"}
 
 
@@ -79,12 +83,14 @@ def _check_values(data: Data) -> None:
         assert (one["of"] is None) == (one["kind"] not in ("gradient", "parameter-gradient"))
         assert one["of"] is not None or one["chain"] == []
         _check_chain(one, len(values))
+        if one["loop"] is not None:
+            assert set(one["loop"]) == LOOP and at in one["loop"]["results"]
         _check_numbers(one)
 
 
 def _check_chain(one: Data, count: int) -> None:
     for term in one["chain"]:
-        assert set(term) == {"latex", "consumer", "upstream", "norm", "share"}
+        assert set(term) == {"latex", "consumer", "upstream", "step", "norm", "share"}
         assert term["consumer"] in range(count)
         assert term["upstream"] is None or term["upstream"] in range(count)
     shares = [term["share"] for term in one["chain"]]
@@ -143,14 +149,41 @@ def _check_steps(data: Data) -> None:
         for value in one["frees"]:
             assert written[value] <= at and value in range(count)
             assert values[value]["stored"]
+    _check_terms(data)
     freed = Counter(value for one in steps for value in one["frees"])
     assert all(times == 1 for times in freed.values())
     if data["memory"] is None:
         assert all(one["instruction"] is one["live_nbytes"] is None for one in steps)
         return
-    instructions = [one["instruction"] for one in steps]
+    _check_spans(data)
+
+
+def _check_terms(data: Data) -> None:
+    """A step that makes a term of a gradient says so, and the last one of them writes it."""
+    steps = data["steps"]
+    for at, one in enumerate(data["values"]):
+        makers = {place for place, step in enumerate(steps) if at in step["writes"] + step["adds"]}
+        terms = {term["step"] for term in one["chain"]}
+        if len(one["chain"]) < 60 and None not in terms and terms:
+            assert terms == makers and at in steps[max(makers)]["writes"], one["name"]
+        else:
+            assert terms - {None} <= makers, one["name"]
+
+
+def _check_spans(data: Data) -> None:
+    """Steps take all instructions between them, each once, but those that begin together."""
+    live, instructions = data["memory"]["live"], [one["instruction"] for one in data["steps"]]
     assert instructions == sorted(instructions)
-    assert all(0 <= one <= data["memory"]["count"] for one in instructions)
+    begins = sorted(set(instructions))
+    spans = {}
+    for begin, end in pairwise([*begins, len(live)]):
+        spans[begin] = range(begin if spans else min(begin, 1), end)
+    assert not begins or sum(map(len, spans.values())) == len(live) - min(begins[0], 1)
+    for one in data["steps"]:
+        span = spans[one["instruction"]]
+        assert one["fullest_instruction"] in span
+        assert one["live_nbytes"] == live[one["fullest_instruction"]]
+        assert one["live_nbytes"] == max(live[number] for number in span)
 
 
 def _check_memory(data: Data) -> None:
@@ -171,8 +204,9 @@ def _check_memory(data: Data) -> None:
     assert total == live
     assert max(live) == live[memory["peak_instruction"]]
     if steps and memory["peak_instruction"]:
-        assert steps[memory["peak_step"]]["live_nbytes"] == max(live)
-        assert max(one["live_nbytes"] for one in steps) == max(live)
+        peak = steps[memory["peak_step"]]
+        assert peak["live_nbytes"] == max(live)
+        assert peak["fullest_instruction"] == memory["peak_instruction"]
     for one in data["values"]:
         assert 0 <= one["made_at"] <= one["last_needed_at"] <= memory["count"]
 

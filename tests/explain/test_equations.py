@@ -384,3 +384,38 @@ def test_notebooks_get_all_three() -> None:
 def test_the_same_graph_gives_the_same_equations(name: str) -> None:
     graph = GRAPHS[name]()
     assert equations(graph).latex() == equations(graph).latex()
+
+
+def test_a_call_in_a_call_is_not_written_out_twice() -> None:
+    def program(x: float64["b 1 5 5"], k: float64["1 1 2 2"], W: float64["5 3"]):
+        h = cr.relu(cr.conv2d(x, k))
+        z = x @ W
+        g = cr.relu(z)
+        return h, g
+
+    equations = cr.trace(program).equations(shapes=False)
+    assert str(equations["h"]) == "h = relu(∗(x, k))"
+    assert str(equations["g"]) == "g = relu(z) = {0 if z ≤ 0; z otherwise}"
+
+
+def test_functions_that_sort_go_by_their_names() -> None:
+    def program(x: float64["n 3"]):
+        s = np.sort(x)
+        r = np.sort(x, axis=0)
+        m = np.median(x, axis=0)
+        p = np.percentile(x, [25, 62.5])
+        J = np.sum(s * r) + np.sum(m) + np.sum(p)
+        return J
+
+    graph = cr.backward(cr.trace(program), wrt="x")
+    equations = graph.equations(shapes=False)
+    assert [str(equations[one]) for one in "srmp"] == [
+        "s = sort(x)",
+        "r = sort_{axis 0}(x)",
+        "m = median_{axis 0}(x)",
+        "p = percentile_{q = (25, 62.5)}(x)",
+    ]
+    assert "∂sort(x)/∂x" in str(equations["dJ/dx"])
+    scene = graph.draw().scene
+    labels = {scene.looks[one.key].label.text for one in scene.figure.forward.items}
+    assert {"sort", "sort0", "median0", "percentile"} <= labels

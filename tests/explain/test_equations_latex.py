@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every_sample import for_every_sample
 from graphs_to_explain import GRAPHS, primitive_graph
 
 import chainrule as cr
@@ -24,10 +25,7 @@ from chainrule.primitives.primitive import Library
 from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing.samples import cases
 
-SAMPLES = [case for case in cases(PRIMITIVES) if case[1].kernel != Library("argument")]
-EVERY_SAMPLE = pytest.mark.parametrize(
-    ("primitive", "sample"), [one[1:] for one in SAMPLES], ids=[one[0] for one in SAMPLES]
-)
+COMPUTED = [one for one in PRIMITIVES if one.kernel != Library("argument")]
 EVERY_GRAPH = pytest.mark.parametrize("name", GRAPHS)
 NAMES = [
     r"\input{/etc/passwd}", "$x$", "100%", "a}b{", "x_1^2", "<script>&", 'q"\'`', "new\nline",
@@ -69,14 +67,18 @@ def set_by_katex(formulas: list[str]) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-@EVERY_SAMPLE
-def test_mathtext_sets_every_primitive(primitive: Any, sample: Any) -> None:
+def check_formulas(primitive: Any, sample: Any) -> None:
     for one in equations(primitive_graph(primitive, sample)):
         set_by_mathtext(one.latex())
 
 
+@pytest.mark.parametrize("primitive", COMPUTED, ids=lambda one: one.name)
+def test_mathtext_sets_every_primitive(primitive: Any) -> None:
+    for_every_sample(primitive, check_formulas)
+
+
 def test_katex_sets_every_primitive() -> None:
-    graphs = [primitive_graph(*one[1:]) for one in SAMPLES]
+    graphs = [primitive_graph(*one[1:]) for one in cases(COMPUTED)]
     set_by_katex([equations(graph).latex() for graph in graphs])
 
 

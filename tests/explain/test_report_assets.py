@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from chainrule.explain.report.assets import assembled, assets
+from chainrule.explain.drawing.palette import LINES
+from chainrule.explain.report.assets import STYLES, assembled, assets
 
 HERE = Path(str(files("chainrule.explain.report")))
 VENDOR, PAGE = HERE / "vendor", HERE / "page"
@@ -107,6 +108,32 @@ def test_the_libraries_load_nothing() -> None:
 def test_every_module_of_the_page_is_in_it() -> None:
     inside = set(re.findall(r"^// ([\w-]+\.js)$", assets().program, re.MULTILINE))
     assert inside == {path.name for path in PAGE.glob("*.js")}
+
+
+def test_every_style_sheet_of_the_page_is_in_it() -> None:
+    assert set(STYLES) == {path.name for path in PAGE.glob("*.css")}
+    for name in STYLES:
+        assert (PAGE / name).read_text("utf-8") in assets().styles
+
+
+def test_every_rule_is_about_something_that_the_page_makes() -> None:
+    program = "\n".join(path.read_text("utf-8") for path in PAGE.glob("*.js"))
+    lines = {f"{line}-{part}" for line in LINES for part in ("line", "head")}
+    for name in STYLES:
+        rules = re.sub(r"\{[^{}]*\}", "{}", (PAGE / name).read_text("utf-8"))
+        for word in set(re.findall(r"[.#]([a-z][\w-]*)", rules)) - lines:
+            made = re.search(rf"(?<![\w-]){word}(?![\w-])", program)
+            assert made or word.startswith(("katex", "u-")), f"{name}: nothing makes {word}"
+
+
+def test_colours_are_named_once() -> None:
+    for name in STYLES:
+        text = (PAGE / name).read_text("utf-8")
+        if name != "colours.css":
+            assert re.findall(r"#[0-9a-f]{3,8}\b|rgb\(", text) == [], name
+    every = "".join((PAGE / name).read_text("utf-8") for name in STYLES)
+    for variable in set(re.findall(r"^ *(--[\w-]+):", (PAGE / "colours.css").read_text(), re.M)):
+        assert f"var({variable}" in every or variable in assets().program, variable
 
 
 def test_the_same_part_of_every_page_is_small() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from report_data_checks import (
     KINDS,
+    LOOP,
     MEMORY,
     PARTS,
     STATISTICS,
@@ -335,7 +336,7 @@ def test_a_file_that_has_changed_shows_no_columns(tmp_path: Path) -> None:
 def test_every_key_is_documented() -> None:
     page = Path(__file__).parents[2] / "docs" / "report_schema.md"
     words = page.read_text("utf-8")
-    keys = {*PARTS, *VALUE, *STEP, *MEMORY, *STATISTICS, *KINDS, "latex", "consumer", "upstream"}
+    keys = {*PARTS, *VALUE, *STEP, *MEMORY, *STATISTICS, *KINDS, *LOOP, "consumer", "upstream"}
     keys |= {"norm", "share", "counts", "width", "height", "bytes", "caption", "file", "lines"}
     assert {key for key in keys if f"`{key}`" not in words} == set()
 

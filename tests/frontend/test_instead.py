@@ -11,7 +11,7 @@ import scipy.special
 import chainrule as cr
 from chainrule.composites.numpy_names import TABLE
 from chainrule.frontend.elementwise import UFUNCS
-from chainrule.frontend.instead import CONDITIONS, INSTEAD, instead_of
+from chainrule.frontend.instead import CONDITIONS, INSTEAD, instead_of, primitive_of
 
 POSITIVE = np.array([0.2, 0.9, 0.4, 0.5])
 SPECIAL = np.array([np.nan, 1.0, -2.0, 0.5])
@@ -60,7 +60,7 @@ def test_conditions_belong_to_expressions() -> None:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda x: scipy.special.expit(x), "expit is not traced"),
+        (lambda x: scipy.special.expit(x), "scipy.special.expit is not traced"),
         (lambda x: np.spacing(x), "np.spacing is not traced"),
         (lambda x: np.linalg.eig(x), "np.linalg.eig is not traced"),
         (lambda x: np.histogram(x), "np.histogram is not traced"),
@@ -72,6 +72,22 @@ def test_a_function_is_called_by_its_own_name(function: Any, text: str) -> None:
         cr.trace(function, np.eye(3))
     assert caught.value.what == text
     assert caught.value.hint == instead_of(text.split(" ")[0].removeprefix("np."))
+
+
+@pytest.mark.parametrize(
+    ("function", "hint"),
+    [
+        (scipy.special.log1p, "write np.log1p, which is"),
+        (scipy.special.gammaln, primitive_of("scipy.special.gammaln")),
+        (np.frompyfunc(lambda x: x, 1, 1), primitive_of("<lambda> (vectorized)")),
+    ],
+)
+def test_a_ufunc_of_another_library_is_told_what_makes_an_operation(
+    function: Any, hint: str
+) -> None:
+    with pytest.raises(cr.errors.UnsupportedError) as caught:
+        cr.trace(lambda x: function(x), POSITIVE)
+    assert caught.value.hint == hint
 
 
 def test_nothing_is_proposed_where_nothing_is_known() -> None:

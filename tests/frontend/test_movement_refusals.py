@@ -117,6 +117,7 @@ def test_methods_are_those_of_arrays():
         lambda x: x.take([0, 2], axis=1),
         lambda x: x.repeat(2, axis=0),
         lambda x: x.diagonal(1),
+        lambda x: x.trace(-1),
         lambda x: x.argsort(axis=0),
         lambda x: x.argpartition([0, 1, 2]),
         lambda x: x.compress([True, False], axis=0),

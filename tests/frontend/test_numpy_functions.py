@@ -107,11 +107,6 @@ CALLS = {
     **MOVEMENT,
     **REDUCTIONS,
 }
-EVERY_CALL = [
-    pytest.param(function, args, kwargs, id=f"{function.__name__}-{place}")
-    for function, calls in CALLS.items()
-    for place, (args, kwargs) in enumerate(calls)
-]
 DTYPES = [np.dtype(code) for code in "?bhilqBHIQefd"]
 ROUNDING = 8  # ulps of the result's dtype; none of the sums here has more than 24 terms
 NARROW = {np.dtype(code) for code in "?bhBH"}
@@ -197,10 +192,11 @@ def test_every_traced_function_is_called_here():
     assert named - set(UFUNCS) == set(CALLS)
 
 
-@pytest.mark.parametrize(("function", "args", "kwargs"), EVERY_CALL)
-def test_a_function_gives_numpys_numbers(function, args, kwargs):
-    assert not isinstance(numpys(function, args, kwargs), Exception)
-    assert disagreement(function, args, kwargs) == ""
+@pytest.mark.parametrize("function", CALLS, ids=lambda function: function.__name__)
+def test_a_function_gives_numpys_numbers(function):
+    for args, kwargs in CALLS[function]:
+        assert not isinstance(numpys(function, args, kwargs), Exception), (args, kwargs)
+        assert disagreement(function, args, kwargs) == "", (args, kwargs)
 
 
 @pytest.mark.parametrize("function", CALLS, ids=lambda function: function.__name__)

@@ -172,6 +172,13 @@ def a_failing_instruction_after_an_update():
     return plain({5: (again, FREE_G)})
 
 
+def an_index_that_may_be_out_of_range_unsaid():
+    """
+    instruction 1 (rows) computes %24, whose indices may be out of range, and does not say that it can fail
+    """
+    return in_place_of_b("shuffled", fails=False)
+
+
 def an_update_that_can_fail():
     """
     instruction 4 (sgd) can fail, and overwrites a given array itself

@@ -95,7 +95,8 @@ def in_place_of_b(result, into=None, before=(), **reading):
     place = scratch(0, 256)
     make_b = Compute((b,), (place,), reads=(a,), label="tanh")
     inner = [n for n in ROWS.nodes if n.inputs and n not in (b, node)]
-    reading = {"reads": (b, k), "inner": tuple(inner), "in_place": ((node, b),), **reading}
+    defaults = {"reads": (b, k), "inner": tuple(inner), "in_place": ((node, b),), "fails": True}
+    reading = {**defaults, **reading}
     put = Compute((node,), (into or place,), label="rows", **reading)
     return Schedule(
         ROWS, (make_b, *before, put), {a: array("a", 256), k: array("k")}, (node,), {}, 512

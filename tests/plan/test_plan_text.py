@@ -193,3 +193,11 @@ def test_a_step_prints_the_plan_that_it_runs() -> None:
     assert {known[a]: known[b] for a, b in made.overwrites.items()} == ran
     assert ran == {"W1": "W1_next", "W2": "W2_next"}
     assert made.schedule.scratch_nbytes == launcher.machine.artifact.scratch_nbytes
+
+
+def test_a_nest_of_few_rows_is_shared_by_as_many_threads_as_rows() -> None:
+    for rows, found in ((1, "1 thread: about"), (3, "3 threads: about"), (20, "8 threads: about")):
+        graph = cr.trace(lambda x: cr.softmax(x), x=float32[rows, 100_000])
+        text = str(planned(graph, threads=8))
+        assert found in text
+        assert ("but it has 1 row" in text) == (rows == 1)

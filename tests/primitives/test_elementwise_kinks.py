@@ -119,6 +119,18 @@ def test_sinc_is_accurate_near_zero_in_every_order(x):
             assert abs(got - want) <= 1e-13 * max(scale, 1 if order > 2 else 0), (order, got, want)
 
 
+@pytest.mark.parametrize("finite", [0.0, -1.0, 3e5])
+@pytest.mark.parametrize("far", [INF, -INF])
+def test_infinitely_far_away_a_length_grows_and_an_angle_rests(far, finite):
+    unit = np.sign(far)
+    assert at(hypot, far, finite) == [unit, 0]
+    assert at(hypot, finite, far) == [0, unit]
+    np.testing.assert_allclose(at(hypot, far, -far), [unit * 0.5**0.5, -unit * 0.5**0.5], 1e-15)
+    for points in ((far, finite), (finite, far), (far, far)):
+        assert at(arctan2, *points) == twice(hypot, *points) == twice(arctan2, *points) == [0, 0]
+    assert np.isnan(at(hypot, np.nan, finite)).any()
+
+
 def test_where_nothing_moves_rounding_is_flat():
     for primitive in (floor, ceil, trunc, rint):
         for x in (0.0, 0.5, -1.5, 2.0, INF):

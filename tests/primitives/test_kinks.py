@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 from derivatives import first, second
@@ -124,6 +125,27 @@ def test_a_power_of_zero(exponent, slope, bend):
 
     assert grad(by_base)(np.asarray(0.0)) == slope
     assert grad(grad(by_base))(np.asarray(0.0)) == bend
+
+
+@pytest.mark.parametrize("x", [0.3, 2.5, 1e-90])
+@pytest.mark.parametrize("y", [0.0, -0.0, 1.0, -1.5])
+def test_the_slope_of_a_power_changes_with_the_exponent_also_at_zero(x, y):
+    def call(x, y):
+        return as_function(power)(x, y)
+
+    with mpmath.workdps(250):
+        exact = float(mpmath.diff(lambda x, y: x**y, (mpmath.mpf(x), mpmath.mpf(y)), (1, 1)))
+    given = np.asarray(x), np.asarray(y)
+    for inner, outer in ((0, 1), (1, 0)):
+        slope = grad(call, wrt=inner)
+        np.testing.assert_allclose(grad(slope, wrt=outer)(*given), exact, rtol=1e-13)
+
+
+@pytest.mark.parametrize("x", [0.0, 1e-310, 1e-200, INF])
+def test_a_power_of_exponent_zero_has_no_nan(x):
+    assert at(power, x, 0.0)[0] == 0
+    by_base = grad(grad(as_function(power)))(np.asarray(x), np.asarray(0.0))
+    assert by_base == 0
 
 
 @pytest.mark.parametrize("exponent", [-1.0, 0.0, 0.5, 1.0, 2.0])

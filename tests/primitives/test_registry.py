@@ -3,65 +3,80 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
+from every_sample import for_every_sample
 
-from chainrule.primitives.primitive import Library
+from chainrule.primitives.arithmetic import tanh
+from chainrule.primitives.primitive import Library, Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
-from chainrule.testing import CHECKS, sample_arrays
+from chainrule.testing import CHECKS, planted_fault, sample_arrays
 from chainrule.testing.checks import latex_of
-from chainrule.testing.samples import cases
 
-CASES = list(cases(PRIMITIVES))
-EVERY_CASE = pytest.mark.parametrize(
-    ("primitive", "sample"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
-)
+COMPUTED = [one for one in PRIMITIVES if one.kernel != Library("argument")]
+EVERY = pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda one: one.name)
+EVERY_COMPUTED = pytest.mark.parametrize("primitive", COMPUTED, ids=lambda one: one.name)
 
 
-def test_names_are_unique():
+def test_names_are_unique() -> None:
     names = [primitive.name for primitive in PRIMITIVES]
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@EVERY_CASE
-def test_every_check_passes(primitive, sample, check):
-    CHECKS[check](primitive, sample, 0)
+@EVERY
+def test_every_check_passes(primitive: Primitive, check: str) -> None:
+    for_every_sample(primitive, lambda one, sample: CHECKS[check](one, sample, 0))
 
 
 @pytest.mark.slow
-@EVERY_CASE
-def test_every_check_passes_with_other_numbers(primitive, sample):
-    for check in CHECKS.values():
-        check(primitive, sample, 1)
+@EVERY
+def test_every_check_passes_with_other_numbers(primitive: Primitive) -> None:
+    for check in CHECKS:
+        for_every_sample(primitive, lambda one, sample, check=check: CHECKS[check](one, sample, 1))
 
 
-@EVERY_CASE
-def test_matplotlib_can_draw_the_equation(primitive, sample):
+def test_a_check_that_fails_says_in_which_sample() -> None:
+    wrong = planted_fault(tanh, "scaled")
+    samples = (replace(wrong.samples[0], smooth=False), *wrong.samples)
+    with pytest.raises(AssertionError) as caught:
+        test_every_check_passes(replace(wrong, samples=samples), "derivatives")
+    assert caught.value.__notes__[-1].startswith("in sample 1 of tanh: Sample(")
+
+
+@EVERY
+def test_matplotlib_can_draw_the_equation(primitive: Primitive) -> None:
     mathtext = pytest.importorskip("matplotlib.mathtext")
-    mathtext.MathTextParser("path").parse(f"${latex_of(primitive, sample)}$")
+    parser = mathtext.MathTextParser("path")
+    for latex in dict.fromkeys(latex_of(primitive, sample) for sample in primitive.samples):
+        parser.parse(f"${latex}$")
 
 
 @pytest.mark.peers
-@EVERY_CASE
-def test_jax_evaluates_the_same(primitive, sample):
+@EVERY_COMPUTED
+def test_jax_evaluates_the_same(primitive: Primitive) -> None:
     jax = pytest.importorskip("jax")
-    if primitive.kernel == Library("argument"):
-        pytest.skip("an argument has no evaluation")
+    with jax.enable_x64(True):
+        for_every_sample(primitive, partial(check_in_jax, jax))
+
+
+def check_in_jax(jax: Any, primitive: Primitive, sample: Sample) -> None:
     params = dict(sample.params)
     arrays = sample_arrays(sample, seed=1)
     expected = np.asarray(primitive.evaluate(np, *arrays, **params))
-    with jax.enable_x64(True):
-        given = [jax.numpy.asarray(array) for array in arrays]
-        got = np.asarray(primitive.evaluate(jax.numpy, *given, **params))
+    given = [jax.numpy.asarray(array) for array in arrays]
+    got = np.asarray(primitive.evaluate(jax.numpy, *given, **params))
     assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
     # XLA's elementary functions, and sums in another order, are within a few ulp of NumPy's.
     rtol = 16 * np.finfo(expected.dtype).eps if expected.dtype.kind == "f" else 0
     np.testing.assert_allclose(got, expected, rtol=rtol, atol=rtol, equal_nan=False)
 
 
-def test_a_kernels_expression_reads_every_input():
+def test_a_kernels_expression_reads_every_input() -> None:
     for primitive in PRIMITIVES:
         expression = getattr(primitive.kernel, "expression", None)
         if expression is not None:

@@ -251,3 +251,15 @@ def test_a_function_is_checked_at_every_call(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "free_memory", lambda: FreeMemory(6000, "pretended"))
     with pytest.raises(MemoryLimitError, match="at the peak, arguments included"):
         function(X, W)
+
+
+@EITHER
+def test_a_node_for_which_there_is_no_memory_is_told_once(executor: str) -> None:
+    def greedy(x: Any) -> Any:
+        raise MemoryError("unable to allocate 9 GiB")
+
+    operation = cr.primitive(greedy, name="greedy")
+    traced = cr.trace(lambda x: operation(x) + 1, x=np.ones(3))
+    with pytest.raises(MemoryLimitError) as caught:
+        traced.run(x=np.ones(3), executor=executor)
+    assert caught.value.what == "no memory for greedy(x), float64[3]: unable to allocate 9 GiB"

@@ -3,70 +3,32 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from killer import Killer, killer_of
 from trainings import OPTIMIZERS, arrays, data, dropping, trainer, untimed
 
 import chainrule as cr
 from chainrule.train.checkpoints import Checkpoints
+from chainrule.train.feed import Feed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork, and signals of POSIX")
 
-EPOCHS = 6  # of 13 steps: 78
+EPOCHS, STEPS = 6, 78
 EVERY = 5  # steps, between checkpoints
 
-# A process that has imported everything forks one that trains for each line it reads, kills it
-# after so many seconds, and says how it ended.  Before each step that one notes its number: in
-# mapped memory, which outlives it.
-TRAINING = f"""
-import mmap, os, signal, sys, time
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_trainer_kills import made
-from chainrule.train.feed import Feed
 
-def train(folder, optimizer, notes):
-    with open(notes, "r+b") as file:
-        steps = mmap.mmap(file.fileno(), 8)
-    trainer = made(optimizer, folder)  # which looks at a batch, too
-    complete = Feed.complete
-    def noted(self, batch, step):
-        steps[:] = (step + 1).to_bytes(8, "little")
-        return complete(self, batch, step)
-    Feed.complete = noted
-    trainer.fit({EPOCHS})
-
-made("adam")  # everything is imported, and looked up once
-for line in sys.stdin:
-    seconds, *arguments = line.rstrip("\\n").split("\\t")
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            train(*arguments)
-            status = 0
-        finally:
-            os._exit(status)
-    if seconds != "inf":
-        time.sleep(float(seconds))
-        os.kill(child, signal.SIGKILL)  # which changes nothing where it is done
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
-
-def made(optimizer: str, folder: str | Path | None = None) -> cr.Trainer:
+def made(optimizer: str = "adam", folder: str | Path | None = None) -> cr.Trainer:
     """A trainer with everything that has to go on: dropout, order, optimizer, history, the best."""
     options: dict[str, Any] = {"folder": folder, "save_every": EVERY} if folder else {}
     return trainer(
@@ -80,45 +42,49 @@ def made(optimizer: str, folder: str | Path | None = None) -> cr.Trainer:
     )
 
 
-@dataclass
-class Killer:
-    """Starts trainings, and ends them."""
+def train(folder: str, optimizer: str, notes: str) -> None:
+    """To the end.  Before each step its number, from 1, is noted in mapped memory, which outlives
+    the process."""
+    with open(notes, "r+b") as file:
+        steps = mmap.mmap(file.fileno(), 8)
+    found = made(optimizer, folder)  # which looks at a batch, too
+    complete = Feed.complete
 
-    process: subprocess.Popen[str]
-    notes: Path
+    def noted(self: Feed, batch: Any, step: int) -> Any:
+        steps[:] = (step + 1).to_bytes(8, "little")
+        return complete(self, batch, step)
 
-    def run(self, folder: Path, optimizer: str, seconds: float = float("inf")) -> bool:
-        """Train, and kill it after some seconds; whether it was, and not done before."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(f"{seconds}\t{folder}\t{optimizer}\t{self.notes}\n")
-        self.process.stdin.flush()
-        status = int(self.process.stdout.readline())
-        assert status in (0, -signal.SIGKILL)
-        return status != 0
+    Feed.complete = noted
+    found.fit(EPOCHS)
+
+
+class Notes:
+    """Which step was begun last, from 1; 0 for none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.forget()
 
     @property
     def begun(self) -> int:
-        """Which step was begun last, from 1; 0 for none."""
-        return int.from_bytes(self.notes.read_bytes(), "little")
+        return int.from_bytes(self.path.read_bytes(), "little")
 
     def forget(self) -> None:
-        """No step was begun."""
-        self.notes.write_bytes(bytes(8))
+        self.path.write_bytes(bytes(8))
+
+    def wait_for(self, step: int) -> None:
+        """Until this step has begun."""
+        for _ in range(100_000):
+            if self.begun >= step:
+                return
+            time.sleep(0.0002)
+        raise AssertionError(f"step {step} never begins")
 
 
 @pytest.fixture
-def killer(tmp_path: Path) -> Iterator[Killer]:
-    with subprocess.Popen(
-        [sys.executable, "-c", TRAINING],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        found = Killer(process, tmp_path / "notes")
-        found.forget()
+def killer() -> Iterator[Killer]:
+    with killer_of(__file__, "train", "made") as found:
         yield found
-        assert process.stdin is not None
-        process.stdin.close()
 
 
 @contextmanager
@@ -162,25 +128,27 @@ def test_killed_at_any_moment_it_ends_as_the_uninterrupted_training(
     wholes = {name: made(name) for name in OPTIMIZERS}
     for whole in wholes.values():
         whole.fit(EPOCHS)
-    begin = time.monotonic()
-    assert not killer.run(tmp_path / "calm", "adam")
+    notes, random = Notes(tmp_path / "notes"), np.random.default_rng(kills)
+    killer.start(tmp_path / "calm", "adam", notes.path)
+    assert not killer.end().was_killed
     check_same(made("adam", tmp_path / "calm"), wholes["adam"])
-    longest = 0.6 * (time.monotonic() - begin)
-    random = np.random.default_rng(kills)
-    done = trainings = rounds = 0
+    done = trainings = 0
     while done < kills:
         optimizer = list(OPTIMIZERS)[trainings % len(OPTIMIZERS)]
         folder, whole = tmp_path / f"run-{trainings}", wholes[optimizer]
-        killer.forget()
-        while True:
-            seconds = float(random.uniform(0, longest)) if done < kills else float("inf")
-            was_killed = killer.run(folder, optimizer, seconds)
-            rounds += 1
-            assert rounds < 20 * kills, "no training gets to its end"
-            if not was_killed:
-                break
-            done += 1
-            check_after_a_kill(folder, whole.step, killer.begun, tmp_path / "copy")
+        notes.forget()
+        is_killed = True
+        while is_killed:
+            killer.start(folder, optimizer, notes.path)
+            if done < kills and (notes.begun < STEPS or random.random() < 0.5):
+                # Before anything is done, or in or after a step some steps further.
+                notes.wait_for(min(notes.begun + int(random.integers(0, STEPS // 2)), STEPS))
+                time.sleep(random.uniform(0, 0.01))  # of a step and its checkpoint: 3 ms
+                killer.kill()
+            is_killed = killer.end().was_killed
+            if is_killed:
+                done += 1
+                check_after_a_kill(folder, whole.step, notes.begun, tmp_path / "copy")
         trainings += 1
         with no_warnings():
             found = made(optimizer, folder)

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from killer import Killer, killer_of
 from trainings import (
     EXECUTORS,
     OPTIMIZERS,
@@ -418,55 +419,55 @@ def test_two_trainers_of_one_folder_do_not_write_over_each_other(tmp_path: Path)
     assert [line["step"] for line in lines(tmp_path)] == [13, 26]
 
 
-KILLED = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-import chainrule as cr
-from trainings import dropping, trainer
-made = trainer(dropping, cr.adam(0.01), folder=sys.argv[1], save_every=40, log_every=30,
-               accuracy=("o", "y"))
-print("begun", made.state.steps, flush=True)
-for epoch in made.epochs(int(sys.argv[2])):
-    print(epoch.steps, flush=True)
-"""
+def resumed(folder: Path | str | None = None) -> cr.Trainer:
+    options: dict[str, Any] = {"folder": folder, "save_every": 40} if folder else {}
+    return trainer(dropping, cr.adam(0.01), log_every=30, accuracy=("o", "y"), **options)
 
 
-def killed_at(folder: Path, told: int, seconds: float) -> tuple[int, int]:
+def endless(folder: str) -> None:
+    """Train, and tell each epoch, until somebody ends it."""
+    made = resumed(folder)
+    print(made.state.steps, flush=True)
+    for epoch in made.epochs(100_000):
+        print(epoch.steps, flush=True)
+
+
+@pytest.fixture
+def killer() -> Iterator[Killer]:
+    with killer_of(__file__, "endless", "resumed") as found:
+        yield found
+
+
+def killed_at(killer: Killer, folder: Path, told: int, seconds: float) -> tuple[int, int]:
     """Train until it has told so many epochs, and for some time; then kill it.
 
     At which step it began, and the last step that it told.
     """
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED, folder, "100000"], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        begun = int(process.stdout.readline().split()[1])
-        last = begun
-        for _ in range(told):
-            last = int(process.stdout.readline())
-        time.sleep(seconds)
-        process.kill()
-        for line in process.stdout:
-            last = int(line) if line.endswith("\n") else last
-    return begun, last
+    killer.start(folder)
+    lines = [killer.line() for _ in range(1 + told)]
+    time.sleep(seconds)
+    killer.kill()
+    ended = killer.end()
+    assert ended.was_killed
+    lines += ended.lines
+    return int(lines[0]), int(lines[-1])
 
 
 @posix_only
 @pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.slow, id="many")])
 def test_killed_at_random_moments_it_ends_where_the_uninterrupted_one_does(
-    tmp_path: Path, rounds: int
+    tmp_path: Path, rounds: int, killer: Killer
 ):
     told = 0
-    for number, delay in enumerate(np.random.default_rng(rounds).uniform(0.0, 0.3, rounds)):
-        begun, last = killed_at(tmp_path, 4 * (number % 2), float(delay))  # 52 steps: one is saved
+    for number, delay in enumerate(np.random.default_rng(rounds).uniform(0.0, 0.1, rounds)):
+        epochs = 4 * (number % 2)  # of 13 steps: one is saved
+        begun, last = killed_at(killer, tmp_path, epochs, float(delay))
         assert begun > told - 40 - 13  # an epoch is told before the next step
         told = max(told, last)
-    made = trainer(
-        dropping, cr.adam(0.01), folder=tmp_path, save_every=40, log_every=30, accuracy=("o", "y")
-    )
+    made = resumed(tmp_path)
     end = made.epoch + 2
     assert made.state.steps > 0
     made.fit(end)
-    whole = trainer(dropping, cr.adam(0.01), log_every=30, accuracy=("o", "y"))
+    whole = resumed()
     whole.fit(end)
     same(made, whole, tmp_path)

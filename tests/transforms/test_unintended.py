@@ -80,6 +80,43 @@ def integer_target(X: Any, W: Any, y: Any) -> Any:
     return np.mean((pred - target) ** 2)
 
 
+def largest_error(X: Any, W: Any, y: Any) -> Any:
+    pred = X @ W
+    return np.abs(pred - y).max()
+
+
+def smallest_margin(X: Any, W: Any, y: Any) -> Any:
+    pred = X @ W
+    return 1 - np.min(pred * y)
+
+
+def product_with_itself(X: Any, W: Any, y: Any) -> Any:
+    r = X @ W - y
+    return np.sum(r.T @ r) / len(y)
+
+
+def product_as_a_number(X: Any, W: Any, y: Any) -> Any:
+    r = X @ W - y
+    J = (r.T @ r / len(y))[0, 0]
+    return J
+
+
+def product_of_rows(X: Any, W: Any, y: Any) -> Any:
+    pred = X @ W
+    r = pred - y
+    return np.sum((2 * r) @ r.T)
+
+
+def inner_product(X: Any, W: Any, y: Any) -> Any:
+    r = X @ W - y
+    return np.vdot(r, r)
+
+
+def flattened(X: Any, W: Any, y: Any) -> Any:
+    r = (X @ W - y).ravel()
+    return r @ r
+
+
 TRAPS = [
     squared_error,
     mean_of_squares,
@@ -92,6 +129,13 @@ TRAPS = [
     column_on_an_earlier_line,
     huber,
     integer_target,
+    largest_error,
+    smallest_margin,
+    product_with_itself,
+    product_as_a_number,
+    product_of_rows,
+    inner_product,
+    flattened,
 ]
 
 
@@ -116,7 +160,7 @@ def test_the_text_names_both_and_what_to_write() -> None:
     _, start = inspect.getsourcelines(mean_of_squares)
     assert text == (
         "pred (float64[5, 1]) with y (float64[5]) is float64[5, 5]: each element of the one meets "
-        "every element of the other, and J sums up all of these pairs\n"
+        "every element of the other, and all of these pairs count in J\n"
         f"  where: {__file__}:{start + 2}, in mean_of_squares\n"
         "    J = np.mean((pred - y) ** 2)\n"
         "                 ^^^^^^^^\n"
@@ -167,6 +211,7 @@ def test_gradients_of_numbers_warn_once_for_each_line() -> None:
 
 
 P = np.arange(N * 1.0)  # parameters with as many elements as there are data
+COLUMN = np.arange(N * 1.0)[:, None] / 7
 SILENT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "pairwise distances": (lambda p, y: np.sum((p[:, None] - y[None, :]) ** 2), (P, Y)),
     "pairs, one side written": (lambda p, y: np.sum((p[:, None] - y) ** 2), (P, Y)),
@@ -207,6 +252,36 @@ SILENT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         (np.ones((N, 1)), np.ones(N)),
     ),
     "the largest pair": (lambda p, y: np.sum(np.max(p - y, axis=1)), (np.ones((N, 1)), Y)),
+    "the nearest of each": (lambda p, y: np.sum(np.min((p - y) ** 2, axis=1)), (COLUMN, Y)),
+    "Hausdorff distance": (lambda p, y: np.max(np.min((p - y) ** 2, axis=1)), (COLUMN, Y)),
+    "scaled by the largest distance": (
+        lambda p, y: np.sum(np.exp(-((p - y) ** 2) / np.max((p - y) ** 2))),
+        (COLUMN, Y),
+    ),
+    "scaled by the largest distance, in two lines": (
+        lambda p, y: (lambda D: np.sum(np.exp(-D / np.max(D))))((p - y) ** 2),
+        (COLUMN, Y),
+    ),
+    "softmax of all pairs": (lambda p, y: np.sum(cr.softmax(p + y, (0, 1)) * 2), (COLUMN, Y)),
+    "logsumexp of all pairs": (lambda p, y: cr.logsumexp(p * y, (0, 1)), (COLUMN, Y)),
+    "attention with a bias of positions": (
+        lambda p, y: np.sum(cr.softmax(p + y, -1) @ np.ones((N, 2))),
+        (COLUMN, Y),
+    ),
+    "attention that masks the future": (
+        lambda p, y: np.sum(cr.softmax(np.where(np.tri(N) > 0, p + y, -np.inf), -1)),
+        (COLUMN, Y),
+    ),
+    "paths of two steps": (lambda p, y: np.sum((p - y) @ (p - y)), (COLUMN, Y)),
+    "powers of a matrix": (lambda p, y: (lambda D: np.sum(D @ D))(p - y), (COLUMN, Y)),
+    "the largest sum of a column": (
+        lambda p, y: np.max(np.sum(np.abs(p - y), axis=0)),
+        (COLUMN, Y),
+    ),
+    "one of the pairs": (lambda p, y: (p - y)[0, 0] * 2.0, (COLUMN, Y)),
+    "a matrix and its transpose": (lambda p, y: np.sum((p - y) * (p - y).T), (COLUMN, Y)),
+    "kernels of two sets": (lambda p, y: np.sum((p - y).T @ (p + np.eye(N))), (COLUMN, Y)),
+    "Gram matrix that is used": (lambda p, y: np.linalg.det((p - y).T @ (p - y)), (COLUMN, Y)),
     "one axis alone": (
         lambda p, y: np.sum(np.sum(p - y, axis=0) @ np.eye(N)),
         (np.ones((N, 1)), Y),

@@ -9,7 +9,14 @@ import click
 
 from chainrule import __version__
 from chainrule.cli.ending import ending_well, refusing_usage
-from chainrule.cli.options import of_a_graph, output_option, setting
+from chainrule.cli.options import (
+    GraphCommand,
+    of_a_graph,
+    output_option,
+    refuse_sizes,
+    setting,
+    several,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -118,23 +125,13 @@ def predict(weights: Path, data: Path, scores: bool, output: Path | None) -> Non
         predict_and_write(weights, data, output, scores=scores)
 
 
-@main.command()
+@main.command(cls=GraphCommand)
 @of_a_graph(
     "A named size, such as n=256; those not given are taken as 256.",
     "Count a whole training step with the arrays of this optimizer.",
 )
-@click.option(
-    "--keep",
-    multiple=True,
-    metavar="NAME",
-    help="What outlives a run: outputs (the default), named, or names of values.",
-)
-@click.option(
-    "--predict",
-    multiple=True,
-    metavar="NAME",
-    help="What prediction returns; without it, the objective.",
-)
+@several("--keep", help="What outlives a run: outputs (the default), named, or names of values.")
+@several("--predict", help="What prediction returns; without it, the objective.")
 @click.option("--executor", type=click.Choice(["native", "reference"]), help="Who runs it.")
 @click.option("--all", "whole", is_flag=True, help="Show every value, not the 40 largest.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/memory.md says of what).")
@@ -167,18 +164,16 @@ def memory(
             show(report, whole=whole)
 
 
-@main.command()
+@main.command(cls=GraphCommand)
 @of_a_graph(
     "A named size, such as n=256; the others stay letters.",
     "Count a whole training step with the update of this optimizer.",
 )
-@click.argument("more", nargs=-1, metavar="[NAME=SIZE]...")
 @click.option("--all", "whole", is_flag=True, help="Show every value, not the 40 largest.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/second-order.md).")
 def cost(
     place: str,
     dims: tuple[str, ...],
-    more: tuple[str, ...],
     wrt: tuple[str, ...],
     of: str | None,
     optimizer: str | None,
@@ -189,13 +184,13 @@ def cost(
 
     The arguments of the function are annotated with array types (x: float32["n 784"]). With --wrt
     the backward pass is counted, too, with --optimizer a whole training step. Sizes that are not
-    given (n=256, or --dim n=256) stay letters.
+    given (--dim n=256) stay letters.
     """
     from chainrule.cli.cost import cost_of, show
     from chainrule.cli.graphs import sizes_of
 
     with ending_well():
-        found = cost_of(place, sizes_of((*dims, *more)), wrt=wrt, of=of, optimizer=optimizer)
+        found = cost_of(place, sizes_of(dims), wrt=wrt, of=of, optimizer=optimizer)
         show(found, whole=whole, as_json=as_json)
 
 
@@ -226,7 +221,7 @@ _PHASE = click.option(
 )
 
 
-@main.command()
+@main.command(cls=GraphCommand)
 @_SHOWN
 @output_option(".svg, .dot, .mmd; - prints SVG", "FUNCTION.svg in this folder")
 @_PHASE
@@ -237,13 +232,12 @@ _PHASE = click.option(
     show_default=True,
     help="Named values alone, or every operation.",
 )
-@click.option(
+@several(
     "--fold",
-    multiple=True,
     metavar="SCOPE",
     help="Scopes drawn as one box: auto (the default), all, none, or their names.",
 )
-@click.option("--expand", multiple=True, metavar="NAME", help="A value whose inner steps show.")
+@several("--expand", help="A value whose inner steps show.")
 @click.option("--shapes", is_flag=True, help="Write types and shapes under the values.")
 @click.option("--nbytes", is_flag=True, help="Write the bytes of values, too.")
 @_INDICES
@@ -279,9 +273,9 @@ def draw(
         views.draw(graph, output, options)
 
 
-@main.command()
+@main.command(cls=GraphCommand)
 @_SHOWN
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", callback=refuse_sizes)
 @output_option(".tex, .md, .txt", "they are printed")
 @click.option(
     "--format",
@@ -318,7 +312,7 @@ def equations(
         views.equations(graph, names, output, form, options)
 
 
-@main.command()
+@main.command(cls=GraphCommand)
 @_SHOWN
 @output_option(".py", "it is printed")
 @click.option("--delete", is_flag=True, help="Delete values as soon as nothing needs them.")
@@ -343,7 +337,7 @@ def python(
         views.python(graph, output, options)
 
 
-@main.command()
+@main.command(cls=GraphCommand)
 @_SHOWN
 @click.option(
     "--inputs",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,8 @@ def of_a_graph(dims: str, optimizer: str) -> Callable[[Any], Any]:
     """The argument and options that say which graph; the texts are those of two of them."""
     options = (
         click.argument("place", metavar="FILE.py:FUNCTION"),
-        click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help=dims),
-        click.option(
-            "--wrt", multiple=True, metavar="NAME", help="An input to differentiate by; or all."
-        ),
+        several("--dim", "dims", metavar="NAME=SIZE", help=dims),
+        several("--wrt", help="An input to differentiate by; or all."),
         click.option(
             "--of", metavar="NAME", help="The objective, where the function returns several."
         ),
@@ -55,3 +53,66 @@ def of_a_graph(dims: str, optimizer: str) -> Callable[[Any], Any]:
         return command
 
     return decorate
+
+
+def several(*declarations: str, metavar: str = "NAME", help: str) -> Any:
+    """An option that is given again for each of its values, or once with commas between them."""
+    return click.option(
+        *declarations,
+        multiple=True,
+        metavar=f"{metavar},...",
+        help=help,
+        callback=lambda _, option, given: _apart(option.opts[0], metavar, given),
+    )
+
+
+def _apart(option: str, each: str, given: Sequence[str]) -> tuple[str, ...]:
+    """The values between the commas; a comma within brackets is part of a name: `p[0,1]`."""
+    found = []
+    for one in given:
+        parts, depth = [""], 0
+        for character in one:
+            depth += (character in "([{") - (character in ")]}")
+            if character == "," and depth == 0:
+                parts.append("")
+            else:
+                parts[-1] += character
+        parts = [part.strip() for part in parts]
+        if "" in parts:
+            raise click.UsageError(
+                f"{option} {one!r} has an empty part\n"
+                f"  try: {option} {each}, or {option} {each},{each} without blanks"
+            )
+        found += parts
+    return tuple(found)
+
+
+class GraphCommand(click.Command):
+    """A command on a graph, which says of words that belong to no option where they go."""
+
+    allow_extra_args = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click, and a usage error for what is left."""
+        rest = super().parse_args(ctx, args)
+        if ctx.args:
+            _refuse_words(ctx, ctx.args)
+        return rest
+
+
+def refuse_sizes(context: click.Context, _: click.Parameter, names: Sequence[str]) -> Any:
+    """The names, as they are; a usage error where one of them is a size."""
+    if any("=" in name for name in names):
+        _refuse_words(context, names)
+    return names
+
+
+def _refuse_words(context: click.Context, words: Sequence[str]) -> None:
+    sizes = [word for word in words if "=" in word]
+    if sizes:
+        belong, option = sizes, f"--dim {','.join(sizes)}"
+    else:
+        belong = list(words)
+        option = f"--wrt {','.join([*context.params.get('wrt', ()), *words])}"
+    verb = "belongs" if len(belong) == 1 else "belong"
+    raise click.UsageError(f"{' '.join(belong)} {verb} to no option\n  try: {option}", context)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.composite import composite, unary
-from chainrule.composites.statistics import count_along
+from chainrule.composites.statistics import count_along, widened
+from chainrule.errors import InputError
 from chainrule.primitives import arithmetic
 
 erf = unary(
@@ -55,12 +56,17 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     if approximate == "none":
         return x * (0.5 * (1 + erf(x * math.sqrt(0.5))))
     if approximate == "tanh":
-        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-        return 0.5 * x * (1 + np.tanh(inner))
-    raise ValueError(f'approximate must be "none" or "tanh", got {approximate!r}')
+        wide, narrow = widened(x)
+        square = np.minimum(wide * wide, 100)  # beyond, tanh is 1, and the cube may overflow
+        inner = math.sqrt(2 / math.pi) * wide * (1 + 0.044715 * square)
+        return narrow(0.5 * wide * (1 + np.tanh(inner)))
+    raise InputError(
+        f"gelu: approximate={approximate!r} is not known",
+        hint='approximate is "none" or "tanh"',
+    )
 
 
-def _shift(x: Any, axis: Any) -> Any:
+def largest_along(x: Any, axis: Any) -> Any:
     """The largest element along the axis, as a constant; 0 where it is infinite (or NaN), or where
     there is none."""
     if count_along(x, axis) == 0:
@@ -72,20 +78,25 @@ def _shift(x: Any, axis: Any) -> Any:
 @composite(symbol="softmax", latex=r"\operatorname{softmax}")
 def softmax(x: Any, axis: int = -1) -> Any:
     """exp(x) over its sum along the axis; finite for any finite x."""
-    e = np.exp(x - _shift(x, axis))
+    e = np.exp(x - largest_along(x, axis))
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
 @composite(symbol="log softmax", latex=r"\log\operatorname{softmax}")
 def log_softmax(x: Any, axis: int = -1) -> Any:
     """The logarithm of softmax along the axis, without ever forming the softmax."""
-    shifted = x - _shift(x, axis)
+    shifted = x - largest_along(x, axis)
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
 @composite(symbol="logsumexp", latex=r"\operatorname{logsumexp}")
 def logsumexp(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
-    """log of the sum of exp(x) along the axis (or axes); finite for any finite x."""
-    shift = _shift(x, axis)
-    total = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift
-    return total if keepdims else np.squeeze(total, axis=axis)
+    """log of the sum of exp(x) along the axis (or axes); finite for any finite x.
+
+    Where all are -inf, so is the result, and its derivative is 0, as PyTorch's.
+    """
+    shift = largest_along(x, axis)
+    total = np.sum(np.exp(x - shift), axis=axis, keepdims=True)
+    nothing = total == 0
+    found = np.where(nothing, -np.inf, np.log(np.where(nothing, 1, total))) + shift
+    return found if keepdims else np.squeeze(found, axis=axis)

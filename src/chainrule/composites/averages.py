@@ -180,7 +180,7 @@ def average(
         found = mean(a, axis, keepdims=keepdims)
         total = np.zeros_like(found) + statistics.count_along(a, axis)
         return (found, total) if returned else found
-    a, weights = (x if hasattr(x, "dtype") else np.asarray(x) for x in (a, weights))
+    a, weights = map(statistics.as_array, (a, weights))
     dtypes = [dtype_of(a), dtype_of(weights)]
     if dtypes[0].kind in "biu":
         dtypes.append(np.dtype(np.float64))

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from chainrule.errors import ChainruleError, UndecidableSize
 from chainrule.frontend.elementwise import apply, kind_of, lift, resolve
 from chainrule.frontend.failing import FAILURES, raise_explained
 from chainrule.frontend.trace import Trace
@@ -22,11 +23,19 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def note_line(trace: Trace, error: Exception) -> None:
+    """Give an error of this library that knows no line that of the call."""
+    if isinstance(error, UndecidableSize):  # whose line the front end finds
+        return
+    if isinstance(error, ChainruleError) and not error.where:
+        error.where = trace.where()
+
+
 def trace_of(values: Any) -> Trace | None:
     """The trace of the first traced array among the values; None where all are numbers."""
     for value in values:
         if isinstance(value, Traced):
-            return value.trace
+            return value.program
         if isinstance(value, (list, tuple)):
             found = trace_of(value)
             if found is not None:
@@ -34,10 +43,13 @@ def trace_of(values: Any) -> Trace | None:
     return None
 
 
-def composite(*, symbol: str = "", latex: str = "") -> Callable[[Callable[P, R]], Callable[P, R]]:
+def composite(
+    *, symbol: str = "", latex: str = "", module: str = "cr"
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Record calls as a scope with this symbol; only the result takes the caller's name.
 
-    The function is written with NumPy, so on plain arrays it simply computes.
+    The function is written with NumPy, so on plain arrays it simply computes.  `module` is where
+    messages say that it is from.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -59,7 +71,8 @@ def composite(*, symbol: str = "", latex: str = "") -> Callable[[Callable[P, R]]
             try:
                 result = function(*args, **kwargs)
             except FAILURES as error:
-                raise_explained(trace, error, f"cr.{function.__name__}", args, kwargs)
+                note_line(trace, error)
+                raise_explained(trace, error, f"{module}.{function.__name__}", args, kwargs)
             finally:
                 trace.site = outer
             if isinstance(result, Traced):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.composite import composite, trace_of
-from chainrule.composites.statistics import mean
+from chainrule.composites.statistics import mean, widened
 from chainrule.errors import DTypeError, IndexOutOfRangeError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.traced import Traced
@@ -26,8 +26,9 @@ def layer_norm(
     x: Any, weight: Any = None, bias: Any = None, *, axis: Any = -1, eps: float = 1e-5
 ) -> Any:
     """(x - mean) / sqrt(var + eps) over `axis`, times weight, plus bias (Ba et al., 2016)."""
-    centred = x - mean(x, axis=axis, keepdims=True)
-    normal = centred / np.sqrt(mean(centred * centred, axis=axis, keepdims=True) + eps)
+    wide, narrow = widened(x)
+    centred = wide - mean(wide, axis=axis, keepdims=True)
+    normal = narrow(centred / np.sqrt(mean(centred * centred, axis=axis, keepdims=True) + eps))
     if weight is not None:
         normal = normal * weight
     return normal if bias is None else normal + bias

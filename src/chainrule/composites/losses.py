@@ -9,7 +9,7 @@ import numpy as np
 from chainrule.composites.activations import log_softmax
 from chainrule.composites.composite import composite, trace_of
 from chainrule.composites.layers import embedding
-from chainrule.composites.statistics import mean
+from chainrule.composites.statistics import as_array, mean
 from chainrule.errors import DTypeError, IndexOutOfRangeError, InputError, ShapeError
 from chainrule.frontend.elementwise import as_node, to_dtype
 from chainrule.frontend.traced import Traced
@@ -55,8 +55,12 @@ def cross_entropy(
     is `ignore_index` do not count, and `label_smoothing` is the part of the probability that is
     spread over all classes.
     """
+    labels = as_array(labels)
+    weight = None if weight is None else as_array(weight)
     _check(logits, labels)
     log_p = log_softmax(logits, -1)
+    if isinstance(label_smoothing, (int, float)) and label_smoothing == 0:
+        label_smoothing = None  # 0 times a loss that may be infinite
     if weight is None and ignore_index is None and label_smoothing is None:
         return reduced(-_at_labels(log_p, labels), reduction)
     _check_options(logits, labels, weight, label_smoothing)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites import averages, products
-from chainrule.errors import InputError
+from chainrule.composites.composite import note_line
+from chainrule.errors import ChainruleError, InputError
 from chainrule.frontend.functions import FUNCTIONS
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced, wrap
@@ -78,7 +79,11 @@ def _unwrapped(value: Any) -> Any:
 def _on_nodes(function: Callable[..., Any]) -> Callable[..., Any]:
     def traced(trace: Trace, *args: Any, **kwargs: Any) -> Any:
         given = [wrap(trace, arg) if isinstance(arg, Node) else arg for arg in args]
-        return _unwrapped(function(*given, **kwargs))
+        try:
+            return _unwrapped(function(*given, **kwargs))
+        except ChainruleError as error:
+            note_line(trace, error)
+            raise
 
     return traced
 

@@ -20,6 +20,6 @@ def refuse(kind: type[ChainruleError], given: Any, what: str, hint: str) -> NoRe
 def shown(x: Any) -> str:
     """How a message calls an array: by its name and type, or by its type."""
     if isinstance(x, Traced):
-        return x.trace.show(x.node)
+        return x.program.show(x.node)
     array = np.asarray(x)
     return f"{array.dtype}[{', '.join(map(str, array.shape))}]"

@@ -22,7 +22,7 @@ def count_along(x: Any, axis: Any) -> Any:
         return product(shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     if isinstance(x, Traced):
-        axes = axes_of(x.trace, tuple(axes), x.node)
+        axes = axes_of(x.program, tuple(axes), x.node)
     return product(tuple(shape[one] for one in axes))
 
 
@@ -40,12 +40,19 @@ def size_value(size: Any, like: Any) -> Any:
             f"size_value({size}, like=...) needs a traced array, got {type(like).__name__}",
             hint="pass the array whose shape has the size",
         )
-    trace, outer = like.trace, like.trace.site
+    trace, outer = like.program, like.program.site
     frame = trace.enter(sys._getframe(1)) if outer is None else None
-    node = as_node(trace, size)
-    trace.site = outer
+    try:
+        node = as_node(trace, size)
+    finally:
+        trace.site = outer
     trace.name_result(node, frame)
     return Traced(node, trace)
+
+
+def as_array(x: Any) -> Any:
+    """What has no dtype (a number, a list) as NumPy's array; an array, traced or not, as it is."""
+    return x if hasattr(x, "dtype") else np.asarray(x)
 
 
 def widened(x: Any) -> tuple[Any, Any]:

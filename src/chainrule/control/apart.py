@@ -11,7 +11,8 @@ from chainrule.errors import InputError
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.functional.arguments import parameters_of
-from chainrule.graph.node import Node, topological
+from chainrule.graph.node import Node, stamp, topological
+from chainrule.graph.origin import Origin
 from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.arithmetic import identity
@@ -92,11 +93,13 @@ def call_apart(
     `parts` takes apart what it returned: what messages call each part, and the part.
     """
     require_function_of(function, len(arguments), building.where())
+    origin = building.site or Origin()
     with building.apart() as (names, made):
         variables = []
         given = []
         for structure, types in arguments:
             leaves = [input_(index=-1, type=one) for one in types]
+            stamp(leaves, origin)  # or an inner loop would take them for nodes that it has made
             for leaf, leaf_name in zip(leaves, structure.leaf_names, strict=True):
                 names.setdefault(leaf_name, leaf)
                 building.name_of[leaf] = leaf_name

@@ -11,17 +11,21 @@ import numpy as np
 
 from chainrule.composites.composite import trace_of
 from chainrule.control.apart import require_function_of
-from chainrule.control.tracing import counted, traced_cond, traced_scan, traced_while
-from chainrule.errors import DTypeError, InputError
+from chainrule.control.choices import traced_cond
+from chainrule.control.counted import counted
+from chainrule.control.tracing import traced_scan, traced_while
+from chainrule.errors import DTypeError, InputError, UndecidableSize
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.trace import Trace, type_text
 from chainrule.frontend.traced import Traced
 from chainrule.functional.numbers import on_numbers_too
+from chainrule.graph import sizes
 from chainrule.graph.origin import Origin
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import INT_SCALAR, type_of
 from chainrule.primitives.arithmetic import add
-from chainrule.primitives.sources import full, positions
+from chainrule.primitives.movement import broadcast_to
+from chainrule.primitives.sources import positions, size_of
 from chainrule.tracing import function_name
 
 Step = Callable[..., Any]
@@ -46,7 +50,7 @@ def scan(
     def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
         return traced_scan(building, frame, f, given[0], given[1], length, reverse)
 
-    return _on(in_trace, f, init, xs)
+    return _on(in_trace, f, init, xs, steps=length)
 
 
 def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
@@ -80,21 +84,19 @@ def while_loop(cond_fun: Step, body_fun: Step, init_val: Any) -> Any:
 def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     """`value = body_fun(i, value)` for i from `lower` to `upper` - 1; gives the last value.
 
-    With Python integers (or sizes) as bounds it is a `scan`, which has all derivatives; with
-    traced integers a `while_loop`.
+    With integers of Python or NumPy, or sizes, as bounds it is a `scan`, which has all
+    derivatives; with traced integers a `while_loop`.  InputError or DTypeError for other bounds.
     """
     line = _origin(sys._getframe(1))
     require_function_of(body_fun, 2, line.describe())
-    for name, bound in (("lower", lower), ("upper", upper)):
-        _require_bound(name, bound, line)
-    if trace_of((lower, upper)) is not None or not (_is_static(lower) and _is_static(upper)):
+    lower, upper = _bound("lower", lower, line), _bound("upper", upper, line)
+    if trace_of((lower, upper)) is not None:
 
         def counting(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
             return counted(building, frame, given[0], given[1], body_fun, given[2])
 
         return _on(counting, body_fun, lower, upper, init_val)
-    length = upper - lower
-    length = max(int(length), 0) if not isinstance(length, Size) else length
+    length = sizes.maximum(upper - lower, 0)
     if isinstance(length, int) and length >= 2**63:
         raise InputError(
             f"from {lower} to {upper} there are {length} steps, which int64 cannot count",
@@ -110,37 +112,37 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
         numbers: Any = positions(length, np.dtype(np.int64))
         if lower != 0:
-            start = full(value=int(lower), type=numbers.type)
-            numbers = add(numbers, start)
+            start = size_of(lower, type_of(np.int64(0)))
+            numbers = add(numbers, broadcast_to(start, shape=(length,)))
         rows = Traced(numbers, building)
         return traced_scan(building, frame, step, given[0], rows, length, False, [INT_SCALAR])[0]
 
-    return _on(in_trace, body_fun, init_val)
+    return _on(in_trace, body_fun, init_val, steps=length)
 
 
-def _is_static(bound: Any) -> bool:
-    return isinstance(bound, (int, np.integer, Size)) and not isinstance(bound, bool)
-
-
-def _require_bound(name: str, bound: Any, line: Origin) -> None:
-    """InputError or DTypeError unless the bound is one integer of int64 or a size."""
+def _bound(name: str, bound: Any, line: Origin) -> Any:
+    """The bound, one of NumPy as a Python integer, whose differences do not overflow; InputError or
+    DTypeError unless it is one integer of int64 or a size."""
     if isinstance(bound, Size):
-        return
+        return bound
     if isinstance(bound, (Traced, np.ndarray, np.generic)):
-        if bound.dtype.kind in "iu" and not bound.shape:
-            return
-        shown = type_text(type_of(bound) if not isinstance(bound, Traced) else bound.node.type)
-        raise DTypeError(
-            f"the bound {name} of fori_loop is {shown}, not one integer",
-            where=line.describe(),
-            hint="convert it, as in n.astype(int)",
-        )
+        if bound.dtype.kind not in "iu" or bound.shape:
+            of = bound.node.type if isinstance(bound, Traced) else type_of(bound)
+            raise DTypeError(
+                f"the bound {name} of fori_loop is {type_text(of)}, not one integer",
+                where=line.describe(),
+                hint="convert it, as in n.astype(int)",
+            )
+        if isinstance(bound, Traced):
+            return bound
+        bound = int(bound)
     if isinstance(bound, bool) or not isinstance(bound, int) or not -(2**63) <= bound < 2**63:
         raise InputError(
             f"the bound {name} of fori_loop is {bound!r}, which is no integer of int64",
             where=line.describe(),
             hint="give Python integers, sizes such as x.shape[0], or traced integers",
         )
+    return bound
 
 
 def _as_array(value: Any) -> Any:
@@ -154,9 +156,10 @@ def _origin(frame: FrameType) -> Origin:
     return Origin() if caller is None else Origin(caller.f_code, caller.f_lasti)
 
 
-def _on(in_trace: Callable[..., Any], function: Step, *arguments: Any) -> Any:
+def _on(in_trace: Callable[..., Any], function: Step, *arguments: Any, steps: Any = 0) -> Any:
     """`in_trace` on the arguments, in the trace that they or the function belong to, or a new one
-    that is then run."""
+    that is then run; InputError where it cannot run, as `steps` is a named size."""
+    is_traced = False
 
     def given(*arguments: Any) -> Any:
         raise AssertionError("replaced by in_trace")
@@ -165,12 +168,25 @@ def _on(in_trace: Callable[..., Any], function: Step, *arguments: Any) -> Any:
         """`in_trace`; what it builds has the line of the call, also where all are numbers."""
         if frame is not None or building.site is not None:
             return in_trace(building, frame, values, options)
+        nonlocal is_traced
         building.site = line
         try:
-            return in_trace(building, None, values, options)
+            result = in_trace(building, None, values, options)
+            is_traced = True
+            return result
         finally:
             building.site = None
 
     line = _origin(sys._getframe(2))
     given.__name__ = function_name(function)
-    return on_numbers_too(given, with_line, None)(*arguments)
+    try:
+        return on_numbers_too(given, with_line, None)(*arguments)
+    except UndecidableSize:
+        if not is_traced or not isinstance(steps, Size):
+            raise
+        raise InputError(
+            f"{given.__name__} is done {steps} times on numbers alone, and {steps} is not known "
+            "while tracing",
+            where=line.describe(),
+            hint="begin with a traced value: np.zeros_like(x, shape=()), where x is traced",
+        ) from None

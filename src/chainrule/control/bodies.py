@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from chainrule.graph.body import Body
+from chainrule.graph.free_names import free_name
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
@@ -55,7 +56,7 @@ def body_of(
         one = input_(index=index, type=node.type)
         object.__setattr__(one, "origin", node.origin)
         new[node] = one
-        made.append(Input(_free(wish, taken), one))
+        made.append(Input(free_name(wish, taken), one))
         taken[made[-1].name] = one
     for node in between(tuple(new), [node for _, node in outputs]):
         if node not in new:
@@ -71,7 +72,7 @@ def body_of(
         one = new[node]
         shown = name_of.get(one, wish)
         if shown in results or taken.get(shown, one) is not one:
-            shown = _free(wish, {**taken, **results})
+            shown = free_name(wish, {**taken, **results})
         results[shown] = one
     graph = Graph(
         name=name,
@@ -81,14 +82,6 @@ def body_of(
         names=taken,
     )
     return Body(check(graph.replace(nodes=ordered(graph))))
-
-
-def _free(wish: str, taken: Collection[str]) -> str:
-    name, count = wish, 0
-    while name in taken:
-        count += 1
-        name = f"{wish}_{count}"
-    return name
 
 
 def tidied(inputs: Collection[Node], outputs: Iterable[Node]) -> dict[Node, Node]:

@@ -8,10 +8,19 @@ from typing import Any
 import numpy as np
 
 from chainrule.control.bodies import between, body_of, tidied
-from chainrule.control.packing import matched, packed, packed_type, strong, taken_apart, unpacked
+from chainrule.control.packing import (
+    is_zero,
+    matched,
+    packed,
+    packed_batch,
+    packed_type,
+    strong,
+    taken_apart,
+    unpacked,
+)
 from chainrule.control.samples import choosing
-from chainrule.control.scan_node import body_flops
 from chainrule.control.steps import in_c_order, peak_nbytes, program_of
+from chainrule.control.work import COND, flops
 from chainrule.control.written import cond_python
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
@@ -19,8 +28,8 @@ from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.families import BOOL
 from chainrule.primitives.logic import where
-from chainrule.primitives.movement import add_batch_axis, broadcast_to, concatenate, reshape
-from chainrule.primitives.primitive import ATOM, Joint, Latex, Library, Primitive
+from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape
+from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
 from chainrule.primitives.sources import full_like, input_
 from chainrule.transforms.batch import batch_nodes
@@ -164,18 +173,20 @@ def _tangent(dxs: tuple[Any, ...], out: Node, predicate: Node, *operands: Node) 
 def _cotangents(
     g: Any, out: Node, active: tuple[int, ...], predicate: Node, *operands: Node
 ) -> tuple[Any | None, ...]:
-    """The same choice of the branches' cotangents: the branch that was not taken adds nothing."""
+    """The same choice of the branches' cotangents: the branch that was not taken adds nothing, and
+    results that nothing reads have no cotangent."""
     places = [place - 1 for place in active if place]
     types = result_types(out.param("if_true"))
+    parts = {i: part for i, part in enumerate(taken_apart(g, types)) if not is_zero(part)}
     outer = _operands(out, operands)
-    outer += [(f"dout{i}", part) for i, part in enumerate(taken_apart(g, types))]
+    outer += [(f"dout{i}", part) for i, part in parts.items()]
     branches = []
     for name, inner, results, names in _branches(out):
-        seeds = [_variable(one) for one in types]
+        seeds = [_variable(types[i]) for i in parts]
         wrt = [inner[place] for place in places]
         nodes = between(inner, results)
         nodes = [*inner, *(node for node in nodes if node not in set(inner))]
-        found, _ = pull(nodes, summed_seeds(results, seeds), wrt)
+        found, _ = pull(nodes, summed_seeds([results[i] for i in parts], seeds), wrt)
         after = [
             matched(found[node], node.type) if node in found else full_like(node, 0) for node in wrt
         ]
@@ -208,8 +219,7 @@ def _batch(size: int | Size, inputs: tuple[Node, ...], batched: tuple[bool, ...]
     else:
         outer = _operands(out, operands)
         parts = [*choose(predicate, outer, branches, range(len(types))).values()]
-    flat = [reshape(part, shape=(size, one.size)) for part, one in zip(parts, types, strict=True)]
-    return flat[0] if len(flat) == 1 else concatenate(*flat, axis=1)
+    return packed_batch(parts, [one.size for one in types])
 
 
 def inlined(inner: Sequence[Node], outer: Sequence[Node], results: Sequence[Node]) -> list[Node]:
@@ -236,8 +246,8 @@ cond = Primitive(
     evaluate=_evaluate,
     derivative=Joint(_tangent, _cotangents),
     batch=_batch,
-    kernel=Library("cond"),
-    flops=lambda out: max(body_flops(body) for body in _bodies(out)),
+    kernel=COND,
+    flops=flops,
     latex=Latex(r"\operatorname{{cond}}_{{{if_true}, {if_false}}}({condition}, {x})", ATOM, (0, 0)),
     samples=(choosing(),),
     variadic=True,

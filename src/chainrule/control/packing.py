@@ -14,7 +14,7 @@ from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import concatenate, pad, reshape, slice_
-from chainrule.primitives.sources import full, full_like
+from chainrule.primitives.sources import full, full_like, is_uniform
 
 
 def packed_type(dtype: np.dtype, types: Iterable[ArrayType]) -> ArrayType:
@@ -68,6 +68,11 @@ def taken_apart(g: Node, types: Sequence[ArrayType]) -> list[Any]:
     ]
 
 
+def is_zero(part: Node) -> bool:
+    """Whether a part of what `taken_apart` gives got nothing."""
+    return is_uniform(part) and part.param("value") == 0
+
+
 def _shaped(flat: Any, type_: ArrayType) -> Any:
     part = flat if flat.type.shape == type_.shape else reshape(flat, shape=type_.shape)
     return cast(part, dtype=type_.dtype, weak=True) if type_.weak else part
@@ -79,6 +84,16 @@ def packed(values: Sequence[Node], dtype: np.dtype) -> Any:
         return full(value=0, type=array_type(dtype, (0,)))
     flat = [_raveled(value) for value in values]
     return flat[0] if len(flat) == 1 else concatenate(*flat, axis=0)
+
+
+def packed_batch(values: Iterable[Node], sizes: Iterable[int | Size]) -> Any:
+    """As `packed`, for each example: values with an axis of examples in front, and how many
+    elements each has without."""
+    flat = [
+        reshape(value, shape=(value.shape[0], size))
+        for value, size in zip(values, sizes, strict=True)
+    ]
+    return flat[0] if len(flat) == 1 else concatenate(*flat, axis=1)
 
 
 def _raveled(value: Any) -> Any:

@@ -7,12 +7,12 @@ from typing import Any
 
 from chainrule.control.bodies import reached
 from chainrule.control.loops import Carry, Given
-from chainrule.control.packing import matched
+from chainrule.control.packing import matched, packed_batch
 from chainrule.control.scan_rules import loop_of, shown_carries, variable
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import array_type
-from chainrule.primitives.movement import add_batch_axis, concatenate, reshape, transpose
+from chainrule.primitives.movement import add_batch_axis, transpose
 from chainrule.transforms.batch import batch_nodes
 
 
@@ -58,11 +58,12 @@ def batch(size: int | Size, inputs: tuple[Node, ...], batched: tuple[bool, ...],
     )
     shown = shown_carries(out, loop)
     finals, rows = many.run(out.primitive, shown, range(len(many.stacked)))
-    parts = []
-    for i in shown:
-        value = finals[i] if has[loop.carries[i].before] else add_batch_axis(finals[i], size)
-        parts.append(reshape(value, shape=(size, loop.carries[i].before.type.size)))
+    befores = [loop.carries[i].before for i in shown]
+    values = [
+        finals[i] if has[before] else add_batch_axis(finals[i], size)
+        for i, before in zip(shown, befores, strict=True)
+    ]
     for i, node in enumerate(loop.stacked):
-        value = transpose(rows[i], permutation=(1, 0, *range(2, node.ndim + 2)))
-        parts.append(reshape(value, shape=(size, loop.length * node.type.size)))
-    return parts[0] if len(parts) == 1 else concatenate(*parts, axis=1)
+        values.append(transpose(rows[i], permutation=(1, 0, *range(2, node.ndim + 2))))
+    sizes = [before.type.size for before in befores]
+    return packed_batch(values, [*sizes, *(loop.length * one.type.size for one in loop.stacked)])

@@ -11,12 +11,13 @@ from chainrule.control.samples import accumulating, filtering
 from chainrule.control.scan_batch import batch
 from chainrule.control.scan_rules import cotangents, tangent
 from chainrule.control.steps import in_c_order, peak_nbytes, program_of, store
+from chainrule.control.work import SCAN, flops
 from chainrule.control.written import scan_python
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
-from chainrule.primitives.primitive import ATOM, Joint, Latex, Library, Primitive
+from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
 
 
@@ -100,11 +101,6 @@ def _scratch(out: Node, *operands: np.ndarray) -> int:
     return taken + peak_nbytes(body)
 
 
-def body_flops(body: Body) -> Any:
-    """The floating-point operations of one evaluation."""
-    return sum(node.primitive.flops(node) for node in body.graph.nodes)
-
-
 scan = Primitive(
     name="scan",
     doc="The body done for each slice, on the carries that it changes; all results in one array.",
@@ -113,8 +109,8 @@ scan = Primitive(
     evaluate=_evaluate,
     derivative=Joint(tangent, cotangents),
     batch=batch,
-    kernel=Library("scan"),
-    flops=lambda out: out.param("length") * body_flops(out.param("body")),
+    kernel=SCAN,
+    flops=flops,
     latex=Latex(r"\operatorname{{scan}}_{{{body}}}({x})", ATOM, (0,)),
     samples=(
         accumulating(0),

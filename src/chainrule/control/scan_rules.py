@@ -7,22 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from chainrule.control.loops import Carry, Given, Loop
-from chainrule.control.packing import (
-    matched,
-    packed,
-    stacked_type,
-    taken_apart,
-    unpacked,
-    zeros_like,
-)
+from chainrule.control.packing import matched, packed, stacked_type, unpacked, zeros_like
+from chainrule.control.seeds import Seeds
+from chainrule.errors import MemoryLimitError
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import array_type
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.movement import concatenate, reshape, slice_
-from chainrule.primitives.sources import full, full_like, input_, is_uniform
+from chainrule.primitives.sources import full_like, input_
 from chainrule.transforms.jvp import push
-from chainrule.transforms.vjp import depends_on, pull, summed_seeds
+from chainrule.transforms.vjp import depends_on, pull
 
 
 def loop_of(out: Node, inputs: Sequence[Node]) -> Loop:
@@ -164,16 +159,13 @@ def cotangents(g: Any, out: Node, active: tuple[int, ...], *inputs: Node) -> tup
     loop = loop_of(out, inputs)
     nodes = list(out.param("body").graph.nodes)
     inner = loop.inner
-    flowing = sorted(flowing_carries(loop, nodes, [inner[i] for i in active]))
-    chosen = set(active)
-    seeds = _Seeds(g, out, loop)
-    wanted = {loop.carries[i].before: i for i in flowing}
-    summed = [one for place, one in enumerate(loop.constants) if place in chosen]
-    first = len(inner) - len(loop.slices)
-    sliced = [one for place, one in enumerate(loop.slices, first) if place in chosen]
-    wrt = [*wanted, *(one.inner for one in (*summed, *sliced))]
+    chosen = {inner[i] for i in active}
+    seeds = Seeds(g, loop, shown_carries(out, loop))
+    flowing = seeds.reached(nodes, flowing_carries(loop, nodes, chosen), chosen)
     later = {i: variable(loop.carries[i].before) for i in flowing}
-    found, _ = pull(nodes, seeds.of(later), wrt)
+    found, _ = pull(nodes, seeds.of(later), {*chosen, *(loop.carries[i].before for i in flowing)})
+    summed = [one for one in loop.constants if one.inner in chosen & set(found)]
+    sliced = [one for one in loop.slices if one.inner in chosen & set(found)]
 
     def pulled(node: Node) -> Any:
         return matched(found[node], node.type) if node in found else full_like(node, 0)
@@ -184,7 +176,7 @@ def cotangents(g: Any, out: Node, active: tuple[int, ...], *inputs: Node) -> tup
         carries.append(Carry(f"d{one.name}", seeds.final(i), later[i], pulled(one.before)))
     for one in summed:
         total = variable(one.inner)
-        after = add(total, pulled(one.inner)) if one.inner in found else total
+        after = add(total, pulled(one.inner))
         carries.append(Carry(f"d{one.name}", zeros_like(one.inner), total, after))
     back = Loop(
         f"{loop.name}_cotangent",
@@ -196,7 +188,7 @@ def cotangents(g: Any, out: Node, active: tuple[int, ...], *inputs: Node) -> tup
         not loop.reverse,
         loop.names,
     ).tidied()
-    starts = [place for place, i in enumerate(flowing) if len(loop.constants) + i in chosen]
+    starts = [place for place, i in enumerate(flowing) if loop.carries[i].before in chosen]
     sums = range(len(flowing), len(carries))
     needed = back.reads([*starts, *sums], range(len(sliced)))
     saved = _saved(out, loop, [i for i, c in enumerate(loop.carries) if c.before in needed])
@@ -210,43 +202,10 @@ def cotangents(g: Any, out: Node, active: tuple[int, ...], *inputs: Node) -> tup
     for place in starts:
         result[place_of[loop.carries[flowing[place]].before]] = finals[place]
     for one, place in zip(summed, sums, strict=True):
-        if one.inner in found:
-            result[place_of[one.inner]] = finals[place]
+        result[place_of[one.inner]] = finals[place]
     for place, one in enumerate(sliced):
-        if one.inner in found:
-            result[place_of[one.inner]] = stacks[place]
+        result[place_of[one.inner]] = stacks[place]
     return tuple(result)
-
-
-class _Seeds:
-    """The cotangent of a scan's result, taken apart: of final carries, and of stacked rows."""
-
-    def __init__(self, g: Any, out: Node, loop: Loop) -> None:
-        self.loop, self.shown = loop, shown_carries(out, loop)
-        types = [loop.carries[i].before.type for i in self.shown]
-        types += [stacked_type(node.type, loop.length) for node in loop.stacked]
-        parts = taken_apart(g, types)
-        self.finals = dict(zip(self.shown, parts, strict=False))
-        self.rows: list[Given] = []
-        self.inner: list[tuple[Node, Any]] = []
-        for number, node in enumerate(loop.stacked):
-            part = parts[len(self.shown) + number]
-            if is_uniform(part):
-                row: Any = full(value=part.param("value"), type=array_type(g.dtype, node.shape))
-            else:
-                row = input_(index=-1, type=array_type(node.dtype, node.shape))
-                self.rows.append(Given(f"dy{number}", part, row))
-            self.inner.append((node, matched(row, node.type)))
-
-    def final(self, i: int) -> Any:
-        """The cotangent of a final carry; zero where it is not in this node's result."""
-        return self.finals[i] if i in self.finals else zeros_like(self.loop.carries[i].before)
-
-    def of(self, later: dict[int, Any]) -> dict[Node, Any]:
-        """The cotangents of what a step gives, where those of its carries are `later`."""
-        pairs = [(self.loop.carries[i].after, node) for i, node in later.items()]
-        pairs += self.inner
-        return summed_seeds([node for node, _ in pairs], [seed for _, seed in pairs])
 
 
 def _saved(out: Node, loop: Loop, wanted: list[int]) -> dict[int, Any]:
@@ -265,6 +224,7 @@ def _saved(out: Node, loop: Loop, wanted: list[int]) -> dict[int, Any]:
             known[i] = _shifted(one.initial, unpacked(out, types)[place], loop.reverse)
         else:
             missing.append(i)
+    _refuse_too_many(out, loop, missing)
     saving = replace(
         loop,
         name=f"{loop.name}_saving",
@@ -272,6 +232,24 @@ def _saved(out: Node, loop: Loop, wanted: list[int]) -> dict[int, Any]:
     )
     rows = saving.run(out.primitive, (), range(len(missing)))[1]
     return {**known, **{i: rows[place] for place, i in enumerate(missing)}}
+
+
+def _refuse_too_many(out: Node, loop: Loop, wanted: list[int]) -> None:
+    """MemoryLimitError where what each step begins with has more bytes than can be counted."""
+    steps = loop.length
+    if not isinstance(steps, int):
+        return
+    types = [loop.carries[i].before.type for i in wanted]
+    nbytes = steps * sum((one.nbytes for one in types), 0)
+    if isinstance(nbytes, int) and nbytes >= 2**63:
+        names = ", ".join(loop.carries[i].name for i in wanted)
+        each = ", ".join(map(str, types))
+        raise MemoryLimitError(
+            f"the backward pass of a loop of {steps:,} steps reads what each step began with: "
+            f"{names} ({each}), {nbytes:,} bytes in all, more than any memory has",
+            where=out.origin.describe(),
+            hint="fewer steps; or cr.jvp, which keeps the values of one step alone",
+        )
 
 
 def _shifted(initial: Any, rows: Any, reverse: bool) -> Any:

@@ -14,8 +14,6 @@ from chainrule.graph.structure import Structure
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.logic import cast
 
-_ROUNDS = 4  # bool, int, float: a number that a loop carries can change its type twice
-
 
 def converted(node: Any, type_: ArrayType) -> Any:
     """The node in this type, which has its shape."""
@@ -47,7 +45,7 @@ def settled(
     Python numbers take the type that a step gives them.  ShapeError or DTypeError, with the name
     of the carry and both types, where it changes the type of an array.
     """
-    for _ in range(_ROUNDS):
+    while True:  # each time a number becomes wider, at most from integer to float and to strong
         found = call(types)
         got, nodes = found.results[0]
         refuse_other_containers(found, structure, got)
@@ -60,7 +58,6 @@ def settled(
         if wider == types:
             return found, types
         types = wider
-    raise AssertionError(types)
 
 
 def _changed(call: Call, name: str, before: ArrayType, after: ArrayType) -> ChainruleError:

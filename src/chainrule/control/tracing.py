@@ -1,4 +1,4 @@
-"""Loops and choices on traced arrays: the user's functions become bodies of nodes."""
+"""Loops on traced arrays: the user's functions become bodies of nodes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from chainrule.control.apart import Call, call_apart, parameter
-from chainrule.control.cond_node import choose, inlined
+from chainrule.control.cond_node import inlined
 from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.scan_node import scan
-from chainrule.control.settled import common_type, converted, settled
+from chainrule.control.settled import converted, settled
 from chainrule.control.while_node import repeat
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.trace import Trace, too_large
 from chainrule.frontend.traced import Traced
+from chainrule.graph import sizes
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import UNKNOWN, Origin
 from chainrule.graph.sizes import Size
@@ -94,6 +95,9 @@ def traced_scan(
         starts, carried = site.leaves(init, carry_name)
         wholes, sliced = site.leaves(xs, x_name)
         length = common_length(building, wholes, sliced.leaf_names, length)
+        if sizes.is_nonnegative(length) is None:
+            text = f"{function_name(function)} is done {length} times, which must not be negative"
+            building.require(length, False, text)
         if types is None:
             types = [node.type.with_shape(node.shape[1:]) for node in wholes]
         rows = list(types)
@@ -116,7 +120,7 @@ def traced_scan(
             tuple([Given(*one) for one in zip(sliced.leaf_names, wholes, slices, strict=True)]),
             tuple(ys),
             length,
-            reverse,
+            bool(reverse),
             found.names,
         )
         finals, rows_of = loop.run(scan, range(len(afters)), range(len(ys)))
@@ -242,85 +246,3 @@ def _one_boolean(call: Call) -> Node:
             hint="compare, and reduce: np.sum(x**2) > tolerance",
         )
     return nodes[0]
-
-
-def traced_cond(
-    building: Trace, frame: Frame, predicate: Any, functions: Sequence[Any], operands: Any
-) -> Any:
-    """`cond` on traced arrays."""
-    with Site(building, frame) as site:
-        condition = as_node(building, predicate)
-        if condition.type.dtype != BOOL or condition.shape:
-            raise DTypeError(
-                f"the condition of cond is {condition.type}, not one boolean",
-                where=building.where(),
-                hint="compare (x > 0), or choose elementwise with np.where",
-            )
-        given = [site.leaves(one, f"x{place}") for place, one in enumerate(operands)]
-        calls = []
-        for function in functions:
-            arguments = []
-            for place, (nodes, _) in enumerate(given):
-                structure = flatten(operands[place], parameter(function, place, f"x{place}"))[1]
-                arguments.append((structure, [node.type for node in nodes]))
-            with np.errstate(all="ignore"):  # of numbers in a branch that may not be taken
-                calls.append(call_apart(building, function, arguments, lambda one: [("out", one)]))
-        structure, results = _agreed(calls)
-        outer = [pair for nodes, one in given for pair in zip(one.leaf_names, nodes, strict=True)]
-        read = {node: name for call in calls for name, node in call.read}
-        outer += [(name, node) for node, name in read.items()]
-        branches = [
-            (
-                call.name,
-                [*(leaf for leaves in call.variables for leaf in leaves), *read],
-                nodes,
-                call.names,
-            )
-            for call, nodes in zip(calls, results, strict=True)
-        ]
-        found = choose(condition, outer, branches, range(len(results[0])))
-        nodes = [found[i] for i in range(len(results[0]))]
-        result = site.wrapped(structure, nodes)
-    if building.site is None:
-        site.name(structure, nodes)
-    return result
-
-
-def _agreed(calls: Sequence[Call]) -> tuple[Structure, list[list[Node]]]:
-    """What two branches give, in the same types."""
-    first, second = calls
-    (structure, xs), (other, ys) = first.results[0], second.results[0]
-    where = f"{first.where}\n{second.where}"
-    if structure.spec != other.spec:
-        raise InputError(
-            f"{first.name} returns {', '.join(structure.leaf_names) or 'nothing'}, "
-            f"{second.name} returns {', '.join(other.leaf_names) or 'nothing'}",
-            where=where,
-            hint="both branches of cond return the same containers",
-        )
-    pairs = []
-    for name, x, y in zip(structure.leaf_names, xs, ys, strict=True):
-        both = common_type(x.type, y.type)
-        if both is None:
-            kind = DTypeError if x.shape == y.shape else ShapeError
-            raise kind(
-                f"{name} is {x.type} where {first.name} is taken, and {y.type} where "
-                f"{second.name} is",
-                where=where,
-                hint="both branches of cond return values of the same types",
-            )
-        pairs.append((converted(x, both), converted(y, both)))
-    return structure, [[x for x, _ in pairs], [y for _, y in pairs]]
-
-
-def counted(building: Trace, frame: Frame, lower: Any, upper: Any, function: Any, init: Any) -> Any:
-    """`fori_loop` where a bound is a traced number: a while loop that counts."""
-
-    def holds(state: Any) -> Any:
-        return state[0] < upper
-
-    def step(state: Any) -> Any:
-        return state[0] + 1, function(*state)
-
-    step.__name__ = function_name(function)
-    return traced_while(building, frame, holds, step, (lower, init))[1]

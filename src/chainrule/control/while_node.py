@@ -11,11 +11,19 @@ import numpy as np
 from chainrule.control.bodies import body_of, reached
 from chainrule.control.cond_node import select
 from chainrule.control.loops import Carry, Given, Loop
-from chainrule.control.packing import matched, packed, packed_type, strong, unpacked, zeros_like
+from chainrule.control.packing import (
+    matched,
+    packed,
+    packed_batch,
+    packed_type,
+    strong,
+    unpacked,
+    zeros_like,
+)
 from chainrule.control.samples import repeating
-from chainrule.control.scan_node import body_flops
 from chainrule.control.scan_rules import shown_carries, variable, with_tangents
 from chainrule.control.steps import in_c_order, peak_nbytes, program_of, store
+from chainrule.control.work import WHILE, flops
 from chainrule.control.written import while_python
 from chainrule.errors import NotDifferentiableError
 from chainrule.graph.body import Body
@@ -24,8 +32,8 @@ from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.families import BOOL
 from chainrule.primitives.logic import cast, greater
-from chainrule.primitives.movement import add_batch_axis, concatenate, reshape
-from chainrule.primitives.primitive import ATOM, Joint, Latex, Library, Primitive
+from chainrule.primitives.movement import add_batch_axis
+from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import full_like
@@ -208,11 +216,12 @@ def _batch(size: int | Size, inputs: tuple[Node, ...], batched: tuple[bool, ...]
     )
     shown = shown_carries(out, loop)
     finals = repeat(many, shown)
-    parts = []
-    for i in shown:
-        value = finals[i] if has[loop.carries[i].before] else add_batch_axis(finals[i], size)
-        parts.append(reshape(value, shape=(size, loop.carries[i].before.type.size)))
-    return parts[0] if len(parts) == 1 else concatenate(*parts, axis=1)
+    befores = [loop.carries[i].before for i in shown]
+    values = [
+        finals[i] if has[before] else add_batch_axis(finals[i], size)
+        for i, before in zip(shown, befores, strict=True)
+    ]
+    return packed_batch(values, [before.type.size for before in befores])
 
 
 def _any(holds: Any) -> Any:
@@ -228,8 +237,8 @@ while_ = Primitive(
     evaluate=_evaluate,
     derivative=Joint(_tangent, _cotangents),
     batch=_batch,
-    kernel=Library("while"),
-    flops=lambda out: body_flops(out.param("body")),  # of one step: their number is not known
+    kernel=WHILE,
+    flops=flops,
     latex=Latex(r"\operatorname{{while}}_{{{body}}}({x})", ATOM, (0,)),
     samples=(repeating(),),
     variadic=True,

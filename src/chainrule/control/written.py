@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from chainrule.control.packing import packed_type, result_types
 from chainrule.graph import sizes
 from chainrule.graph.body import Body
+from chainrule.graph.free_names import free_name
 from chainrule.graph.node import Node, topological
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
@@ -40,10 +41,7 @@ class _Function:
         """A variable that is not there yet."""
         stem = re.sub(r"\W", "_", wish).strip("_") or "t"
         stem = f"{stem}_" if keyword.iskeyword(stem) or stem[0].isdigit() else stem
-        name, count = stem, 0
-        while name in self.taken:
-            count += 1
-            name = f"{stem}_{count}"
+        name = free_name(stem, self.taken)
         self.taken.add(name)
         return name
 

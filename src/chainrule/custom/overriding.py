@@ -162,7 +162,7 @@ class CallRules:
                 + (": defvjp gives one for reverse mode alone" if self.function.bwd else ""),
                 where=out.origin.describe() or definition(self.function.call),
                 hint=f"give it one: {name}.defjvp(rule), which serves both modes; or use reverse "
-                "mode: cr.grad, cr.vjp, and cr.jacrev(cr.grad(f)) for a Hessian",
+                "mode: cr.grad, cr.vjp, cr.jacrev",
             )
         trace = rule_trace()
         found = self._tangent_by(trace, rule, out, inputs, moves)

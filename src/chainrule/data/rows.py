@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,9 +54,26 @@ def rows_of(arrays: Any) -> Rows:
         shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise ShapeError(
             f"the arrays have unequal numbers of rows: {shown}",
-            hint="row i of each array belongs to the same example",
+            hint=_elsewhere(found, structure.leaf_names)
+            or "row i of each array belongs to the same example",
         )
     return Rows(tuple(found), structure, len(found[0]))
+
+
+def _elsewhere(arrays: Sequence[np.ndarray], names: Sequence[str]) -> str:
+    """The hint where an axis other than the first has as many elements as another array has rows:
+    sequences of which the first axis is time."""
+    for array, name in zip(arrays, names, strict=True):
+        name = name.removeprefix("arrays.")
+        for rows in map(len, arrays):
+            if rows != len(array) and rows in array.shape[1:]:
+                axis = array.shape.index(rows, 1)
+                return (
+                    f"axis {axis} of {name} has {rows}: if that one counts the examples, "
+                    f"np.moveaxis({name}, {axis}, 0) makes it the first;\n"
+                    "cr.Trainer also takes a function that gives the batches, cut along any axis"
+                )
+    return ""
 
 
 def _array(leaf: Any, name: str) -> np.ndarray:

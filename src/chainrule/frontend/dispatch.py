@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NoReturn
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from chainrule.errors import ChainruleError, MutationError, UnsupportedError
 from chainrule.frontend.elementwise import UFUNCS, elementwise
 from chainrule.frontend.failing import FAILURES, raise_explained
-from chainrule.frontend.instead import INSTEAD, PAGE, instead_of
+from chainrule.frontend.instead import INSTEAD, PAGE, instead_of, primitive_of
 from chainrule.frontend.trace import Trace
 
 
@@ -73,12 +74,20 @@ def _refuse_function(trace: Trace, function: Any) -> NoReturn:
     is_numpys = not isinstance(function, np.ufunc) or getattr(np, name, None) is function
     hint = instead_of(name)
     if not is_numpys and name not in INSTEAD:
-        hint = "cr.primitive makes an operation of it, with a derivative rule that you give"
+        same = getattr(np, name, None) in UFUNCS
+        hint = f"write np.{name}, which is" if same else primitive_of(_path_of(function))
     raise UnsupportedError(
-        f"np.{name} is not traced" if is_numpys else f"{name} is not traced",
+        f"np.{name} is not traced" if is_numpys else f"{_path_of(function)} is not traced",
         where=trace.where(),
         hint=hint,
     )
+
+
+def _path_of(ufunc: Any) -> str:
+    """How a ufunc of SciPy is imported; its name for others."""
+    special = sys.modules.get("scipy.special")
+    is_scipys = getattr(special, ufunc.__name__, None) is ufunc
+    return f"scipy.special.{ufunc.__name__}" if is_scipys else ufunc.__name__
 
 
 def _refuse_option(trace: Trace, function: Any, option: str) -> NoReturn:

@@ -64,7 +64,7 @@ def lift(trace: Trace, value: Any) -> Operand:
     """A node for traced arrays, sizes and closed-over arrays; Python numbers stay what they are."""
     node = getattr(value, "node", None)
     if node is not None and isinstance(node, Node):
-        trace.own(value.trace, node)
+        trace.own(value.program, node)
         return node
     if isinstance(value, Node) or (
         isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)

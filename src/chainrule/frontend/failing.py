@@ -12,7 +12,6 @@ from chainrule.frontend.naming import user_frame
 from chainrule.frontend.said_again import said_again
 from chainrule.frontend.trace import Trace
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import UndecidableSize
 
 FAILURES = (
     TypeError,
@@ -33,7 +32,7 @@ def raise_explained(
     What already explains itself, what `said_again` explains, and what a function of the user's
     raised (a row's function, a branch) stays as it is.
     """
-    if isinstance(error, (ChainruleError, UndecidableSize)) or said_again(error) is not None:
+    if isinstance(error, ChainruleError) or said_again(error) is not None:
         raise error
     if _is_the_users(error):
         raise error

@@ -6,11 +6,24 @@ from chainrule.frontend.refused import REFUSED
 
 # By the names of functions of NumPy, its arrays and scipy.special; x and y are their arguments.
 INSTEAD = {
+    "entr": "-x * np.log(x)",
+    "erf": "cr.erf(x)",
+    "erfc": "1 - cr.erf(x)",
+    "exp10": "10.0**x",
     "expit": "cr.sigmoid(x)",
     "log_expit": "-cr.softplus(-x)",
     "logit": "np.log(x) - np.log1p(-x)",
+    "ndtr": "(1 + cr.erf(x / np.sqrt(2))) / 2",
+    "rel_entr": "x * np.log(x / y)",
+    "xlogy": "x * np.log(y)",
 }
-CONDITIONS: dict[str, str] = {}  # where the expression is not as general as the function
+# Where the expression is not as general as the function.
+CONDITIONS = {
+    "entr": "for x > 0",
+    "erfc": "which is 0 for large x",
+    "rel_entr": "for x and y > 0",
+    "xlogy": "for y > 0",
+}
 _OF_VALUES = (
     "the shape of its result would depend on values, which do not exist while tracing;\n"
     "keep the shape, and choose with np.where(condition, x, 0)"
@@ -29,6 +42,14 @@ REASONS = {
     "flat": "use np.ravel(x)",
 }
 PAGE = 'the page "NumPy on traced arrays" (docs/numpy.md in the repository)'
+
+
+def primitive_of(function: str) -> str:
+    """The hint for a function that only the user can give a derivative."""
+    return (
+        f"cr.primitive({function}, ...) makes an operation of it, with a derivative rule that you "
+        'give;\nthe page "Operations of your own" (docs/custom-operations.md) shows how'
+    )
 
 
 def instead_of(name: str) -> str:

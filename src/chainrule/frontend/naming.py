@@ -52,7 +52,7 @@ _is_hidden: dict[object, bool] = {}
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
-    """The first frame, at or above this one, that runs neither chainrule's nor NumPy's code.
+    """The first frame, at or above this one, whose code is not of chainrule, NumPy or SciPy.
 
     A module of chainrule that is written as a user would (`__user_program__ = True`) counts as one.
     """
@@ -61,7 +61,7 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
         hidden = _is_hidden.get(module)
         if hidden is None:
             package = str(module).partition(".")[0]
-            ours = package in ("chainrule", "numpy")
+            ours = package in ("chainrule", "numpy", "scipy")
             hidden = ours and not frame.f_globals.get("__user_program__", False)
             _is_hidden[module] = hidden
         if not hidden:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dis import opname
 
-from chainrule.errors import ChainruleError, DataDependentError, MutationError, UnsupportedError
+from chainrule.errors import (
+    ChainruleError,
+    DataDependentError,
+    MutationError,
+    UndecidableSize,
+    UnsupportedError,
+)
 from chainrule.frontend.naming import user_frame
 from chainrule.graph.origin import Origin
-from chainrule.graph.sizes import UndecidableSize
 
 NO_SIZE = "expected a sequence of integers or a single integer, got "
 NO_ELEMENT = "setting an array element with a sequence."

@@ -18,6 +18,7 @@ from chainrule.frontend.at import At
 from chainrule.frontend.dispatch import dispatch, ufunc_method
 from chainrule.frontend.elementwise import elementwise, name_scalar
 from chainrule.frontend.instead import instead_of
+from chainrule.frontend.instead_of_asking import CHOICE, instead_of_asking
 from chainrule.frontend.trace import Trace, type_text
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
@@ -40,12 +41,12 @@ class Traced:
     nothing changes it in place.
     """
 
-    __slots__ = ("node", "trace")
+    __slots__ = ("node", "program")
     __array_priority__ = 1000.0
     __hash__ = None  # type: ignore[assignment]  # as ndarray: == is elementwise
 
     def __init__(self, node: Node, trace: Trace) -> None:
-        self.node, self.trace = node, trace
+        self.node, self.program = node, trace
 
     # What is known before running -------------------------------------------------------------
 
@@ -97,7 +98,7 @@ class Traced:
         return first
 
     def __iter__(self) -> Iterator[Any]:
-        trace, count = self.trace, len(self)
+        trace, count = self.program, len(self)
         if trace.site is not None:
             return iter([self[i] for i in range(count)])
         frame = trace.enter(sys._getframe(1))
@@ -112,7 +113,7 @@ class Traced:
     # Operators --------------------------------------------------------------------------------
 
     def _binary(self, ufunc: np.ufunc, left: Any, right: Any) -> Any:
-        trace = self.trace
+        trace = self.program
         if trace.site is not None:
             return Traced(elementwise(trace, ufunc, (left, right)), trace)
         frame = trace.enter(sys._getframe(2))
@@ -147,7 +148,7 @@ class Traced:
 
     def _divided(self, ufunc: np.ufunc, function: Any, left: Any, right: Any) -> Any:
         """// and %; of Python int arguments, Python ints for which alone the graph then holds."""
-        trace = self.trace
+        trace = self.program
         known = trace.known_int(left) is not None and trace.known_int(right) is not None
         if not known:
             return self._run(ufunc, sys._getframe(2), (left, right), {})
@@ -200,22 +201,22 @@ class Traced:
         return self._binary(np.subtract, other, self)
 
     def __mul__(self, other: Any) -> Any:
-        if isinstance(other, (list, tuple, str, bytes)) and self.node in self.trace.scalars:
+        if isinstance(other, (list, tuple, str, bytes)) and self.node in self.program.scalars:
             return self._repeated(other)
         return self._binary(np.multiply, self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        if isinstance(other, (list, tuple, str, bytes)) and self.node in self.trace.scalars:
+        if isinstance(other, (list, tuple, str, bytes)) and self.node in self.program.scalars:
             return self._repeated(other)
         return self._binary(np.multiply, other, self)
 
     def _repeated(self, sequence: Any) -> Any:
         """[x] * n with an int argument n is Python's repetition."""
-        self.trace.enter(sys._getframe(2))
+        self.program.enter(sys._getframe(2))
         try:
-            return sequence * self.trace.guard(self.node)
+            return sequence * self.program.guard(self.node)
         finally:
-            self.trace.site = None
+            self.program.site = None
 
     def __truediv__(self, other: Any) -> Any:
         return self._binary(np.true_divide, self, other)
@@ -289,7 +290,7 @@ class Traced:
         frame = sys._getframe(1)
         if method == "__call__":
             return self._run(ufunc, frame, inputs, kwargs)
-        found, args, options = ufunc_method(self.trace, ufunc, method, inputs, kwargs, frame)
+        found, args, options = ufunc_method(self.program, ufunc, method, inputs, kwargs, frame)
         return self._run(found, frame, args, options)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -297,7 +298,7 @@ class Traced:
 
     def _run(self, function: Any, frame: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Call the traced version of a NumPy function, naming its result at the user's level."""
-        trace = self.trace
+        trace = self.program
         if trace.site is not None:
             return wrap(trace, dispatch(trace, function, args, kwargs))
         found = trace.enter(frame)
@@ -415,6 +416,10 @@ class Traced:
         """A diagonal, as np.diagonal."""
         return self._call(np.diagonal, offset, axis1, axis2)
 
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, **more: Any) -> Any:
+        """The sum of a diagonal, as np.trace."""
+        return self._call(np.trace, offset, axis1, axis2, **more)
+
     def argsort(self, axis: Any = -1, **more: Any) -> Any:
         """The places of the elements from the smallest to the largest, as np.argsort."""
         return self._call(np.argsort, axis=axis, **more)
@@ -472,38 +477,37 @@ class Traced:
     # What a traced array is not ------------------------------------------------------------------
 
     def _shown(self) -> str:
-        name = self.trace.name_shown(self.node)
+        name = self.program.name_shown(self.node)
         return f"{name} ({type_text(self.node.type)})" if name else type_text(self.node.type)
 
     def _here(self, depth: int = 2) -> str:
-        if self.trace.site is not None:
-            return self.trace.where()
-        return self.trace.origin_at(sys._getframe(depth)).describe()
+        if self.program.site is not None:
+            return self.program.where()
+        return self.program.origin_at(sys._getframe(depth)).describe()
 
     def _number(self, asked: str, hint: str) -> DataDependentError:
         return DataDependentError(
             f"{asked} of {self._shown()}: its numbers do not exist while the program is traced",
             where=self._here(3),
-            hint=hint,
+            hint=instead_of_asking(sys._getframe(2)) or hint,
         )
 
     def __bool__(self) -> bool:
-        if self.node in self.trace.scalars and self.dtype.kind == "i":
-            return bool(self.trace.guard(self.node))
+        if self.node in self.program.scalars and self.dtype.kind == "i":
+            return bool(self.program.guard(self.node))
         raise self._number(
             "the truth value",
-            "choose elementwise with np.where(condition, a, b);\n"
-            "a choice that holds for the whole trace takes a plain Python bool argument",
+            CHOICE,
         )
 
     def __index__(self) -> int:
-        if self.node in self.trace.scalars and self.dtype.kind == "i":
-            return self.trace.guard(self.node)
+        if self.node in self.program.scalars and self.dtype.kind == "i":
+            return self.program.guard(self.node)
         raise self._number("an integer", "use a Python int, or x.shape[0] for a size")
 
     def __int__(self) -> int:
-        if self.node in self.trace.scalars and self.dtype.kind == "i":
-            return self.trace.guard(self.node)
+        if self.node in self.program.scalars and self.dtype.kind == "i":
+            return self.program.guard(self.node)
         raise self._number("int()", "keep it an array, for instance with .astype(np.int64)")
 
     def __float__(self) -> float:
@@ -521,7 +525,7 @@ class Traced:
         raise self._number(".tolist()", "keep it an array; return it, and read it after graph.run")
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        known = self.trace.known_int(self) is not None
+        known = self.program.known_int(self) is not None
         raise self._number(
             "a NumPy array",
             "write int(...) around it; the graph then holds for this number only"
@@ -542,7 +546,7 @@ class Traced:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in self.__slots__ or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        known = self.trace.functions.get(getattr(np, name, None)) is not None
+        known = self.program.functions.get(getattr(np, name, None)) is not None
         raise MissingMethodError(
             f".{name} of {self._shown()} is not traced",
             where=self._here(),

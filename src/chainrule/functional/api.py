@@ -6,15 +6,22 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from chainrule.errors import NotDifferentiableError
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
-from chainrule.functional.arguments import Wrt, require_function, seeds_of_floats, trace_in
+from chainrule.functional.arguments import (
+    Wrt,
+    parameters_of,
+    require_function,
+    seeds_of_floats,
+    trace_in,
+)
 from chainrule.functional.calls import Call, gradient_in_trace, like
 from chainrule.functional.numbers import on_numbers_too, vjp_of_numbers
 from chainrule.graph.structure import flatten
 from chainrule.run.executors import executor_named
-from chainrule.tracing import output_node
+from chainrule.tracing import output_node, refuse_contradicting
 from chainrule.transforms.vjp import summed_seeds
 
 
@@ -76,6 +83,7 @@ def jvp(
     require_function(function)
     args = primals if isinstance(primals, tuple) else (primals,)
     directions = tangents if isinstance(tangents, tuple) else (tangents,)
+    refuse_contradicting(function, dict(zip(parameters_of(function), args, strict=False)))
 
     def in_trace(building: Trace, frame: FrameType | None, pair: Any, _: Any) -> Any:
         values, moves = pair
@@ -94,11 +102,19 @@ def hvp(
     """The Hessian of the scalar `function` at `primals`, times `tangents`: forward over reverse.
 
     Costs a few gradients, never forms the Hessian.  The result has the containers of `primals`
-    (a tuple of arguments, or one argument).
+    (a tuple of arguments, or one argument).  Where an operation of the user's has no rule for
+    forward mode, it is reverse over reverse.
     """
     args = primals if isinstance(primals, tuple) else (primals,)
     gradient = grad(function, wrt=range(len(args)), executor=executor)
-    product = jvp(gradient, args, tangents, executor=executor)[1]
+    try:
+        product = jvp(gradient, args, tangents, executor=executor)[1]
+    except NotDifferentiableError as error:
+        directions = tangents if isinstance(tangents, tuple) else (tangents,)
+        try:
+            product = vjp(gradient, *args, executor=executor)[1](directions)
+        except NotDifferentiableError:
+            raise error from None
     return product if isinstance(primals, tuple) else product[0]
 
 
@@ -123,7 +139,7 @@ def vjp(
 
         def pull_traced(seed: Any) -> tuple[Any, ...]:
             leaves, floats = seeds_of_floats(seed, nodes)
-            seeds = like(building, leaves, floats)
+            seeds = like(building, leaves, floats, "seed")
             return tuple(call.pulled(summed_seeds(floats, seeds), None))
 
         return structure.unflatten([Traced(n, building) for n in nodes]), pull_traced

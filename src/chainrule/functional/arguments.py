@@ -8,7 +8,7 @@ from typing import Any
 
 from chainrule.composites.composite import trace_of
 from chainrule.errors import InputError, ShapeError
-from chainrule.frontend.trace import Trace
+from chainrule.frontend.trace import Trace, type_text
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
@@ -98,13 +98,14 @@ def seeds_of_floats(seed: Any, outputs: list[Node]) -> tuple[list[Any], list[Nod
     return [leaf for leaf, _ in pairs], [node for _, node in pairs]
 
 
-def check_like(given: ArrayType, wanted: ArrayType, where: str = "") -> None:
+def check_like(given: ArrayType, wanted: ArrayType, what: str, name: str, where: str = "") -> None:
+    """ShapeError for a seed or tangent that does not fit the value called `name`."""
     number = given.weak and not wanted.shape  # a Python number for a scalar
     if not number and (given.shape != wanted.shape or not given.is_float):
         raise ShapeError(
-            f"a seed or tangent of type {given} is given for {wanted}",
+            f"the {what} of {name} is {type_text(given)}, and {name} is {type_text(wanted)}",
             where=where,
-            hint="seeds and tangents have the shape of what they belong to, and are floats",
+            hint=f"a {what} has the shape of what it belongs to, and is of floats",
         )
 
 

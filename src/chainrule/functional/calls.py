@@ -94,7 +94,8 @@ class Call:
             for leaf, name in zip(leaves, structure.leaf_names, strict=True)
         ]
         moves = [leaf for direction in directions for leaf in flatten(direction, "tangent")[0]]
-        tangents = dict(zip(self.wanted, like(self.building, moves, self.wanted), strict=True))
+        given = like(self.building, moves, self.wanted, "tangent")
+        tangents = dict(zip(self.wanted, given, strict=True))
         nodes = topological([*outputs, *self.wanted])
         found = push(nodes, tangents, "grad")
         wanted = [found[n] if n in found else full_like(n, 0) for n in outputs]
@@ -130,13 +131,15 @@ def gradient_in_trace(
     return ((shown, aux) if has_aux else shown), one_or_all(wrt, gradients)
 
 
-def like(building: Trace, values: list[Any], nodes: list[Node]) -> list[Node]:
-    """Seeds or tangents as nodes of the types of what they belong to."""
+def like(building: Trace, values: list[Any], nodes: list[Node], what: str) -> list[Node]:
+    """Seeds or tangents (which, says `what`) as nodes of the types of what they belong to."""
     check_count(len(values), len(nodes))
     found = []
     for value, node in zip(values, nodes, strict=True):
         given = as_node(building, value)
-        check_like(given.type, node.type, building.where())
+        name = building.name_shown(node) or "the value"
+        name = f"argument {name}" if name.isdecimal() else name
+        check_like(given.type, node.type, what, name, building.where())
         if given.type != node.type:
             given = building.build(cast, given, dtype=node.type.dtype, weak=node.type.weak)
         found.append(given)

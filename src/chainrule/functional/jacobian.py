@@ -53,7 +53,8 @@ def jacobian(
     the result is (Jacobian, aux).
 
     It is one pass for all rows, as a batch.  `mode` is "reverse" (a row for each output) or
-    "forward" (a column for each input), by default what takes fewer.  `rows=64` makes 64 of them
+    "forward" (a column for each input), by default what takes fewer, or the other one where an
+    operation of the user's has no rule for that.  `rows=64` makes 64 of them
     at a time, with one compiled graph, and needs memory for no more beside the result; the program
     itself runs again each time, and arguments that are traced arrays are refused.
 
@@ -86,7 +87,8 @@ def hessian(
 
     Its shape is that of the argument twice; the rest is as for `jacobian`, of the gradient.  It is
     forward over reverse: the gradient, moved along every element of the arguments at once.  Where
-    the Hessian is too large, `cr.hvp` multiplies it by a vector and never forms it.
+    an operation of the user's has no rule for forward mode, it is reverse over reverse.  Where the
+    Hessian is too large, `cr.hvp` multiplies it by a vector and never forms it.
     """
 
     require_function(function)
@@ -98,7 +100,7 @@ def hessian(
         value, found = gradient_in_trace(building, function, wrt, has_aux, None, args, kwargs)
         return (found, value[1]) if has_aux else found
 
-    wanted = Wanted(wrt, has_aux, "forward", symmetric=True)
+    wanted = Wanted(wrt, has_aux, symmetric=True)
     return _derivative(gradient, wanted, rows, executor, "Hessian")
 
 

@@ -27,7 +27,7 @@ from chainrule.graph.structure import flatten
 from chainrule.graph.types import type_of
 from chainrule.run.executors import executor_named
 from chainrule.run.run import Run, distinct, run_graph
-from chainrule.tracing import function_name, trace
+from chainrule.tracing import function_name, traced_anew
 from chainrule.transforms.seeded import split, vjp_graph
 
 
@@ -87,7 +87,7 @@ def _caller(frame: FrameType | None) -> FrameType | None:
 
 def traced_and_run(function: Any, args: Any, kwargs: Any, executor: str) -> Any:
     """What the function returns for these numbers."""
-    return run_on(trace(function, *args, **kwargs), function, args, kwargs, executor).outputs
+    return run_on(traced_anew(function, args, kwargs), function, args, kwargs, executor).outputs
 
 
 def run_on(graph: Graph, function: Any, args: Any, kwargs: Any, executor: str) -> Run:
@@ -98,7 +98,7 @@ def run_on(graph: Graph, function: Any, args: Any, kwargs: Any, executor: str) -
 
 def vjp_of_numbers(function: Any, primals: Any, executor: str) -> tuple[Any, Callable[[Any], Any]]:
     check_call(function, primals, {})
-    graph = trace(function, *primals)
+    graph = traced_anew(function, primals, {})
     given = input_arrays(graph, function, primals, {})
     structures = [
         flatten(value, root)[1]
@@ -116,7 +116,8 @@ def vjp_of_numbers(function: Any, primals: Any, executor: str) -> tuple[Any, Cal
     def pull_numbers(seed: Any) -> tuple[Any, ...]:
         leaves, floats = seeds_of_floats(seed, [node for _, node in graph.outputs])
         for leaf, node in zip(leaves, floats, strict=True):
-            check_like(type_of(leaf), node.type)
+            name = graph.name_of.get(node, "the value")
+            check_like(type_of(leaf), node.type, "seed", name)
         given_seeds = [np.asarray(s, n.type.dtype) for s, n in zip(leaves, floats, strict=True)]
         arguments = {**saved, **dict(zip(seeds, given_seeds, strict=True))}
         found = run_graph(second, arguments, keep="outputs", flat=True, executor=executor)

@@ -19,7 +19,7 @@ from chainrule.functional.numbers import run_on
 from chainrule.functional.rows import Layout, Rows, Wanted
 from chainrule.graph.graph import Graph
 from chainrule.run.run import run_graph
-from chainrule.tracing import function_name, trace
+from chainrule.tracing import function_name, traced_anew
 
 FIRST = np.int64(0)
 NUMBERS = "give arrays, or types with numbers for their sizes"
@@ -114,7 +114,7 @@ class OnNumbers:
         more = {} if rows is None else {name: FIRST}
         if more:
             _add_parameter(traceable, name)
-        graph = trace(traceable, *args, **kwargs, **more)
+        graph = traced_anew(traceable, args, {**kwargs, **more})
         if graph.sizes:
             raise InputError(
                 f"what {self.title} takes depends on {', '.join(graph.sizes)}", hint=NUMBERS

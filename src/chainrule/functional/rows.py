@@ -7,6 +7,7 @@ moves the inputs, and what comes out is a column; of a Hessian a column is a row
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -35,8 +36,8 @@ MODES = ("forward", "reverse")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked for: `mode` None is chosen by the sizes; `symmetric` says that the function is
-    a gradient, whose columns are rows."""
+    """What is asked for: `mode` None is chosen by the sizes, and is the other one where a function
+    has no rule for it; `symmetric` says that the function is a gradient, whose columns are rows."""
 
     wrt: Wrt = None
     has_aux: bool = False
@@ -116,12 +117,10 @@ class Rows:
         ]
         _need_floats(function, outputs, structure, building)
         inputs = call.wanted
-        self.mode = wanted.mode or _fewer_passes(outputs, inputs)
         self.building, self.nodes = building, topological([*outputs, *inputs])
+        self.mode, found = self._moved(wanted, outputs, inputs)
         forward = self.mode == "forward"
         seeded, given = (inputs, outputs) if forward else (outputs, inputs)
-        self.ones = [example(building, node.type) for node in seeded]
-        found = self._pushed(inputs) if forward else self._pulled(outputs, inputs)
         zeros = [found[node] if node in found else full_like(node, 0) for node in given]
         new = tidied([*self.nodes, *self.ones, *zeros], self.nodes)
         self.row = [new[node] for node in zeros]
@@ -134,10 +133,29 @@ class Rows:
             wrt=wanted.wrt,
         )
 
-    def _pushed(self, inputs: list[Node]) -> dict[Node, Node]:
+    def _moved(
+        self, wanted: Wanted, outputs: list[Node], inputs: list[Node]
+    ) -> tuple[str, dict[Node, Node]]:
+        """The mode, and one row by it.  Where an operation has a rule for the other mode alone, and
+        nobody has asked for this one, it is the other."""
+        ways = {"forward": self._pushed, "reverse": self._pulled}
+        mode = wanted.mode or ("forward" if wanted.symmetric else _fewer_passes(outputs, inputs))
+        try:
+            return mode, ways[mode](outputs, inputs)
+        except NotDifferentiableError:
+            if wanted.mode is not None:
+                raise
+            other = "reverse" if mode == "forward" else "forward"
+            with suppress(NotDifferentiableError):
+                return other, ways[other](outputs, inputs)
+            raise
+
+    def _pushed(self, outputs: list[Node], inputs: list[Node]) -> dict[Node, Node]:
+        self.ones = [example(self.building, node.type) for node in inputs]
         return push(self.nodes, dict(zip(inputs, self.ones, strict=True)), "grad")
 
     def _pulled(self, outputs: list[Node], inputs: list[Node]) -> dict[Node, Node]:
+        self.ones = [example(self.building, node.type) for node in outputs]
         return pull(self.nodes, summed_seeds(outputs, self.ones), inputs, "grad")[0]
 
     def batch(self, count: int | Size, first: Node | None = None) -> list[Node]:

@@ -19,7 +19,7 @@ from numbers import Integral, Number
 from operator import add, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
 from typing import Any, NamedTuple, NoReturn
 
-from chainrule.errors import ChainruleError
+from chainrule.errors import UndecidableSize
 
 _MOST_FACTORS = 10_000  # in one size, coefficients and the arguments of opaque factors included
 _DEEPEST_NESTING = 40  # of opaque factors; evaluation recurses this deep
@@ -27,28 +27,6 @@ _MOST_REPLACEMENTS = 6  # of opaque factors by bounds in one proof, which recurs
 _MOST_PROOF_TERMS = 4096  # monomials written out in one step of a proof
 _LARGEST_EXPONENT = 64
 _cached = lru_cache(maxsize=4096)
-
-
-class UndecidableSize(ChainruleError, TypeError):
-    """`question`, such as "n < 5", has no answer before the sizes `names` are known."""
-
-    question: str = ""
-    names: tuple[str, ...] = ()
-
-    def at(self, where: str, what: str, hint: str) -> UndecidableSize:
-        """The same error with the user's line, and perhaps other words."""
-        return _undecidable(what, where, hint, self.question, self.names)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _undecidable, (self.what, self.where, self.hint, self.question, self.names)
-
-
-def _undecidable(
-    what: str, where: str, hint: str, question: str, names: tuple[str, ...]
-) -> UndecidableSize:
-    error = UndecidableSize(what, where=where, hint=hint)
-    error.question, error.names = question, names
-    return error
 
 
 def _is_plain(value: object) -> bool:
@@ -70,7 +48,7 @@ def _unknown(what: str, hint: str, question: str, a: int | Size) -> UndecidableS
     binding = ", ".join(f"{name}=256" for name in unknown)
     hint += f"\nto fix {', '.join(unknown)} while tracing, write a number for it in the type, or "
     hint += f"give example arrays;\na graph that is there takes it by graph.bind({binding})"
-    return _undecidable(what, "", hint.strip(), question, unknown)
+    return UndecidableSize(what, hint=hint.strip()).asked(question, unknown)
 
 
 class Opaque(NamedTuple):

@@ -28,7 +28,11 @@ def merged(nest: LoopNest) -> tuple[LoopNest, Strip | None]:
     """
     axes, places = nest.rows + nest.columns, [*_places(nest)]
     groups = _groups(axes, places, None)
-    free = all(one.kind not in (Kind.FOLD, Kind.LOOKUP) for one in nest.instances)
+    written = {store.node for store in nest.stores}
+    free = all(
+        one.kind not in (Kind.FOLD, Kind.LOOKUP) and one.source not in written
+        for one in nest.instances
+    )
     free = free and _counts_once(nest, groups)
     if not free:
         groups = _groups(axes, places, len(nest.rows))

@@ -1,7 +1,7 @@
 """Sums over a row of what has factors of the row: the factors are taken out, and a sweep is saved.
 
-The sum of c u + v over a row, with c from an earlier reduction of the same row, would need a sweep
-of its own after that reduction.  As c (sum of u) + (sum of v) the sums are done before, beside it.
+The sum of c u + v over a row, with c from an earlier sum of the same row, would need a sweep of its
+own after that sum.  As c (sum of u) + (sum of v) the sums are done before, beside it.
 """
 
 from __future__ import annotations
@@ -83,12 +83,32 @@ def _parts(one: Instance) -> list[Term] | None:
         return [(one.operands[0], True, ())]
     if primitive is multiply:
         x, y = one.operands
-        if x.inner != y.inner:
-            factor, rest = (y, x) if x.inner else (x, y)
+        factor, rest = (y, x) if x.inner else (x, y)
+        if x.inner != y.inner and _is_made_of_sums(factor):
             return [(rest, False, ((multiply, factor),))]
-    if primitive is divide and not one.operands[1].inner:
-        return [(one.operands[0], False, ((divide, one.operands[1]),))]
+    if primitive is divide:
+        x, y = one.operands
+        if not y.inner and _is_made_of_sums(y):
+            return [(x, False, ((divide, y),))]
     return None
+
+
+def _is_made_of_sums(factor: Instance) -> bool:
+    """Whether the last reductions before the factor are all sums.
+
+    Who divides a row by its largest element wants sums that do not overflow; without the division
+    they would, and 0 / 0 would not be NaN.
+    """
+    pending, seen = [factor], {factor}
+    while pending:
+        one = pending.pop()
+        if one.kind is Kind.FOLD:
+            if one.node.primitive is not sum_:
+                return False
+            continue
+        pending += (x for x in one.operands if x not in seen)
+        seen.update(one.operands)
+    return True
 
 
 def _taken_out(total: Instance, terms: list[Term]) -> list[Instance]:

@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.roles import Role
+from chainrule.plan.roles import FLOATS, Role
 from chainrule.primitives.arithmetic import add, divide, multiply, negative, subtract
 from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.sources import full
@@ -72,7 +74,9 @@ def folded_products(
     found: dict[Node, Products] = {}
     absorbed: set[Node] = set()
     for node in reversed(graph.nodes):
-        if node in absorbed or roles[node] not in (Role.MAP, Role.PRODUCT):
+        if node in absorbed or node.dtype not in FLOATS:
+            continue
+        if roles[node] not in (Role.MAP, Role.PRODUCT):
             continue
         one = _folded(node, roles, once, taken.get(node))
         if one is not None:
@@ -104,7 +108,10 @@ def _folded(
         parts = _linear_parts(node) if roles[node] is Role.MAP else None
         if parts is None or len(absorbed) > 64:
             return None
-        pending += [(part, _times(coefficient, factor)) for part, factor in parts]
+        found = [(part, _times(coefficient, factor)) for part, factor in parts]
+        if not all(_fits(one, root.dtype) for _, one in found):
+            return None
+        pending += found
     if not terms:
         return None
     ordered = tuple(sorted(terms.items(), key=lambda pair: pair[0] is not root))
@@ -149,3 +156,11 @@ def _times(coefficient: Coefficient, factor: Monomial) -> Coefficient:
         Monomial(m.number * factor.number, (*m.times, *factor.times), (*m.over, *factor.over))
         for m in coefficient
     )
+
+
+def _fits(coefficient: Coefficient, dtype: np.dtype) -> bool:
+    """Whether its numbers are normal numbers of the dtype: p 1e30 1e30 is not p inf, nor is
+    p 1e-30 1e-30 zero."""
+    known = np.finfo(dtype)
+    least, most = float(known.smallest_normal), float(known.max)
+    return all(least <= abs(one.number) <= most for one in coefficient)

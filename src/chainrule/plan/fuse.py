@@ -17,7 +17,7 @@ from chainrule.plan.access import Domain, IndexMap, natural, pulled, refined
 from chainrule.plan.memory import place_in_memory
 from chainrule.plan.roles import TRANSPARENT, Role, sources
 from chainrule.primitives.indexing import scatter_add
-from chainrule.primitives.reduce import argmax
+from chainrule.primitives.reduce import PLACES
 from chainrule.primitives.sources import iota
 
 LARGEST = 96  # nodes in one nest: what LLVM's register allocator sees at once stays bounded
@@ -202,14 +202,14 @@ class Nest:
         reads = self._reads(x, where)
         if reads is not True:
             return reads
-        axes = (node.param("axis"),) if node.primitive is argmax else node.param("axes")
+        axes = (node.param("axis"),) if node.primitive in PLACES else node.param("axes")
         reduced = {place for axis in axes for place, k in enumerate(where[axis][1:]) if k}
         columns = set(range(len(self.rows), len(self.domain)))
         if reduced == columns and columns:
             return Level.ROW
         # A vector runs along the last axis: its lanes are added to each other in a row only.
         within = len(self.domain) - 1 in reduced and not columns <= reduced
-        return None if node.primitive is argmax or (within and columns) else Level.TOTAL
+        return None if node.primitive in PLACES or (within and columns) else Level.TOTAL
 
     def _gather(self, node: Node) -> Level | tuple[int, ...] | None:
         x, *indices = node.inputs

@@ -22,7 +22,7 @@ from chainrule.primitives.primitive import Gather
 
 AGAIN = 48  # operations for each element that are cheaper than an array written and read
 # Whether two values are equal hangs on their last bits; who computes one of them again may get
-# others (of a quotient), and would not find the largest element.
+# others (of a product that a sum takes in), and would not find the largest element.
 EXACT = (equal, not_equal)
 
 

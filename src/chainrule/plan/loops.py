@@ -15,7 +15,7 @@ from chainrule.plan.access import Affine, Domain, IndexMap, address, natural, pu
 from chainrule.plan.fuse import Level, Nest
 from chainrule.plan.memory import axis_by_axis, place_in_memory
 from chainrule.plan.roles import Role
-from chainrule.primitives.reduce import argmax
+from chainrule.primitives.reduce import PLACES
 from chainrule.primitives.sources import iota
 
 Strides = tuple[int, ...]
@@ -98,10 +98,10 @@ class LoopNest:
 
     @property
     def reads(self) -> list[Node]:
-        """The stored values that it reads."""
-        kinds = (Kind.LOAD, Kind.GATHER)
+        """The stored values that it reads, but for what it writes itself."""
+        kinds, written = (Kind.LOAD, Kind.GATHER), {store.node for store in self.stores}
         found = (one.source for one in self.instances if one.kind in kinds)
-        return list(dict.fromkeys(one for one in found if one is not None))
+        return list(dict.fromkeys(one for one in found if one is not None and one not in written))
 
 
 class Builder:
@@ -247,7 +247,7 @@ class Builder:
     def _folded_where(self, node: Node, where: IndexMap) -> IndexMap:
         """Where a reduction over the columns reads its input."""
         x = node.inputs[0]
-        axes = (node.param("axis"),) if node.primitive is argmax else node.param("axes")
+        axes = (node.param("axis"),) if node.primitive in PLACES else node.param("axes")
         found = natural(x.shape, self.domain, len(self.domain))
         assert found is not None
         kept = iter(where)

@@ -126,9 +126,19 @@ class NestLayout:
         ]
         lanes = self.vector_nbytes // max([4, *sizes])
         columns = self.nest.columns[-1]
-        while lanes > 1 and lanes // 2 >= columns:
+        while lanes > 1 and (lanes // 2 >= columns or lanes > self._lanes_apart()):
             lanes //= 2
         return lanes if lanes > 1 else 0
+
+    def _lanes_apart(self) -> int:
+        """How many columns behind what it writes a nest reads it, at least."""
+        places = {store.node: store.place for store in self.nest.stores}
+        gaps = [
+            abs(places[one.source][0] - one.place[0]) // max(abs(one.place[-1]), 1)
+            for one in self.nest.instances
+            if one.source in places and one.place != places[one.source]
+        ]
+        return max(min(gaps, default=self.vector_nbytes), 1)
 
 
 def is_total(store: Store) -> bool:

@@ -18,7 +18,7 @@ from chainrule.plan.fold import Products
 from chainrule.plan.frontier import Frontier
 from chainrule.plan.fuse import Nest, is_one_hot
 from chainrule.plan.roles import FAILING, KERNELS, Role, needed, sources
-from chainrule.primitives.reduce import argmax
+from chainrule.primitives.reduce import PLACES
 
 SMALL_TOTAL = 2048  # elements of a whole reduction that its own nest may go on with
 
@@ -220,7 +220,7 @@ class Ordering:
         if self.roles[node] is not Role.FOLD:
             return node.shape[:-1], node.shape[-1:]
         shape = node.inputs[0].shape
-        axes = (node.param("axis"),) if node.primitive is argmax else node.param("axes")
+        axes = (node.param("axis"),) if node.primitive in PLACES else node.param("axes")
         kept = len(shape) - len(axes)
         if axes == tuple(range(kept, len(shape))) and (kept or prod(shape) <= SMALL_TOTAL):
             return shape[:kept], shape[kept:]

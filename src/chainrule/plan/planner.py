@@ -21,8 +21,10 @@ from chainrule.plan.reorder import orders
 from chainrule.plan.roles import TRANSPARENT, Role, roles_of
 from chainrule.plan.schedule import Compute, Schedule
 from chainrule.plan.storage import Storage
+from chainrule.plan.windows import strides_by_place
 from chainrule.plan.work import ForeignWork, Work, Worker
 from chainrule.primitives.movement import reshape, transpose
+from chainrule.primitives.windows import fold_windows
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,8 +234,8 @@ class _Planner:
         return [works] if found else []
 
     def _layouts(self, products: Mapping[Node, Products]) -> dict[Node, tuple[int, ...]]:
-        """The strides of products that lie in the order of the one transpose that reads them, so
-        that its reshape needs no copy."""
+        """The strides of products that lie in the order of the one node that reads them: a
+        transpose, so that its reshape needs no copy, or the sum of windows, place by place."""
         found: dict[Node, tuple[int, ...]] = {}
         users: dict[Node, list[Node]] = {}
         for node in self.graph.nodes:
@@ -244,6 +246,9 @@ class _Planner:
             if root in self.results or len(readers) != 1:
                 continue
             reader = readers[0]
+            if reader.primitive is fold_windows and self.roles[reader] is Role.ASSEMBLED:
+                found[root] = strides_by_place(reader)
+                continue
             again = users.get(reader, [])
             if reader.primitive is not transpose or reader in self.stored:
                 continue

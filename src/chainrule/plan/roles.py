@@ -10,9 +10,11 @@ import numpy as np
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.primitives.primitive import Contract, Fold, Gather, Generate, Map, Move
+from chainrule.primitives.cumulative import recurrence
+from chainrule.primitives.primitive import Contract, Fold, Gather, Generate, Library, Map, Move
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import iota
+from chainrule.primitives.windows import fold_windows
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # The functions that kernels have of integers and booleans, too.
@@ -35,7 +37,7 @@ class Role(Enum):
     GATHER = auto()
     SCATTER = auto()
     PRODUCT = auto()
-    ASSEMBLED = auto()  # regions of the result are copies: pad, concatenate
+    ASSEMBLED = auto()  # by nests that write regions one after another: pad, concatenate
     FOREIGN = auto()  # no kernel: the reference evaluation
 
 
@@ -43,6 +45,7 @@ KERNELS = frozenset(
     (Role.MAP, Role.FOLD, Role.GATHER, Role.SCATTER, Role.PRODUCT, Role.ASSEMBLED, Role.FOREIGN)
 )
 FAILING = (Role.GATHER, Role.SCATTER, Role.FOREIGN)  # whose computation may stop a run
+WORTH_COMPILING = 4  # steps of a loop: its body is then compiled
 # What needs no instruction: it can be read through, or repeated where it is read.
 TRANSPARENT = frozenset((Role.GENERATED, Role.MOVED, Role.SCALAR))
 
@@ -64,6 +67,8 @@ def _role(node: Node, roles: dict[Node, Role]) -> Role:
             return Role.ASSEMBLED
         case Move() | Map("x"):
             return Role.MOVED
+        case Library() if primitive in (fold_windows, recurrence) and _computes(node):
+            return Role.ASSEMBLED
         case Map():
             if not _computes(node):
                 return Role.FOREIGN
@@ -100,6 +105,16 @@ def _computes(node: Node) -> bool:
         return True
     function, bracket, _ = kernel.expression.partition("(")
     return "/" not in kernel.expression and (not bracket or function in OF_INTEGERS)
+
+
+def repeats_compiled_code(node: Node) -> bool:
+    """Whether a node without a kernel is a loop whose body is compiled: it is done often enough."""
+    match node.primitive.kernel:
+        case Library("scan"):
+            return node.param("length") >= WORTH_COMPILING
+        case Library("while"):
+            return True
+    return False
 
 
 def size_of(node: Node) -> int:

@@ -28,6 +28,10 @@ class Sharing:
     nanoseconds: float
     obstacle: str = ""
 
+    def at_most(self, parts: int) -> Sharing:
+        """The same work in no more parts than these."""
+        return replace(self, parts=min(parts, self.parts))
+
     def prevented(self, obstacle: str) -> Sharing:
         """The same work on one thread, if it was to be shared."""
         return replace(self, parts=1, obstacle=obstacle) if self.parts > 1 else self

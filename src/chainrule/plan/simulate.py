@@ -18,7 +18,7 @@ from chainrule.plan.outline import arena_sizes, stored_values
 from chainrule.plan.schedule import ALIGNMENT, SCRATCH, Buffer, Compute, Free, Schedule, View
 from chainrule.plan.virtual import lacking, shows_its_input
 from chainrule.plan.wording import Wording
-from chainrule.primitives.primitive import Generate, Library
+from chainrule.primitives.primitive import Gather, Generate, Library
 
 
 def simulate(schedule: Schedule) -> Simulation:
@@ -26,8 +26,9 @@ def simulate(schedule: Schedule) -> Simulation:
 
     Raises ScheduleError at the first instruction that reads a value that is not there; computes
     one from others than the graph says; writes over a live value, outside the arena, off its
-    alignment or in the wrong size; frees what is not there; or can fail after a given array was
-    overwritten.  At the end it raises for a result that is not there, or not in its place.
+    alignment or in the wrong size; frees what is not there; or can fail, and does not say so, or
+    does after a given array was overwritten.  At the end it raises for a result that is not there,
+    or not in its place.
     """
     replay = _Replay(schedule)
     for instruction in schedule.instructions:
@@ -278,7 +279,11 @@ class _Replay:
                     self.fault(node, f"computes {which}")
 
     def check_failure(self, kernel: Compute) -> None:
-        """What can stop the run does so before anything given is changed."""
+        """What can stop the run says so, and does so before anything given is changed."""
+        for node in () if kernel.fails else (*kernel.nodes, *kernel.inner):
+            if isinstance(node.primitive.kernel, Gather):
+                found = f"computes {self.words.name(node)}, whose indices may be out of range"
+                self.fault(node, f"{found}, and does not say that it can fail")
         if kernel.fails and self.first_update is not None:
             when = self.words.moment(self.first_update)
             self.fault(None, f"can fail, but {when} has already overwritten a given array")

@@ -17,7 +17,8 @@ CHEAP = 6  # operations for each point that cost less than a load and a store
 # Operations that one call of a function counts for.
 COSTS = {"sqrt": 4, "pow": 24, "where": 1, "cast": 1, "fabs": 1, "fmax_nan": 2, "fmin_nan": 2}
 FUNCTION = 12
-QUOTIENT = 2  # by a number of the row: a division for the row, two products for each column
+# By a number of the row: one division for the row, and for each column less than a buffer costs.
+QUOTIENT = 2
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from chainrule.graph.node import Node
 from chainrule.plan.formula import formula
 from chainrule.plan.nest import NestLayout
-from chainrule.plan.roles import Role, nbytes_of, roles_of
+from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_of
 from chainrule.plan.schedule import Compute
 from chainrule.plan.sharing import WORTH_SHARING, Sharing
 from chainrule.plan.wording import Wording
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 WIDTH = 100
 LEAST = 100.0  # nanoseconds that are worth telling
 FOREIGN = "reference evaluation between native parts"
+REPEATED = "compiled code called from Python"
 
 Row = tuple[str, str, str, str]  # what, threads and why, bytes, names
 
@@ -49,8 +50,11 @@ def summary(plan: Plan) -> str:
     ]
     if taken:
         parts.append(f"{sum(map(nbytes_of, taken)):,} bytes updated in place")
-    if plan.foreign:
-        parts.append(f"{len(plan.foreign)} by reference evaluation")
+    loops = sum(map(repeats_compiled_code, plan.foreign))
+    if loops:
+        parts.append(f"{_counted(loops, 'loop')} of {REPEATED}")
+    if len(plan.foreign) > loops:
+        parts.append(f"{len(plan.foreign) - loops} by reference evaluation")
     return ", ".join(parts)
 
 
@@ -130,6 +134,10 @@ class _Text:
                             what = f"copy of {self.word(node)}: {_loops(matrix.pack)}"
                             yield what, shared(matrix.pack.sharing, threads)
                     yield _product(call), shared(call.sharing, threads)
+            case ForeignWork(node=node) if repeats_compiled_code(node):
+                count = dict(node.params).get("length")
+                steps = _counted(count, "step") if count else "steps while a condition holds"
+                yield f"{steps} of {REPEATED}", "one after another"
             case ForeignWork():
                 yield FOREIGN, "1 thread: no native kernel"
 

@@ -19,8 +19,12 @@ from chainrule.plan.nest import NestLayout
 from chainrule.plan.roles import FAILING, Role, needed, sources
 from chainrule.plan.schedule import aligned
 from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
+from chainrule.plan.successive import recurrence_nests
 from chainrule.plan.tiles import Tiles, tiles_for
+from chainrule.plan.windows import windows_cover, windows_nest
+from chainrule.primitives.cumulative import recurrence
 from chainrule.primitives.sources import full
+from chainrule.primitives.windows import fold_windows
 
 Strides = tuple[int, ...]
 
@@ -147,10 +151,11 @@ class Worker:
         if any(store.indices for store in nest.stores):
             decided = decided.prevented("updates may meet")
         layout = NestLayout(nest, self.vector_nbytes, decided)
-        if layout.row_count < decided.parts:
-            rows = f"{layout.row_count} row{'s' if layout.row_count != 1 else ''}"
-            return NestLayout(nest, self.vector_nbytes, decided.prevented(f"it has {rows}"))
-        return layout
+        rows = layout.row_count
+        if rows >= decided.parts:
+            return layout
+        fewer = decided.at_most(rows) if rows > 1 else decided.prevented(_rows(rows))
+        return NestLayout(nest, self.vector_nbytes, fewer)
 
     def alone(self, node: Node, available: set[Node]) -> list[Work]:
         """A node that no loop nest takes in with others."""
@@ -160,7 +165,8 @@ class Worker:
                 return [self._nests(nests, _computed(nests), "scatter_add")]
             case Role.ASSEMBLED:
                 nests = self._assemble(node, available)
-                return [self._nests(nests, _computed(nests), node.primitive.name)]
+                computed = [one for one in _computed(nests) if one in self.roles]
+                return [self._nests(nests, computed, node.primitive.name)]
         reads = [n for n in sources(node, self.roles, available) if n in available]
         inner = _scalar_nodes([*node.inputs], self.roles, available)
         label = node.primitive.name
@@ -204,6 +210,11 @@ class Worker:
 
     def _assemble(self, node: Node, available: set[Node]) -> list[LoopNest]:
         """Copies of the inputs into regions of the result, on zeros where these leave gaps."""
+        if node.primitive is recurrence:
+            return recurrence_nests(node, self.roles, self.strides, available)
+        if node.primitive is fold_windows:
+            nest = windows_nest(node, self.roles, self.strides, available)
+            return [nest] if windows_cover(node) else [self._zeros(node, available), nest]
         strides = row_major(node.shape)
         nests: list[LoopNest] = []
         regions: list[tuple[Node, tuple[int, ...], tuple[int, ...]]] = []
@@ -312,22 +323,24 @@ class Worker:
         shape = tuple(sizes[label] for label in copy.order)
         by_label = dict(zip(copy.order, row_major(shape), strict=True))
         strides = tuple(by_label.get(label, 0) for label in labels)
-        kept = tuple(
-            size if label in by_label else 1 for label, size in zip(labels, node.shape, strict=True)
-        )
-        builder = self._builder(kept, available)
-        where = natural(kept, builder.domain, len(builder.domain))
-        assert where is not None
-        value = builder.at(node, where)
-        place = address(where, strides, builder.domain)
-        reach = address(where, row_major(kept), builder.domain)
-        inner = any(reach[len(builder.nest.rows) + 1 :])
+        builder = self._builder(shape, available)
+        own = natural(shape, builder.domain, len(builder.domain))
+        assert own is not None
+        first = (0,) * (len(builder.domain) + 1)
+        index = dict(zip(copy.order, own, strict=True))
+        value = builder.at(node, tuple(index.get(label, first) for label in labels))
+        place = address(own, row_major(shape), builder.domain)
+        inner = any(place[len(builder.nest.rows) + 1 :])
         # Not the operand itself, which the nest may read from its own array.
         copied = full(value=0, type=array_type(node.dtype, node.shape))
-        store = Store(copied, value, place, reach, inner)
+        store = Store(copied, value, place, place, inner)
         nest = LoopNest(builder.nest.rows, builder.nest.columns, [store], builder.found)
         nbytes = aligned(prod(shape) * node.dtype.itemsize)
         return self._layout(nest), Operand(labels, strides), nbytes
+
+
+def _rows(count: int) -> str:
+    return "it has 1 row" if count else "it has no rows"
 
 
 def _computed(nests: list[LoopNest]) -> list[Node]:

@@ -91,8 +91,11 @@ divide = elementwise(
 
 
 def _power_by_base(out: Any, x: Any, y: Any) -> Any:
-    # y x^(y-1); where y is 0 the derivative is 0, also at x = 0.
-    flat = logic.equal(y, full_like(y, 0))
+    # y x^(y-1).  Where y is 0, so is this, but not its derivative by y, which is 1/x; where that or
+    # its next derivatives would be no numbers, 0 times them would be none either.
+    least = float(np.finfo(x.dtype).tiny) ** (1 / 3)
+    regular = logic.greater_equal(absolute(x), full_like(x, least))
+    flat = logic.logical_and(logic.equal(y, full_like(y, 0)), logic.logical_not(regular))
     exponent = logic.where(flat, full_like(y, 1), y)
     return y * power(x, exponent - 1)
 

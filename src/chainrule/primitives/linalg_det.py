@@ -14,20 +14,22 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
-from chainrule.primitives.linalg_parts import (
+from chainrule.primitives.linalg_evaluation import (
     WIDE,
     batch_stack,
     calls_linalg,
     calls_packing,
-    diagonal_of,
     in_float64,
-    over_matrices,
-    product_of,
     scratch_of,
     square_type,
     stack_size,
-    trace_of_product,
     twice_the_result,
+)
+from chainrule.primitives.linalg_parts import (
+    diagonal_of,
+    over_matrices,
+    product_of,
+    trace_of_product,
 )
 from chainrule.primitives.linalg_solve import inv, regular, solve
 from chainrule.primitives.linalg_svd import svd_flops

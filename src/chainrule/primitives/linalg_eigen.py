@@ -11,28 +11,30 @@ from __future__ import annotations
 from typing import Any
 
 from chainrule.graph.types import ArrayType, array_type
-from chainrule.primitives.linalg_parts import (
-    as_row,
+from chainrule.primitives.linalg_evaluation import (
     batch_stack,
-    by_columns,
     calls_packing,
-    diagonal_of,
-    difference_over_gaps,
     in_float64,
     of_one_triangle,
-    on_diagonal,
     only_the_result,
+    scratch_of,
+    square_type,
+    stack_size,
+    twice_the_result,
+    written,
+)
+from chainrule.primitives.linalg_parts import (
+    as_row,
+    by_columns,
+    diagonal_of,
+    difference_over_gaps,
+    on_diagonal,
     over_gaps,
     product_of,
     reaches,
     rows_of,
-    scratch_of,
-    square_type,
-    stack_size,
     stacked,
     symmetric,
-    twice_the_result,
-    written,
 )
 from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.primitive import ATOM, Explicit, Latex, Library, Primitive, Sample

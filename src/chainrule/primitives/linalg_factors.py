@@ -10,24 +10,26 @@ from chainrule.graph import sizes
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size, is_nonnegative
 from chainrule.graph.types import ArrayType, array_type
-from chainrule.primitives.linalg_parts import (
+from chainrule.primitives.linalg_evaluation import (
     WIDE,
-    antisymmetric,
     batch_stack,
     calls_linalg,
     calls_packing,
-    columns_of,
-    diagonal_of,
     in_float64,
-    lower,
     matrix_type,
     of_one_triangle,
-    on_diagonal,
     only_the_result,
-    rows_of,
     scratch_of,
     square_type,
     stack_size,
+)
+from chainrule.primitives.linalg_parts import (
+    antisymmetric,
+    columns_of,
+    diagonal_of,
+    lower,
+    on_diagonal,
+    rows_of,
     stacked,
     symmetric,
 )

@@ -1,4 +1,4 @@
-"""What the primitives of linear algebra share: types, evaluation in float64, parts of matrices.
+"""Parts of matrices, from which the derivative rules of linear algebra are made.
 
 In derivative rules, a *packed* value holds the results of one factorisation one under another, as
 rows with the same number of columns; its parts are slices.
@@ -6,127 +6,20 @@ rows with the same number of columns; its parts are slices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size, is_nonnegative
-from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives import logic
 from chainrule.primitives.arithmetic import absolute, add
 from chainrule.primitives.movement import broadcast_to, concatenate, pad, reshape, slice_
-from chainrule.primitives.primitive import ATOM
 from chainrule.primitives.products import matmul, swapped
-from chainrule.primitives.python import Python, Writing, Written
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import full_like, positions
 
-WIDE = np.dtype(np.float64)  # in which NumPy's linear algebra computes, whatever the dtype
 INDEX = np.dtype(np.int64)
 ROUNDINGS = 16  # of the sum of all values: as far apart two of them may lie that are equal
-
-
-def square_type(x: ArrayType, **params: Any) -> ArrayType:
-    """The type of a stack of square matrices, of which the result is one more."""
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2] or not x.is_float:
-        raise TypeError(f"{x} are no square matrices of floating-point numbers")
-    return array_type(x.dtype, x.shape)
-
-
-def matrix_type(x: ArrayType) -> tuple[int | Size, int | Size]:
-    """How many rows and columns each matrix of a stack has."""
-    if x.ndim < 2 or not x.is_float:
-        raise TypeError(f"{x} are no matrices of floating-point numbers")
-    return x.shape[-2], x.shape[-1]
-
-
-def batch_stack(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
-    """One more leading axis is one more axis of the stack of matrices."""
-    return out.primitive(inputs[0], **dict(out.params))
-
-
-# Evaluation ---------------------------------------------------------------------------------
-
-
-def in_float64(xp: Any, function: Callable[..., Any], *arrays: Any) -> Any:
-    """`function` of the arrays in float64, its result in their dtype; JAX keeps its own dtype."""
-    if xp is not np or arrays[0].dtype == WIDE:
-        return function(*arrays)
-    wide = [array.astype(WIDE) for array in arrays]
-    return np.asarray(function(*wide)).astype(arrays[0].dtype)
-
-
-def written(call: Callable[..., str], noun: str = "") -> Python:
-    """The call as source; `call(out, writing, *operands)` gives the text for texts of operands."""
-
-    def write(out: Node, writing: Writing, *operands: Written) -> Written:
-        if out.type.dtype != np.float16:
-            return Written(call(out, writing, *(operand.text for operand in operands)))
-        wide = [f"{operand.within(ATOM)}.astype(np.float64)" for operand in operands]
-        return Written(f"{call(out, writing, *wide)}.astype(np.float16)")  # LAPACK has none
-
-    return Python(write, noun=noun)
-
-
-def calls_linalg(function: str, noun: str) -> Python:
-    """The call of a function of numpy.linalg."""
-    return written(
-        lambda out, writing, *operands: f"np.linalg.{function}({', '.join(operands)})", noun
-    )
-
-
-def calls_packing(source: str, *params: str) -> Python:
-    """The call of a function that is written into the source, with these parameters."""
-
-    def call(out: Node, writing: Writing, *operands: str) -> str:
-        options = (repr(out.param(name)) for name in params)
-        return f"{writing.helper(source)}({', '.join((*operands, *options))})"
-
-    return written(call)
-
-
-def of_one_triangle(xp: Any) -> dict[str, bool]:
-    """The option with which JAX reads one triangle of a symmetric matrix, as NumPy does."""
-    return {} if xp is np else {"symmetrize_input": False}
-
-
-def scratch_of(peak_nbytes: Callable[..., int]) -> Callable[..., int]:
-    """The scratch of a primitive that is evaluated by `in_float64`.
-
-    `peak_nbytes(out, *operands)` says what the evaluation takes at its fullest, in float64, its
-    result included.
-    """
-
-    def scratch(out: Node, *operands: np.ndarray) -> int:
-        peak = peak_nbytes(out, *operands)
-        if out.type.dtype == WIDE:
-            return max(0, peak - out.type.nbytes)
-        copies = WIDE.itemsize * sum(array.size for array in operands)
-        whole = WIDE.itemsize * out.type.size + out.type.nbytes
-        return copies + max(peak, whole) - out.type.nbytes
-
-    return scratch
-
-
-only_the_result = scratch_of(lambda out, *operands: WIDE.itemsize * out.type.size)
-
-
-def twice_the_result(out: Node, *operands: np.ndarray) -> int:
-    """What a packed result takes at its fullest: once in parts, once packed."""
-    return WIDE.itemsize * 2 * out.type.size
-
-
-def stack_size(x: Any) -> Any:
-    """How many matrices a stack has."""
-    count = 1
-    for size in x.shape[:-2]:
-        count *= size
-    return count
-
-
-# Parts of matrices, in derivative rules -----------------------------------------------------
 
 
 def rows_of(packed: Any, first: int | Size, count: int | Size) -> Any:
@@ -219,9 +112,12 @@ def reaches(g: Any, first: int | Size, count: int | Size) -> bool:
 
     Not if it is a sum of paddings of other rows, which is what slices of other parts leave.
     """
-    waiting = [g]
+    waiting, seen = [g], set()
     while waiting:
         node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
         if node.primitive is add:
             waiting.extend(node.inputs)
         elif node.primitive is not pad or not _lies_elsewhere(node, first, count):

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph import sizes
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
-from chainrule.primitives.linalg_parts import (
+from chainrule.primitives.linalg_evaluation import (
     WIDE,
     batch_stack,
     calls_linalg,
@@ -81,6 +82,7 @@ def _solve_batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
 
 
 def _solve_flops(out: Node) -> int | Size:
+    # LU, then two triangular systems a column: Golub & Van Loan, Matrix Computations, section 3.2.
     n, k = out.type.shape[-2:]
     return stack_size(out.type) * (2 * n * n * n // 3 + 2 * n * n * k)
 
@@ -184,7 +186,8 @@ def _pinv_scratch(out: Node, x: np.ndarray) -> int:
 
 
 def _pinv_flops(out: Node) -> int | Size:
-    return svd_flops(out.inputs[0]) + 2 * out.type.size * out.type.shape[-2]
+    # The factors, and their product over the singular values.
+    return svd_flops(out.inputs[0]) + 2 * out.type.size * sizes.minimum(*out.type.shape[-2:])
 
 
 def _pinv_python(out: Node, writing: Writing, x: str) -> str:

@@ -26,6 +26,13 @@ greater_equal = comparison(
 )
 
 
+def _booleans(*types: ArrayType, **params: Any) -> ArrayType:
+    type_ = same_type(*types)
+    if type_.dtype != BOOL:
+        raise TypeError(f"logic is of booleans, got {type_}")
+    return type_
+
+
 def _boolean(name: str, doc: str, evaluate: Any, symbol: str, kernel: str) -> Any:
     return elementwise(
         name,
@@ -35,6 +42,7 @@ def _boolean(name: str, doc: str, evaluate: Any, symbol: str, kernel: str) -> An
         kernel=kernel,
         latex=Latex(f"{{x}} {symbol} {{y}}", 4, (5, 5)),
         inputs=("x", "y"),
+        result_type=_booleans,
         domains=("bool", "bool"),
     )
 
@@ -56,6 +64,7 @@ logical_not = elementwise(
     Flat(),
     kernel="~x",
     latex=Latex(r"\neg {x}", 50, (50,)),
+    result_type=_booleans,
     domains=("bool",),
 )
 

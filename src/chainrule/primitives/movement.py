@@ -263,14 +263,20 @@ def _pad_python(out: Node, writing: Writing, x: Written) -> Written:
     return Written(f"{writing.helper(PADDED)}({shown})")
 
 
+def _pad_transpose(g: Any, out: Any, x: Any) -> Any:
+    from chainrule.primitives.products import part_of_product
+
+    part = {"start": out.param("start"), "step": out.param("step"), "shape": x.type.shape}
+    product = part_of_product(g, **part)
+    return slice_(g, **part) if product is None else product
+
+
 pad = _movement(
     "pad",
     "x placed at start, start + step, ... along each axis of zeros of the given shape.",
     _pad_type,
     _pad,
-    lambda g, out, x: slice_(
-        g, start=out.param("start"), step=out.param("step"), shape=x.type.shape
-    ),
+    _pad_transpose,
     lambda size, inputs, batched, out: pad(
         inputs[0],
         start=(0, *out.param("start")),

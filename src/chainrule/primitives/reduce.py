@@ -20,9 +20,7 @@ from chainrule.primitives.primitive import (
     Explicit,
     Flat,
     Fold,
-    Kernel,
     Latex,
-    Library,
     Linear,
     Primitive,
     Sample,
@@ -210,7 +208,7 @@ def _place_scratch(out: Node, x: np.ndarray) -> int:
     return 0 if flags.c_contiguous and flags.writeable else x.nbytes
 
 
-def _place(name: str, extreme: str, kernel: Kernel, noun: str) -> Primitive:
+def _place(name: str, extreme: str, kernel: Fold, noun: str) -> Primitive:
     """Where along an axis the extreme element is."""
 
     def evaluate(xp: Any, x: Any, *, axis: int) -> Any:
@@ -244,6 +242,7 @@ def _place(name: str, extreme: str, kernel: Kernel, noun: str) -> Primitive:
 
 
 argmax = _place("argmax", "largest", Fold("argmax(x, y)", "-inf"), "winners")
-argmin = _place("argmin", "smallest", Library("argmin"), "losers")
+argmin = _place("argmin", "smallest", Fold("argmin(x, y)", "inf"), "losers")
 
-REDUCE = (sum_, max_, min_, any_, all_, argmax, argmin)
+PLACES = (argmax, argmin)
+REDUCE = (sum_, max_, min_, any_, all_, *PLACES)

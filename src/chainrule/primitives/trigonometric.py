@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.primitives import logic
-from chainrule.primitives.arithmetic import absolute, cos, named, sqrt
+from chainrule.primitives.arithmetic import absolute, cos, named, sign, sqrt
 from chainrule.primitives.families import (
     batch_pointwise,
     elementwise,
@@ -77,16 +77,27 @@ arctan = elementwise(
 )
 
 
+def _is_endless(x: Any) -> Any:
+    return logic.equal(absolute(x), full_like(x, math.inf))
+
+
 def _safe(length: Any) -> tuple[Any, Any]:
-    """Where the length is 0, and the length with 1 in place of 0."""
-    zero = logic.equal(length, full_like(length, 0))
-    return zero, logic.where(zero, full_like(length, 1), length)
+    """Where the length is 0 or infinite, and the length with 1 in place of these."""
+    special = logic.logical_or(logic.equal(length, full_like(length, 0)), _is_endless(length))
+    return special, logic.where(special, full_like(length, 1), length)
 
 
-def _share(x: Any, length: Any) -> Any:
-    """x / length, the cosine of an angle; 0 (with all its derivatives) where the length is 0."""
-    zero, safe = _safe(length)
-    return logic.where(zero, full_like(x, 0), x / safe)
+def _share(x: Any, other: Any, length: Any) -> Any:
+    """x / length, the cosine of an angle; 0 (with all its derivatives) where the length is 0.
+
+    Of a point infinitely far away it is that of an axis, or of the diagonal between two.
+    """
+    special, safe = _safe(length)
+    diagonal = logic.where(
+        _is_endless(other), full_like(x, math.sqrt(0.5)), full_like(x, 1)
+    ) * sign(x)
+    far = logic.where(_is_endless(x), diagonal, full_like(x, 0))
+    return logic.where(special, far, x / safe)
 
 
 hypot = elementwise(
@@ -95,8 +106,8 @@ hypot = elementwise(
     lambda xp, x, y: xp.hypot(x, y),
     Partials(
         (
-            lambda out, x, y: _share(x, out),
-            lambda out, x, y: _share(y, out),
+            lambda out, x, y: _share(x, y, out),
+            lambda out, x, y: _share(y, x, out),
         )
     ),
     kernel="hypot(x, y)",
@@ -109,13 +120,16 @@ hypot = elementwise(
 
 def _turn(x: Any, y: Any, away: Any) -> Any:
     # away / (x^2 + y^2): dividing twice by the length neither overflows nor underflows.
-    _, safe = _safe(hypot(x, y))
-    return away / safe / safe
+    length = hypot(x, y)
+    _, safe = _safe(length)
+    near = logic.where(_is_endless(length), full_like(away, 0), away)
+    return near / safe / safe
 
 
 arctan2 = elementwise(
     "arctan2",
-    "The angle from the second axis to the point (y, x); at the origin the derivative is 0.",
+    "The angle from the second axis to the point (y, x); at the origin and infinitely far from "
+    "it the derivative is 0.",
     lambda xp, x, y: xp.arctan2(x, y),
     Partials(
         (

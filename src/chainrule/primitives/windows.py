@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, Shape
+from chainrule.primitives.movement import pad, reshape, slice_, transpose
 from chainrule.primitives.primitive import (
     ATOM,
     Latex,
@@ -20,6 +22,7 @@ from chainrule.primitives.primitive import (
     Sample,
     no_flops,
 )
+from chainrule.primitives.products import contract
 from chainrule.primitives.python import Python, Writing, Written, shape_text
 
 ANY = (-2.0, 2.0)
@@ -95,6 +98,76 @@ def _windows_python(out: Node, writing: Writing, x: Written) -> Written:
     return Written(text if set(steps) == {":"} else f"{text}[..., {', '.join(steps)}]")
 
 
+def _windows_transpose(g: Any, out: Any, x: Any) -> Any:
+    window, stride, dilation = (out.param(key) for key in ("window", "stride", "dilation"))
+    if max(stride) == 1:
+        product = _folded_product(g, window, dilation, x.type.shape)
+        if product is not None:
+            return product
+    return fold_windows(g, stride=stride, dilation=dilation, shape=x.type.shape)
+
+
+def _folded_product(g: Any, window: Counts, dilation: Counts, shape: Shape) -> Any:
+    """`fold_windows` with stride 1 of a product, as a product of windows: sum over k of
+    a[y - k] b[k] is that of the windows of a, on zeros, with b turned round.
+
+    None where g is no product of positions with places in the window, or where far more positions
+    than g has would be computed.
+    """
+    count = len(window)
+    lengths, positions = shape[len(shape) - count :], g.type.shape[g.ndim - 2 * count :]
+    if g.primitive is reshape and g.inputs[0].type.shape[-2 * count :] == positions:
+        regrouped = (*g.inputs[0].type.shape[: -2 * count], *lengths)
+        product = _folded_product(g.inputs[0], window, dilation, regrouped)
+        return None if product is None else reshape(product, shape=shape)
+    if g.primitive is not contract or not _are_most(positions[:count], lengths):
+        return None
+    kept = g.param("out_axes")
+    moving, places = kept[-2 * count : -count], kept[-count:]
+    pairs = [*zip(g.inputs, (g.param("x_axes"), g.param("y_axes")), strict=True)]
+    for (a, a_axes), (b, b_axes) in (pairs, pairs[::-1]):
+        own, other = set(a_axes) - set(b_axes), set(b_axes) - set(a_axes)
+        if own.issuperset(moving) and other.issuperset(places):
+            order = (*(label for label in a_axes if label not in moving), *moving)
+            a = transpose(a, permutation=tuple(a_axes.index(label) for label in order))
+            seen = windows(_on_zeros(a, window, dilation), **_every(window, dilation))
+            turned = _turned_round(b, tuple(b_axes.index(label) for label in places))
+            return contract(
+                seen, turned, x_axes=(*order, *places), y_axes=b_axes, out_axes=kept[:-count]
+            )
+    return None
+
+
+def _are_most(positions: Shape, lengths: Shape) -> bool:
+    """Whether windows begin at half of the places at least, as far as that is known."""
+    known = [*positions, *lengths]
+    if not all(isinstance(one, int) for one in known):
+        return True
+    return math.prod(lengths) <= 2 * math.prod(positions)  # type: ignore[arg-type]
+
+
+def _every(window: Counts, dilation: Counts) -> dict[str, Counts]:
+    """The parameters of windows that begin everywhere."""
+    return {"window": window, "stride": (1,) * len(window), "dilation": dilation}
+
+
+def _on_zeros(x: Any, window: Counts, dilation: Counts) -> Any:
+    """x with so many zeros around its last axes that each element is in all windows' places."""
+    first = x.ndim - len(window)
+    around = [span(w, d) - 1 for w, d in zip(window, dilation, strict=True)]
+    lengths = (n + 2 * k for n, k in zip(x.type.shape[first:], around, strict=True))
+    shape = (*x.type.shape[:first], *lengths)
+    return pad(x, start=(*(0,) * first, *around), step=(1,) * x.ndim, shape=shape)
+
+
+def _turned_round(x: Any, axes: tuple[int, ...]) -> Any:
+    """x with its elements along some axes in the opposite order."""
+    shape = x.type.shape
+    start = tuple(shape[axis] - 1 if axis in axes else 0 for axis in range(x.ndim))
+    step = tuple(-1 if axis in axes else 1 for axis in range(x.ndim))
+    return slice_(x, start=start, step=step, shape=shape)
+
+
 def _sample(of: Counts, window: Counts, stride: Counts, dilation: Counts) -> Sample:
     params = (("dilation", dilation), ("stride", stride), ("window", window))
     return Sample((of,), (ANY,), params)
@@ -106,13 +179,7 @@ windows = Primitive(
     inputs=("x",),
     result_type=_windows_type,
     evaluate=_windows,
-    derivative=Linear(
-        (
-            lambda g, out, x: fold_windows(
-                g, stride=out.param("stride"), dilation=out.param("dilation"), shape=x.type.shape
-            ),
-        )
-    ),
+    derivative=Linear((_windows_transpose,)),
     batch=lambda size, inputs, batched, out: windows(inputs[0], **dict(out.params)),
     kernel=Move(),
     flops=no_flops,

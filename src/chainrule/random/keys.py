@@ -48,7 +48,7 @@ def key(seed: int) -> np.ndarray:
     if isinstance(seed, Traced):
         raise InputError(
             f"a key is made of a number, and {seed!r} has none while the program is traced",
-            where=seed.trace.origin_at(sys._getframe(1)).describe(),
+            where=seed.program.origin_at(sys._getframe(1)).describe(),
             hint="pass the key as an argument, or mix the number in: "
             "cr.random.fold_in(key, number)",
         )

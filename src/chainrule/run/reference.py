@@ -52,18 +52,13 @@ def evaluate(
                 for one in {node, *node.inputs}:
                     if last[one] is node:
                         del values[one]
-    except MemoryError as error:
+    except BaseException as error:
+        # Who keeps it keeps this frame, too, but not all arrays (a notebook).
         values.clear()
         result.clear()
-        assert node is not None
-        raise MemoryLimitError(
-            f"no memory for {_named(node, names)}, {node.type}: {error}",
-            where=node.origin.describe(),
-            hint="make the sizes smaller; graph.memory() says what a run needs",
-        ) from error
-    except BaseException:  # who keeps it keeps this frame, too, but not all arrays (a notebook)
-        values.clear()
-        result.clear()
+        if isinstance(error, MemoryError) and not isinstance(error, ChainruleError):
+            assert node is not None
+            raise _no_memory(node, names, error) from error
         raise
     return result
 
@@ -75,11 +70,7 @@ def apply(node: Node, operands: list[np.ndarray], names: Names, xp: Any = np) ->
     except ChainruleError:  # of a node inside of this one
         raise
     except MemoryError as error:
-        raise MemoryLimitError(
-            f"no memory for {_named(node, names)}, {node.type}: {error}",
-            where=node.origin.describe(),
-            hint="make the sizes smaller; graph.memory() says what a run needs",
-        ) from error
+        raise _no_memory(node, names, error) from error
     except IndexError as error:
         raise IndexOutOfRangeError(
             f"{_named(node, names)}: {error}",
@@ -93,6 +84,15 @@ def apply(node: Node, operands: list[np.ndarray], names: Names, xp: Any = np) ->
             hint="check the values of its inputs, and their dtypes",
         ) from error
     return value if value.dtype == node.type.dtype else value.astype(node.type.dtype)
+
+
+def _no_memory(node: Node, names: Names, error: MemoryError) -> MemoryLimitError:
+    """What to raise where NumPy could not allocate the value of a node."""
+    return MemoryLimitError(
+        f"no memory for {_named(node, names)}, {node.type}: {error}",
+        where=node.origin.describe(),
+        hint="make the sizes smaller; graph.memory() says what a run needs",
+    )
 
 
 def _is_computed(node: Node) -> bool:

@@ -143,7 +143,7 @@ def check_kernel(primitive: Primitive, sample: Sample, seed: int) -> None:
     match primitive.kernel:
         case Map(expression):
             got = _expression(primitive, sample, expression, {**params, **names})
-        case Fold(combine, initial) if "argmax" not in combine:
+        case Fold(combine, initial) if not ("argmax" in combine or "argmin" in combine):
             got = _folded(primitive, sample, combine, initial, arrays[0], params["axes"])
         case _:
             return

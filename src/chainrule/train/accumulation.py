@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from chainrule.graph.free_names import free_name
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import Origin
@@ -46,14 +47,11 @@ def sums_of(step: TrainingStep) -> tuple[Sum, ...]:
     return tuple(found)
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """`name`, or `name_1`, `name_2`, ... where that is taken; what comes back is, from now on."""
-    free, count = name, 0
-    while free in taken:
-        count += 1
-        free = f"{name}_{count}"
-    taken.add(free)
-    return free
+def _free(wish: str, taken: set[str]) -> str:
+    """A free name, which is taken from now on."""
+    name = free_name(wish, taken)
+    taken.add(name)
+    return name
 
 
 def accumulating(step: TrainingStep, sums: tuple[Sum, ...]) -> TrainingStep:

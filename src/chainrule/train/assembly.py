@@ -11,6 +11,7 @@ import numpy as np
 
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
+from chainrule.graph.sizes import Size, size
 from chainrule.graph.structure import flatten
 from chainrule.tracing import trace
 from chainrule.train.counting import Accuracy, checked_accuracy, counting
@@ -33,6 +34,13 @@ class Assembled:
     constants: Mapping[str, Any]
     accuracy: Accuracy | None
     correct: str | None
+
+    @property
+    def row_size(self) -> int | Size | None:
+        """The size that counts rows, where labels or the parts of a batch tell."""
+        if self.accuracy is not None:
+            return self.whole.graph[self.accuracy[1]].type.shape[0]
+        return size(self.step.size) if isinstance(self.step, MicroBatchedStep) else None
 
 
 def assembled(

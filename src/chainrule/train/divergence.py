@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.data import Minibatches
-from chainrule.errors import DivergenceError
+from chainrule.errors import NonFiniteError
 from chainrule.explain.nonfinite import Diagnosis, nonfinite_step
 from chainrule.run.run import leaves_of
 from chainrule.train.feed import after
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from chainrule.train.loop import Loop
 
 Step = TrainingStep | MicroBatchedStep
-
-
-class NonFiniteError(DivergenceError):
-    """Training whose objective, or state, is no finite number any more.
-
-    `diagnosis` says which value was the first, and why; None where the replay found none.
-    """
-
-    diagnosis: Diagnosis | None = None
 
 
 class Snapshot:

@@ -64,7 +64,9 @@ def measured(
     """
     total, count = 0.0, 0
     confusion = None
-    arguments = row_arguments(forward.source, forward.arrays)
+    named = forward.names[2:]
+    size = forward.graph[named[0]].type.shape[0] if named else None
+    arguments = row_arguments(forward.source, forward.arrays, size)
     for number, batch in enumerate(forward.batches(data, batch_size)):
         objective, *classes = forward.run(batch, number)
         if objective.ndim:

@@ -19,6 +19,7 @@ from chainrule.train.rows import (
     checked_batch,
     count_rows,
     first_batches,
+    refuse_other_rows,
     refuse_unknown,
     roots_of,
     row_arguments,
@@ -34,7 +35,8 @@ class Feed:
 
     `data` are arrays by the names of inputs, which are shuffled and cut by `cr.data.minibatches`
     with the key fold_in(key, 0) and the number of the epoch, from 1; or a function of that number
-    that returns the batches.  `state` and `constants` are the inputs that others give.
+    that returns the batches.  `state` and `constants` are the inputs that others give; `size` is
+    the named size that counts rows, where it is known.
     """
 
     def __init__(
@@ -45,11 +47,12 @@ class Feed:
         key: np.ndarray,
         state: Iterable[str],
         constants: Mapping[str, Any],
+        size: object = None,
     ) -> None:
         self.graph, self.batch_size = graph, batch_size
         self.key, self.constants = key, dict(constants)
         self._held = {*state, *self.constants}
-        self.arguments = row_arguments(graph, self._held)
+        self.arguments = row_arguments(graph, self._held, size)
         self._keys: Keys | None = None
         self._named: frozenset[str] = frozenset()  # of the batch that was checked last
         self._rows: Rows | None = None
@@ -57,6 +60,7 @@ class Feed:
         if isinstance(data, Mapping):
             self._arrays = dict(data)
             self._set_names(self._arrays)
+            refuse_other_rows(graph, self._arrays)
             self._rows = rows_of(self._arrays)
             next(first_batches(self._arrays, batch_size))  # which refuses what makes none
         elif not callable(data):

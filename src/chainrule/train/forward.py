@@ -16,7 +16,13 @@ from chainrule.run import run_graph
 from chainrule.run.run import bound_to, leaves_of
 from chainrule.train.deterministic import evaluation_graph
 from chainrule.train.random_inputs import EVALUATION, Keys, key_inputs
-from chainrule.train.rows import batches_of, first_batches, refuse_unknown, roots_of
+from chainrule.train.rows import (
+    batches_of,
+    first_batches,
+    refuse_other_rows,
+    refuse_unknown,
+    roots_of,
+)
 
 REMEMBERED = 8  # lengths of batches whose code is kept at hand
 
@@ -100,13 +106,17 @@ class Forward:
                 hint="what is the same for all rows is computed once: graph.run(...)",
             )
         if isinstance(data, Mapping):
-            return batches_of(self._chosen(data), batch_size)
+            chosen = self._chosen(data)
+            refuse_other_rows(self.source, chosen)
+            return batches_of(chosen, batch_size)
         return map(self._chosen, batches_of(data, batch_size))
 
     def check(self, data: Any, batch_size: int) -> None:
         """Raise at once what some data would raise for their names, types and sizes."""
         if isinstance(data, Mapping):
-            for batch in first_batches(self._chosen(data), batch_size):
+            chosen = self._chosen(data)
+            refuse_other_rows(self.source, chosen)
+            for batch in first_batches(chosen, batch_size):
                 bound_to(self.graph, self._given(batch, 0))
 
     def run(self, batch: Mapping[str, Any], number: int) -> list[np.ndarray]:

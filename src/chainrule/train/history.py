@@ -13,13 +13,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from chainrule.errors import DataFileError
+from chainrule.errors import DataFileError, HistoryWarning
 
 NAME = "history.jsonl"
-
-
-class HistoryWarning(UserWarning):
-    """A history is gone, and training goes on without it."""
 
 
 class History:

@@ -8,15 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chainrule.errors import ChainruleError, InputError
-from chainrule.train.divergence import (
-    NonFiniteError,
-    Snapshot,
-    Step,
-    diverged,
-    refuse_nonfinite,
-    refuse_spoiled,
-)
+from chainrule.errors import ChainruleError, InputError, NonFiniteError
+from chainrule.train.divergence import Snapshot, Step, diverged, refuse_nonfinite, refuse_spoiled
 from chainrule.train.epoch import Epoch
 from chainrule.train.feed import Feed, after
 from chainrule.train.history import History

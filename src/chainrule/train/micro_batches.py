@@ -24,6 +24,8 @@ from chainrule.train.state import State
 from chainrule.train.step import TrainingStep
 
 if TYPE_CHECKING:
+    from chainrule.explain.memory.fits import Fit
+    from chainrule.plan.planner import Plan
     from chainrule.train.micro_memory import MicroBatchMemory
 
 
@@ -110,7 +112,29 @@ class MicroBatchedStep:
         """
         from chainrule.train.micro_memory import memory_of_parts
 
-        return memory_of_parts(self, {**(sizes or {}), **named}, executor)
+        return memory_of_parts(self, executor, {**(sizes or {}), **named})
+
+    def fits(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        nbytes: int | str | None = None,
+        executor: str | None = None,
+        **named: int,
+    ) -> Fit:
+        """Whether a step at these sizes fits in `nbytes`: `step.fits(n=256, nbytes="8GiB")`.
+
+        As `TrainingStep.fits`; sizes are those of the whole batch.
+        """
+        return self.memory(sizes, executor=executor, **named).fits(nbytes)
+
+    def plan(self, **sizes: int) -> tuple[Plan, Plan]:
+        """How the native executor takes a part, and the update, of a batch of these sizes."""
+        from chainrule.train.micro_memory import sizes_of_parts
+
+        part, known = sizes_of_parts(self, sizes, "plan")
+        return self.accumulating.plan(**part), self.updating.plan(**known)
 
     def part_of(self, rows: int) -> int:
         """The rows of one part; InputError where the parts would not be equal."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from chainrule.errors import SizeError
+from chainrule.errors import MemoryLimitError, SizeError
+from chainrule.explain.memory.fits import Fit, fit_of
+from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.report import MemoryReport, memory_of_step
 from chainrule.explain.memory.words import in_bytes
 from chainrule.graph.graph import Graph
@@ -14,17 +17,21 @@ from chainrule.graph.graph import Graph
 if TYPE_CHECKING:
     from chainrule.train.micro_batches import MicroBatchedStep
 
+SHARED = ("stacks of threads", "buffers of BLAS")  # by all graphs that a process runs
+
 
 @dataclass(frozen=True, eq=False)
 class MicroBatchMemory:
     """The bytes of one step, all parts and the update.
 
-    `accumulating` is the report of one part, `updating` that of the update.  `held_nbytes` are
-    there throughout: parameters and optimizer's arrays, the sums (`sums_nbytes` of them), the whole
-    batch.  `scratch_nbytes` is what runs allocate beside these: on the native executor that of a
-    part and of the update, which both stay allocated; on the reference executor the larger of them.
+    `sizes` are those of the whole batch.  `accumulating` is the report of one part, `updating` that
+    of the update.  `held_nbytes` are there throughout: parameters and optimizer's arrays, the sums
+    (`sums_nbytes` of them), the whole batch.  `scratch_nbytes` is what runs allocate beside these:
+    on the native executor that of a part and of the update, which both stay allocated; on the
+    reference executor the larger of them.
     """
 
+    sizes: Mapping[str, int]
     accumulating: MemoryReport
     updating: MemoryReport
     count: int
@@ -32,19 +39,71 @@ class MicroBatchMemory:
     held_nbytes: int
     sums_nbytes: int
     scratch_nbytes: int
+    _again: Callable[..., MicroBatchMemory] = field(repr=False)
 
     @property
     def peak_nbytes(self) -> int:
         """The bytes allocated when most are."""
         return self.held_nbytes + self.scratch_nbytes
 
-    def __str__(self) -> str:
-        rows = {
+    @property
+    def overhead_nbytes(self) -> int:
+        """What both graphs take outside arrays, as `MemoryReport.overhead`; what all runs of a
+        process share is there once."""
+        both = self.accumulating.overhead, self.updating.overhead
+        each = {name: [one.get(name, 0) for one in both] for name in {**both[0], **both[1]}}
+        return sum(max(found) if name in SHARED else sum(found) for name, found in each.items())
+
+    @property
+    def needed_nbytes(self) -> int:
+        """The peak, and what is taken outside arrays."""
+        return self.peak_nbytes + self.overhead_nbytes
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """What the peak is made of, in bytes."""
+        return {
             "held throughout": self.held_nbytes - self.sums_nbytes,
             "sums of gradients": self.sums_nbytes,
             "allocated by runs": self.scratch_nbytes,
-            "peak": self.peak_nbytes,
         }
+
+    def at(self, **sizes: int) -> MicroBatchMemory:
+        """The same at other sizes; those not given are as they are here."""
+        return self._again({**self.sizes, **sizes}, None, None)
+
+    def fits(self, nbytes: int | str | None = None) -> Fit:
+        """Whether the step fits in `nbytes`, as `Graph.fits`; None stands for what is free."""
+        limit = fit_of(self.accumulating, nbytes).limit_nbytes
+        parts = {**self.parts, "outside arrays": self.overhead_nbytes}
+        return Fit(self.needed_nbytes, limit, parts, self.sizes)
+
+    def largest(self, name: str, nbytes: int | str) -> Largest:
+        """The largest size called `name`, of the whole batch, that fits in `nbytes`.
+
+        As `MemoryReport.largest`; sizes of the batch that have no equal parts are left out.
+        MemoryLimitError if none fits, SizeError for an unknown size.
+        """
+        part = self.accumulating
+        times = {one: self.sizes[one] // size for one, size in part.sizes.items()}
+
+        def need(report: MemoryReport) -> int:
+            sizes = {one: n * times[one] for one, n in report.sizes.items()}
+            same = all(sizes[one] == n for one, n in self.updating.sizes.items())
+            return self._again(sizes, report, self.updating if same else None).needed_nbytes
+
+        try:
+            found = largest(part, name, nbytes, need)
+        except MemoryLimitError as error:
+            if times[name] == 1:
+                raise
+            what = f"{error.what}, where {name} is that of one of {times[name]} parts"
+            raise MemoryLimitError(what, hint=error.hint) from None
+        planned = {size * times[name]: n for size, n in found.planned.items()}
+        return replace(found, size=found.size * times[name], planned=planned)
+
+    def __str__(self) -> str:
+        rows = {**self.parts, "peak": self.peak_nbytes}
         sizes = ", ".join(f"{n} = {size}" for n, size in self.accumulating.sizes.items())
         lines = [
             f"memory of {self.accumulating.graph.name} in {self.count} parts",
@@ -57,24 +116,24 @@ class MicroBatchMemory:
 
 
 def memory_of_parts(
-    step: MicroBatchedStep, sizes: Mapping[str, int], executor: str | None
+    step: MicroBatchedStep,
+    executor: str | None,
+    sizes: Mapping[str, int],
+    one: MemoryReport | None = None,
+    update: MemoryReport | None = None,
 ) -> MicroBatchMemory:
-    """See `MicroBatchedStep.memory`."""
-    missing = [name for name in step.whole.graph.sizes if name not in sizes]
-    if missing:
-        raise SizeError(
-            f"the memory of {step.whole.graph.name} depends on {', '.join(missing)}, which was "
-            "not given",
-            hint=f"step.memory({', '.join(f'{name}=...' for name in step.whole.graph.sizes)})",
-        )
-    part = {**sizes, step.size: step.part_of(sizes[step.size])}
-    one = memory_of_step(step.accumulating, part, executor=executor)
-    known = {name: sizes[name] for name in step.updating.graph.sizes}
-    update = memory_of_step(step.updating, known, executor=executor)
+    """See `MicroBatchedStep.memory`; `one` and `update` are the reports of a part and of the
+    update at these sizes, where they are there already."""
+    part, known = sizes_of_parts(step, sizes, "memory")
+    if one is None:
+        one = memory_of_step(step.accumulating, part, executor=executor)
+    if update is None:
+        update = memory_of_step(step.updating, known, executor=executor)
     whole = step.whole.graph.bind(**sizes)
     sums = _nbytes(one.concrete, [summed.name for summed in step.accumulating.persistent])
     scratch = [_allocated(report) for report in (one, update)]
     return MicroBatchMemory(
+        sizes=dict(sizes),
         accumulating=one,
         updating=update,
         count=step.count,
@@ -82,7 +141,27 @@ def memory_of_parts(
         held_nbytes=_nbytes(whole) + sums,
         sums_nbytes=sums,
         scratch_nbytes=sum(scratch) if one.executor == "native" else max(scratch),
+        _again=partial(memory_of_parts, step, executor),
     )
+
+
+def sizes_of_parts(
+    step: MicroBatchedStep, sizes: Mapping[str, int], what: str
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The sizes of one part, and of the update, for those of the whole batch.
+
+    SizeError where one is missing, of which `what` is asked; InputError for no equal parts.
+    """
+    known = step.whole.graph.sizes
+    missing = [name for name in known if name not in sizes]
+    if missing:
+        raise SizeError(
+            f"the {what} of {step.whole.graph.name} depends on {', '.join(missing)}, which was "
+            "not given",
+            hint=f"step.{what}({', '.join(f'{name}=...' for name in known)})",
+        )
+    part = {**sizes, step.size: step.part_of(sizes[step.size])}
+    return part, {name: sizes[name] for name in step.updating.graph.sizes}
 
 
 def _allocated(report: MemoryReport) -> int:

@@ -47,7 +47,8 @@ def predict(
 def predicted(forward: Forward, data: Any, batch_size: int) -> np.ndarray:
     """The one value of a `Forward` for all rows."""
     found: list[np.ndarray] = []
-    arguments = row_arguments(forward.source, forward.arrays)
+    shape = forward.graph[forward.names[0]].type.shape
+    arguments = row_arguments(forward.source, forward.arrays, shape[0] if shape else None)
     has_rows = _has_rows(forward, arguments)
     for number, batch in enumerate(forward.batches(data, batch_size)):
         (value,) = forward.run(batch, number)

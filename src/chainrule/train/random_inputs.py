@@ -31,15 +31,16 @@ class Keys:
     def __init__(self, names: Iterable[str], key: np.ndarray) -> None:
         self.names = tuple(names)
         self._own = [fold_in(key, index) for index in range(1, len(self.names) + 1)]
-        self._block, self._made = -1, []
+        self._made: tuple[int, list[np.ndarray]] = (-1, [])
 
     def at(self, number: int) -> dict[str, np.ndarray]:
         """The keys by the names of the inputs."""
         block, place = divmod(number, AT_ONCE)
-        if block != self._block:
-            self._made = [_folded(key, block * AT_ONCE) for key in self._own]
-            self._block = block
-        return {name: made[place] for name, made in zip(self.names, self._made, strict=True)}
+        known, made = self._made  # read at once: another thread may ask for other numbers
+        if block != known:
+            made = [_folded(key, block * AT_ONCE) for key in self._own]
+            self._made = block, made
+        return {name: keys[place] for name, keys in zip(self.names, made, strict=True)}
 
 
 def _folded(key: np.ndarray, first: int) -> np.ndarray:

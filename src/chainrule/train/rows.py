@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.data import minibatches
 from chainrule.data.rows import rows_of
-from chainrule.errors import InputError
+from chainrule.errors import InputError, ShapeError
 from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import perhaps
 from chainrule.graph.sizes import Size
@@ -38,21 +38,45 @@ def refuse_unknown(graph: Graph, names: Iterable[str], what: str, taken: Iterabl
             )
 
 
-def row_arguments(graph: Graph, others: Iterable[str]) -> list[str]:
+def row_arguments(graph: Graph, others: Iterable[str], size: object = None) -> list[str]:
     """The arguments whose first axis counts rows, the likeliest first, but for `others`.
 
-    First those whose first axis has a name of their own, then those where `others` have it too (as
-    weights of classes, beside parameters), then those where it is a number.
+    First those whose first axis is `size`, where that is known (in data with the time first others
+    have it as their second); then those whose first axis has a name of their own, then those where
+    `others` have it too (as weights of classes, beside parameters), then those where it is a
+    number.
     """
     roots, left_out = roots_of(graph), set(others)
     held = [item for item in graph.inputs if {roots[item.name], item.name} & left_out]
     shared = {str(axis) for item in held for axis in item.type.shape}
-    found: list[tuple[bool, bool, str]] = []
+    found: list[tuple[bool, bool, bool, str]] = []
     for item in graph.inputs:
         if item.type.ndim and item not in held:
             rows = item.type.shape[0]
-            found.append((not isinstance(rows, Size), str(rows) in shared, roots[item.name]))
-    return list(dict.fromkeys(root for *_, root in sorted(found, key=lambda one: one[:2])))
+            is_named = isinstance(rows, Size)
+            likely = (not (is_named and rows == size), not is_named, str(rows) in shared)
+            found.append((*likely, roots[item.name]))
+    return list(dict.fromkeys(root for *_, root in sorted(found, key=lambda one: one[:3])))
+
+
+def refuse_other_rows(graph: Graph, data: Mapping[str, Any]) -> None:
+    """ShapeError for arrays by name where one is cut along an axis that is a later one of another:
+    with the time first, rows would be cut along the time."""
+    roots = roots_of(graph)
+    items = [item for item in graph.inputs if {item.name, roots[item.name]} & set(data)]
+    firsts = {item.type.shape[0]: item for item in items if item.type.ndim}
+    for item in items:
+        for axis, size in enumerate(item.type.shape[1:], 1):
+            other = firsts.get(size)
+            if isinstance(size, Size) and other is not None and item.type.shape[0] != size:
+                raise ShapeError(
+                    f"the data are cut into batches along the first axis of each array: {size} in "
+                    f"{other.name}: {other.type}, which is axis {axis} in {item.name}: {item.type}",
+                    where=item.node.origin.describe(),
+                    hint="put the axis of the examples first in all of them, and move it in the "
+                    f"objective: np.moveaxis({item.name}, 0, {axis});\nor give batches as they "
+                    f"are, which are not cut: a list, to a trainer data=lambda epoch: [...]",
+                )
 
 
 def count_rows(batch: Mapping[str, Any], arguments: Iterable[str]) -> int:

@@ -14,9 +14,10 @@ from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run import Run, run_graph
+from chainrule.run.arguments import sizes_from
 from chainrule.run.executors import executor_named
 from chainrule.run.refusal import explain_refusal
-from chainrule.run.run import Keep, bound_to, leaves_of, sizes_from
+from chainrule.run.run import Keep, bound_to, leaves_of
 from chainrule.tracing import trace
 from chainrule.train.given import (
     checked_copies,
@@ -31,6 +32,7 @@ from chainrule.train.given import (
 from chainrule.train.optimizer import Optimizer
 from chainrule.train.optimizers import no_optimizer
 from chainrule.train.penalty import second_decay
+from chainrule.train.shown import ShownAsGraph
 from chainrule.train.state import State
 from chainrule.train.update import Persistent, with_update
 from chainrule.transforms.backward import Wrt, backward, wrt_names
@@ -89,7 +91,7 @@ def training_step(
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingStep:
+class TrainingStep(ShownAsGraph):
     """One training step; `training_step` makes it.
 
     `graph` is the whole step: its outputs are the objective, then the updated parameters

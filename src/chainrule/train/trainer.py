@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,12 @@ from chainrule.train.prediction import predicted
 from chainrule.train.saving import Saving
 from chainrule.train.session import Session
 from chainrule.train.step import TrainingStep
+from chainrule.train.watching import sizes_of
 from chainrule.train.weights import save_weights
+
+if TYPE_CHECKING:
+    from chainrule.explain.memory.report import MemoryReport
+    from chainrule.train.micro_memory import MicroBatchMemory
 
 RESUME = ("auto", True, False)
 
@@ -99,7 +104,15 @@ class Trainer:
         made = assembled(objective, parameters, optimizer, wrt, accuracy, micro_batches, executor)
         arrays = made.state.arrays
         check_names([*arrays, *made.constants])
-        feed = Feed(made.whole.graph, data, self.batch_size, self.key, arrays, made.constants)
+        feed = Feed(
+            made.whole.graph,
+            data,
+            self.batch_size,
+            self.key,
+            arrays,
+            made.constants,
+            made.row_size,
+        )
         self.validation, self._made = validation, made
         saving, found = None, None
         if folder is not None:
@@ -194,6 +207,24 @@ class Trainer:
         without the backward pass and dropout; `print(trainer.evaluation_graph("o").memory(n=256))`.
         """
         return (self._forward_to(names) if names else self._forward).graph
+
+    def memory(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        executor: str | None = None,
+        **named: int,
+    ) -> MemoryReport | MicroBatchMemory:
+        """The bytes that a step takes, in parts where it is taken so: `print(trainer.memory())`.
+
+        `trainer.memory().largest("n", "8GiB")` says which batch fits.  Sizes that are not given are
+        those of the first batch, where `data` are arrays; else as for `TrainingStep.memory`.
+        """
+        loop, whole = self._loop, self._made.whole
+        first = next(loop.feed.first(), None)
+        known = {} if first is None else sizes_of(loop, whole, first)
+        return loop.step.memory({**known, **(sizes or {}), **named}, executor=executor)
 
     def save_weights(self, path: str | Path) -> Path:
         """Write all parameters to a safetensors file, for `cr.load_weights`; returns its path."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chainrule.errors import InputError
+from chainrule.graph.free_names import free_name
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp
@@ -237,12 +238,7 @@ class _Builder:
         return item
 
     def _free(self, name: str) -> str:
-        """`name`, or `name_1`, `name_2`, ... where the graph has that already."""
-        free, count = name, 0
-        while free in self.names or free in self.taken:
-            count += 1
-            free = f"{name}_{count}"
-        return free
+        return free_name(name, self.names, self.taken)
 
     def _check(self, part: Persistent, node: Node) -> None:
         old = self.names[part.name].type

@@ -6,7 +6,8 @@ from collections.abc import Sized
 
 from chainrule.data import Minibatches
 from chainrule.errors import ChainruleError
-from chainrule.run.run import bound_to, sizes_from
+from chainrule.run.arguments import sizes_from
+from chainrule.run.run import bound_to
 from chainrule.train.loop import Loop
 from chainrule.train.micro_batches import MicroBatchedStep
 from chainrule.train.progress import Plan, Reading
@@ -44,15 +45,20 @@ def plan_of(loop: Loop, whole: TrainingStep, epochs: int) -> Plan:
     return Plan(epochs, steps, nbytes)
 
 
+def sizes_of(loop: Loop, whole: TrainingStep, batch: object) -> dict[str, int]:
+    """The named sizes of a step on this batch; what a step raises where it does not fit."""
+    given = loop.feed.complete(batch, loop.state.steps)
+    _, arrays = bound_to(whole.graph, whole.arguments(loop.state.arrays, given))
+    values = dict(zip((x.name for x in whole.graph.inputs), arrays.values(), strict=True))
+    return sizes_from(whole.graph, values)
+
+
 def _nbytes(loop: Loop, whole: TrainingStep, batch: object) -> int | None:
     """What a step on this batch allocates at most, with the snapshot of the state."""
     try:
-        given = loop.feed.complete(batch, loop.state.steps)
-        _, arrays = bound_to(whole.graph, whole.arguments(loop.state.arrays, given))
+        sizes = sizes_of(loop, whole, batch)
     except ChainruleError:  # which the first step raises, and tells in which batch
         return None
-    values = dict(zip((x.name for x in whole.graph.inputs), arrays.values(), strict=True))
-    sizes = sizes_from(whole.graph, values)
     if isinstance(loop.step, MicroBatchedStep):
         planned = loop.step.memory(sizes).peak_nbytes
     else:

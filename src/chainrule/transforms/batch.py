@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from chainrule.errors import InputError
+from chainrule.graph.free_names import free_name
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp
@@ -49,7 +50,7 @@ def batch(graph: Graph, size: int | Size, inputs: Iterable[str]) -> Graph:
             value = add_batch_axis(value, size)
             stamp((value,), node.origin.derived("batch", node))
             if any(item.name == name for item in made):
-                name += "_batched"
+                name = free_name(f"{name}_batched", names)
             names[name] = value
         outputs.append((name, value))
     result = graph.replace(inputs=tuple(made), outputs=tuple(outputs), names=names, gradients=())

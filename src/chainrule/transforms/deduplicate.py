@@ -12,6 +12,7 @@ from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
 from chainrule.graph.rebuild import ordered, substituted
 from chainrule.primitives.sources import full
+from chainrule.transforms.simplify import variables
 
 
 @without_collector
@@ -36,12 +37,14 @@ def deduplicated(
     """For each node (in topological order) the first that computes the same.
 
     A named node never becomes an unnamed frozen one, which would get its name: a constant 1 of
-    the forward pass is not dJ/dL.
+    the forward pass is not dJ/dL.  Variables of derivatives (`identity` nodes) stay: two of one
+    value are two.
     """
-    fixed = set(frozen)
+    several = list(nodes)
+    fixed = {*frozen, *variables(several)}
     seen: dict[Any, Node] = {}
     new: dict[Node, Node] = {}
-    for one in nodes:
+    for one in several:
         node = one if one in fixed else with_bodies(one, "deduplicated", deduplicate)
         operands = node.inputs
         if any([new[parent] is not parent for parent in operands]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import topological
@@ -12,8 +13,14 @@ def prune(graph: Graph, keep: str | list[str] | tuple[str, ...] = "outputs") -> 
     """The graph without nodes that nothing asked for needs; inputs stay.
 
     `keep="outputs"` drops named values that the outputs do not need, `keep="named"` only unnamed
-    ones; a list of names keeps these beside the outputs.
+    ones; a list of names keeps these beside the outputs.  InputError for another `keep`,
+    NameLookupError for an unknown name.
     """
+    if isinstance(keep, str) and keep not in ("outputs", "named"):
+        raise InputError(
+            f'keep={keep!r} is neither "outputs" nor "named" nor a list of names',
+            hint=f"keep=[{keep!r}]",
+        )
     roots = [item.node for item in graph.inputs]
     roots += [node for _, node in graph.outputs]
     if keep == "named":

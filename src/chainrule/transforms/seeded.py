@@ -29,8 +29,8 @@ def _added_input(graph: Graph, name: str, like: Node, index: int) -> Input:
 
 
 def vjp_graph(graph: Graph, wrt: Wrt = None) -> Graph:
-    """The graph with a new input `J_bar` for each float output J, and as outputs the sums of
-    seed times derivative with respect to each of `wrt` (named `J_bar·dJ/dW`)."""
+    """The graph with a new input `J_bar` for each float output J, and as further outputs the sums
+    over these of J_bar times dJ/dW for each W of `wrt` (named `dout/dW`)."""
     chosen = wrt_names(graph, wrt)
     inputs = list(graph.inputs)
     seeded: list[Node] = []

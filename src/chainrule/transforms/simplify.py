@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from chainrule.graph.body import with_bodies
 from chainrule.graph.collector import without_collector
@@ -10,6 +10,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp, topological
 from chainrule.graph.rebuild import ordered, substituted
+from chainrule.primitives.arithmetic import identity
 from chainrule.transforms.rules import RULES_BY_ROOT
 
 
@@ -20,7 +21,7 @@ def simplify(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
     Idempotent.  Values differ by at most 2 ulp for each scalar factor that was reassociated;
     x·0 stays (it may be NaN).
     """
-    new = simplified(graph.nodes, frozen)
+    new = _simplified(graph.nodes, set(frozen))
     changed = {old: node for old, node in new.items() if old is not node}
     if not changed:
         return graph
@@ -30,8 +31,21 @@ def simplify(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
 
 
 def simplified(nodes: Iterable[Node], frozen: Iterable[Node] = ()) -> dict[Node, Node]:
-    """For each node (in topological order) its simplified form."""
-    settled = set(frozen)
+    """For each node (in topological order) its simplified form.
+
+    The variables of derivatives that are still being taken (`identity` nodes) stay what they are:
+    what was computed of one of them would no longer depend on it.
+    """
+    several = list(nodes)
+    return _simplified(several, {*frozen, *variables(several)})
+
+
+def variables(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes that stand for what a derivative is taken with respect to."""
+    return (node for node in nodes if node.primitive is identity)
+
+
+def _simplified(nodes: Iterable[Node], settled: set[Node]) -> dict[Node, Node]:
     new: dict[Node, Node] = {}
     for node in nodes:
         if node in settled:

@@ -7,7 +7,7 @@ so the warning is for a shape that is very likely meant for no matrix: see `oute
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from chainrule.errors import BroadcastWarning, ChainruleError
@@ -17,8 +17,7 @@ from chainrule.graph.types import ArrayType
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to, expanded_axes, reshape, slice_
 from chainrule.primitives.primitive import Map, Move
-from chainrule.primitives.reduce import sum_
-from chainrule.primitives.sources import is_uniform
+from chainrule.transforms.only_summed import only_summed
 from chainrule.transforms.vjp import depends_on
 
 _told: dict[object, object] = {}  # which places Python's "default" filter has shown already
@@ -61,7 +60,7 @@ def warn_of_outer_pairs(
 def outer_pairs(nodes: Sequence[Node], target: Node, wrt: Iterable[Node]) -> tuple[OuterPair, ...]:
     """The operations between a value that depends on `wrt` and one that does not, in which each
     gains an axis of the same length, of which the expression itself says nothing, and both of
-    which do nothing but to be summed up in `target`."""
+    which do nothing but to be summed up in `target`, or to give the largest or smallest of all."""
     found = [pair for node in nodes if (pair := _outer_pair(node)) is not None]
     if not found:
         return ()
@@ -77,7 +76,7 @@ def outer_pairs(nodes: Sequence[Node], target: Node, wrt: Iterable[Node]) -> tup
         if pair.out in needed
         and (pair.column in active) != (pair.row in active)
         and not _is_written(pair.column, pair.out.origin)
-        and _only_summed(pair, target, users, needed)
+        and only_summed(pair.out, pair.axes, target, users, needed)
     )
 
 
@@ -139,59 +138,6 @@ def _within(inner: Origin, outer: Origin) -> bool:
     return whole.line <= part.line <= last
 
 
-def _only_summed(
-    pair: OuterPair, target: Node, users: dict[Node, list[Node]], needed: Collection[Node]
-) -> bool:
-    """Whether all that `target` does with the pairs is arithmetic on each, and sums over both
-    axes."""
-    left: dict[Node, frozenset[int]] = {pair.out: frozenset(pair.axes)}
-    pending = [pair.out]
-    while pending:
-        node = pending.pop()
-        if node is target:
-            return False  # a target that is no scalar
-        for user in users.get(node, ()):
-            if user not in needed or user in left:
-                continue
-            axes = _after(user, node, left)
-            if axes is None:
-                return False
-            if axes:
-                left[user] = axes
-                pending.append(user)
-    return True
-
-
-def _after(user: Node, node: Node, left: dict[Node, frozenset[int]]) -> frozenset[int] | None:
-    """Which axes of the pairs the user still has; None where it does more than arithmetic."""
-    axes = left[node]
-    if user.primitive is sum_:
-        summed = user.param("axes")
-        return frozenset(
-            axis - sum(one < axis for one in summed) for axis in axes if axis not in summed
-        )
-    if isinstance(user.primitive.kernel, Map):
-        return axes if all(_says_nothing(one, left) for one in user.inputs) else None
-    return None
-
-
-def _says_nothing(node: Node, left: dict[Node, frozenset[int]]) -> bool:
-    """Whether an operand is made of the pairs, or is the same along some axis: a true matrix of
-    weights says that a matrix is meant."""
-    pending, seen = [node], set()
-    while pending:
-        one = pending.pop()
-        if one in seen or one in left or is_uniform(one) or one.primitive is broadcast_to:
-            continue
-        seen.add(one)
-        if one.ndim == 0:
-            continue
-        if not isinstance(one.primitive.kernel, Map) or not one.inputs:
-            return False
-        pending.extend(one.inputs)
-    return True
-
-
 # What it says ------------------------------------------------------------------------------------
 
 
@@ -207,7 +153,7 @@ def _message(pair: OuterPair, target: Node, name: Callable[[Node], str | None]) 
     objective = name(target) or "the objective"
     return ChainruleError(
         f"{column} with {row} is {_text(pair.out.type)}: each element of the one meets every "
-        f"element of the other, and {objective} sums up all of these pairs",
+        f"element of the other, and all of these pairs count in {objective}",
         where=pair.out.origin.describe(),
         hint=f"write {hint}, if row i belongs to row i;\n"
         "if all pairs are meant, say so in this expression: x[:, None]",

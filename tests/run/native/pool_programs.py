@@ -10,7 +10,9 @@ from chainrule.run.native.target import compile_object, host_target, load_object
 
 # record: entry `index` of the array becomes count.
 # meet: argument is {arrived, wait, entries}; as record, and nobody returns before all have come.
-# linger: as meet, after a while.  tarry: as meet, and all but index 0 stay for a while.
+# linger: as meet, after a while.  hold: as meet, once gate is not 0.  tarry: as meet, and then all
+#   but index 0 stay until gate is not 0.  Who has waited for ten seconds in vain makes it 2.
+#   holding is how many have come to the gate.
 # status: as meet, but the entries are given, and each is what the index returns.
 # nest: argument is {arrived, wait, pool, run, record, array}.
 # share: argument is {next, parts, owner, done}; the parts are claimed one by one, counted in done.
@@ -23,6 +25,8 @@ CODE = """
 declare i32 @usleep(i32)
 @inside = global i64 0
 @late = global i64 0
+@gate = global i64 0
+@holding = global i64 0
 define i64 @record(ptr %array, i64 %index, i64 %count) {
   %entry = getelementptr i64, ptr %array, i64 %index
   store i64 %count, ptr %entry
@@ -46,12 +50,37 @@ define i64 @linger(ptr %argument, i64 %index, i64 %count) {
   %status = call i64 @meet(ptr %argument, i64 %index, i64 %count)
   ret i64 %status
 }
+define void @stay() {
+entry:
+  %before = atomicrmw add ptr @holding, i64 1 seq_cst
+  br label %look
+look:
+  %round = phi i64 [0, %entry], [%later, %closed]
+  %gate = load atomic i64, ptr @gate seq_cst, align 8
+  %open = icmp ne i64 %gate, 0
+  br i1 %open, label %end, label %closed
+closed:
+  %ignored = call i32 @usleep(i32 1000)
+  %later = add i64 %round, 1
+  %patient = icmp ult i64 %later, 10000
+  br i1 %patient, label %look, label %tired
+tired:
+  store atomic i64 2, ptr @gate seq_cst, align 8
+  br label %end
+end:
+  ret void
+}
+define i64 @hold(ptr %argument, i64 %index, i64 %count) {
+  call void @stay()
+  %status = call i64 @meet(ptr %argument, i64 %index, i64 %count)
+  ret i64 %status
+}
 define i64 @tarry(ptr %argument, i64 %index, i64 %count) {
   %status = call i64 @meet(ptr %argument, i64 %index, i64 %count)
   %first = icmp eq i64 %index, 0
-  br i1 %first, label %end, label %stay
-stay:
-  %ignored = call i32 @usleep(i32 200000)
+  br i1 %first, label %end, label %others
+others:
+  call void @stay()
   br label %end
 end:
   ret i64 %status

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy
+from caching import as_nobody
 from executors import needs_native
 
 from chainrule.errors import EvaluationError
@@ -220,3 +221,12 @@ def test_a_damaged_mkl_is_passed_over(tmp_path, monkeypatch):
         assert load_mkl([damaged, tmp_path / "nothing"]) is None
     finally:
         mkl_files.cache_clear()
+
+
+def test_in_a_home_that_the_user_may_not_enter_there_is_no_mkl(tmp_path, monkeypatch):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    monkeypatch.setattr("site.getuserbase", lambda: str(closed / "base"))
+    monkeypatch.setattr("sys.prefix", str(closed))
+    with as_nobody():
+        assert mkl_files.__wrapped__() == ()

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from caching import ARTIFACT, KEY, fresh_folder, stored_file
+from caching import ARTIFACT, KEY, as_nobody, fresh_folder, stored_file
 from executors import needs_native
 
 from chainrule.run.native import cache
@@ -69,6 +69,16 @@ def test_a_symbolic_link_or_a_file_is_no_folder(folder, tmp_path, monkeypatch):
     with pytest.warns(CacheWarning, match=r"file cannot be opened \(Not a directory\)"):
         cache.store(KEY, ARTIFACT)
     assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_the_user_may_not_enter_is_told(tmp_path, monkeypatch):
+    """As where HOME is that of root, and the user is not."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    monkeypatch.setenv(cache.FOLDER, str(closed / "cache"))
+    with as_nobody(), pytest.warns(CacheWarning, match=r"cannot be opened \(Permission denied\)"):
+        cache.store(KEY, ARTIFACT)
+        assert cache.load(KEY) is None
 
 
 def test_the_environment_says_where_the_folder_is(monkeypatch, tmp_path):

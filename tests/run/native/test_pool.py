@@ -172,36 +172,66 @@ def test_a_run_inside_a_run_is_on_one_thread(library):
     assert list(argument)[5:8] == [1, 1, 0]
 
 
+class Gate:
+    """What `hold` and `tarry` wait for: closed when it is made."""
+
+    def __init__(self, library):
+        self.value, self.holding = (
+            ctypes.c_int64.from_address(library.address(name)) for name in ("gate", "holding")
+        )
+        self.value.value = self.holding.value = 0
+
+    def open(self):
+        """Let everybody on; nobody has grown tired of waiting."""
+        assert not self.value.value, "somebody waited in vain"
+        self.value.value = 1
+
+
+def until(condition):
+    """Wait until it is true; fails where it never is."""
+    for _ in range(10_000):
+        if condition():
+            return
+        time.sleep(0.001)
+    raise AssertionError("it never came to that")
+
+
+def is_asleep(thread):
+    """Whether the system has laid the thread of this number to rest: it takes no processor time."""
+    about = Path(f"/proc/self/task/{thread}/stat").read_text()
+    return about.rpartition(")")[2].split()[0] == "S"
+
+
 def test_a_run_beside_a_run_is_on_one_thread(library):
-    told = []
-    other = threading.Thread(target=lambda: told.extend(record(library, 2, 2, "linger")))
+    gate, told = Gate(library), []
+    other = threading.Thread(target=lambda: told.extend(record(library, 2, 2, "hold")))
     other.start()
-    time.sleep(0.05)
-    start = time.perf_counter()
-    assert record(library, 2, 2)[:2] == [1, 0]
-    assert time.perf_counter() - start < 0.1
+    until(lambda: gate.holding.value)
+    assert record(library, 2, 2)[:2] == [1, 0]  # and does not wait for the other
+    gate.open()
     other.join()
     assert told[:2] == [2, 2]
     assert record(library, 2, 2)[:2] == [2, 2]
 
 
 def test_python_goes_on_while_the_pool_works(library):
-    other = threading.Thread(target=record, args=(library, 2, 2, "linger"))
-    start = time.perf_counter()
+    gate = Gate(library)
+    other = threading.Thread(target=record, args=(library, 2, 2, "hold"))
     other.start()
-    assert other.is_alive()
-    assert time.perf_counter() - start < 0.15
+    until(lambda: gate.holding.value)
+    gate.open()
     other.join()
 
 
 def test_workers_without_work_sleep(library):
-    record(library, 4, 4)
-    time.sleep(0.01)
-    start = time.process_time()
-    time.sleep(0.3)
-    assert time.process_time() - start < 0.02
     here = pool(4)
-    assert resting(here.address) == (here.threads - 1, 0)
+    record(library, 4, 4)
+    until(lambda: resting(here.address) == (here.threads - 1, 0))
+    python = {thread.native_id for thread in threading.enumerate()}
+    threads = [int(one.name) for one in Path("/proc/self/task").iterdir()]
+    workers = [one for one in threads if one not in python]
+    assert len(workers) >= here.threads - 1
+    until(lambda: all(map(is_asleep, workers)))
     assert record(library, 4, 4)[:4] == [4] * 4  # and wake up
 
 
@@ -223,10 +253,15 @@ def test_workers_wake_that_are_just_falling_asleep(library):
 
 
 def test_a_long_wait_for_workers_takes_no_processor_time(library):
-    start, processor = time.perf_counter(), time.process_time()
-    assert record(library, 2, 2, "tarry")[:2] == [2, 2]
-    assert time.perf_counter() - start > 0.19
-    assert time.process_time() - processor < 0.05
+    gate, told = Gate(library), []
+    caller = threading.Thread(target=lambda: told.extend(record(library, 2, 2, "tarry")))
+    caller.start()
+    until(lambda: gate.holding.value)
+    finished = ctypes.c_uint32.from_address(pool(2).address + POOL["FINISHED"])
+    until(lambda: finished.value >> 31 and is_asleep(caller.native_id))
+    gate.open()
+    caller.join()
+    assert told[:2] == [2, 2]
 
 
 def test_there_is_one_pool_and_it_grows(library):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import forking
+import forking_programs
 import numpy as np
 import pytest
 
@@ -69,13 +69,13 @@ def test_a_child_trains_after_its_parent_did(method: str):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize("program", [program.__name__ for program in forking.PROGRAMS])
+@pytest.mark.parametrize("program", [program.__name__ for program in forking_programs.PROGRAMS])
 def test_a_forked_child_goes_on(program: str, tmp_path: Path):
     """In a Python of its own, which is killed with all its children if it hangs."""
     said = tmp_path / "said"  # no pipe: a child that was left over would keep it open
     with open(said, "wb") as file:
         process = subprocess.Popen(
-            [sys.executable, forking.__file__, program],
+            [sys.executable, forking_programs.__file__, program],
             env={**os.environ, "CHAINRULE_CACHE": "0"},
             stdin=subprocess.DEVNULL,
             stdout=file,

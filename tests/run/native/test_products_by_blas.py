@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,3 +77,27 @@ def test_its_threads_are_as_they_were_after_many_calls_at_once(by_blas):
             np.testing.assert_array_equal(found, expected)
     finally:
         put(before)
+
+
+def test_while_a_product_runs_blas_has_one_thread(by_blas, monkeypatch):
+    state, seen = {"threads": 4}, []
+    get = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: state["threads"])
+    put = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda threads: state.update(threads=threads))
+    gemm = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)(lambda *_: seen.append(dict(state)))
+    get_address, put_address, gemm_address = (
+        ctypes.cast(one, ctypes.c_void_p).value for one in (get, put, gemm)
+    )
+    watched = replace(
+        load_blas(),
+        dgemm=gemm_address or 0,
+        get_threads_address=get_address,
+        set_threads_address=put_address,
+    )
+    monkeypatch.setattr(machine, "load_blas", lambda: watched)
+    monkeypatch.setattr(machine, "_machines", OrderedDict())
+    square = cr.compile(lambda x: np.tanh(x @ x), executor="native")
+    for _ in range(3):
+        square(np.ones((256, 256)))
+        assert seen and all(one == {"threads": 1} for one in seen)
+        assert state == {"threads": 4}
+        seen.clear()

@@ -15,6 +15,8 @@ pytestmark = needs_native
 def test_the_number_of_threads_can_be_set(monkeypatch):
     monkeypatch.setenv("CHAINRULE_NUM_THREADS", "3")
     assert thread_count() == 3
+    monkeypatch.setenv("CHAINRULE_NUM_THREADS", str(10**9))
+    assert thread_count() == module.MOST_THREADS
     monkeypatch.setenv("CHAINRULE_NUM_THREADS", "")
     assert 1 <= thread_count() <= len(os.sched_getaffinity(0))
 

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from checkpointing import begin, same, trained
+from checkpointing import batch, begin, same, step_of, trained
+from killer import Killer, killer_of
 
 import chainrule as cr
 from chainrule.errors import DataFileError, InputError, StateError
@@ -109,47 +111,48 @@ with Checkpoints({str(tmp_path)!r}, step) as checkpoints:
     ]
 
 
-ENDLESS = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from checkpointing import batch, begin, step_of
-from chainrule.train.checkpoints import Checkpoints
-step = step_of()
-with Checkpoints(sys.argv[1], step) as checkpoints:
-    found = checkpoints.load()
-    state = begin(step) if found is None else found.restore(step)
-    print("begun", state.steps, flush=True)
-    while state.steps < 100_000:
-        step(state, batch(state.steps))
-        checkpoints.save(state, {{"step": state.steps}}, score=-state.steps)
+def endless(folder: str) -> None:
+    """Train, and tell each step whose checkpoint is written, until somebody ends it."""
+    step = step_of()
+    with Checkpoints(folder, step) as checkpoints:
+        found = checkpoints.load()
+        state = begin(step) if found is None else found.restore(step)
         print(state.steps, flush=True)
-"""
+        while True:
+            step(state, batch(state.steps))
+            checkpoints.save(state, {"step": state.steps}, score=-state.steps)
+            print(state.steps, flush=True)
 
 
-def killed_at(folder: Path, seconds: float) -> int:
-    """Train until killed; the last step whose checkpoint was said to be written."""
-    with subprocess.Popen(
-        [sys.executable, "-c", ENDLESS, folder], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        last = int(process.stdout.readline().split()[1])
-        time.sleep(seconds)
-        process.kill()
-        for line in process.stdout:
-            if line.endswith("\n"):
-                last = int(line)
-    return last
+def killed_at(killer: Killer, folder: Path, saves: int, seconds: float) -> int:
+    """Train until so many checkpoints are said to be written, and for some time; then kill it.
+
+    The last step of which that was said.
+    """
+    killer.start(folder)
+    lines = [killer.line() for _ in range(1 + saves)]
+    time.sleep(seconds)
+    killer.kill()
+    ended = killer.end()
+    assert ended.was_killed
+    return int([*lines, *ended.lines][-1])
+
+
+@pytest.fixture
+def killer() -> Iterator[Killer]:
+    with killer_of(__file__, "endless", "step_of") as found:
+        yield found
 
 
 @posix_only
 @pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.slow, id="many")])
 def test_killed_at_any_moment_the_newest_checkpoint_loads_and_no_step_is_lost(
-    tmp_path: Path, step: cr.TrainingStep, rounds: int
+    tmp_path: Path, step: cr.TrainingStep, rounds: int, killer: Killer
 ):
-    delays = np.random.default_rng(0).uniform(0.0, 0.4, rounds)
+    delays = np.random.default_rng(0).uniform(0.0, 0.03, rounds)  # a save takes about 3 ms
     before = 0
-    for delay in delays:
-        said = killed_at(tmp_path, float(delay))
+    for number, delay in enumerate(delays):
+        said = killed_at(killer, tmp_path, number % 4, float(delay))
         with warnings.catch_warnings(), Checkpoints(tmp_path, step) as checkpoints:
             warnings.simplefilter("error")
             found = checkpoints.load()

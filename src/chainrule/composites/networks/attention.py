@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.activations import stop_gradient
+from chainrule.composites.activations import largest_along
 from chainrule.composites.composite import composite, trace_of
 from chainrule.composites.networks.windows import refuse, show
 from chainrule.composites.statistics import size_value
@@ -59,8 +59,7 @@ def scaled_dot_product_attention(
 
 def _weights(scores: Any) -> Any:
     """The softmax of the last axis; zeros, with derivative zero, where all scores are -inf."""
-    largest = stop_gradient(np.max(scores, axis=-1, keepdims=True))
-    e = np.exp(scores - np.where(np.abs(largest) < np.inf, largest, 0))
+    e = np.exp(scores - largest_along(scores, -1))
     total = np.sum(e, axis=-1, keepdims=True)
     return e / np.where(total == 0, 1, total)
 

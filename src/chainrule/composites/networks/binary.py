@@ -47,7 +47,7 @@ def binary_cross_entropy(
     """
     _check("binary_cross_entropy", probabilities, targets)
     p = probabilities
-    never, always = (np.abs(one) < math.exp(SMALLEST) for one in (p, 1 - p))
+    never, always = (np.abs(one) <= math.exp(SMALLEST) for one in (p, 1 - p))
     of_p = np.where(never, SMALLEST, np.log(np.where(never, 1, p)))
     of_rest = np.where(always, SMALLEST, np.log1p(-np.where(always, 0, p)))
     losses = -(targets * of_p + (1 - targets) * of_rest)

@@ -69,24 +69,40 @@ def _convolved(
     x, had_batch = batched(x, axes, asked)
     (groups,) = counts_of(groups, 1, 1, asked, "groups")
     _check(x, weight, bias, groups, asked, axes)
-    window = counts_of(np.shape(weight)[2:], axes, 1, asked, "the weight's last axes")
+    window = _window(weight, asked)
     steps = counts_of(stride, axes, 1, asked, "stride")
     spread = counts_of(dilation, axes, 1, asked, "dilation")
     around = _widths(padding, window, steps, spread, asked)
     seen = windows(padded(x, around), window, steps, spread, asked)
     p, w = "pq"[:axes], "uv"[:axes]
+    # The weight's last axes come first: for each of their places its gradient is a matrix then,
+    # to which products add, and no array of all windows is needed.
     if groups == 1:
-        result = _product(f"nc{p}{w},oc{w}->no{p}", seen, weight)
+        order = (*range(2, 2 + axes), 0, 1)
+        result = _product(f"nc{p}{w},{w}oc->no{p}", seen, np.transpose(weight, order))
     else:
         n, _, *rest = np.shape(seen)
         out, inside = np.shape(weight)[:2]
         seen = np.reshape(seen, (n, groups, inside, *rest))
         split = np.reshape(weight, (groups, out // groups, inside, *window))
-        result = _product(f"ngc{p}{w},goc{w}->ngo{p}", seen, split)
+        split = np.transpose(split, (0, *range(3, 3 + axes), 1, 2))
+        result = _product(f"ngc{p}{w},g{w}oc->ngo{p}", seen, split)
         result = np.reshape(result, (n, out, *rest[:axes]))
     if bias is not None:
         result = result + np.reshape(bias, (-1, *(1,) * axes))
     return result if had_batch else result[0]
+
+
+def _window(weight: Any, asked: str) -> Counts:
+    """How long the windows are, from the weight's last axes."""
+    window = tuple(np.shape(weight)[2:])
+    if not all(isinstance(one, int) and one > 0 for one in window):
+        refuse(
+            (weight,),
+            f"{asked}: the weight {show(weight)} has windows of {show_counts(window)}",
+            "the last axes of a weight are numbers of at least 1 that are known while tracing",
+        )
+    return window
 
 
 def _product(subscripts: str, x: Any, y: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from chainrule.composites.activations import stop_gradient
 from chainrule.composites.composite import composite
 from chainrule.composites.networks.windows import counts_of, refuse, show
-from chainrule.composites.statistics import count_along, mean, size_value, var
+from chainrule.composites.statistics import count_along, mean, size_value, var, widened
 from chainrule.graph.sizes import Size, product
 
 
@@ -118,10 +118,11 @@ def group_norm(
         )
     shape = np.shape(x)
     length = channels // groups * product(shape[2:]) if 0 in shape else -1
-    parts = np.reshape(x, (shape[0], groups, length))
+    wide, narrow = widened(x)
+    parts = np.reshape(wide, (shape[0], groups, length))
     centred = parts - mean(parts, axis=-1, keepdims=True)
     normal = centred / np.sqrt(mean(centred * centred, axis=-1, keepdims=True) + eps)
-    normal = np.reshape(normal, shape)
+    normal = narrow(np.reshape(normal, shape))
     if weight is not None:
         normal = normal * _channels(weight, x)
     return normal if bias is None else normal + _channels(bias, x)
@@ -142,5 +143,6 @@ def rms_norm(x: Any, weight: Any = None, *, axis: Any = -1, eps: float | None = 
     """
     if eps is None:
         eps = float(np.finfo(x.dtype).eps)
-    normal = x / np.sqrt(mean(x * x, axis=axis, keepdims=True) + eps)
+    wide, narrow = widened(x)
+    normal = narrow(wide / np.sqrt(mean(wide * wide, axis=axis, keepdims=True) + eps))
     return normal if weight is None else normal * weight

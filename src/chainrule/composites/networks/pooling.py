@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.composite import composite, trace_of
+from chainrule.composites.composite import composite
 from chainrule.composites.networks.windows import batched, counts_of, padded, windows
+from chainrule.composites.refusing import refuse
 from chainrule.errors import InputError, UnsupportedError
 from chainrule.primitives.windows import Counts
 
@@ -127,21 +128,23 @@ def _sizes(
     x: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, asked: str, axes: int
 ) -> tuple[Counts, Counts, tuple[tuple[int, int], ...]]:
     """The window, the stride, and the zeros before and after each axis."""
-    trace = trace_of((x,))
-    where = trace.where() if trace is not None else ""
     if ceil_mode:
-        raise UnsupportedError(
+        refuse(
+            UnsupportedError,
+            (x,),
             f"{asked}: ceil_mode=True is not implemented",
-            where=where,
-            hint="pad x at its end with np.pad, so that the last window fits",
+            "pad x at its end with np.pad, so that the last window fits",
         )
     window = counts_of(kernel_size, axes, 1, asked, "kernel_size")
     steps = window if stride is None else counts_of(stride, axes, 1, asked, "stride")
     around = counts_of(padding, axes, 0, asked, "padding")
-    if any(2 * one > size for one, size in zip(around, window, strict=True)):
-        raise InputError(
+    if any(2 * one > length for one, length in zip(around, window, strict=True)):
+        most = tuple(length // 2 for length in window)
+        refuse(
+            InputError,
+            (x,),
             f"{asked}: padding={padding!r} is more than half of kernel_size={kernel_size!r}",
-            where=where,
-            hint="a window would lie in the padding alone",
+            f"give at most padding={most[0] if axes == 1 else most}: "
+            "a window would lie in the padding alone",
         )
     return window, steps, tuple((one, one) for one in around)

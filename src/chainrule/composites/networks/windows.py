@@ -74,7 +74,8 @@ def counts_of(value: Any, axes: int, least: int, asked: str, name: str) -> Count
         raise InputError(
             f"{asked}: {name}={value!r} is not one integer of at least {least}"
             + (f", nor {axes} of them" if axes > 1 else ""),
-            hint=f"for instance {name}={max(least, 2)}",
+            hint=f"for instance {name}={max(least, 1)}"
+            + (f", or {name}={(max(least, 1),) * axes} for each axis" if axes > 1 else ""),
         )
     return found
 

@@ -11,6 +11,7 @@ import numpy as np
 from chainrule.composites.averages import dtype_of
 from chainrule.composites.composite import trace_of
 from chainrule.composites.refusing import refuse, shown
+from chainrule.composites.statistics import as_array
 from chainrule.errors import InputError, ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.shapes import common_dtype
@@ -105,7 +106,7 @@ def _between_points(x: Any, xp: Any, fp: Any) -> Any:
 
 
 def _in_double(x: Any) -> Any:
-    x = x if hasattr(x, "dtype") else np.asarray(x)
+    x = as_array(x)
     return x if x.dtype == np.float64 else x.astype(np.float64)
 
 

@@ -17,7 +17,7 @@ def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
 ) -> Any:
     """A function of rows along an axis, called once for each of them."""
-    trace, place = arr.trace, axis_of(arr, axis)
+    trace, place = arr.program, axis_of(arr, axis)
     rows = np.moveaxis(arr, place, -1)
     leading = rows.shape[:-1]
     if not all(isinstance(size, int) for size in leading):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.composites.composite import trace_of
 from chainrule.composites.numpy_functions.of_arrays import (
     array_of,
     broadcast,
@@ -140,6 +141,9 @@ def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any:
         )
     if indices is None:
         raise InputError("np.take(indices=None)", where=trace.where(), hint="give integers")
+    if not isinstance(indices, Traced) and trace_of([indices]) is None:
+        indices = np.asarray(indices)  # of a tuple, too, which as a key would name several axes
+        indices = indices.astype(np.int64) if indices.dtype.kind == "b" else indices
     x = array_of(as_node(trace, a), trace)
     x, axis = (np.reshape(x, -1), 0) if axis is None else (x, axis)
     first = np.moveaxis(x, axis, 0)  # which refuses an axis that is not there

@@ -20,7 +20,7 @@ def _both(a: Any, b: Any) -> tuple[Any, Any]:
 
 def _false(x: Any) -> Any:
     node = uniform(False, np.dtype(np.bool_))
-    return array_of(x.trace.build(node.primitive, **dict(node.params)), x.trace)
+    return array_of(x.program.build(node.primitive, **dict(node.params)), x.program)
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:

@@ -10,14 +10,14 @@ import numpy as np
 from chainrule.composites.averages import dtype_of
 from chainrule.composites.networks.windows import windows
 from chainrule.composites.refusing import refuse, shown
-from chainrule.composites.statistics import size_value
+from chainrule.composites.statistics import as_array, size_value
 from chainrule.errors import InputError, ShapeError, UnsupportedError
 from chainrule.graph.sizes import Size
 
 
 def _variables(m: Any, rowvar: bool, dtype: np.dtype, asked: str) -> Any:
     """One row for each variable."""
-    m = m if hasattr(m, "dtype") else np.asarray(m)
+    m = as_array(m)
     if np.ndim(m) > 2:
         refuse(
             ShapeError,
@@ -75,11 +75,7 @@ def _covariances(x: Any, ddof: int, fweights: Any = None, aweights: Any = None) 
 
 
 def _weights(fweights: Any, aweights: Any) -> Any:
-    given = [
-        one if hasattr(one, "dtype") else np.asarray(one)
-        for one in (fweights, aweights)
-        if one is not None
-    ]
+    given = [as_array(one) for one in (fweights, aweights) if one is not None]
     if not given:
         return None
     return given[0] if len(given) == 1 else given[0] * given[1]
@@ -120,10 +116,7 @@ def _slid(a: Any, v: Any, mode: str, asked: str) -> Any:
 
 def _sequences(a: Any, v: Any, asked: str) -> tuple[Any, Any, bool]:
     """Both with one axis and one dtype, the longer one first; whether they are exchanged."""
-    a, v = (
-        np.reshape(one, -1) if np.ndim(one) == 0 else one
-        for one in (x if hasattr(x, "dtype") else np.asarray(x) for x in (a, v))
-    )
+    a, v = (np.reshape(x, -1) if np.ndim(x) == 0 else as_array(x) for x in (a, v))
     for one in (a, v):
         if np.ndim(one) != 1 or np.shape(one)[0] == 0:
             refuse(

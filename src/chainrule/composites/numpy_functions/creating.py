@@ -130,9 +130,6 @@ def geomspace(
     return out.astype(wanted)
 
 
-# As others ---------------------------------------------------------------------------------------
-
-
 def full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Any:
     """One value in the shape and dtype of an array, or in others that are named."""
     trace = trace_among(a, fill_value)

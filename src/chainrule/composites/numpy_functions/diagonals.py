@@ -65,9 +65,15 @@ def diag(v: Any, k: int = 0) -> Any:
     return array_of(node, found)
 
 
-def _triangle(keep: Callable[[Any, Any, int], Any], doc: str) -> Callable[..., Any]:
+def _triangle(name: str, keep: Callable[[Any, Any, int], Any], doc: str) -> Callable[..., Any]:
     def function(m: Any, k: int = 0) -> Any:
         found = trace_among(m)
+        if not m.ndim:
+            raise ShapeError(
+                f"np.{name} of {found.show(m.node)}, which has no axes",
+                where=found.where(),
+                hint="give a vector, a matrix or a stack of matrices",
+            )
         rows, columns = m.shape[-2:] if m.ndim > 1 else m.shape * 2
         row = np.expand_dims(positions_of(found, rows), 1)
         column = np.expand_dims(positions_of(found, columns), 0)
@@ -78,10 +84,14 @@ def _triangle(keep: Callable[[Any, Any, int], Any], doc: str) -> Callable[..., A
 
 
 tril = _triangle(
-    lambda row, column, k: column <= row + k, "The elements on and below a diagonal, else zeros."
+    "tril",
+    lambda row, column, k: column <= row + k,
+    "The elements on and below a diagonal, else zeros.",
 )
 triu = _triangle(
-    lambda row, column, k: column >= row + k, "The elements on and above a diagonal, else zeros."
+    "triu",
+    lambda row, column, k: column >= row + k,
+    "The elements on and above a diagonal, else zeros.",
 )
 
 

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.averages import dtype_of
+from chainrule.composites.numpy_functions.rearranging import along
 from chainrule.composites.refusing import refuse, shown
+from chainrule.composites.statistics import as_array
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes import Size
 from chainrule.primitives.movement import slice_
-
-
-def _along(axis: int, key: Any) -> tuple[Any, ...]:
-    return (*(slice(None),) * axis, key)
 
 
 def _axis_of(x: Any, axis: Any, asked: str) -> int:
@@ -42,11 +40,11 @@ def _edge(a: Any, axis: int, value: Any) -> Any:
 def _stretch(x: Any, axis: int, start: Any, length: Any) -> Any:
     """`length` elements along an axis from `start` on, which may be named sizes."""
     if isinstance(start, int) and isinstance(length, int) and isinstance(np.shape(x)[axis], int):
-        return x[_along(axis, slice(start, start + length))]
+        return along(x, axis, slice(start, start + length))
     begin = tuple(start if i == axis else 0 for i in range(np.ndim(x)))
     shape = tuple(length if i == axis else size for i, size in enumerate(np.shape(x)))
-    node = x.trace.build(slice_, x.node, start=begin, step=(1,) * x.ndim, shape=shape)
-    return Traced(node, x.trace)
+    node = x.program.build(slice_, x.node, start=begin, step=(1,) * x.ndim, shape=shape)
+    return Traced(node, x.program)
 
 
 def diff(
@@ -67,7 +65,7 @@ def diff(
     for _ in range(n):
         if np.shape(x)[place] == 0:
             return x
-        later, earlier = x[_along(place, slice(1, None))], x[_along(place, slice(None, -1))]
+        later, earlier = along(x, place, slice(1, None)), along(x, place, slice(None, -1))
         x = later != earlier if dtype_of(x).kind == "b" else later - earlier
     return x
 
@@ -75,10 +73,7 @@ def diff(
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """np.ediff1d: the differences of all elements in C order, with more at the ends."""
     row = np.reshape(ary, -1)
-    ends = [
-        None if one is None else np.ravel(one if hasattr(one, "dtype") else np.asarray(one))
-        for one in (to_begin, to_end)
-    ]
+    ends = [None if one is None else np.ravel(as_array(one)) for one in (to_begin, to_end)]
     parts = [ends[0], row[1:] - row[:-1], ends[1]]
     for end in ends:
         if end is not None and not np.can_cast(dtype_of(end), dtype_of(row), "same_kind"):
@@ -166,8 +161,7 @@ def _slopes(f: Any, axis: int, step: Any, edge_order: int) -> Any:
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """np.gradient: slopes by central differences; distances or coordinates may be traced too."""
-    if not hasattr(f, "dtype"):
-        f = np.asarray(f)
+    f = as_array(f)
     f = f.astype(np.float64) if dtype_of(f).kind in "iu" else f
     given = range(np.ndim(f)) if axis is None else axis
     given = given if isinstance(given, (range, tuple, list)) else (given,)
@@ -179,7 +173,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         room = np.shape(f)[one] - (edge_order + 1)
         text = f"np.gradient(edge_order={edge_order}) along axis {one} of {shown(f)}"
         if isinstance(room, Size):
-            f.trace.require(room, False, f"{text} needs at least {edge_order + 1} elements")
+            f.program.require(room, False, f"{text} needs at least {edge_order + 1} elements")
         elif room < 0:
             refuse(ShapeError, (f,), text, f"at least {edge_order + 1} elements are needed")
     found = [_slopes(f, one, step, edge_order) for one, step in zip(axes, spacings, strict=True)]
@@ -188,18 +182,16 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """np.trapezoid: the integral by the trapezoidal rule."""
-    if not hasattr(y, "dtype"):
-        y = np.asarray(y)
+    y = as_array(y)
     place = _axis_of(y, axis, "np.trapezoid")
-    if x is not None and not hasattr(x, "dtype"):
-        x = np.asarray(x)
+    x = None if x is None else as_array(x)
     width = dx
     if x is not None and np.ndim(x) == 1:
         width = np.diff(x)
         width = np.reshape(width, tuple(-1 if i == place else 1 for i in range(np.ndim(y))))
     elif x is not None:
         width = np.diff(x, axis=axis)
-    heights = y[_along(place, slice(1, None))] + y[_along(place, slice(None, -1))]
+    heights = along(y, place, slice(1, None)) + along(y, place, slice(None, -1))
     return np.sum(width * heights / 2.0, axis=place)
 
 
@@ -215,8 +207,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
         wrapped = np.where((wrapped == low) & (steps > 0), half, wrapped)
     limit = half if discont is None else discont
     added = np.where(np.abs(steps) < limit, 0, wrapped - steps)
-    first = p[_along(place, slice(None, 1))]
-    later = p[_along(place, slice(1, None))] + np.cumsum(added, axis=place)
+    first = along(p, place, slice(None, 1))
+    later = along(p, place, slice(1, None)) + np.cumsum(added, axis=place)
     return np.concatenate([first.astype(dtype), later.astype(dtype)], axis=place)
 
 

@@ -32,7 +32,9 @@ def logaddexp2(x1: Any, x2: Any) -> Any:
     x1, x2 = promoted(np.logaddexp2, x1, x2)
     first = x1 > x2
     high, low = np.where(first, x1, x2), np.where(first, x2, x1)
-    return high + np.log1p(np.exp2(_above(high, low))) * (1 / math.log(2))
+    part = np.exp2(_above(high, low))
+    small = np.log1p(part) * (1 / math.log(2))
+    return high + np.where(part > 0.5, np.log2(1 + part), small)  # exact where both are equal
 
 
 def fmax(x1: Any, x2: Any) -> Any:
@@ -75,7 +77,7 @@ def float_power(x1: Any, x2: Any) -> Any:
 def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), and 1 at 0; its derivatives are accurate near 0, too."""
     x = x if x.dtype.kind == "f" else x * 1.0
-    return Traced(x.trace.build(sinc_of_floats, x.node), x.trace)
+    return Traced(x.program.build(sinc_of_floats, x.node), x.program)
 
 
 def reciprocal(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""NumPy's functions that join arrays, take them apart, or put rows in and out."""
+"""NumPy's functions that join arrays, or put rows in and out."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from chainrule.frontend.elementwise import as_node, common_shape, to_dtype
 from chainrule.frontend.indexing import place_on
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes import Size
-
-MOST_PARTS = 2**16
 
 
 def _each(function: Callable[..., Any], arrays: Any) -> list[Any]:
@@ -103,9 +101,9 @@ def _known(a: Any, obj: Any, axis: Any, what: str, *more: Any) -> tuple[Any, Any
 
 def _refuse_positions(x: Any, place: int, what: str, hint: str) -> NoReturn:
     raise UnsupportedError(
-        f"np.{what} at several positions of axis {place} of {x.trace.show(x.node)}, "
+        f"np.{what} at several positions of axis {place} of {x.program.show(x.node)}, "
         f"whose length is {x.shape[place]}",
-        where=x.trace.where(),
+        where=x.program.where(),
         hint=hint,
     )
 
@@ -118,7 +116,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
         return np.take(x, np.delete(np.arange(length), obj), axis=place)
     if not isinstance(obj, (int, np.integer, Size)):
         _refuse_positions(x, place, "delete", "join the parts that stay with np.concatenate")
-    first = place_on(x.trace, x.node, place, obj)
+    first = place_on(x.program, x.node, place, obj)
     rest = along(x, place, slice(first + 1, None))
     return np.concatenate([along(x, place, slice(0, first)), rest], place)
 
@@ -126,7 +124,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """The array with values before what stands at known positions of an axis."""
     x, obj, place = _known(arr, obj, axis, "insert", values)
-    trace, length = x.trace, x.shape[place]
+    trace, length = x.program, x.shape[place]
     if not isinstance(length, int):
         hint = "join the parts: np.concatenate([x[:i], values, x[i:]])"
         _refuse_positions(x, place, "insert", hint)
@@ -145,70 +143,6 @@ def _count(positions: Any) -> int:
     """How many positions integers or a mask name."""
     known = np.asarray(positions)
     return int(np.sum(known)) if known.dtype == bool else known.size
-
-
-# Taking apart ------------------------------------------------------------------------------------
-
-
-def _parts(ary: Any, ends: Any, axis: int) -> list[Any]:
-    starts = [0, *ends[:-1]]
-    return [along(ary, axis, slice(a, b)) for a, b in zip(starts, ends, strict=True)]
-
-
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    """Consecutive parts along an axis: as many equal ones, or those between positions."""
-    place = axis_of(ary, axis)
-    length = ary.shape[place]
-    if isinstance(indices_or_sections, (tuple, list, np.ndarray)):
-        return _parts(ary, [*indices_or_sections, length], place)
-    count = operator.index(indices_or_sections)
-    if not 0 < count <= MOST_PARTS:
-        raise InputError(
-            f"np.split into {count} parts",
-            where=ary.trace.where(),
-            hint=f"each part is a node of the graph: from 1 to {MOST_PARTS}",
-        )
-    part = length // count
-    rest = length - part * count
-    trace, text = ary.trace, f"np.split: an axis of length {length} has no {count} equal parts"
-    if isinstance(rest, Size):
-        trace.require(rest, True, text)
-    elif rest:
-        raise InputError(text, where=trace.where(), hint="give the positions at which to split")
-    return _parts(ary, [*(part * (i + 1) for i in range(count - 1)), length], place)
-
-
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    """As np.split; the first of several parts may be longer by one element."""
-    if isinstance(indices_or_sections, (tuple, list, np.ndarray)):
-        return split(ary, indices_or_sections, axis)
-    place = axis_of(ary, axis)
-    length, count = ary.shape[place], operator.index(indices_or_sections)
-    if isinstance(length, Size) or not 0 < count <= MOST_PARTS:
-        return split(ary, indices_or_sections, axis)
-    part, rest = divmod(length, count)
-    ends = [part * (i + 1) + min(i + 1, rest) for i in range(count)]
-    return _parts(ary, ends, place)
-
-
-def _split_along(name: str, axis: int, least: int) -> Callable[[Any, Any], Any]:
-    def function(ary: Any, indices_or_sections: Any) -> Any:
-        place = 0 if axis == 1 and ary.ndim == 1 else axis
-        if ary.ndim < least:
-            raise InputError(
-                f"np.{name} of {ary.trace.show(ary.node)}, which has {ary.ndim} axes",
-                where=ary.trace.where(),
-                hint=f"it takes arrays of {least} or more axes",
-            )
-        return split(ary, indices_or_sections, place)
-
-    function.__doc__ = f"np.{name}: np.split along the axis {axis}."
-    return function
-
-
-def unstack(x: Any, /, *, axis: int = 0) -> Any:
-    """The parts of length 1 along an axis, without this axis."""
-    return tuple(np.moveaxis(x, axis, 0))
 
 
 def broadcast_arrays(*args: Any) -> Any:
@@ -251,12 +185,6 @@ JOINING: dict[Any, Callable[..., Any]] = {
     np.append: append,
     np.insert: insert,
     np.delete: delete,
-    np.split: split,
-    np.array_split: array_split,
-    np.hsplit: _split_along("hsplit", 1, 1),
-    np.vsplit: _split_along("vsplit", 0, 2),
-    np.dsplit: _split_along("dsplit", 2, 3),
-    np.unstack: unstack,
     np.broadcast_arrays: broadcast_arrays,
     np.meshgrid: meshgrid,
 }

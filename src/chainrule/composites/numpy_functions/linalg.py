@@ -76,7 +76,7 @@ def matrix_power(a: Any, n: int) -> Any:
             "np.linalg.matrix_power needs square matrices", a, hint="the last two axes are equal"
         )
     if exponent == 0:
-        places = positions_of(a.trace, a.shape[-1])
+        places = positions_of(a.program, a.shape[-1])
         return np.broadcast_to((places[:, None] == places).astype(a.dtype), a.shape)
     if exponent < 0:
         a, exponent = np.linalg.inv(a), -exponent

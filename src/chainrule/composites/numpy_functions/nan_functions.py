@@ -27,42 +27,32 @@ def _both(one: Any, other: Any) -> Any:
     return one if is_everything(other) else np.logical_and(one, other)
 
 
-def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    """np.nansum: NaN counts as 0."""
-    a = without_nan(a, 0)
-    return np.sum(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+def _named(function: Callable[..., Any], name: str, note: str = "") -> Callable[..., Any]:
+    function.__name__, function.__doc__ = name, f"np.{name}{note}."
+    return function
 
 
-def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    """np.nanprod: NaN counts as 1."""
-    a = without_nan(a, 1)
-    return np.prod(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+def _filled(reduce: Any, value: int, name: str) -> Callable[..., Any]:
+    def traced(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: Any = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        a = without_nan(a, value)
+        return reduce(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+
+    return _named(traced, name, f": NaN counts as {value}")
 
 
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
-    """np.nancumsum: NaN counts as 0."""
-    return np.cumsum(without_nan(a, 0), axis=axis, dtype=dtype)
+def _running(accumulate: Any, value: int, name: str) -> Callable[..., Any]:
+    def traced(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+        return accumulate(without_nan(a, value), axis=axis, dtype=dtype)
 
-
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
-    """np.nancumprod: NaN counts as 1."""
-    return np.cumprod(without_nan(a, 1), axis=axis, dtype=dtype)
+    return _named(traced, name, f": NaN counts as {value}")
 
 
 def _extreme(reduce: Any, filling: float, name: str) -> Callable[..., Any]:
@@ -81,18 +71,14 @@ def _extreme(reduce: Any, filling: float, name: str) -> Callable[..., Any]:
             return found
         return np.where(np.any(is_number(a), **options), found, np.asarray(np.nan, dtype_of(a)))
 
-    traced.__name__ = name
-    traced.__doc__ = f"np.{name}: NaN only where all elements are."
-    return traced
+    return _named(traced, name, ": NaN only where all elements are")
 
 
 def _place(argument: Any, filling: float, name: str) -> Callable[..., Any]:
     def traced(a: Any, axis: Any = None, out: None = None, *, keepdims: Any = False) -> Any:
         return argument(without_nan(a, filling), axis=axis, keepdims=keepdims)
 
-    traced.__name__ = name
-    traced.__doc__ = f"np.{name}: 0 where all elements are NaN, which NumPy refuses."
-    return traced
+    return _named(traced, name, ": 0 where all elements are NaN, which NumPy refuses")
 
 
 def nanmean(
@@ -109,7 +95,7 @@ def nanmean(
     return averages.mean(without_nan(a, 0), axis, dtype, None, keepdims, where=where)
 
 
-def _spread(reduce: Any, name: str, note: str) -> Callable[..., Any]:
+def _spread(reduce: Any, name: str, note: str = "") -> Callable[..., Any]:
     def traced(
         a: Any,
         axis: Any = None,
@@ -123,24 +109,21 @@ def _spread(reduce: Any, name: str, note: str) -> Callable[..., Any]:
         correction: Any = None,
     ) -> Any:
         more = {"where": _both(is_number(a), where), "mean": mean, "correction": correction}
-        found = reduce(without_nan(a, 0), axis, dtype, None, ddof, keepdims, **more)
-        return found
+        return reduce(without_nan(a, 0), axis, dtype, None, ddof, keepdims, **more)
 
-    traced.__name__ = name
-    traced.__doc__ = f"np.{name}{note}."
-    return traced
+    return _named(traced, name, note)
 
 
 NAN_FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.nansum: nansum,
-    np.nanprod: nanprod,
-    np.nancumsum: nancumsum,
-    np.nancumprod: nancumprod,
+    np.nansum: _filled(np.sum, 0, "nansum"),
+    np.nanprod: _filled(np.prod, 1, "nanprod"),
+    np.nancumsum: _running(np.cumsum, 0, "nancumsum"),
+    np.nancumprod: _running(np.cumprod, 1, "nancumprod"),
     np.nanmax: _extreme(np.max, -np.inf, "nanmax"),
     np.nanmin: _extreme(np.min, np.inf, "nanmin"),
     np.nanargmax: _place(np.argmax, -np.inf, "nanargmax"),
     np.nanargmin: _place(np.argmin, np.inf, "nanargmin"),
     np.nanmean: nanmean,
-    np.nanvar: _spread(averages.var, "nanvar", ""),
+    np.nanvar: _spread(averages.var, "nanvar"),
     np.nanstd: _spread(averages.std, "nanstd", ": its derivative where the variance is 0 is 0"),
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.composites.activations import stop_gradient
 from chainrule.composites.composite import composite
 from chainrule.composites.products import shape_error
 from chainrule.composites.statistics import count_along, safe_sqrt
@@ -84,10 +85,24 @@ def _of_order(size: Any, ord: float, axes: Any, keepdims: bool) -> Any:
     """The sum of powers, to the power of one over the order; elements of 0 have derivative 0."""
     of_zero = 0.0 if ord > 0 else np.inf
     zero = size == 0
-    powers = np.where(zero, of_zero, np.where(zero, 1, size) ** ord)
-    total = np.sum(powers, axis=axes, keepdims=keepdims)
+    unit = _unit(size, zero, ord, axes)
+    powers = np.where(zero, of_zero, (np.where(zero, 1, size) / unit) ** ord)
+    total = np.sum(powers, axis=axes, keepdims=True)
     nothing = total == 0
-    return np.where(nothing, of_zero, np.where(nothing, 1, total) ** (1 / ord))
+    root = np.where(nothing, of_zero, np.where(nothing, 1, total) ** (1 / ord)) * unit
+    return root if keepdims else np.squeeze(root, axis=axes)
+
+
+def _unit(size: Any, zero: Any, ord: float, axes: Any) -> Any:
+    """The element that counts most, as a constant: over it no power of the others overflows."""
+    if count_along(size, axes) == 0:
+        return 1
+    if ord > 0:
+        most = np.max(size, axis=axes, keepdims=True)
+    else:
+        most = np.min(np.where(zero, np.inf, size), axis=axes, keepdims=True)
+    most = stop_gradient(most)
+    return np.where((most > 0) & (most < np.inf), most, 1)
 
 
 def _of_matrices(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
@@ -141,10 +156,14 @@ def cond(x: Any, p: Any = None) -> Any:
         result = last / first if p == -2 else first / last
     else:
         x, axes = _inexact(x), (-2, -1)
-        inverse = np.linalg.inv(x)
+        singular = np.linalg.slogdet(x)[0] == 0  # which LAPACK does not invert
+        inverse = np.linalg.inv(
+            np.where(np.expand_dims(singular, axes), np.linalg.matrix_power(x, 0), x)
+        )
         result = np.linalg.norm(x, p, axis=axes) * np.linalg.norm(inverse, p, axis=axes)
+        result = np.where(singular, np.inf, result)
     given = np.sum(x != x, axis=(-2, -1)) > 0
-    return np.where((result != result) & ~given, np.inf, result)
+    return np.where(given, np.nan, np.where(result != result, np.inf, result))
 
 
 NORMS: dict[Any, Callable[..., Any]] = {

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.composites.composite import composite
 from chainrule.composites.numpy_functions.of_arrays import (
     array_of,
     broadcast,
@@ -42,6 +43,7 @@ def argsort(
     return array_of(trace.build(sorting.argsort, x, axis=axis_index(trace, axis, x)), trace)
 
 
+@composite(symbol="sort", latex=r"\operatorname{sort}", module="np")
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """The elements from the smallest to the largest along an axis, NaN last."""
     if axis is None:

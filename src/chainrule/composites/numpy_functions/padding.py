@@ -42,7 +42,7 @@ def pairs_of(x: Any, values: Any, count: int, what: str) -> list[tuple[Any, Any]
     if any(len(row) != 2 for row in rows) or len(rows) not in (1, count):
         raise ShapeError(
             f"np.pad: {what}={values!r} for an array of {count} axes",
-            where=x.trace.where(),
+            where=x.program.where(),
             hint="give a number, a pair, or a pair for each axis",
         )
     return [(row[0], row[1]) for row in rows] * (count if len(rows) == 1 else 1)
@@ -62,7 +62,7 @@ def _widths(x: Any, pad_width: Any) -> list[tuple[Any, Any]]:
     if any(isinstance(one, int) and one < 0 for pair in widths for one in pair):
         raise InputError(
             f"np.pad: pad_width={pad_width!r} has a negative number",
-            where=x.trace.where(),
+            where=x.program.where(),
             hint="leave elements away by a slice, x[1:]",
         )
     return widths
@@ -70,14 +70,14 @@ def _widths(x: Any, pad_width: Any) -> list[tuple[Any, Any]]:
 
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """The array with a border around it: numbers, or elements as the mode says."""
-    x = array_of(as_node(trace_among(array), array), array.trace)
+    x = array_of(as_node(trace_among(array), array), array.program)
     widths = _widths(x, pad_width)
     known = OPTIONS.get(mode, "") if isinstance(mode, str) else ""
     for option in kwargs:
         if option != known:
             raise UnsupportedError(
                 f"np.pad(mode={mode!r}, {option}=...) is not traced",
-                where=x.trace.where(),
+                where=x.program.where(),
                 hint=f"leave {option}= away",
             )
     if mode == "constant":
@@ -92,7 +92,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         return _by_axis(x, widths, lambda axis, x: _mirrored(x, axis, widths[axis], mode))
     raise UnsupportedError(
         f"np.pad(mode={mode!r}{', reflect_type=...' if kwargs else ''}) is not traced",
-        where=x.trace.where(),
+        where=x.program.where(),
         hint="use constant, edge, reflect, symmetric, wrap, linear_ramp, maximum, minimum or mean",
     )
 
@@ -108,8 +108,8 @@ def _with_numbers(x: Any, widths: Any, values: Any) -> Any:
     if all(not isinstance(one, Traced) and one == 0 for pair in values for one in pair):
         shape = tuple(a + size + b for size, (a, b) in zip(x.shape, widths, strict=True))
         start = tuple(before for before, _ in widths)
-        node = x.trace.build(pad_with_zeros, x.node, start=start, step=(1,) * x.ndim, shape=shape)
-        return array_of(node, x.trace)
+        node = x.program.build(pad_with_zeros, x.node, start=start, step=(1,) * x.ndim, shape=shape)
+        return array_of(node, x.program)
 
     def widen(axis: int, x: Any) -> Any:
         return _between(x, axis, widths[axis], values[axis])
@@ -121,9 +121,9 @@ def _between(x: Any, axis: int, widths: Any, values: Any) -> Any:
     """x between blocks of these widths, to whose shape the values broadcast."""
     blocks = []
     for width, value in zip(widths, values, strict=True):
-        node = to_dtype(x.trace, as_node(x.trace, value), x.dtype)
+        node = to_dtype(x.program, as_node(x.program, value), x.dtype)
         shape = (*x.shape[:axis], width, *x.shape[axis + 1 :])
-        blocks.append(broadcast(array_of(node, x.trace), shape))
+        blocks.append(broadcast(array_of(node, x.program), shape))
     kept = [one for one, width in zip(blocks, widths, strict=True) if width != 0]
     parts = [x] if not kept else [blocks[0], x, blocks[1]]
     return np.concatenate([one for one in parts if one is x or any(one is k for k in kept)], axis)
@@ -132,8 +132,8 @@ def _between(x: Any, axis: int, widths: Any, values: Any) -> Any:
 def _level(x: Any, axis: int, widths: Any, reduce: Callable[..., Any]) -> Any:
     if reduce is np.mean and x.dtype.kind != "f":
         raise UnsupportedError(
-            f'np.pad(mode="mean") of {x.trace.show(x.node)}',
-            where=x.trace.where(),
+            f'np.pad(mode="mean") of {x.program.show(x.node)}',
+            where=x.program.where(),
             hint="convert it with .astype(float) first",
         )
     level = reduce(x, axis=axis, keepdims=True)
@@ -144,14 +144,13 @@ def _ramp(x: Any, axis: int, widths: Any, ends: Any) -> Any:
     first, last = along(x, axis, slice(0, 1)), along(x, axis, slice(-1, None))
     blocks = []
     for edge, width, end in zip((first, last), widths, ends, strict=True):
-        start = broadcast(array_of(as_node(x.trace, end), x.trace), edge.shape)
+        start = broadcast(array_of(as_node(x.program, end), x.program), edge.shape)
         ramp = np.linspace(start, edge, width, endpoint=False, axis=axis)
-        blocks.append(np.squeeze(ramp, axis + 1).astype(x.dtype))
+        ramp = np.squeeze(ramp, axis + 1)
+        blocks.append((ramp if x.dtype.kind == "f" else np.floor(ramp)).astype(x.dtype))
     after = blocks[1][(slice(None),) * axis + (slice(None, None, -1),)]
     return np.concatenate([blocks[0], x, after], axis)
 
-
-# Elements near the border ------------------------------------------------------------------------
 
 BORDERS = {  # mode -> how much longer than the border an axis has to be
     "edge": None,
@@ -167,7 +166,7 @@ def _mirrored(x: Any, axis: int, widths: Any, mode: str) -> Any:
         if max(widths) > MOST_PLACES:
             raise InputError(
                 f"np.pad(mode={mode!r}) by {max(widths)} elements",
-                where=x.trace.where(),
+                where=x.program.where(),
                 hint=f"their places are a constant of the graph: at most {MOST_PLACES} on a side",
             )
         places = np.pad(np.arange(length), widths, mode=mode)  # type: ignore[call-overload]
@@ -177,7 +176,7 @@ def _mirrored(x: Any, axis: int, widths: Any, mode: str) -> Any:
         first, last = along(x, axis, slice(0, 1)), along(x, axis, slice(length - 1, length))
         return _between(x, axis, widths, (first, last))
     for width in widths:
-        require_length(x.trace, length, width + least, f"np.pad(mode={mode!r})")
+        require_length(x.program, length, width + least, f"np.pad(mode={mode!r})")
     if mode == "wrap":
         first, last = slice(length - before, length), slice(0, after)
         ends = along(x, axis, first), along(x, axis, last)

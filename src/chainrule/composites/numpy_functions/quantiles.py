@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.averages import dtype_of
+from chainrule.composites.composite import composite
 from chainrule.composites.refusing import refuse, shown
 from chainrule.composites.statistics import size_value
 from chainrule.errors import DTypeError, InputError, UnsupportedError
@@ -53,7 +54,7 @@ def _between(low: Any, high: Any, weight: Any) -> Any:
     return np.where(weight >= 0.5, high - step * (1 - weight), low + step * weight)
 
 
-def _checked(a: Any, q: Any, method: str, whole: float, asked: str) -> Any:
+def _checked(a: Any, q: Any, whole: float, asked: str) -> Any:
     """q as a Python number from 0 to 1, or an array of such numbers."""
     if isinstance(q, Traced):
         refuse(
@@ -155,7 +156,10 @@ def _row_at(rows: Any, place: Any) -> Any:
     return np.take_along_axis(rows, np.expand_dims(place, 0), axis=0)[0]
 
 
-def _function(whole: float, name: str) -> Callable[..., Any]:
+def _function(whole: float, name: str, note: str, found: Callable[..., Any]) -> Callable[..., Any]:
+    """`found(a, q, axis, method, keepdims, asked)` with NumPy's options; q is from 0 to `whole`."""
+    asked = f"np.{name}"
+
     def traced(
         a: Any,
         q: Any,
@@ -167,53 +171,30 @@ def _function(whole: float, name: str) -> Callable[..., Any]:
         *,
         weights: Any = None,
     ) -> Any:
-        _refuse_weights(a, weights, name)
-        return _quantile(
-            a, _checked(a, q, method, whole, f"np.{name}"), axis, method, keepdims, f"np.{name}"
-        )
+        if weights is not None:
+            refuse(
+                UnsupportedError,
+                (a, weights),
+                f"{asked}(weights=...) is not traced",
+                "leave weights= away, or repeat the elements",
+            )
+        return found(a, _checked(a, q, whole, asked), axis, method, keepdims, asked)
 
     traced.__name__ = name
-    traced.__doc__ = f"np.{name}: of equal elements, the one that sorting puts there is taken."
-    return traced
+    traced.__doc__ = f"{asked}: {note}."
+    return composite(symbol=name, latex=rf"\operatorname{{{name}}}", module="np")(traced)
 
 
-def _refuse_weights(a: Any, weights: Any, name: str) -> None:
-    if weights is not None:
-        refuse(
-            UnsupportedError,
-            (a, weights),
-            f"np.{name}(weights=...) is not traced",
-            "leave weights= away, or repeat the elements",
-        )
-
-
-def _nan_function(whole: float, name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
-    def traced(
-        a: Any,
-        q: Any,
-        axis: Any = None,
-        out: None = None,
-        overwrite_input: bool = False,
-        method: str = "linear",
-        keepdims: Any = False,
-        *,
-        weights: Any = None,
-    ) -> Any:
-        _refuse_weights(a, weights, name)
-        parts = _checked(a, q, method, whole, f"np.{name}")
-        if isinstance(np.size(a), int) and np.size(a) == 0:
-            return np.nanmean(a, axis=axis, keepdims=keepdims)  # whatever q is, as in NumPy
-        if dtype_of(a).kind != "f":
-            return plain(a, q, axis, method=method, keepdims=keepdims)
-        rows, axes = _sorted_first(a, axis)
-        count = np.sum((rows == rows).astype(np.int64), axis=0)
-        found = _traced_places(rows, count, parts, method, f"np.{name}")
-        found = found.astype(_result_dtype(a, parts, method, f"np.{name}"))
-        return _kept(found, np.shape(a), axes, keepdims, np.shape(parts))
-
-    traced.__name__ = name
-    traced.__doc__ = f"np.{name}: NaN is left out."
-    return traced
+def _nan_quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, asked: str) -> Any:
+    if isinstance(np.size(a), int) and np.size(a) == 0:
+        return np.nanmean(a, axis=axis, keepdims=keepdims)  # whatever q is, as in NumPy
+    if dtype_of(a).kind != "f":
+        return _quantile(a, q, axis, method, keepdims, asked)
+    rows, axes = _sorted_first(a, axis)
+    count = np.sum((rows == rows).astype(np.int64), axis=0)
+    found = _traced_places(rows, count, q, method, asked)
+    found = found.astype(_result_dtype(a, q, method, asked))
+    return _kept(found, np.shape(a), axes, keepdims, np.shape(q))
 
 
 def _halves(low: Any, high: Any, dtype: np.dtype) -> Any:
@@ -223,6 +204,7 @@ def _halves(low: Any, high: Any, dtype: np.dtype) -> Any:
     return (low + high) / 2
 
 
+@composite(symbol="median", latex=r"\operatorname{median}", module="np")
 def median(
     a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Any:
@@ -242,6 +224,7 @@ def median(
     return _kept(_unless_nan(found, rows), np.shape(a), axes, keepdims, ())
 
 
+@composite(symbol="nanmedian", latex=r"\operatorname{nanmedian}", module="np")
 def nanmedian(
     a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Any:
@@ -256,11 +239,12 @@ def nanmedian(
     return _kept(found, np.shape(a), axes, keepdims, ())
 
 
-_plain = {np.quantile: _function(1.0, "quantile"), np.percentile: _function(100.0, "percentile")}
+ONE = "of equal elements, the one that sorting puts there is taken"
 QUANTILES: dict[Any, Callable[..., Any]] = {
-    **_plain,
+    np.quantile: _function(1.0, "quantile", ONE, _quantile),
+    np.percentile: _function(100.0, "percentile", ONE, _quantile),
     np.median: median,
     np.nanmedian: nanmedian,
-    np.nanquantile: _nan_function(1.0, "nanquantile", _plain[np.quantile]),
-    np.nanpercentile: _nan_function(100.0, "nanpercentile", _plain[np.percentile]),
+    np.nanquantile: _function(1.0, "nanquantile", "NaN is left out", _nan_quantile),
+    np.nanpercentile: _function(100.0, "nanpercentile", "NaN is left out", _nan_quantile),
 }

@@ -15,7 +15,7 @@ from chainrule.composites.numpy_functions.of_arrays import (
     shape_of,
     trace_among,
 )
-from chainrule.errors import ShapeError, UnsupportedError
+from chainrule.errors import InputError, ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.shapes import axes_of, axis_index
 from chainrule.frontend.trace import Trace
@@ -115,10 +115,10 @@ def tile(A: Any, reps: Any) -> Any:
 
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """Each element, or each row along an axis, as often as `repeats` says."""
-    if isinstance(repeats, Traced) and repeats.node not in repeats.trace.scalars:
+    if isinstance(repeats, Traced) and repeats.node not in repeats.program.scalars:
         raise UnsupportedError(
             "np.repeat with traced repeats would give an array whose shape depends on its values",
-            where=repeats.trace.where(),
+            where=repeats.program.where(),
             hint="use a number or a NumPy array of numbers that is known while tracing",
         )
     if axis is None:
@@ -128,6 +128,10 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         return np.take(a, _repeated(a, repeats, place), axis=place)
     one = repeats if isinstance(repeats, (Size, Traced)) else np.ravel(repeats)[0]
     count = count_of(one)
+    if isinstance(count, int) and count < 0:
+        raise InputError(
+            f"np.repeat: {count} times", where=a.program.where(), hint="give a number from 0 on"
+        )
     before, length, after = a.shape[:place], a.shape[place], a.shape[place + 1 :]
     many = broadcast(np.expand_dims(a, place + 1), (*before, length, count, *after))
     return np.reshape(many, (*before, length * count, *after))
@@ -138,7 +142,7 @@ def _repeated(a: Any, repeats: Any, axis: int) -> np.ndarray:
     if len(repeats) != length:
         raise ShapeError(
             f"np.repeat: {len(repeats)} repeats for an axis of {length} elements",
-            where=a.trace.where(),
+            where=a.program.where(),
             hint="give one number, or one for each element of an axis of known length",
         )
     return np.repeat(np.arange(length), repeats)

@@ -23,7 +23,7 @@ def around(a: Any, decimals: Any = 0) -> Any:
     if kind == "b" and decimals:
         raise DTypeError(
             f"np.round of booleans to {decimals} decimals",
-            where=a.trace.where(),
+            where=a.program.where(),
             hint="convert with .astype(...) first",
         )
     if decimals == 0:
@@ -55,8 +55,8 @@ def divided(x1: Any, x2: Any) -> Any:
 def _refuse_array(x: Any, call: str, instead: str) -> None:
     if x.ndim:
         raise UnsupportedError(
-            f"{call}() of {x.trace.show(x.node)}: Python's own function is of one number",
-            where=x.trace.where(),
+            f"{call}() of {x.program.show(x.node)}: Python's own function is of one number",
+            where=x.program.where(),
             hint=f"write {instead}",
         )
 
@@ -66,7 +66,7 @@ def whole(x: Any, ufunc: Any) -> Any:
     call = "round" if ufunc is np.rint else f"math.{ufunc.__name__}"
     _refuse_array(x, call, f"np.{call.removeprefix('math.')}(x)")
     node = ufunc(x).node
-    return Traced(to_dtype(x.trace, node, np.dtype(np.int64), weak=node.type.weak), x.trace)
+    return Traced(to_dtype(x.program, node, np.dtype(np.int64), weak=node.type.weak), x.program)
 
 
 def rounded(x: Any, ndigits: Any) -> Any:

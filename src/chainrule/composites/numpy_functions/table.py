@@ -23,6 +23,7 @@ from chainrule.composites.numpy_functions import (
     quantiles,
     rearranging,
     rounded,
+    splitting,
     updates,
 )
 
@@ -39,6 +40,7 @@ TABLE: dict[Any, Callable[..., Any]] = {
     **updates.UPDATES,
     **rearranging.REARRANGING,
     **joining.JOINING,
+    **splitting.SPLITTING,
     **diagonals.DIAGONALS,
     **padding.PADDING,
     **creating.CREATING,

@@ -107,7 +107,7 @@ def changed(how: str) -> Callable[[Any, Any, Any], Any]:
     change = CHANGES[how]
 
     def function(x: Any, key: Any, value: Any) -> Any:
-        trace = x.trace
+        trace = x.program
         value = _fitting(trace, how, x, value)
         if _is_traced_mask(key):
             return _kept(change, x, _mask(trace, x, key, value), value)
@@ -154,9 +154,6 @@ def _mask(trace: Trace, x: Any, mask: Any, value: Any) -> Any:
             "choose among arrays with np.where(mask, value, x)",
         )
     return np.reshape(mask, (*mask.shape, *(1,) * (x.ndim - mask.ndim)))
-
-
-# Index arrays ------------------------------------------------------------------------------------
 
 
 def _static(items: list[Any]) -> tuple[Any, ...] | None:
@@ -259,7 +256,7 @@ def _power(x: Any, key: Any, value: Any) -> Any:
     """x.at[key].power(value): of a place that is named twice, the last value stays."""
     if not _is_traced_mask(key):
         return changed("set")(x, key, x[key] ** value)
-    mask = _mask(x.trace, x, key, _fitting(x.trace, "power", x, value))
+    mask = _mask(x.program, x, key, _fitting(x.program, "power", x, value))
     return np.where(mask, np.where(mask, x, np.asarray(1, x.dtype)) ** value, x)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from chainrule.control.work import summed
 from chainrule.explain.memory.polynomials import Polynomial
+from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.movement import broadcast_to, reshape, slice_, transpose
@@ -64,10 +66,13 @@ def moved_nbytes(node: Node) -> Polynomial:
     """The bytes that a node reads and writes when it runs alone, each operand once.
 
     What is given, views, and arrays of one number that nothing holds move none.  A lookup reads as
-    many elements as it gives, not the whole table.
+    many elements as it gives, not the whole table.  A loop or a choice moves what the nodes of its
+    bodies move (see `summed`), and its result.
     """
     if is_view(node) or node.primitive in (*GIVEN, *STATIC):
         return 0
+    if holds_bodies(node):
+        return node.type.nbytes + summed(node, moved_nbytes)
     operands = list(dict.fromkeys(node.inputs))
     total: Polynomial = node.type.nbytes
     if isinstance(node.primitive.kernel, Gather) and _looks_up(node):

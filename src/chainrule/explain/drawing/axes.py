@@ -10,7 +10,7 @@ from chainrule.explain.reading.symbols import SUBSCRIPTS
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
 
-LAST = ("softmax", "log_softmax", "logsumexp", "layer_norm")  # usually along the last axis
+LAST = ("softmax", "log_softmax", "logsumexp", "layer_norm", "sort")  # usually along the last axis
 
 
 def index_of(node: Node) -> str:

@@ -59,12 +59,17 @@ class Entry:
 
 @dataclass
 class Flat:
-    """The boxes and arrows of one pass, in topological order; arrows by the keys of boxes."""
+    """The boxes and arrows of one pass, in topological order; arrows by the keys of boxes.
+
+    A band that is one body of a loop or a choice has its `title`, and a `note` about it.
+    """
 
     during: Pass
     entries: list[Entry] = field(default_factory=list)
     links: dict[tuple[str, str], None] = field(default_factory=dict)
     units: list[Unit] = field(default_factory=list)
+    title: str = ""
+    note: str = ""
 
     def link(self, source: str, target: str) -> None:
         """An arrow, once."""
@@ -93,9 +98,16 @@ class Builder:
         self.band_of: dict[str, Flat] = {}
         self.count = 0
 
-    def band(self, during: Pass, members: list[Unit], unused: Iterable[Node] = ()) -> Flat:
+    def band(
+        self,
+        during: Pass,
+        members: list[Unit],
+        unused: Iterable[Node] = (),
+        title: str = "",
+        note: str = "",
+    ) -> Flat:
         """The units of one pass.  What they read from other passes is shown again, as copies."""
-        band = Flat(during, units=members)
+        band = Flat(during, units=members, title=title, note=note)
         for unit in members:
             self.band_of[operator_key(unit)] = band
         for node in unused:
@@ -134,8 +146,11 @@ class Builder:
             if key is not None and self.band_of.get(key) is band:
                 found.append(key)
             else:
-                new.setdefault(key or node, node)
-        for place, node in enumerate(sorted(new.values(), key=self._rank)):
+                new.setdefault(self._of_another_pass(node, key), node)
+        several = sorted(new.values(), key=self._rank)
+        if band.title:  # what comes in at each step is in the flow
+            several.sort(key=lambda node: node in self.key_of)
+        for place, node in enumerate(several):
             beside = bool(found) if place == 0 else True
             if node in self.units.sources and node not in self.key_of:
                 found.append(self._source(band, node, beside=beside))
@@ -153,6 +168,19 @@ class Builder:
         if key is None and node in self.units.owners:
             return operator_key(self.units.owners[node][0])
         return key
+
+    def _of_another_pass(self, node: Node, key: str | None) -> object:
+        """What a copy is of: a named value, or the circle that has a value without a name inside.
+
+        Of what derivatives compute, that is the circle of the backward pass: one gradient may be
+        made of what several circles compute.
+        """
+        if node in self.key_of or key is None:
+            return key or node
+        if node in self.units.reading.names:
+            return node
+        owners = self.units.owners.get(node.origin.node) if node.origin.node is not None else None
+        return f"backward {owners[0].key}" if owners else key
 
     def _source(self, band: Flat, node: Node, *, beside: bool) -> str:
         name = self.units.sources[node]

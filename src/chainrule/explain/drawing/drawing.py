@@ -111,9 +111,10 @@ def draw(
     """The graph as a picture: squares are variables, circles are operators.
 
     `phase`: "both", "forward" or "backward".  `detail`: "names" draws one circle for each named
-    value, "primitives" one for each operation; `expand` names values whose circle alone is opened.
-    `fold`: "auto" draws repetitions, then calls, then stretches as one box each until there are
-    few; "none" draws everything, "all" folds every call, names of functions fold those.  `shapes`
+    value, "primitives" one for each operation; `expand` names values whose circle alone is opened,
+    and of which the loops are.  `fold`: "auto" draws repetitions, then calls, then stretches as one
+    box each until there are few, and the steps of small loops below; "none" draws everything, "all"
+    folds every call and every step, names of functions fold those.  `shapes`
     and `nbytes` add these to the squares; with `nbytes`, the width of a dashed arrow shows the
     bytes that are saved.  `indices` and `symbols` are as for equations.  `theme`: "auto" follows
     the page, "light" and "dark" do not.
@@ -144,7 +145,7 @@ def draw(
     words = ", ".join(map(repr, FOLDS))
     hint = f"one of {words}, or names of functions that the program calls"
     folded = fold if isinstance(fold, str) else _names("fold", fold, hint)
-    wishes = Wishes(phase, detail, expanded, folded, shapes, nbytes, indices, symbols)
+    wishes = Wishes(phase, detail, expanded, folded, shapes, nbytes, indices, symbols, bodies=True)
     scene = scene_of(graph, wishes)
     if phase == "backward" and not scene.figure.backward.items:
         raise InputError(

@@ -18,6 +18,7 @@ from chainrule.primitives.sources import constant, full, size_value
 
 DEEPEST = 12  # operations within each other; deeper ones are too long in any case
 MOST_WRITTEN = 400  # operands; a value that many operations share is written out for each of them
+FEW = 3  # elements of a constant that are written
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SLOT = re.compile(r"\{(\w+)\}")
 NUMBERS = (full, size_value)
@@ -50,6 +51,18 @@ def is_number(node: Node) -> bool:
     if node.primitive is constant:
         return not node.ndim and not node.param("value").name
     return node.primitive in NUMBERS
+
+
+def constant_text(node: Node) -> str:
+    """A constant without a name: its number, where all elements are one, or else few of them."""
+    if node.primitive is not constant:
+        return "·"
+    array = node.param("value").array
+    if array.size and (array == array.flat[0]).all():
+        return _number(array.flat[0])
+    if array.ndim == 1 and array.size <= FEW:
+        return f"[{', '.join(map(_number, array))}]"
+    return "const"
 
 
 def is_silent(node: Node) -> bool:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from chainrule.explain.drawing.bands import Entry, Role
+from chainrule.explain.drawing.expressions import constant_text
 from chainrule.explain.drawing.folding import Fold
-from chainrule.explain.drawing.lettering import ELLIPSIS, Face, Label, Line, Piece, fitted, pieces
+from chainrule.explain.drawing.lettering import (
+    ELLIPSIS,
+    Face,
+    Label,
+    Line,
+    Piece,
+    fitted,
+    pieces,
+    without_index,
+)
 from chainrule.explain.drawing.units import Units
 from chainrule.explain.drawing.wording import wording
+from chainrule.explain.reading.bodies import results
 from chainrule.explain.reading.symbols import Notation, parted
 from chainrule.graph.node import Node
 
@@ -23,15 +34,17 @@ class Labels:
 
     def __init__(self, units: Units, notation: Notation) -> None:
         self.units, self.notation = units, notation
+        self.results = results(units.reading.graph)
         self._wordings: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         self._operators: dict[str, Label] = {}
 
     def short(self, node: Node) -> str:
-        """The name of a value within a formula: its last part; `·` where it has none."""
+        """The name of a value within a formula: its last part; `·` where it has none, of a
+        constant its number or `const`."""
         name = self.units.sources.get(node) or self.units.reading.names.get(node)
         name = name or self.units.reading.sources.get(node) or ""
-        return self.name_text(name) if name else "·"
+        return self.name_text(name) if name else constant_text(node)
 
     def name_text(self, name: str) -> str:
         """A name as it stands in a box: `blocks[0].W1` is W₁, derivatives have a slash."""
@@ -77,8 +90,8 @@ class Labels:
         forward = self.units.owners.get(made_from) if made_from is not None else None
         owners = forward or self.units.owners.get(node)
         if not owners:
-            return "·"
-        text = wording(owners[0], self.short)
+            return constant_text(node)
+        text = wording(owners[0], self.short, self.results)
         if not forward:
             return f"({text})"
         return f"({text}){PRIME}" if " " in text else f"({text}{PRIME})"
@@ -92,7 +105,7 @@ class Labels:
 
     def _face(self, name: str) -> Face:
         """One letter is bold for an array and italic for a scalar; words are upright."""
-        text = self.name_text(name).rstrip("₀₁₂₃₄₅₆₇₈₉⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾")
+        text = without_index(self.name_text(name))
         letters = sum(1 for letter in text if letter.isalpha())
         if letters != 1:
             return Face.UPRIGHT
@@ -103,7 +116,7 @@ class Labels:
         assert entry.unit is not None
         text = self._wordings.get(entry.unit.key)
         if text is None:
-            text = self._wordings[entry.unit.key] = wording(entry.unit, self.short)
+            text = self._wordings[entry.unit.key] = wording(entry.unit, self.short, self.results)
         if entry.key.startswith("backward"):
             text = f"({text})" if " " in text.replace("[ ]", "") else text
             text += PRIME

@@ -12,7 +12,9 @@ from enum import StrEnum
 from functools import cache
 from itertools import groupby
 
-_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
+LOWERED_LETTERS = "tsijklmruv"  # those that have a lowered form
+_INDICES = dict(zip("ₜₛᵢⱼₖₗₘᵣᵤᵥ₊₋", "tsijklmruv+−", strict=True))
+_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)) | _INDICES
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾", "0123456789()", strict=True)) | {"ᵀ": "⊤"}
 SMALL = 0.7  # the size of indices, of the size of the line
 _NARROW, _THIN, _WIDE = "iljI.,;:'|!·()[]{}", "ftr/- ₁", "mwMW⊙Σ@—…ℓ"
@@ -69,7 +71,25 @@ class Label:
     @property
     def text(self) -> str:
         """The label as one string: `∂J/∂z`."""
-        return "/".join("".join(piece.text for piece in line) for line in self.lines)
+        return "/".join("".join(map(_plain, line)) for line in self.lines)
+
+
+def _plain(piece: Piece) -> str:
+    """The letters; of an index that is more than a number, as TeX has it: _{t−1}."""
+    if piece.level >= 0 or piece.text.isdigit():
+        return piece.text
+    return f"_{piece.text}" if len(piece.text) == 1 else f"_{{{piece.text}}}"
+
+
+def lowered(text: str) -> str:
+    """An index in lowered letters, digits and signs."""
+    raised = {plain: low for low, plain in _LOWERED.items()}
+    return "".join(raised[letter] for letter in text)
+
+
+def without_index(text: str) -> str:
+    """A name without raised and lowered digits and letters at its end."""
+    return text.rstrip("".join((*_LOWERED, *_RAISED)).replace("ᵀ", ""))
 
 
 def ems(line: Line) -> float:

@@ -89,9 +89,13 @@ class Looks:
 
     def frame(self, branch: Branch) -> float:
         """Note the title of a frame; its width."""
-        label = Label((pieces(branch.title, Face.UPRIGHT),), TITLE_SIZE)
         told = f"the call of {branch.scope.path}" if branch.scope else ""
-        self.of[branch.key] = Look(Role.OPERATOR, Form.FOLDED, label, told)
+        return self.titled(branch.key, branch.title, told)
+
+    def titled(self, key: str, title: str, told: str) -> float:
+        """Note the title of a frame and what is told about it; its width."""
+        label = Label((pieces(title, Face.UPRIGHT),), TITLE_SIZE)
+        self.of[key] = Look(Role.OPERATOR, Form.FOLDED, label, told)
         return label.width
 
 

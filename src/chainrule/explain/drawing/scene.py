@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from chainrule.explain.drawing import words
 from chainrule.explain.drawing.bands import Builder, Flat
-from chainrule.explain.drawing.figure import Band, Figure, Item, Link
+from chainrule.explain.drawing.figure import Band, Figure, Group, Item, Link
 from chainrule.explain.drawing.folding import Folder, Folding, mirrored_key
 from chainrule.explain.drawing.frames import frames
 from chainrule.explain.drawing.labels import Labels
 from chainrule.explain.drawing.looks import Look, Looks
-from chainrule.explain.drawing.mirrored import Mirror, Mirroring
+from chainrule.explain.drawing.mirrored import BACKWARD, Mirror, Mirroring
+from chainrule.explain.drawing.steps import Opened, opened, without_bodies
 from chainrule.explain.drawing.units import Units
+from chainrule.explain.reading.bodies import is_loop_or_choice
 from chainrule.explain.reading.statements import FORWARD, read_apart
 from chainrule.explain.reading.symbols import Indices, notation_of
 from chainrule.graph.collector import without_collector
@@ -34,6 +36,7 @@ class Wishes:
     nbytes: bool = False
     indices: Indices = "subscript"
     symbols: Mapping[str, str] | None = None
+    bodies: bool = False  # of loops and choices
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,17 @@ class Staging:
     """Collects bands, folds them, and gives every box its look."""
 
     def __init__(self, graph: Graph, wishes: Wishes) -> None:
-        self.graph, self.wishes = graph, wishes
-        self.reading = read_apart(graph)
+        self.wishes, self.reading = wishes, read_apart(graph)
+        notation = notation_of(graph, wishes.indices, wishes.symbols)
+        self.opened = Opened(graph, (), {}, ())
+        if wishes.bodies and any(map(is_loop_or_choice, graph.nodes)):
+            self.opened = opened(self.reading, notation, wishes.expand, wishes.fold)
+            self.reading = read_apart(self.opened.graph)
+            symbols = {**(wishes.symbols or {}), **self.opened.symbols}
+            notation = notation_of(self.opened.graph, wishes.indices, symbols)
+        self.graph = graph
         self.units = Units(self.reading, wishes.detail, wishes.expand)
-        self.labels = Labels(self.units, notation_of(graph, wishes.indices, wishes.symbols))
+        self.labels = Labels(self.units, notation)
         self.looks = Looks(self.labels, wishes.shapes, wishes.nbytes)
         self.objective = graph.gradients[0].of if graph.gradients else ""
         self.parameters = {
@@ -84,7 +94,8 @@ class Staging:
     def scene(self) -> Scene:
         builder = Builder(self.units, self.parameters)
         bands, mirror = self.bands(builder)
-        folding = Folder(self.units, bands, mirror).folding(self.wishes.fold)
+        fold = without_bodies(self.reading, self.wishes.fold)
+        folding = Folder(self.units, bands, mirror).folding(fold)
         made = [self._band(band, folding, at) for at, band in enumerate(bands)]
         figure = Figure(forward=made[0], further=tuple(made[1:]))
         saved: dict[tuple[str, str], int | None] = {}
@@ -100,25 +111,38 @@ class Staging:
                 hide_forward=hidden,
             )
         title = f"Computational graph of {self.graph.name}"
+        objective = self.labels.full_text(self.objective)
         return Scene(
             figure,
             self.looks.of,
-            tuple(words.notes(bands, made, mirror, self.labels.full_text(self.objective), hidden)),
+            tuple(words.notes(bands, made, mirror, objective, hidden, self._closed())),
             title,
             words.description(bands, mirror, folding, self.labels, title),
             saved,
         )
 
+    def _closed(self) -> tuple[str, str]:
+        """Of the program and of its derivatives, the first value whose loop is not drawn."""
+        first = {False: "", True: ""}
+        for holder in self.opened.closed:
+            statement = self.reading.statement_of.get(holder)
+            is_derived = bool(holder.origin.transform)
+            if statement is not None and not first[is_derived]:
+                first[is_derived] = statement.name
+        return first[False], first[True]
+
     def bands(self, builder: Builder) -> tuple[list[Flat], Mirror | None]:
         """The forward band and further ones; the backward band, where it is asked for."""
         by_pass: dict[object, list] = {}
+        inside = {node: sketch for sketch in self.opened.sketches for node in sketch.nodes}
         for unit in self.units.all:
-            by_pass.setdefault(unit.during, []).append(unit)
+            by_pass.setdefault(inside.get(unit.value, unit.during), []).append(unit)
         read_later = {node for unit in self.units.all for node in unit.reads}
         unused = [node for node in self.units.sources if node not in read_later]
         forward = builder.band(FORWARD, by_pass.get(FORWARD, []), unused)
-        if self.wishes.phase == "forward":
-            return [forward], None
+        phase = self.wishes.phase
+        if phase == "forward":
+            return [forward, *self._bodies(builder, by_pass)], None
         mirroring = Mirroring(builder, forward, self.objective)
         mirror = mirroring.mirror(self.parameters)
         mirrored = set(mirroring.statements)
@@ -127,7 +151,17 @@ class Staging:
             members = [one for one in by_pass.get(during, []) if one.statement not in mirrored]
             if members:
                 further.append(builder.band(during, members))
+        further += self._bodies(builder, by_pass)
         return [forward, *further], mirror if mirror.band.entries else None
+
+    def _bodies(self, builder: Builder, by_pass: Mapping[object, list]) -> Iterator[Flat]:
+        """The bodies of the passes that are drawn."""
+        unwanted = {"forward": True, "backward": False}.get(self.wishes.phase)
+        for sketch in self.opened.sketches:
+            members = by_pass.get(sketch, [])
+            if members and sketch.is_derived is not unwanted:
+                during = BACKWARD if sketch.is_derived else FORWARD
+                yield builder.band(during, members, (), sketch.title, sketch.note)
 
     def _band(self, band: Flat, folding: Folding, place: int | None = None) -> Band:
         """One pass after folding: items and links in topological order; frames of the
@@ -150,9 +184,24 @@ class Staging:
         order: Iterable[str] = items
         if len(items) < len(band.entries):
             order = _topological(items, links)
-        opened = folding.open_branches[place] if place is not None else []
-        groups = frames(band, opened, items, tuple(links), box_of, self.looks)
+        branches = folding.open_branches[place] if place is not None else []
+        groups = frames(band, branches, items, tuple(links), box_of, self.looks)
+        if band.title:
+            groups = (self._framed(band, place, items, groups),)
         return Band(tuple(items[one] for one in order), tuple(Link(*one) for one in links), groups)
+
+    def _framed(
+        self, band: Flat, place: int | None, items: Iterable[str], groups: tuple[Group, ...]
+    ) -> Group:
+        """A frame around all that is in no other one."""
+        inner, stack = set[str](), [*groups]
+        while stack:
+            group = stack.pop()
+            inner.update(group.items)
+            stack += group.groups
+        key = f"body {place}"
+        width = self.looks.titled(key, band.title, band.note)
+        return Group(key, tuple(one for one in items if one not in inner), groups, width)
 
 
 def _saved(

@@ -14,6 +14,7 @@ from chainrule.explain.memory.words import in_bytes
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin
 from chainrule.graph.types import ArrayType
+from chainrule.primitives.sources import constant
 
 LONGEST = 100  # characters of a formula or of a source line
 
@@ -86,6 +87,8 @@ class Tips:
 
 def _subject(entry: Entry, backward: bool) -> str:
     unit = entry.unit
+    if unit is None and not entry.name and entry.node.primitive is constant:
+        return "a constant without a name"
     if unit is None or entry.name:
         return entry.name or "a value without a name"
     return f"{'backward of' if backward else 'computes'} {unit.name or 'a value without a name'}"

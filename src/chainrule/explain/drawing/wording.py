@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
+from chainrule.control import cond_primitive
 from chainrule.explain.drawing.axes import index_of, index_of_call
 from chainrule.explain.drawing.expressions import (
     is_number,
@@ -13,7 +15,9 @@ from chainrule.explain.drawing.expressions import (
 )
 from chainrule.explain.drawing.signs import sign
 from chainrule.explain.drawing.units import Unit
+from chainrule.explain.reading.bodies import Result, is_stacked
 from chainrule.explain.reading.statements import GENERATED
+from chainrule.graph.body import bodies_of
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
 from chainrule.primitives.arithmetic import add, divide, integer_power, multiply, negative, subtract
@@ -24,11 +28,18 @@ from chainrule.primitives.sources import constant, input_
 
 LONGEST = 14  # characters of a formula in a circle
 SQUARES, ELEMENTWISE, ANY = "ℓ₂", "φ", "f"
+LAMBDA = "function"  # what a body is called that has no name
+NO_RESULTS: Mapping[Node, Result] = MappingProxyType({})
 _LINEAR = (add, subtract, multiply, divide, negative, integer_power)
 
 
-def wording(unit: Unit, name: Callable[[Node], str]) -> str:
-    """At most `LONGEST` characters that say what the unit computes."""
+def wording(
+    unit: Unit, name: Callable[[Node], str], results: Mapping[Node, Result] = NO_RESULTS
+) -> str:
+    """At most `LONGEST` characters that say what the unit computes.
+
+    `results` are those of loops and choices.
+    """
     own = set(unit.nodes)
     if unit.alone:
         shown = sign(unit.value.primitive) + index_of(unit.value)
@@ -36,7 +47,7 @@ def wording(unit: Unit, name: Callable[[Node], str]) -> str:
     effective = [
         n for n in unit.nodes if n.primitive not in (*GENERATED, constant) and not is_silent(n)
     ]
-    symbol = _composite(unit, effective)
+    symbol = _composite(unit, effective) or _loop_or_choice(unit, results)
     if symbol:
         return symbol
     turned = [node for node in effective if node.primitive is not transpose]
@@ -52,6 +63,22 @@ def wording(unit: Unit, name: Callable[[Node], str]) -> str:
     named = short_expression(unit.value, own, name, LONGEST)
     dotted = short_expression(unit.value, own, _dot, LONGEST, "×")
     return named or dotted or (ELEMENTWISE if _is_elementwise(unit, effective) else ANY)
+
+
+def _loop_or_choice(unit: Unit, results: Mapping[Node, Result]) -> str:
+    """`scan cell`, where that is all of the unit; for a part of what it gives, `last` or `all`."""
+    result = results.get(unit.value)
+    if result is None:
+        return ""
+    holder = result.holder
+    word, bodies = holder.primitive.name.strip("_"), [*bodies_of(holder)]
+    if holder in unit.nodes:
+        whole = f"{word} {bodies[0]}"
+        is_named = holder.primitive is not cond_primitive and str(bodies[0]).isidentifier()
+        return whole if is_named and len(whole) <= LONGEST and str(bodies[0]) != LAMBDA else word
+    if holder.primitive is cond_primitive:
+        return ""
+    return "all" if is_stacked(result) else "last"
 
 
 def _dot(node: Node) -> str:

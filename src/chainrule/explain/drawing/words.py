@@ -13,19 +13,38 @@ MOST_TOLD = 40  # values of which the description says how they are computed
 
 
 def notes(
-    bands: list[Flat], drawn: list[Band], mirror: Mirror | None, objective: str, hidden: bool
+    bands: list[Flat],
+    drawn: list[Band],
+    mirror: Mirror | None,
+    objective: str,
+    hidden: bool,
+    closed: tuple[str, str] = ("", ""),
 ) -> list[str]:
-    """One line for each band that is drawn; `drawn` are the bands after folding."""
-    found = ["forward →"] if bands[0].entries and not hidden else []
+    """One line for each band that is drawn; `drawn` are the bands after folding.
+
+    `closed` says of the forward and of the backward pass what is computed by loops and choices of
+    which no body is drawn.
+    """
+    forward, backward = (_closed(one) for one in closed)
+    found = []
+    if bands[0].entries and not hidden:
+        found.append(f"forward →{f' ({forward})' if forward else ''}")
     if mirror is not None:
         dashed = "; dashed: values saved by the forward pass" if mirror.saved else ""
-        found.append(f"← backward (gradients of {objective}{dashed})")
+        more = f"; {backward}" if backward else ""
+        found.append(f"← backward (gradients of {objective}{dashed}{more})")
     return found + [_note(*one) for one in zip(bands[1:], drawn[1:], strict=True)]
+
+
+def _closed(name: str) -> str:
+    return f"the steps of loops are not drawn: expand={name!r} draws them" if name else ""
 
 
 def _note(band: Flat, drawn: Band) -> str:
     has_copies = any(item.form is Form.COPY for item in drawn.items)
     dashed = " (dashed: values from above)" if has_copies else ""
+    if band.title:
+        return f"{band.note}{dashed}"
     match band.during.direction:
         case Direction.UPDATE:
             return f"update →{dashed}"

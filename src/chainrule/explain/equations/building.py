@@ -13,8 +13,10 @@ from chainrule.explain.equations.formula import (
     Applied,
     Auxiliary,
     Formula,
+    Held,
     Named,
     Pulled,
+    Result,
     Slope,
     Total,
 )
@@ -34,7 +36,8 @@ SHORT = 6  # formulas up to this weight are written out where their value is no 
 class Entry:
     """One equation before it is written: a name (or an auxiliary symbol) and its right sides.
 
-    `node` is the value, `statement` the one it belongs to.
+    `node` is the value, `statement` the one it belongs to.  What is `Held` stands for the equations
+    of a body.
     """
 
     name: str
@@ -48,6 +51,11 @@ class Entry:
         """Whether the equations made the symbol, because a formula was long or repeated."""
         return self.number > 0
 
+    @property
+    def is_body(self) -> bool:
+        """Whether it stands for the equations of a loop or a choice."""
+        return isinstance(self.sides[0], Held)
+
 
 class Builder:
     """Makes formulas of pieces, in the order of the equations; each node is done once a pass."""
@@ -60,6 +68,8 @@ class Builder:
         self.formulas: dict[Node, Formula] = {}
         self.auxiliaries: dict[Node, Auxiliary] = {}
         self.defined: dict[Node, Formula] = {}
+        self.held: dict[Node, Held] = {}
+        self.counted: set[Node] = set()  # loops and choices
         self.spelled: dict[Node, Formula] = {}
         self.during, self.said = FORWARD, self.names.said(FORWARD)
         self.renaming = Renaming({}, self.names.only_gradients, {}, self.defined)
@@ -84,6 +94,8 @@ class Builder:
                 self._enter(one.during)
             made = self._make(one)
             sides = tuple([self._side(piece, one) for piece in one.pieces])
+            for piece in one.pieces:
+                self._hold(piece, one, made)
             found.append(Entry(one.name, one.pieces[-1].node, sides, one.statement))
             found += made
         return found
@@ -122,7 +134,7 @@ class Builder:
         The names that are said, of unnamed nodes that were counted before left out.
         """
         said, names = self.names.said(given.during), given.said
-        stack = [one for piece in given.pieces for one in piece.children]
+        stack = [one for piece in given.pieces for one in self._counted(piece)]
         while stack:
             node = stack.pop()
             if name := said.get(node):
@@ -131,8 +143,16 @@ class Builder:
             self.uses[node] += 1
             if node not in self.pieces:
                 piece = self.pieces[node] = self.sides.inner(node)
-                stack += piece.children
+                stack += self._counted(piece)
         return names
+
+    def _counted(self, piece: Piece) -> Iterable[Node]:
+        """What is written for a piece; what a loop is given is written once for all its results."""
+        if piece.kind is Result:
+            if piece.details["holder"] in self.counted:
+                return ()
+            self.counted.add(piece.details["holder"])
+        return piece.children
 
     def _make(self, given: Given) -> list[Entry]:
         """Formulas for all unnamed nodes that the pieces need; the equations that this takes."""
@@ -148,6 +168,7 @@ class Builder:
                 stack.extend(missing[::-1])
             else:
                 formula = self.formulas[node] = self._formula(self.pieces[node])
+                self._hold(self.pieces[node], given, made)
                 if self._is_cut(formula):
                     formula = self.defined[node] = self._renamed(formula, given)
                     number = len(self.defined)
@@ -155,6 +176,17 @@ class Builder:
                     self.formulas[node] = symbol
                     made.append(Entry("", node, (formula,), given.statement, number))
         return made
+
+    def _hold(self, piece: Piece, given: Given, made: list[Entry]) -> None:
+        """The equations of a loop or a choice, where its first result is written."""
+        if piece.kind is not Result or piece.details["holder"] in self.held:
+            return
+        holder = piece.details["holder"]
+        operands = tuple([self._renamed(self.formulas[one], given) for one in holder.inputs])
+        before = holder.origin.node
+        also = (before,) if before in self.held else ()
+        held = self.held[holder] = Held(holder, operands, also=also)
+        made.append(Entry("", holder, (held,), given.statement))
 
     def _side(self, piece: Piece, given: Given) -> Formula:
         """A right side; where the value has had an auxiliary symbol in an earlier pass, that."""

@@ -19,8 +19,23 @@ from chainrule.primitives.sources import constant
 
 # Static arguments that are not shown: they say what a reader takes for granted, or what the shape
 # says.  None is never shown.
-USUAL = {"reduction": ("mean",), "approximate": ("none",), "keepdims": (False,)}
-OF_LAST_AXIS = ("softmax", "log_softmax", "logsumexp", "layer_norm")  # where nothing else is said
+USUAL = {
+    "reduction": ("mean",),
+    "approximate": ("none",),
+    "keepdims": (False,),
+    "method": ("linear",),
+    "overwrite_input": (True, False),
+    "kind": ("quicksort", "mergesort", "heapsort", "stable"),
+    "stable": (True, False),
+}
+NUMBERS = (int, float, np.generic)
+OF_LAST_AXIS = (  # where nothing else is said
+    "softmax",
+    "log_softmax",
+    "logsumexp",
+    "layer_norm",
+    "sort",
+)
 
 
 def calls(nodes: Iterable[Node]) -> tuple[Unit, ...]:
@@ -130,10 +145,11 @@ def _static(scope: Scope, name: str, value: object) -> list[str] | None:
         return [value]
     if isinstance(value, np.ndarray):
         return [name]
-    if isinstance(value, (int, float, Size, np.generic)):
+    if isinstance(value, (*NUMBERS, Size)):
         return [f"{name} = {value}"]
-    if isinstance(value, tuple) and all(isinstance(one, (int, np.integer)) for one in value):
-        return [f"{name} = {tuple(map(int, value))}"]
+    if isinstance(value, (tuple, list)) and all(isinstance(one, NUMBERS) for one in value):
+        shown = tuple(one.item() if isinstance(one, np.generic) else one for one in value)
+        return [f"{name} = {shown}"]
     return None
 
 

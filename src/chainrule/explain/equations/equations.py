@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from chainrule.errors import InputError, NameLookupError
+from chainrule.explain.equations.bodies import Opened, Page
 from chainrule.explain.equations.building import Builder, Entry
-from chainrule.explain.equations.formula import Auxiliary, Formula
+from chainrule.explain.equations.formula import Auxiliary, Formula, Held, Result
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.joining import fenced
 from chainrule.explain.equations.naming import Names
+from chainrule.explain.equations.opening import opened, page_of
 from chainrule.explain.equations.order import right_sides
 from chainrule.explain.equations.parts import Bound, Part
 from chainrule.explain.equations.setting import Setter
@@ -36,8 +38,9 @@ Phase = Literal["forward", "backward", "both"]
 class Equation:
     """One equation: `name` is the value's name, `number` the one in brackets (0 for auxiliaries).
 
-    An auxiliary equation defines a symbol that stands in the equation before it.  `formulas` are
-    the right sides, each equal to the value; `during` is the pass in which it is computed.
+    An auxiliary equation defines a symbol that stands in the equation before it, perhaps for each
+    step of a loop.  `formulas` are the right sides, each equal to the value (none where they are
+    not made of one); `during` is the pass in which it is computed.
     """
 
     name: str
@@ -64,7 +67,8 @@ class Equations:
 
     def __init__(self, graph: Graph, all_: Iterable[Equation], given: Iterable[Line]) -> None:
         self._graph, self._all, self._given = graph, tuple(all_), tuple(given)
-        self._by_name = {one.name: one for one in self._all}
+        first = sorted(self._all, key=lambda one: one.number > 0)
+        self._by_name = {one.name: one for one in first}
 
     def __iter__(self) -> Iterator[Equation]:
         return iter(self._all)
@@ -155,8 +159,8 @@ def equations(
     {"weight_decay": "λ"}.  With `shapes`, every equation ends in the set it lies in: ∈ ℝ^{n×h}.
 
     Unnamed values are written out inside formulas; where these would be long, or one is written
-    repeatedly, an auxiliary symbol stands for it, and its equation follows.  NameLookupError for
-    an unknown name.
+    repeatedly, an auxiliary symbol stands for it, and its equation follows; so do the recurrences
+    of a loop (h_t, from h_{t−1}).  NameLookupError for an unknown name.
     """
     chosen = _checked(graph, names, phase, indices)
     notation = spelling(notation_of(graph, indices, symbols))
@@ -167,7 +171,15 @@ def equations(
     entries = builder.entries(right_sides(builder.sides))
     shown = _chosen(entries, chosen, phase)
     numbers = _numbers(entries)
-    found = (_equation(setter, one, numbers[one], shapes) for one in entries if one in shown)
+    page: Page | None = None
+    found: list[Equation] = []
+    for one in entries:
+        if isinstance(held := one.sides[0], Held):
+            page = page_of(graph, setter, shapes) if page is None else page
+            lines = opened(page, setter, held, ())  # also where they are not shown: others say them
+            found += [_opened(each, one) for each in lines if one in shown]
+        elif one in shown:
+            found.append(_equation(setter, one, numbers[one], shapes))
     given = _given(setter, graph) if chosen is None and shapes else ()
     return Equations(graph, found, given)
 
@@ -209,11 +221,11 @@ def _chosen(entries: list[Entry], names: tuple[str, ...] | None, phase: Phase) -
     if names is None and phase == "both":
         return set(entries)
     wanted = set(names or ())
-    auxiliary = {one.node: one for one in entries if one.is_auxiliary}
+    auxiliary = {(one.node, one.is_body): one for one in entries if not one.name}
     stack = [
         one
         for one in entries
-        if not one.is_auxiliary
+        if one.name
         and (names is None or one.name in wanted)
         and (phase == "both" or (one.statement.during == FORWARD) is (phase == "forward"))
     ]
@@ -222,22 +234,26 @@ def _chosen(entries: list[Entry], names: tuple[str, ...] | None, phase: Phase) -
         entry = stack.pop()
         if entry not in found:
             found.add(entry)
-            stack.extend(auxiliary[node] for side in entry.sides for node in _cut(side))
+            stack.extend(auxiliary[key] for side in entry.sides for key in _cut(side))
     return found
 
 
-def _cut(formula: Formula) -> Iterator[Node]:
-    """The nodes for which an auxiliary symbol stands in a formula."""
+def _cut(formula: Formula) -> Iterator[tuple[Node, bool]]:
+    """The nodes for which an auxiliary symbol stands in a formula, or (True) whose body."""
     stack = [formula]
     while stack:
         one = stack.pop()
         if isinstance(one, Auxiliary):
-            yield one.node
+            yield one.node, False
+        if isinstance(one, Result) and one.holder is not None:
+            yield one.holder, True
+        if isinstance(one, Held):
+            yield from ((node, True) for node in one.also)
         stack.extend(one.operands)
 
 
 def _numbers(entries: list[Entry]) -> dict[Entry, int]:
-    named = [one for one in entries if not one.is_auxiliary]
+    named = [one for one in entries if one.name]
     found = {one: 0 for one in entries}
     return found | {one: place for place, one in enumerate(named, start=1)}
 
@@ -252,6 +268,11 @@ def _equation(setter: Setter, entry: Entry, number: int, shapes: bool) -> Equati
     name = entry.name or f"{setter.letter}{entry.number}"
     during = entry.statement.during
     return Equation(name, number, entry.node, entry.sides, during, Line(composed))
+
+
+def _opened(one: Opened, entry: Entry) -> Equation:
+    name = one.line.text.partition(" = ")[0]
+    return Equation(name, 0, one.node, one.formulas, entry.statement.during, one.line)
 
 
 def _given(setter: Setter, graph: Graph) -> list[Line]:

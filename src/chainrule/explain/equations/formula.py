@@ -129,3 +129,21 @@ class Chain(Formula):
     variable: Node | None = None
     reads: tuple[Node, ...] = ()
     local: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Held(Formula):
+    """A loop or a choice, which is written as the equations of its body.
+
+    Operands are the formulas of what it is given; `also` are loops that it does again.
+    """
+
+    also: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Result(Formula):
+    """The `place`-th result of a loop or a choice `holder`."""
+
+    holder: Node | None = None
+    place: int = 0

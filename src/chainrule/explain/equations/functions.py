@@ -15,6 +15,7 @@ from chainrule.graph.parts import Gradient, Term
 from chainrule.primitives.arithmetic import multiply, stop_gradient
 from chainrule.primitives.logic import cast, where
 from chainrule.primitives.movement import broadcast_to
+from chainrule.primitives.sorting import argsort
 
 LETTERS = {"φ": r"\varphi", "ψ": r"\psi", "χ": r"\chi"}
 UNSEEN = (*GENERATED, cast, broadcast_to)
@@ -96,7 +97,8 @@ class Functions:
 
     def _is_short(self, unit: Unit) -> bool:
         if (unit,) not in self._answers:
-            self._answers[unit,] = len(_seen(unit.members)) <= FEW
+            sorts = any(node.primitive is argsort for node in unit.members)
+            self._answers[unit,] = len(_seen(unit.members)) <= FEW and not sorts
         return self._answers[unit,]
 
     def _is_closed(self, unit: Unit, of: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from chainrule.explain.equations.formula import Named
+from chainrule.explain.equations.formula import Named, Result
 from chainrule.explain.equations.naming import Names
 from chainrule.explain.equations.sides import Given, Piece, Sides
 from chainrule.explain.reading.statements import Direction, Pass, Statement
@@ -83,7 +83,7 @@ def settled(given: list[Given], names: Names, pieces: Mapping[Node, Piece]) -> l
 def _latest(piece: Piece, places: Mapping[str, int], latest: Mapping[Node, int]) -> int:
     """Where the last equation is that a right side says."""
     found = [places.get(piece.details["name"], -1) if piece.kind is Named else -1]
-    for one in piece.operands:
+    for one in piece.children if piece.kind is Result else piece.operands:
         is_piece = isinstance(one, Piece)
         found.append(_latest(one, places, latest) if is_piece else latest[one])
     return max(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from chainrule.explain.equations import parts
 from chainrule.explain.equations.formula import (
@@ -15,6 +16,7 @@ from chainrule.explain.equations.formula import (
     Formula,
     Named,
     Pulled,
+    Result,
     Slope,
     Total,
     Unit,
@@ -58,6 +60,14 @@ LEAF_GRADIENT, TEXT_GRADIENT = FRACTION + 5, SIDE_BY_SIDE
 Setting = Callable[["Setter", Applied, bool], Bound | None]
 
 
+class Text(Protocol):
+    """A loop or a choice as equations."""
+
+    def result(self, place: int) -> Bound:
+        """How one of its results is written; for a place below 0, how all of them are."""
+        ...
+
+
 @dataclass(frozen=True)
 class Setter:
     """How the formulas of one graph are set: its notation, sizes, and letter for auxiliaries.
@@ -71,6 +81,7 @@ class Setter:
     letter: str
     special: Mapping[object, Setting]
     named: dict[str, Bound] = field(init=False, default_factory=dict)
+    held: dict[Node, Text] = field(init=False, default_factory=dict)
 
     def name(self, name: str) -> Bound:
         """A value by its name."""
@@ -111,6 +122,8 @@ class Setter:
                 return _prod(self.set(formula.operands[0]), _named(local, self._local))
             case Total():
                 return self._total(formula)
+            case Result(holder=holder, place=place) if holder is not None:
+                return self.held[holder].result(place)
             case _:
                 return self._applied(formula, is_free)
 

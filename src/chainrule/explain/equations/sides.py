@@ -6,7 +6,7 @@ then its value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ from chainrule.explain.equations.formula import (
     Formula,
     Named,
     Pulled,
+    Result,
     Slope,
     Total,
     Unit,
@@ -26,6 +27,7 @@ from chainrule.explain.equations.formula import (
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.naming import Names
 from chainrule.explain.equations.spanning import is_doubled
+from chainrule.explain.reading.bodies import results
 from chainrule.explain.reading.statements import Contribution, Pass, Statement
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
@@ -53,6 +55,8 @@ class Piece:
         if self.kind is Applied:
             written = self.operands[:1] if is_doubled(self.node) else self.operands
             return cast(tuple[Node, ...], written)
+        if self.kind is Result:
+            return self.details["holder"].inputs
         found: list[Node] = []
         for one in self.operands:
             if isinstance(one, Piece):
@@ -102,6 +106,10 @@ class Sides:
         self.curvatures = Curvatures(functions)
         self._closed: dict[tuple[Statement, str], bool] = {}
         self._places = {node: place for place, node in enumerate(names.graph.nodes)}
+        self._results = results(names.graph)
+        self._values: dict[Node, list[Node]] = {}  # the results of each loop and choice
+        for node, one in self._results.items():
+            self._values.setdefault(one.holder, []).append(node)
 
     def inner(self, node: Node) -> Piece:
         """The piece of an unnamed node inside a formula."""
@@ -116,6 +124,13 @@ class Sides:
             piece = self._through_units(gradient)
             if piece is not None and self._is_earlier(piece):
                 return piece
+        return self._applied(node)
+
+    def _applied(self, node: Node) -> Piece:
+        """The node's own primitive; of what a loop or a choice gives, which result it is."""
+        found = self._results.get(node)
+        if found is not None:
+            return Piece(Result, node, (), {"holder": found.holder, "place": found.place})
         return Piece(Applied, node, node.inputs)
 
     def _is_earlier(self, piece: Piece) -> bool:
@@ -127,17 +142,27 @@ class Sides:
         """The right sides for a named value that is no gradient: f(x), and what f is."""
         unit = self.functions.of_result.get(node)
         if unit is None:
-            return [Piece(Applied, node, node.inputs)]
+            return [self._applied(node)]
         called = [_called(unit)]
-        if self.functions.is_written_out(unit):
-            called.append(Piece(Applied, node, node.inputs))
+        if self.functions.is_written_out(unit) and not self._is_repeated(unit):
+            called.append(self._applied(node))
         return called
+
+    def _is_repeated(self, unit: Unit) -> bool:
+        """Whether what is inside a composite would write another call twice: {0 if f(x) ≤ 0; f(x)
+        otherwise}."""
+        if unit in self.functions.statements:
+            return False
+        calls = [one for one in unit.variables
+                 if one in self.functions.of_result and not self.names.is_said(one)]  # fmt: skip
+        read = [parent for node in unit.members for parent in node.inputs]
+        return any(read.count(one) > 1 for one in calls)
 
     def of_gradient(self, gradient: Gradient) -> list[Piece]:
         """The right sides for a gradient: the chain rule, then the value."""
         value = self._through_units(gradient)
         if value is None:
-            value = Piece(Applied, gradient.value, gradient.value.inputs)
+            value = self._applied(gradient.value)
         chain = self.chain(gradient)
         return [value] if chain is None else [chain, value]
 
@@ -318,11 +343,19 @@ class Sides:
         return self._closed[key]
 
     def _is_closed(self, one: Contribution, of: str) -> bool:
+        if any((of, node) in self.functions.gradients for node in self._beside(one.consumer)):
+            return False
         if not one.consumer.inside:
             return True
         nodes = set(one.consumer.nodes)
         inner = (self.functions.gradients.get((of, node)) for node in one.consumer.inside)
         return all(term.consumer in nodes for each in inner if each for term in each.terms)
+
+    def _beside(self, consumer: Statement) -> Iterator[Node]:
+        """What else the loops and choices in a statement give: their results are one array."""
+        own = set(consumer.nodes)
+        for holder in own.intersection(self._values):
+            yield from (node for node in self._values[holder] if node not in own)
 
 
 def _is_one(node: Node) -> bool:

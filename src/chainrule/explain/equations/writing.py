@@ -13,6 +13,7 @@ from chainrule.explain.reading.statements import Direction, Pass
 from chainrule.explain.writing import write_beside
 from chainrule.graph.cached import cached_property
 
+NOTHING = Row(())
 IN = Symbol(r" \in ", " ∈ ")
 HEAD = (
     r"\documentclass{article}",
@@ -24,10 +25,17 @@ TIMES = {2: "second", 3: "third"}
 
 
 class Line:
-    """One equation, `left = side = side ∈ kind`, set and written when it is asked for."""
+    """One equation, `left = side = side ∈ kind`, set and written when it is asked for.
 
-    def __init__(self, composed: Callable[[], tuple[Bound, list[Bound], Part | None]]) -> None:
-        self._composed = composed
+    `tail` follows it: `, t = 1, …, n`.
+    """
+
+    def __init__(
+        self,
+        composed: Callable[[], tuple[Bound, list[Bound], Part | None]],
+        tail: Part = NOTHING,
+    ) -> None:
+        self._composed, self._tail = composed, tail
 
     @cached_property
     def _parts(self) -> tuple[Part, Part]:
@@ -35,7 +43,7 @@ class Line:
         right: list[Part] = [part for side in sides for part in (parts.EQUALS, side)]
         if kind is not None:
             right += [IN, kind]
-        return left, Row(tuple(right))
+        return left, Row((*right, self._tail))
 
     @cached_property
     def text(self) -> str:

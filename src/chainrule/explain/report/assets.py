@@ -10,6 +10,19 @@ from functools import cache
 from importlib.resources import files
 
 ENTRY = "boot.js"
+STYLES = (  # later ones count more
+    "colours.css",
+    "base.css",
+    "head.css",
+    "places.css",
+    "outline.css",
+    "graph.css",
+    "inspector.css",
+    "below.css",
+    "help.css",
+    "narrow.css",
+    "print.css",
+)
 _NAMES = r"(?P<names>[\w$]+(?:, [\w$]+)*)"
 _IMPORT = re.compile(rf'import \{{ {_NAMES} \}} from "\./(?P<file>[\w-]+\.js)";')
 _DECLARED = r"(?:async )?(?:function\*?|const|let|class) (?P<name>[\w$]+)"
@@ -40,7 +53,7 @@ def assets() -> Assets:
             for name, text in {
                 "katex.min.css": _vendor("katex/katex.min.css"),
                 "uPlot.min.css": _vendor("uplot/uPlot.min.css"),
-                "page.css": _page("page.css"),
+                **{name: _page(name) for name in STYLES},
             }.items()
         ),
         libraries=tuple(

@@ -14,6 +14,7 @@ from chainrule.explain.equations.formula import Chain, Total
 from chainrule.explain.reading.statements import Contribution, Reading
 from chainrule.explain.reading.symbols import Notation
 from chainrule.explain.report.plain import known
+from chainrule.explain.report.steps import Steps
 from chainrule.explain.report.subject import Subject
 from chainrule.explain.report.terms import Again
 from chainrule.explain.values.statistics import statistics_of
@@ -46,7 +47,7 @@ class Chains:
         for name, node in self.graph.names.items():
             self.names_of.setdefault(node, []).append(name)
 
-    def terms(self, name: str, gradient: Gradient) -> list[dict[str, Any]]:
+    def terms(self, name: str, gradient: Gradient, steps: Steps) -> list[dict[str, Any]]:
         """The `chain` of the gradient called `name`, in the order of the program."""
         several = self.reading.contributions(gradient)
         norms = self._norms(gradient, several)
@@ -63,6 +64,7 @@ class Chains:
                     ),
                     "consumer": self.ids.get(one.consumer.name),
                     "upstream": self._upstream(gradient, one),
+                    "step": steps.adding.get((name, one.consumer.name)),
                     "norm": None if norm is None else known(norm),
                     "share": None if share is None else known(share),
                 }

@@ -61,12 +61,12 @@ def report_data(
     equations = subject.graph.equations(indices=indices, symbols=symbols)
     pictures = Pictures(picture_nbytes)
     values = Values(subject, reading, equations, notation_of(graph, indices, symbols), pictures)
-    listed = values.data()
     phase = None if subject.memory is None else subject.memory.main
     steps = steps_of(subject.graph, phase, values.ids, values.given)
+    listed = values.data(steps)
     memory = None
     if subject.memory is not None:
-        memory = memory_data(subject.memory, reading, values.id_of, steps)
+        memory = memory_data(subject.memory, reading, values.id_of, steps.data)
     notes = [*subject.notes, *notes, *values.notes()]
     return {
         "schema": SCHEMA,
@@ -78,7 +78,7 @@ def report_data(
         "notes": list(map(text, notes)),
         "sources": values.sources.data(),
         "values": listed,
-        "steps": steps,
+        "steps": steps.data,
         "memory": memory,
         "curves": curves,
         "drawing": drawing_data(graph, indices=indices, symbols=symbols),

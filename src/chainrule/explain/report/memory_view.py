@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -11,6 +10,7 @@ from chainrule.explain.memory.phase import WORKSPACE
 from chainrule.explain.memory.report import MemoryReport
 from chainrule.explain.reading.statements import Reading
 from chainrule.explain.report.plain import text
+from chainrule.explain.report.spans import step_at
 from chainrule.graph.node import Node
 
 MOST_LIVES = 200
@@ -87,5 +87,4 @@ def _peak_step(steps: Sequence[Mapping[str, Any]], instruction: int) -> int | No
     """The step during which most bytes are live; None where that is before the first."""
     if not steps or not instruction:
         return None
-    at = bisect_left([one["instruction"] for one in steps], instruction)
-    return min(at, len(steps) - 1)
+    return step_at([one["instruction"] for one in steps], instruction)

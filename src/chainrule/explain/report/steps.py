@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 from chainrule.explain.memory.phase import Phase
 from chainrule.explain.report.circles import Circle, circles_of
+from chainrule.explain.report.loops import first_results
 from chainrule.explain.report.plain import text
+from chainrule.explain.report.spans import fullest_of, step_at
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
 
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """`data` is the `steps` of a page.
+
+    `adding` gives the place of the step in which a gradient gets what comes through a statement, by
+    the names of the two, for gradients that are drawn below the forward pass.
+    """
+
+    data: list[dict[str, Any]]
+    adding: Mapping[tuple[str, str], int]
+
+
 def steps_of(
     graph: Graph, phase: Phase | None, ids: Mapping[str, int], given: Collection[str]
-) -> list[dict[str, Any]]:
-    """The `steps` of a page about `graph`; that of the phase is the same at known sizes.
+) -> Steps:
+    """The steps of a page about `graph`; that of the phase is the same at known sizes.
 
     `ids` are the places of values by name; those in `given` are there before the first step.
     Without a phase the order is that of the graph.
@@ -26,24 +40,38 @@ def steps_of(
     circles = circles_of(graph)
     times = _times(circles, graph, phase)
     order = _order(circles, times)
-    writes = _writes(order, ids, given, graph)
+    writes, adds = _writes(order, ids, given, graph)
     # a circle may have to wait for one that is begun later: to a reader, numbers only rise
     instructions = list(accumulate((times[one.key] for one in order), max))
     frees = _frees(writes, instructions, phase, ids)
-    live = _live(instructions, phase)
-    return [
+    loops = first_results(graph, ids)
+    fullest, live = [None] * len(order), [None] * len(order)
+    if phase is not None:
+        fullest = fullest_of(instructions, phase.usage)
+        live = [phase.usage.live_nbytes[number] for number in fullest]
+    data = [
         {
             "title": text(one.title),
             "circle": text(one.key),
             "value": ids.get(one.unit.name),
             "pass": str(one.direction),
+            "loop": next((loops[node] for node in one.nodes if node in loops), None),
             "instruction": None if phase is None else instructions[at],
+            "fullest_instruction": fullest[at],
             "live_nbytes": live[at],
             "writes": writes[at],
+            "adds": adds[at],
             "frees": frees[at],
         }
         for at, one in enumerate(order)
     ]
+    adding = {
+        (name, one.unit.statement.name): at
+        for at, one in enumerate(order)
+        if one.is_mirrored
+        for name in one.gives
+    }
+    return Steps(data, adding)
 
 
 def _times(circles: Sequence[Circle], graph: Graph, phase: Phase | None) -> dict[str, int]:
@@ -97,8 +125,9 @@ def _order(circles: Sequence[Circle], times: Mapping[str, int]) -> list[Circle]:
 
 def _writes(
     order: Sequence[Circle], ids: Mapping[str, int], given: Collection[str], graph: Graph
-) -> list[list[int]]:
-    """The values that are there after each step: each once, where the last part of it is made.
+) -> tuple[list[list[int]], list[list[int]]]:
+    """The values that are there after each step: each once, where the last part of it is made; and
+    those of which each step makes a part before that.
 
     What no arrow leads to is there when what it is inside of is made, or, where it takes no
     computing, when the backward pass begins.
@@ -110,12 +139,16 @@ def _writes(
         for node in one.nodes:
             inside.setdefault(node, at)
     begins = next((at for at, one in enumerate(order) if one.is_mirrored), len(order) - 1)
-    found: list[list[int]] = [[] for _ in order]
+    writes: list[list[int]] = [[] for _ in order]
     for name, value in ids.items():
         if name not in given and order:
             at = last.get(name, inside.get(graph.names[name], begins))
-            found[at].append(value)
-    return found
+            writes[at].append(value)
+    adds = [
+        [ids[name] for name in one.gives if name not in given and at < last[name]]
+        for at, one in enumerate(order)
+    ]
+    return writes, adds
 
 
 def _frees(
@@ -136,20 +169,5 @@ def _frees(
         life = phase.life_of[names[name]]
         end = max(life.last, life.last_read)  # bytes that are taken over in place are read then
         if end < phase.usage.count:
-            found[max(bisect_right(instructions, end) - 1, written[value])].append(value)
+            found[max(step_at(instructions, end), written[value])].append(value)
     return found
-
-
-def _live(instructions: Sequence[int], phase: Phase | None) -> Sequence[int | None]:
-    """The most bytes that are in use from the step before to the instruction of each step.
-
-    The last step goes to the end.
-    """
-    if phase is None:
-        return [None] * len(instructions)
-    live = phase.usage.live_nbytes
-    ends = [*instructions[:-1], len(live) - 1]
-    starts = [0, *instructions][: len(ends)]
-    return [
-        max(live[min(start + 1, end) : end + 1]) for start, end in zip(starts, ends, strict=True)
-    ]

@@ -13,8 +13,9 @@ from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run import Run, run_graph
+from chainrule.run.arguments import sizes_from
 from chainrule.run.executors import executor_named
-from chainrule.run.run import Keep, leaves_of, sizes_from
+from chainrule.run.run import Keep, leaves_of
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport

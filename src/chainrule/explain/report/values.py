@@ -11,6 +11,7 @@ from chainrule.explain.equations import Equations
 from chainrule.explain.reading.statements import FORWARD, Reading
 from chainrule.explain.reading.symbols import Notation
 from chainrule.explain.report.chain import Chains
+from chainrule.explain.report.loops import loops_of, of_bodies
 from chainrule.explain.report.needs import Needs
 from chainrule.explain.report.pictures import Pictures
 from chainrule.explain.report.plain import lines, size, text
@@ -22,6 +23,7 @@ from chainrule.explain.report.statistics import (
     statistics_data,
     summary_of,
 )
+from chainrule.explain.report.steps import Steps
 from chainrule.explain.report.subject import Subject
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -85,7 +87,7 @@ class Values:
         sources = self.reading.sources
         return {name for name, node in self.nodes.items() if node in sources} - set(self.gradients)
 
-    def data(self) -> list[dict[str, Any]]:
+    def data(self, steps: Steps) -> list[dict[str, Any]]:
         """The `values` of a page."""
         arrays = dict(self._arrays())
         reads, self.shortened = reads_of(self.reading, self.id_of)
@@ -96,7 +98,8 @@ class Values:
         gradient_of: dict[int, int] = {}
         for name, gradient in self.gradients.items():
             gradient_of.setdefault(self.id_of[gradient.wrt], self.ids[name])
-        written = _written(self.equations)
+        written = _written(self.equations, self.subject.graph)
+        loops = loops_of(self.graph, self.subject.graph, self.equations, self.id_of)
         found = []
         for name, node in self.nodes.items():
             gradient = self.gradients.get(name)
@@ -104,11 +107,12 @@ class Values:
                 {
                     **self._type(name, node, gradient),
                     "equation": written.get(name),
-                    "chain": [] if gradient is None else self.chains.terms(name, gradient),
+                    "chain": [] if gradient is None else self.chains.terms(name, gradient, steps),
                     "gradient": gradient_of.get(self.ids[name]),
                     "of": None if gradient is None else self.id_of[gradient.wrt],
                     "reads": list(reads.get(node, ())),
                     "read_by": read_by[self.ids[name]],
+                    "loop": loops.get(node),
                     **self.needs.data(name, node),
                     "source": self.sources.place(node.origin),
                     "scope": text(_scope(node)),
@@ -197,11 +201,14 @@ def _named(reading: Reading) -> dict[str, Node]:
     return dict(sorted(found.items(), key=lambda pair: place[pair[1]]))
 
 
-def _written(equations: Equations) -> dict[str, dict[str, Any]]:
+def _written(equations: Equations, graph: Graph) -> dict[str, dict[str, Any]]:
     """The equation of each value, with those of the symbols that stand in it."""
     found: dict[str, dict[str, Any]] = {}
     latest: dict[str, Any] = {}
+    apart = of_bodies(equations, graph)
     for one in equations:
+        if one in apart:
+            continue
         if one.number:
             latest = found[one.name] = {"number": one.number, "latex": [], "text": lines(str(one))}
         else:

@@ -10,6 +10,7 @@ matrices, `void` but for the dots:
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import importlib.machinery
@@ -75,8 +76,11 @@ def load_blas() -> Blas:
 @lru_cache
 def mkl_files() -> tuple[Path, ...]:
     """Where the package `mkl` has put its library in this environment; () if it is not there."""
-    folders = [Path(sys.prefix) / "lib", Path(site.getuserbase()) / "lib"]
-    return tuple(file for folder in folders for file in sorted(folder.glob("libmkl_rt.so*")))
+    found: list[Path] = []
+    for folder in (Path(sys.prefix) / "lib", Path(site.getuserbase()) / "lib"):
+        with contextlib.suppress(OSError):  # a home that this user may not enter
+            found += sorted(folder.glob("libmkl_rt.so*"))
+    return tuple(found)
 
 
 def load_mkl(files: Iterable[Path]) -> Blas | None:

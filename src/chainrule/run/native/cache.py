@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+from chainrule.errors import CacheWarning
 from chainrule.run.native.artifact import Artifact
 from chainrule.run.native.entry import MOST_NBYTES, DamagedEntryError, pack, unpack
 
@@ -42,10 +43,6 @@ GENERATOR = ("graph", "primitives", "plan", "run/native")
 # What code assumes about the BLAS.  Which one it is does not matter: its functions are called
 # through pointers that are put into place when the code is loaded.
 BLAS_CONVENTION = "Fortran's, with integers of 32 bits"
-
-
-class CacheWarning(UserWarning):
-    """Compiled code is not kept on disk: everything works, but is compiled in each process."""
 
 
 def load(key: str) -> Artifact | None:
@@ -134,7 +131,9 @@ def _opened(create: bool) -> int | None:
             path.mkdir(mode=0o700, exist_ok=True)
             found = os.open(path, flags)
     except OSError as error:
-        why = "is a symbolic link" if path.is_symlink() else f"cannot be opened ({error.strerror})"
+        # Not Path.is_symlink, which raises where the user may not enter the folder above.
+        link = os.path.islink(path)
+        why = "is a symbolic link" if link else f"cannot be opened ({error.strerror})"
         _warn(f"{path} {why}")
         return None
     about = os.fstat(found)

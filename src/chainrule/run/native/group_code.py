@@ -9,6 +9,7 @@ from chainrule.plan.loops import Instance
 from chainrule.plan.sweeps import Sweep
 from chainrule.run.native.emit import Operand, count
 from chainrule.run.native.points import Places, Points
+from chainrule.run.native.quotients import Divisor
 from chainrule.run.native.reducers import combined
 from chainrule.run.native.row_scalars import RowScalars, row_scalars
 from chainrule.run.native.sweep_code import Accumulators, SweepCode
@@ -41,7 +42,7 @@ class GroupCode:
         self.row = row_scalars(self.owner, self.sweep)
         found = [
             *(x for one, x in self.row.values.items() if not one.uniform),
-            *(x for pair in self.row.divisors.values() for x in pair),
+            *(x for by in self.row.divisors.values() for x in by),
             *self.row.indices.values(),
         ]
         registers = dict.fromkeys(x for x in found if x.text[0] == "%")
@@ -126,7 +127,7 @@ class GroupCode:
         row = self.row
         return RowScalars(
             {one: known(x) for one, x in row.values.items() if not one.uniform},
-            {one: (known(x), known(y)) for one, (x, y) in row.divisors.items()},
+            {one: Divisor(*map(known, by)) for one, by in row.divisors.items()},
             {index: known(x) for index, x in row.indices.items()},
         )
 

@@ -120,14 +120,16 @@ class Machine:
         done = False
         try:
             if self.blas is not None:
-                multiplying.add(get_ident())
-                if under_way:
-                    wait_for_forks()
+                _begin_to_multiply()
             for enter, part in self.enters:
                 if enter(context.address):
                     return False
                 if part.then is not None:
+                    # What it calls may make code, for which a fork under way is waited for.
+                    multiplying.discard(get_ident())
                     self._evaluate(graph, part.then, context)
+                    if self.blas is not None:
+                        _begin_to_multiply()
             done = True
         finally:
             if not done:  # or an interrupted call would fail the next one
@@ -172,6 +174,13 @@ class Machine:
         count = int(np.prod(node.shape)) * node.dtype.itemsize
         memory: Any = (ctypes.c_char * count).from_address(address)  # a buffer
         return np.ndarray(node.shape, node.dtype, memory, 0, place.strides)
+
+
+def _begin_to_multiply() -> None:
+    """Forks wait for this thread from now on."""
+    multiplying.add(get_ident())
+    if under_way:
+        wait_for_forks()
 
 
 _process = object()  # another one in each process

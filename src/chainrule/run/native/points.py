@@ -22,7 +22,7 @@ from chainrule.run.native.emit import (
     mangled,
     with_lanes,
 )
-from chainrule.run.native.quotients import quotient
+from chainrule.run.native.quotients import Divisor, quotient
 from chainrule.run.native.scalars import Typed, emit_expression
 
 FUSED = (np.dtype(np.float32), np.dtype(np.float64))  # products that a sum may take in
@@ -97,8 +97,7 @@ class Points:
     that does not differ from column to column; `failed` takes an `i1` that says that an index was
     out of range.  `written` are the nodes that the nest writes to memory: their products are
     rounded in every kernel, as in those that read them.  `indices` are those of the row, by the
-    index operand, checked already; `divisors` the quotients whose divisor all columns share, with
-    what `quotients.divisor` gave.
+    index operand, checked already; `divisors` the quotients whose divisor all columns share.
     """
 
     def __init__(
@@ -116,7 +115,7 @@ class Points:
         self.values: dict[Instance, Operand] = {}
         self.factors: dict[Instance, tuple[Operand, Operand]] = {}
         self.indices: Mapping[Index, Operand] = {}
-        self.divisors: Mapping[Instance, tuple[Operand, Operand]] = {}
+        self.divisors: Mapping[Instance, Divisor] = {}
 
     def type(self, dtype: np.dtype) -> str:
         """The register type of values of this dtype here."""
@@ -159,7 +158,7 @@ class Points:
     def _expression(self, one: Instance) -> Operand:
         node = one.node
         if one in self.divisors:
-            return quotient(self.code, self.value(one.operands[0]), *self.divisors[one])
+            return quotient(self.code, self.value(one.operands[0]), self.divisors[one])
         kernel = node.primitive.kernel
         assert isinstance(kernel, Map)
         names: dict[str, object] = dict(node.params)

@@ -169,7 +169,7 @@ def thread_count() -> int:
     asked = os.environ.get(VARIABLE, "")
     if asked:
         if asked.isascii() and asked.isdigit() and int(asked) >= 1:
-            return int(asked)
+            return min(int(asked), MOST_THREADS)
         raise InputError(
             f"the environment variable {VARIABLE} is {asked!r}, which is no number of threads",
             hint=f"set it to a whole number from 1 on, or unset it: {VARIABLE}=2",

@@ -37,7 +37,7 @@ def _counted(entry: Entry) -> tuple[np.ndarray, int, int]:
 def _made(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> Entry:
     owner = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -owner.__array_interface__["data"][0] % ALIGNMENT
-    return owner, np.ndarray(shape, dtype, owner, start)  # type: ignore[arg-type]
+    return owner, np.ndarray(shape, dtype, owner, start)
 
 
 # As many references as there are where nobody else knows of them; NumPy lets every view refer to
@@ -47,7 +47,7 @@ _COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class _Results:
-    """The results that are remembered, by type; the types used last come last."""
+    """The results that are remembered, by type; the types made last come last."""
 
     def __init__(self) -> None:
         self.known: OrderedDict[tuple[tuple[int, ...], np.dtype], deque[Entry]] = OrderedDict()

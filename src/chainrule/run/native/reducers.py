@@ -9,7 +9,7 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.plan.loops import Instance
 from chainrule.primitives.primitive import Fold
-from chainrule.primitives.reduce import argmax
+from chainrule.primitives.reduce import PLACES, argmax
 from chainrule.run.native.emit import (
     Code,
     Operand,
@@ -84,7 +84,7 @@ class Reducer:
     @property
     def is_position(self) -> bool:
         """Whether it carries a position beside the value."""
-        return self.node.primitive is argmax
+        return self.node.primitive in PLACES
 
     def start(self, width: int) -> list[Operand]:
         """The accumulators before the first column."""
@@ -92,8 +92,10 @@ class Reducer:
         type_ = with_lanes(register_type(dtype), width)
         if not self.is_position:
             return [constant(identity(self.node, dtype), type_)]
-        low = float("-inf") if dtype.kind == "f" else least(dtype)
-        return [constant(low, type_), constant(2**62, with_lanes("i64", width))]
+        return [
+            constant(identity(self.node, dtype), type_),
+            constant(2**62, with_lanes("i64", width)),
+        ]
 
     def step(
         self,
@@ -131,19 +133,20 @@ class Reducer:
     def _better(
         self, code: Code, new: list[Operand], old: list[Operand], mask: Operand | None
     ) -> list[Operand]:
-        """The larger value with its position; NaN is the largest, and of equals the first."""
+        """The more extreme value with its position; NaN is before all, and of equals the first."""
         (x, place), (best, best_place) = new, old
+        wanted = "gt" if self.node.primitive is argmax else "lt"
         if is_float(x.type):
-            above = code.compare("fcmp ogt", x, best)
+            beyond = code.compare(f"fcmp o{wanted}", x, best)
             lost = code.compare("fcmp uno", x, x)
             lost_before = code.compare("fcmp uno", best, best)
             sound = code.binary("xor", lost_before, constant(1, lost_before.type))
-            wins = code.binary("and", code.binary("or", above, lost), sound)
+            wins = code.binary("and", code.binary("or", beyond, lost), sound)
             both = code.binary("and", lost, lost_before)
             same = code.binary("or", code.compare("fcmp oeq", x, best), both)
         else:
             signed = "s" if self.value.node.dtype.kind == "i" else "u"
-            wins = code.compare(f"icmp {signed}gt", x, best)
+            wins = code.compare(f"icmp {signed}{wanted}", x, best)
             same = code.compare("icmp eq", x, best)
         earlier = code.compare("icmp slt", place, best_place)
         wins = code.binary("or", wins, code.binary("and", same, earlier))

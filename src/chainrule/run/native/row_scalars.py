@@ -10,12 +10,12 @@ from chainrule.plan.loops import Instance, Kind
 from chainrule.plan.sweeps import Sweep, is_row_quotient
 from chainrule.run.native.emit import Code, Operand, with_lanes
 from chainrule.run.native.points import Index, Points, register_type
-from chainrule.run.native.quotients import divides_floats, divisor
+from chainrule.run.native.quotients import FUSED_NBYTES, Divisor, divides_floats, divisor
 
 if TYPE_CHECKING:
     from chainrule.run.native.nest_code import NestCode
 
-Divisors = dict[Instance, tuple[Operand, Operand]]  # by quotient, what `quotients.divisor` gave
+Divisors = dict[Instance, Divisor]  # by quotient
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class RowScalars:
             return code.splat(x, with_lanes(x.type, width))
 
         values = {one: wide(x) for one, x in self.values.items()}
-        divisors = {one: (wide(x), wide(y)) for one, (x, y) in self.divisors.items()}
+        divisors = {one: Divisor(*map(wide, by)) for one, by in self.divisors.items()}
         return RowScalars(values, divisors, self.indices)
 
 
@@ -83,7 +83,9 @@ def _fix(
 def _divisors(nest: NestCode, sweep: Sweep) -> Divisors:
     """One division for the row, where all columns are divided by the same number."""
     found: Divisors = {}
-    known: dict[Instance, tuple[Operand, Operand]] = {}
+    known: dict[Instance, Divisor] = {}
+    if nest.layout.vector_nbytes < FUSED_NBYTES:
+        return found
     for one in sweep.computes:
         if not is_row_quotient(one) or not one.operands[0].inner:
             continue

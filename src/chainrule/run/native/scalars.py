@@ -40,6 +40,7 @@ class Typed(NamedTuple):
     """An operand and what its bits mean: LLVM's integers have no sign.
 
     `factors` of a product: what is added to it becomes one instruction with it, rounded once.
+    Not what is subtracted: equal products would differ by a rounding, and sqrt(x x - y y) be NaN.
     """
 
     operand: Operand
@@ -150,23 +151,21 @@ class _Reader:
         word = ARITHMETIC[type(op)][x.family()]
         if word is None:
             raise self.refusal(node)
-        if isinstance(op, ast.Add | ast.Sub) and (x.factors or y.factors):
-            return Typed(self.sum(x, y, isinstance(op, ast.Sub)), x.dtype)
+        if isinstance(op, ast.Add) and (x.factors or y.factors):
+            return Typed(self.sum(x, y), x.dtype)
         factors = (x.operand, y.operand) if word == "fmul" else None
         return Typed(code.binary(word, x.operand, y.operand), x.dtype, factors)
 
-    def sum(self, x: Typed, y: Typed, negative: bool) -> Operand:
-        """x + y or x - y, of which one is a product.
+    def sum(self, x: Typed, y: Typed) -> Operand:
+        """x + y, of which one is a product.
 
         Always the same instructions for the same expression: a value that two kernels compute
         must have the same bits in both, or it would not equal itself.
         """
-        code = self.code
         if x.factors:
-            return code.fma(*x.factors, code.negative(y.operand) if negative else y.operand)
+            return self.code.fma(*x.factors, y.operand)
         assert y.factors is not None
-        first, second = y.factors
-        return code.fma(code.negative(first) if negative else first, second, x.operand)
+        return self.code.fma(*y.factors, x.operand)
 
     def comparison(self, relation: tuple[str, str], x: Typed, y: Typed) -> Typed:
         """A truth in each lane."""

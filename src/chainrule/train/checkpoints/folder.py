@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from chainrule.errors import DataFileError, InputError, StateError
+from chainrule.errors import DamagedCheckpointWarning, DataFileError, InputError, StateError
 from chainrule.train.checkpoints import file
 from chainrule.train.checkpoints.durable import remove_partial
 from chainrule.train.checkpoints.file import Checkpoint
@@ -21,10 +21,6 @@ from chainrule.train.step import TrainingStep
 from chainrule.version import VERSION
 
 _NAME = re.compile(r"step-(\d{9,})\.safetensors")
-
-
-class DamagedCheckpointWarning(UserWarning):
-    """A checkpoint was passed over because it cannot be read as it was written."""
 
 
 class Checkpoints:

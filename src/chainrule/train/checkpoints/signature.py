@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from chainrule.graph.graph import Graph
 from chainrule.graph.node import digest_of, structural_hash
 from chainrule.graph.types import type_of
+from chainrule.primitives.sources import constant
 from chainrule.train.step import TrainingStep
 
 FIRST = 3  # differences that a message names
+PARTS = ("arrays", "values", "digests")
+WIRING = "->"  # no name of a constant
 
 
 @dataclass(frozen=True)
 class Signature:
     """`arrays` are the types of what lives from step to step, by name; `values` those of all other
-    named values of the graph; `digests` say how each of these is computed."""
+    named values of the graph; `digests` say how each of these is computed.
+
+    These digests leave out the numbers in arrays that the program closed over, and which of them is
+    read where: that is in `constants`, and under `WIRING`.  It is None in older files.
+    """
 
     graph: str
     arrays: Mapping[str, str]
     values: Mapping[str, str]
     digests: Mapping[str, str]
+    constants: Mapping[str, str] | None = None
 
     def json(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
-            "graph": self.graph,
-            "arrays": dict(self.arrays),
-            "values": dict(self.values),
-            "digests": dict(self.digests),
-        }
+        found = {"graph": self.graph} | {part: dict(getattr(self, part)) for part in PARTS}
+        return found | ({} if self.constants is None else {"constants": dict(self.constants)})
 
     @classmethod
     def of(cls, step: TrainingStep, arrays: Mapping[str, np.ndarray]) -> Signature:
@@ -44,19 +50,32 @@ class Signature:
             {name: str(type_of(array)) for name, array in arrays.items()},
             {name: str(node.type) for name, node in others.items()},
             {name: digest_of(node)[:16] for name, node in others.items()},
+            _constants(graph),
         )
 
     @classmethod
     def read(cls, found: Any) -> Signature:
         """From JSON; ValueError where it has another shape."""
-        parts = ("arrays", "values", "digests")
         if not isinstance(found, dict) or not isinstance(found.get("graph"), str):
             raise ValueError("the signature of the model is missing")
-        for part in parts:
+        for part in (*PARTS, *({"constants"} & set(found))):
             table = found.get(part)
             if not isinstance(table, dict) or not all(isinstance(v, str) for v in table.values()):
                 raise ValueError(f"the {part} of the model are no table of texts")
-        return cls(found["graph"], *(found[part] for part in parts))
+        tables = [found[part] for part in PARTS]
+        return cls(found["graph"], *tables, constants=found.get("constants"))
+
+
+def _constants(graph: Graph) -> dict[str, str]:
+    """The SHA-256 of each constant by name, and of what every node reads."""
+    places = {node: place for place, node in enumerate(graph.nodes)}
+    wiring = [[places[one] for one in node.inputs] for node in graph.nodes]
+    found = {}
+    for node in graph.nodes:
+        if node.primitive is constant:
+            name = graph.name_of.get(node, f"constant {len(found)}")
+            found[name] = node.param("value").sha256[:16]
+    return {**found, WIRING: hashlib.sha256(str(wiring).encode()).hexdigest()[:16]}
 
 
 def differences(stored: Signature, here: Signature) -> list[str]:
@@ -64,6 +83,8 @@ def differences(stored: Signature, here: Signature) -> list[str]:
 
     First the arrays that would have to be loaded, then the other values in the order of the graph.
     """
+    if stored.constants is None:
+        here = replace(here, constants=None)
     if stored == here:
         return []
     found = [
@@ -74,7 +95,13 @@ def differences(stored: Signature, here: Signature) -> list[str]:
             for name in here.digests
             if stored.digests.get(name, here.digests[name]) != here.digests[name]
         ),
-    ] or ["what has no name is computed differently"]
+    ]
+    found += [
+        f"{name} has other numbers"
+        for name, digest in (here.constants or {}).items()
+        if name != WIRING and (stored.constants or {}).get(name) not in (None, digest)
+    ]
+    found = found or ["what has no name is computed differently"]
     more = len(found) - FIRST
     return found[:FIRST] + ([f"and {more} more"] if more > 0 else [])
 

@@ -3,7 +3,6 @@
 const LEAST_SCALE = 0.0004;
 const GREATEST_SCALE = 6;
 const LARGEST_FIT = 1.25;
-const BELOW = 18; // room for the words of the last band
 const READABLE = 0.55;
 const COMFORTABLE = 0.72;
 const LEAST_FIRST = 0.28; // below that, the first view is of the beginning only
@@ -11,7 +10,7 @@ const FLIGHT_MILLISECONDS = 220;
 
 /** @typedef {{x: number, y: number, scale: number}} View */
 /** @typedef {{x: number, y: number, width: number, height: number}} Rectangle */
-/** @typedef {{width: number, height: number, above: number}} Screen `above`: what the legend covers */
+/** @typedef {{width: number, height: number}} Screen */
 
 /**
  * The view after zooming by a factor; the point (x, y) of the screen stays where it is.
@@ -34,10 +33,8 @@ export function zoomedAt(view, factor, x, y) {
  * @returns {View}
  */
 export function fitted(world, screen) {
-  const height = Math.max(screen.height - screen.above - BELOW, 40);
-  const wanted = Math.min(screen.width / world.width, height / world.height, LARGEST_FIT);
-  const view = centredOn(world, { ...screen, height }, Math.max(wanted, LEAST_SCALE));
-  return { ...view, y: view.y + screen.above };
+  const room = Math.min(screen.width / world.width, screen.height / world.height, LARGEST_FIT);
+  return centredOn(world, screen, Math.max(room, LEAST_SCALE));
 }
 
 /**
@@ -49,12 +46,9 @@ export function fitted(world, screen) {
 export function firstView(world, screen) {
   const all = fitted(world, screen);
   if (all.scale >= LEAST_FIRST) return all;
-  const scale = Math.min(
-    Math.max((screen.height - screen.above - BELOW) / world.height, LEAST_FIRST),
-    1,
-  );
+  const scale = Math.min(Math.max(screen.height / world.height, LEAST_FIRST), 1);
   const middle = centredOn(world, screen, scale);
-  return { x: 8 - world.x * scale, y: Math.max(middle.y, screen.above - world.y * scale), scale };
+  return { x: -world.x * scale, y: Math.max(middle.y, -world.y * scale), scale };
 }
 
 /**

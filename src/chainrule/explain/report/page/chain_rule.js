@@ -1,6 +1,6 @@
 // The chain rule of a gradient: one term for each consumer, with how much it contributes.
 
-import { valueChip } from "./chips.js";
+import { stepChip, valueChip } from "./chips.js";
 import { element } from "./dom.js";
 import { equationBlock, fitEquation } from "./equations.js";
 import { asNumber, countText, numberText, percentText } from "./words.js";
@@ -48,6 +48,7 @@ function chainTerm(page, term) {
   const facts = element("div", { class: "term-facts" });
   if (term.consumer !== null) facts.append("through ", valueChip(page, term.consumer));
   if (term.upstream !== null) facts.append(" from ", valueChip(page, term.upstream));
+  if (term.step !== null) facts.append(" at ", stepChip(page, term.step + 1));
   return element("div", { class: "term" }, formula, facts, ...shareLine(term));
 }
 

@@ -16,6 +16,7 @@ import { countText, kindText, typeText } from "./words.js";
 const WORD = /\p{L}{3}|[._]/u; // in names that are words rather than symbols
 const MOST_SYMBOLS = 20;
 const MOST_WRITTEN = 2; // names in the title of a step
+const MOST_MAKERS = 4; // steps that are listed of those that make a value
 
 /**
  * The name of a value: symbols as mathematics, words as text, of which the end is shown where there
@@ -119,7 +120,26 @@ export function stepChip(page, number, text = `step ${countText(number)}`) {
 }
 
 /**
- * `∂J/∂h (backward of o)`: what a step writes, then what it does; "" where there is no such step.
+ * The steps that make a value, of very many the first and the last: `step 8 and step 11 of 12`.
+ * @param {Page} page
+ * @param {number} id
+ * @returns {(Node|string)[]}
+ */
+export function makerChips(page, id) {
+  const { model } = page;
+  const makers = model.makersOf(id);
+  const some = makers.length > MOST_MAKERS ? [makers[0], makers.at(-1)] : makers;
+  const between = some === makers ? " and " : ` and ${countText(makers.length - 2)} more to `;
+  const chips = some.flatMap((number, place) => [
+    ...(place ? [place < some.length - 1 ? ", " : between] : []),
+    stepChip(page, number),
+  ]);
+  return [...chips, ` of ${countText(model.steps.length)}`];
+}
+
+/**
+ * `∂J/∂h, part of ∂J/∂W₂ (backward of o)`: what a step makes, then what it does; "" where there is
+ * no such step.
  * @param {Page} page
  * @param {number} number
  * @returns {string}
@@ -127,11 +147,17 @@ export function stepChip(page, number, text = `step ${countText(number)}`) {
 export function stepTitle({ model }, number) {
   const step = model.step(number);
   if (!step) return "";
-  const names = step.writes
+  const made = [
+    step.writes.length ? namesText(model, step.writes) : "",
+    step.adds.length ? `part of ${namesText(model, step.adds)}` : "",
+  ].filter(Boolean);
+  return made.length ? `${made.join(", ")} (${step.title})` : step.title;
+}
+
+function namesText(model, ids) {
+  const names = ids
     .slice(0, MOST_WRITTEN)
     .map((id) => shortened(labelText(model.values[id]), MOST_SYMBOLS));
-  if (!names.length) return step.title;
-  const rest = step.writes.length - names.length;
-  const more = rest > 0 ? ` +${countText(rest)} more` : "";
-  return `${names.join(", ")}${more} (${step.title})`;
+  const rest = ids.length - names.length;
+  return `${names.join(", ")}${rest > 0 ? ` +${countText(rest)} more` : ""}`;
 }

@@ -81,7 +81,8 @@ function breakLine(line, { latex, text }) {
 
 /**
  * LaTeX over several lines, one for each sign that is in no braces or brackets: what is before the
- * first sign stays on the first line with what follows it.
+ * first sign stays on the first line with what follows it, and so does what follows a space that
+ * sets a condition apart (t = 1, …, n) on the last line.
  * @param {string} latex
  * @param {string[]} signs
  * @returns {string}
@@ -102,6 +103,7 @@ function breakPlaces(latex, signs) {
   for (let at = 0; at < latex.length; at += 1) {
     const command =
       latex[at] === "\\" ? (/^\\(?:[a-zA-Z]+|.)/.exec(latex.slice(at))?.[0] ?? "\\") : "";
+    if (depth === 0 && command === "\\quad") return found; // what follows is said of all of it
     if (depth === 0 && signs.some((sign) => latex.startsWith(sign, at))) found.push(at);
     if (command === "\\left" || command === "\\begin") depth += 1;
     else if (command === "\\right" || command === "\\end") depth -= 1;

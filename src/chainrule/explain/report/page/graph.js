@@ -3,16 +3,17 @@
 import { fitted, firstView, fly, onScreen, viewShowing, zoomedAt } from "./camera.js";
 import { element, oncePerFrame, vector } from "./dom.js";
 import { listenToGestures } from "./gestures.js";
+import { createGraphBar } from "./graph_bar.js";
 import { holds } from "./graph_far.js";
 import { isArrow, neighbour } from "./graph_keys.js";
+import { createPasses, drawnPasses } from "./graph_passes.js";
 import { GraphScene } from "./graph_scene.js";
-import { createGraphCorner, createLegend, createNotes } from "./graph_corners.js";
 import { layoutOf } from "./layout.js";
 import { createOverview } from "./overview.js";
 import { counted } from "./words.js";
 
 const ZOOM_STEP = 1.25;
-const SHEET = "(max-width: 899px)"; // where page.css makes the inspector a sheet
+const SHEET = "(max-width: 899px)"; // where narrow.css makes the inspector a sheet
 const EMPTY_SIDE = 36; // of the margins of the layout, what a fit leaves out
 const EMPTY_END = 20;
 
@@ -44,7 +45,7 @@ export class GraphView {
     this.svg.append(vector("desc", {}, description(data)));
     this.scene = new GraphScene(this.page, this.svg);
     this.overview = createOverview(this);
-    this.notes = createNotes();
+    this.passes = createPasses(data.drawing);
     this.area = element(
       "div",
       {
@@ -55,20 +56,13 @@ export class GraphView {
       },
       this.svg,
     );
-    const corner = element(
-      "div",
-      { class: "corners" },
-      createGraphCorner(this),
-      this.overview.view,
-    );
-    this.legend = createLegend(this.page);
     this.view = element(
       "section",
       { class: "graph-place", "aria-label": "Graph" },
-      corner,
+      createGraphBar(this),
+      this.passes.view,
       this.area,
-      this.legend,
-      this.notes.view,
+      this.overview.view,
     );
   }
 
@@ -92,11 +86,10 @@ export class GraphView {
     });
   }
 
-  /** The size of the screen, and what the legend covers of it. */
+  /** The size of the screen, which shows the graph alone. */
   get screen() {
     const { clientWidth, clientHeight } = this.area;
-    const above = this.legend.offsetHeight;
-    return { width: clientWidth || 900, height: clientHeight || 500, above };
+    return { width: clientWidth || 900, height: clientHeight || 500 };
   }
 
   /** All that is laid out. */
@@ -199,7 +192,7 @@ export class GraphView {
     const { view } = this.page.store.state;
     this.scene.look(view, this.screen);
     this.overview.mark(view, this.screen);
-    this.notes.place(view, this.layout, this.page.data.drawing);
+    this.passes.place(view, this.layout, this.screen.height);
   }
 
   #resize() {
@@ -286,7 +279,6 @@ export class GraphView {
 }
 
 function description(data) {
-  const passes = data.drawing.bands.map((band) => band.pass);
-  const names = data.drawing.backward ? [passes[0], "backward", ...passes.slice(1)] : passes;
+  const names = drawnPasses(data.drawing).map((one) => one.name);
   return `Squares are variables, circles are operators. From top to bottom: ${names.join(", ")}.`;
 }

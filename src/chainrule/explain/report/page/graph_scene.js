@@ -2,6 +2,7 @@
 
 import { vector } from "./dom.js";
 import { collapsedFrames, farShapes, holds } from "./graph_far.js";
+import { drawnPasses, stripesOf } from "./graph_passes.js";
 import { arrowHeads, arrowShape, boxShape, frameShape, haloShape } from "./graph_shapes.js";
 import { mirroredKey } from "./layout_index.js";
 import { GraphStates, quantityOf } from "./graph_states.js";
@@ -10,8 +11,6 @@ const SPARE_AROUND = 0.5;
 const FAR_BELOW = 0.11;
 const TEXT_BELOW = 0.2;
 const MOST_BOXES = 1300;
-const TINT_EDGE = 18; // between a band and the end of its stripe
-const TINT_WORDS = 50; // the same where the words of the band stand
 
 /** Draws into an SVG element; `take` a layout, `look` from a view, `decorate` by the state. */
 export class GraphScene {
@@ -120,19 +119,10 @@ export class GraphScene {
   /** A faint stripe behind each pass. */
   #drawTints() {
     const { left, right } = this.drawn;
-    const { bands, backward } = this.page.data.drawing;
-    const passes = bands.map((band) => band.pass);
-    if (backward) passes.splice(backward.band + 1, 0, "backward");
-    const tints = this.layout.spans.map(([top, bottom], place) => {
-      const words =
-        passes[place] === "backward" ? [TINT_EDGE, TINT_WORDS] : [TINT_WORDS, TINT_EDGE];
-      return vector("rect", {
-        class: `tint ${passes[place]}`,
-        x: left,
-        y: top - words[0],
-        width: right - left,
-        height: bottom - top + words[0] + words[1],
-      });
+    const passes = drawnPasses(this.page.data.drawing);
+    const tints = stripesOf(this.layout.spans).map(([top, bottom], place) => {
+      const size = { width: right - left, height: bottom - top };
+      return vector("rect", { class: `tint ${passes[place].pass}`, x: left, y: top, ...size });
     });
     this.tints.replaceChildren(...tints);
   }
@@ -164,9 +154,13 @@ export class GraphScene {
 
   #decorateLines(selected) {
     const marked = new Set([...this.shown.keys()].filter((key) => this.isSame(key, selected)));
+    const isLater = (key) => {
+      const box = this.layout.boxes.get(key);
+      return box !== undefined && this.states.stateOf(box) === "later";
+    };
     for (const { arrow, shape } of this.lines) {
-      const target = this.layout.boxes.get(arrow.target);
-      shape.setAttribute("data-state", target ? this.states.stateOf(target) : "there");
+      const later = isLater(arrow.source) || isLater(arrow.target);
+      shape.setAttribute("data-state", later ? "later" : "there");
       shape.classList.toggle("strong", marked.has(arrow.source) || marked.has(arrow.target));
     }
   }

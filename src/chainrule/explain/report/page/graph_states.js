@@ -65,14 +65,14 @@ export class GraphStates {
     const { model, scopes, store } = this.page;
     const step = model.step(store.state.cursor);
     if (!step) return new Set();
-    const squares = step.writes.map((id) => scopes.keyOf(id));
+    const squares = [...step.writes, ...step.adds].map((id) => scopes.keyOf(id));
     const keys = [step.circle, ...squares].filter((key) => scopes.numberOf.has(key));
     return new Set(keys.map((key) => scopes.shownAs(store.state.open, key)));
   }
 
   /**
    * @param {any} box
-   * @returns {"later"|"there"|"freed"}
+   * @returns {"later"|"begun"|"there"|"freed"}
    */
   stateOf(box) {
     const { model, store } = this.page;

@@ -25,9 +25,11 @@ const READING = [
   ["circles", "operators; with a prime, their derivatives"],
   ["thick outline", "parameters and their gradients"],
   ["dashed, small", "a value that the forward pass keeps for the backward pass"],
-  ["faded", "not computed yet at this step"],
+  ["faded", "not computed yet at this step; half faded: some of its terms are"],
   ["dashed outline", "freed before this step"],
   ["thick ring", "computed in this step"],
+  ["step 9", "the place in the order of execution, as at the circles"],
+  ["(7)", "the number of an equation, in the order of the program"],
 ];
 
 /**

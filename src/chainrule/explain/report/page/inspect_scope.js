@@ -1,7 +1,8 @@
 // About a scope: how much is in it, and its largest values; about a box without a name: its tip.
 
-import { valueChips } from "./chips.js";
+import { stepChip, valueChips } from "./chips.js";
 import { element } from "./dom.js";
+import { loopContent, loopTitle } from "./inspect_loop.js";
 import { section } from "./inspect_value.js";
 import { bytesText, countText, kindsText } from "./words.js";
 
@@ -76,8 +77,12 @@ export function inspectBox(page, key) {
   const shown = page.actions.graph?.layout.boxes.get(key)?.item;
   const item = shown ?? page.data.drawing.items[page.scopes.numberOf.get(key) ?? -1];
   const [first, ...lines] = (item?.tip ?? "a value kept for the backward pass").split("\n");
+  const number = page.model.stepOfCircle.get(key);
+  const loop = page.model.loopOfStep(number);
   return [
     element("h2", { class: "plain-head" }, first),
     ...lines.map((line) => element("p", {}, line)),
+    ...(number ? [element("p", {}, "Computed at ", stepChip(page, number), ".")] : []),
+    ...(loop ? [section(loopTitle(loop), ...loopContent(page, loop))] : []),
   ];
 }

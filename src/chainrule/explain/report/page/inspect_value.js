@@ -1,18 +1,20 @@
 // Everything about one value: where it comes from, what it is, what it is needed for.
 
 import { chainRule } from "./chain_rule.js";
-import { labelText, stepChip, swatch, valueChips } from "./chips.js";
+import { labelText, makerChips, swatch, valueChips } from "./chips.js";
 import { copyButton } from "./copying.js";
 import { element } from "./dom.js";
 import { equationBlock } from "./equations.js";
 import { histogramFigure } from "./histogram.js";
+import { loopContent, loopTitle } from "./inspect_loop.js";
 import { lifetime } from "./lifetime.js";
 import { mathematics } from "./mathematics.js";
 import { pictureFigure } from "./picture.js";
 import { sourceLines, sourcePlace } from "./source_lines.js";
 import { isSingle, numbersTable, statisticsTable } from "./statistics_table.js";
-import { bytesText, kindText, typeText } from "./words.js";
+import { bytesText, countText, counted, kindText, typeText } from "./words.js";
 
+const NUMBERS = "Equations are numbered in the order of the program, steps in that of execution.";
 const DECLARED = ["input", "parameter", "state", "constant"]; // kinds that nothing computes
 
 /**
@@ -28,11 +30,12 @@ export function inspectValue(page, id) {
   return [
     valueHead(page, id, base, gradient),
     ...equationSection(page, id),
+    value.loop && section(loopTitle(value.loop), ...loopContent(page, value.loop)),
     ...chainSection(page, gradient),
     ...reasons(value),
     ...sourceSection(page, value),
     section("Numbers", statisticsTable(page, both), ...pictures(page, both), silence(page)),
-    section("In memory", lifetime(page, id), value.why && element("p", {}, value.why)),
+    section("In memory", lifetime(page, id), ...memoryText(page, value)),
     ...links(page, value, id),
   ].filter(Boolean);
 }
@@ -94,21 +97,23 @@ function equationSection(page, id) {
   const { equation } = page.model.values[id];
   if (!equation) return [];
   const block = equationBlock(equation.latex, equation.text);
-  const made = page.model.madeBy[id];
-  const heading = section(`Equation ${equation.number ? `(${equation.number})` : ""}`, block);
-  if (made) heading.firstChild.append(" · ", stepChip(page, made));
-  return [heading];
+  const number = `(${countText(equation.number)}) of ${countText(page.model.equationCount)}`;
+  return [madeSection(page, id, `Equation ${number}`, block)];
 }
 
 function chainSection(page, gradient) {
   if (gradient === null || !page.model.values[gradient].chain.length) return [];
-  const made = page.model.madeBy[gradient];
-  const found = section(
-    `Chain rule of ${page.model.values[gradient].name}`,
-    chainRule(page, gradient),
-  );
-  if (made) found.firstChild.append(" · ", stepChip(page, made));
-  return [found];
+  const title = `Chain rule of ${page.model.values[gradient].name}`;
+  return [madeSection(page, gradient, title, chainRule(page, gradient))];
+}
+
+/** A section whose heading says at which steps a value is made. */
+function madeSection(page, id, title, content) {
+  const found = section(title, content);
+  const heading = /** @type {HTMLElement} */ (found.firstChild);
+  heading.title = NUMBERS;
+  if (page.model.madeBy[id]) heading.append(" · made at ", ...makerChips(page, id));
+  return found;
 }
 
 function reasons(value) {
@@ -143,6 +148,15 @@ function pictures(page, ids) {
 function silence(page) {
   if (page.data.has_values) return null;
   return element("p", { class: "muted" }, "No numbers: this report was made without inputs.");
+}
+
+/** The sentence of the memory report, which counts instructions, and what these are. */
+function memoryText({ data }, { why }) {
+  if (!why || !data.memory) return [];
+  const { count, executor } = data.memory;
+  const steps = counted(data.steps.length, "step");
+  const told = `All ${steps} are ${counted(count, "instruction")} of the ${executor} executor.`;
+  return [element("p", {}, why), element("p", { class: "muted" }, told)];
 }
 
 function links(page, value, id) {

@@ -1,6 +1,6 @@
 // From when to when a value is in memory, and the cursor in between.
 
-import { stepChip } from "./chips.js";
+import { makerChips, stepChip } from "./chips.js";
 import { element, vector } from "./dom.js";
 import { countText } from "./words.js";
 
@@ -15,7 +15,7 @@ export function lifetime(page, id) {
   const freed = model.freedBy[id];
   const count = model.steps.length;
   const words = element("span", {}, made ? "Made at " : "There from the start");
-  if (made) words.append(stepChip(page, made));
+  if (made) words.append(...makerChips(page, id));
   if (!page.data.memory) return element("p", {}, words, ".");
   if (freed === Infinity) words.append(", kept to the end.");
   else words.append(", needed last at ", stepChip(page, freed), ", then freed.");

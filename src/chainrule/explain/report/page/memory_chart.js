@@ -2,7 +2,7 @@
 
 import { vector } from "./dom.js";
 import { columnAt, stackOf } from "./memory_stack.js";
-import { bytesText } from "./words.js";
+import { bytesText, countText } from "./words.js";
 
 const LEFT = 66;
 const RIGHT = 10;
@@ -16,11 +16,11 @@ const PEAK_ASIDE = 6; // between the words at the peak and the cursor
 /**
  * Draws into an SVG element of a given size; `at` gives the x of an instruction.
  * @param {SVGElement} svg
- * @param {any} data
+ * @param {import("./chips.js").Page} page
  * @param {{width: number, height: number}} size
  * @returns {{at: function(number): number, instructionAt: function(number): number}}
  */
-export function drawMemory(svg, data, { width, height }) {
+export function drawMemory(svg, { data, model }, { width, height }) {
   const { memory } = data;
   const stack = stackOf(memory, Math.min(MOST_CHART_COLUMNS, Math.max(Math.floor(width / 2), 50)));
   const { columns, bands, top } = stack;
@@ -33,7 +33,7 @@ export function drawMemory(svg, data, { width, height }) {
     ...bands.map((band) => bandPath(band, x, y)),
     ...bands.map((band) => bandLabel(band, x, y)).filter(Boolean),
     ...passes(data.steps, columns, x, y),
-    ...peak(memory, top, y, width, x(columnAt(columns, memory.peak_instruction) + 0.5)),
+    ...peak(model, y, width, x(columnAt(columns, memory.peak_instruction) + 0.5)),
   );
   return {
     at: (instruction) => x(columnAt(columns, instruction) + 0.5),
@@ -140,10 +140,11 @@ export function keepPeakClear(svg, x, width) {
   name.setAttribute("transform", `translate(${left - box.x} 0)`);
 }
 
-function peak(memory, top, y, width, place) {
+function peak({ data: { memory }, peakStep }, y, width, place) {
   const height = y(memory.peak_nbytes);
   if (!(height >= 0)) return [];
-  const text = `peak ${bytesText(memory.peak_nbytes)}`;
+  const step = peakStep ? ` at step ${countText(peakStep)}` : "";
+  const text = `peak ${bytesText(memory.peak_nbytes)}${step}`;
   const room = text.length * LETTER_WIDTH;
   const after = place + room < width - RIGHT;
   const x = Math.max(after ? place : width - RIGHT, LEFT);

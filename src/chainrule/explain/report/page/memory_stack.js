@@ -66,7 +66,7 @@ function bandOf(life, columns, floor) {
 }
 
 function restLabel(kind) {
-  return kind === "workspace" || kind === "padding" ? kind : `smaller ${kind}`;
+  return kind === "workspace" ? kind : `smaller ${kind}`;
 }
 
 function restOf(kind, nbytes, columns, floor) {
@@ -97,7 +97,8 @@ export function columnAt(columns, instruction) {
 }
 
 /**
- * What is in memory at an instruction, largest first.
+ * What is in memory at an instruction, largest first; at the peak with what alignment and gaps take,
+ * so that the sum is the peak.
  * @param {any} memory
  * @param {number} instruction
  * @returns {{value: number|null, label: string, kind: string, nbytes: number, first?: number}[]}
@@ -115,6 +116,10 @@ export function aliveAt(memory, instruction) {
       nbytes: nbytes[instruction],
     };
     if (rest.nbytes) found.push(rest);
+  }
+  const padding = memory.peak_nbytes - memory.live[instruction];
+  if (instruction === memory.peak_instruction && padding > 0) {
+    found.push({ isRest: true, value: null, label: "padding", kind: "padding", nbytes: padding });
   }
   return found.sort((one, other) => other.nbytes - one.nbytes);
 }

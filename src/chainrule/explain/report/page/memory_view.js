@@ -30,7 +30,7 @@ export function createMemory(page) {
   const draw = oncePerFrame(() => {
     size = { width: chart.clientWidth, height: chart.clientHeight };
     if (!size.width || !size.height) return;
-    scale = drawMemory(svg, data, size);
+    scale = drawMemory(svg, page, size);
     svg.append(cursor);
     moveCursor();
     markBands();
@@ -38,7 +38,7 @@ export function createMemory(page) {
   const moveCursor = () => {
     const step = page.model.step(store.state.cursor);
     cursor.setAttribute("visibility", step && scale ? "visible" : "hidden");
-    const x = step && scale ? scale.at(step.instruction) : null;
+    const x = step && scale ? scale.at(step.fullest_instruction) : null;
     keepPeakClear(svg, x, size.width);
     if (x === null) return;
     for (const [name, value] of Object.entries({ x1: x, x2: x, y1: 4, y2: size.height - 18 })) {
@@ -79,22 +79,28 @@ export function createMemory(page) {
 
 function summary(page) {
   const { memory } = page.data;
-  const number = page.model.peakStep;
-  const where = number ? ` at step ${countText(number)}, ${stepTitle(page, number)}` : "";
-  return `Live bytes by instruction; the peak is ${bytesText(memory.peak_nbytes)}${where}`;
+  const peak = `the peak is ${bytesText(memory.peak_nbytes)}, ${placeText(page, page.model.peakStep)}`;
+  return `Live bytes by instruction; ${peak}`;
 }
 
-/** The list beside the chart: at the cursor, or at the peak while nothing is stepped through. */
+/** `step 5, h (forward of h)`. */
+function placeText(page, number) {
+  return number ? `step ${countText(number)}, ${stepTitle(page, number)}` : "before the first step";
+}
+
+/**
+ * The list beside the chart: when most is alive during the step at the cursor, or at the peak while
+ * nothing is stepped through.
+ */
 function aliveNow(page) {
   const { data, model, store } = page;
   const number = store.state.cursor || model.peakStep;
-  const step = model.step(number);
-  const peak = number === model.peakStep;
-  const instruction = peak ? data.memory.peak_instruction : (step?.instruction ?? 0);
+  const instruction = model.step(number)?.fullest_instruction ?? data.memory.peak_instruction;
+  const peak = instruction === data.memory.peak_instruction;
   const rows = aliveAt(data.memory, instruction);
   const most = rows.reduce((greatest, row) => Math.max(greatest, row.nbytes), 1);
   const total = rows.reduce((sum, row) => sum + row.nbytes, 0);
-  const where = `${peak ? "At the peak" : "Alive"}: step ${countText(number)}${step ? `, ${stepTitle(page, number)}` : ""}`;
+  const where = `${peak ? "At the peak" : "Alive"}: ${placeText(page, number)}`;
   const go = () => page.actions.goTo(model.peakStep);
   const toPeak = element("button", { type: "button", class: "quiet", click: go }, "go to the peak");
   const list = rows.slice(0, ROWS_SHOWN).map((row) => aliveRow(page, row, most));
@@ -108,7 +114,7 @@ function aliveNow(page) {
       { class: "alive-head" },
       element("h2", {}, where),
       element("strong", {}, bytesText(total)),
-      store.state.cursor !== model.peakStep && model.peakStep > 0 && toPeak,
+      !(peak && store.state.cursor) && model.peakStep > 0 && toPeak,
     ),
     element("ol", { class: "alive-list", "aria-label": "Alive, largest first" }, ...list),
   ];

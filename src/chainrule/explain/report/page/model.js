@@ -11,7 +11,10 @@ export function createModel(data) {
   return new Model(data);
 }
 
-/** Values by id and name; `madeBy[id]` and `freedBy[id]` are numbers of steps, from 1. */
+/**
+ * Values by id and name; `madeBy[id]` and `freedBy[id]` are numbers of steps, from 1: of the step
+ * after which a value is there as a whole, and after which it is needed no more.
+ */
 export class Model {
   constructor(data) {
     this.data = data;
@@ -20,24 +23,50 @@ export class Model {
     this.idOf = new Map(data.values.map((value, id) => [value.name, id]));
     this.madeBy = new Array(data.values.length).fill(0);
     this.freedBy = new Array(data.values.length).fill(NEVER);
+    this.addedBy = new Map();
     this.stepOfCircle = new Map(data.steps.map((step, place) => [step.circle, place + 1]));
     data.steps.forEach((step, place) => this.#note(step, place + 1));
     this.largest = largestBytes(data.values);
+    this.equationCount = data.values.reduce(
+      (most, { equation }) => Math.max(most, equation?.number ?? 0),
+      0,
+    );
   }
 
   #note(step, number) {
     for (const id of step.writes) this.madeBy[id] = number;
     for (const id of step.frees) this.freedBy[id] = number;
+    for (const id of step.adds) this.addedBy.set(id, [...(this.addedBy.get(id) ?? []), number]);
   }
 
   /**
-   * What a step is about: the first value that it writes, or else the one it is named after.
+   * What a step is about: the first value that it makes, as a whole or a part of it, or else the
+   * one it is named after.
    * @param {number} number of the step, from 1
    * @returns {number|null}
    */
   valueOfStep(number) {
     const step = this.step(number);
-    return step ? (step.writes[0] ?? step.value) : null;
+    return step ? (step.writes[0] ?? step.adds[0] ?? step.value) : null;
+  }
+
+  /**
+   * The numbers of the steps that make a value: several where each makes a term of a gradient.
+   * @param {number} id
+   * @returns {number[]}
+   */
+  makersOf(id) {
+    return this.madeBy[id] ? [...(this.addedBy.get(id) ?? []), this.madeBy[id]] : [];
+  }
+
+  /**
+   * The loop or the choice that a step computes.
+   * @param {number|undefined} number of the step, from 1
+   * @returns {any} `loop` of one of its results, or null
+   */
+  loopOfStep(number) {
+    const result = this.steps[number - 1]?.loop ?? null;
+    return result === null ? null : this.values[result].loop;
   }
 
   /**
@@ -49,21 +78,22 @@ export class Model {
   }
 
   /**
-   * `later`, `now`, `there` or `freed`: a value when the steps up to `cursor` are done.
-   * At cursor 0 nothing has a state: everything is `there`.
+   * `later`, `begun` (some of its terms are there), `now`, `there` or `freed`: a value when the
+   * steps up to `cursor` are done.  At cursor 0 nothing has a state: everything is `there`.
    * @param {number} id
    * @param {number} cursor
-   * @returns {"later"|"now"|"there"|"freed"}
+   * @returns {"later"|"begun"|"now"|"there"|"freed"}
    */
   stateOf(id, cursor) {
     if (cursor === 0) return "there";
-    if (this.madeBy[id] > cursor) return "later";
+    if (this.madeBy[id] > cursor) return this.makersOf(id)[0] <= cursor ? "begun" : "later";
     if (this.madeBy[id] === cursor) return "now";
     return this.freedBy[id] < cursor ? "freed" : "there";
   }
 
   /**
-   * The number of the last step whose instruction is not after `instruction`.
+   * The number of the step during which an instruction is done, as `peak_step` counts them: of
+   * the last one that has begun; the first also takes what is before it.
    * @param {number} instruction
    * @returns {number}
    */
@@ -79,7 +109,8 @@ export class Model {
   }
 
   /**
-   * The number of the step at which most bytes are live; 0 where nothing is known.
+   * The number of the step at which most bytes are live; 0 where nothing is known, and where that
+   * is before the first step.
    * @returns {number}
    */
   get peakStep() {

@@ -1,7 +1,7 @@
 // The page: makes the store and every view, and puts them in their places.
 //
 // Hooks for tests and links: #graph (the focus stop of the graph), [data-key] on every box and frame
-// in sight (data-state "later", "there", "now" or "freed"; class "selected"), #step-back,
+// in sight (data-state "later", "begun", "there", "now" or "freed"; class "selected"), #step-back,
 // #step-slider, #step-next, #step-text, #colour, #find, #find-results, #fit, #theme, #help,
 // #help-dialog, #outline, #outline-tree, #inspector, #value-path, #tab-memory, #tab-training,
 // #tab-values, #panel-memory, #panel-training, #panel-values, #announcer; [data-value-id] wherever a

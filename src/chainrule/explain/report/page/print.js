@@ -1,10 +1,12 @@
 // On paper: the facts, and the graph as it is unfolded, whole and without states.
 
 import { element, vector } from "./dom.js";
+import { drawnPasses } from "./graph_passes.js";
 import { arrowHeads, arrowShape, boxShape, frameShape } from "./graph_shapes.js";
 import { factList } from "./header.js";
 
 const MOST_PRINTED = 3000;
+const MARGIN_MIDDLE = 24;
 
 /**
  * @param {import("./chips.js").Page} page
@@ -43,18 +45,17 @@ function printed({ data }, graph) {
       ...layout.frames.map((frame) => frameShape(frame)),
       ...layout.arrows.map((arrow) => arrowShape(arrow, "print")),
       ...boxes,
-      ...bandNotes(data.drawing, layout),
+      ...passNames(data.drawing, layout),
     ),
   );
   return found;
 }
 
-function bandNotes(drawing, layout) {
-  const bands = [...drawing.bands];
-  if (drawing.backward) bands.splice(drawing.backward.band + 1, 0, drawing.backward);
-  return bands.map((band, place) => {
+/** Upward along the left margin, where no box stands. */
+function passNames(drawing, layout) {
+  return drawnPasses(drawing).map(({ name }, place) => {
     const [top, bottom] = layout.spans[place];
-    const y = band.note.startsWith("←") ? bottom + 24 : top - 22;
-    return vector("text", { class: "note", x: 16, y }, band.note);
+    const transform = `translate(${MARGIN_MIDDLE} ${(top + bottom) / 2}) rotate(-90)`;
+    return vector("text", { class: "pass", transform }, name);
   });
 }

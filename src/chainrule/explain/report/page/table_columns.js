@@ -37,7 +37,10 @@ export function tableColumns(page) {
   }
   const step = (number) => (number && number !== Infinity ? countText(number) : "–");
   found.push(
-    numberColumn("made", "made at", (_, id) => model.madeBy[id], step),
+    {
+      ...numberColumn("made", "made at", (_, id) => model.madeBy[id], step),
+      text: (_, id) => model.makersOf(id).map(countText).join(", ") || "–",
+    },
     numberColumn("freed", "freed after", (_, id) => model.freedBy[id], step),
     textColumn("line", "line", (value) => sourcePlace(data, value.source)),
   );

@@ -6,6 +6,11 @@ const CURVE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#
 const FIRST_SCALE = "y";
 const OTHER_SCALE = "other";
 const APART = 30;
+const CLOCKS = /^(epoch|seconds|.*_per_second)$/; // drawn when asked for: they tell of the machine
+const SHORT_NUMBER = new Intl.NumberFormat("en-US", {
+  notation: "compact",
+  maximumSignificantDigits: 3,
+});
 
 /**
  * @param {any} data
@@ -23,6 +28,8 @@ export function createTraining(page) {
   const { curves } = page.data;
   if (!globalThis.uPlot) return element("div", { class: "empty" }, "The curves need uPlot.");
   const place = element("div", { class: "curves" });
+  const isShown = curves.series.map(({ label }) => !CLOCKS.test(label));
+  if (!isShown.includes(true)) isShown.fill(true);
   let plot = null;
   let drawnIn = "";
   const draw = () => {
@@ -36,7 +43,9 @@ export function createTraining(page) {
     }
     plot?.destroy();
     drawnIn = theme;
-    plot = new globalThis.uPlot(curveOptions(curves, size, place), curveData(curves), place);
+    const options = curveOptions(curves, isShown, size, place);
+    plot = new globalThis.uPlot(options, curveData(curves), place);
+    makeButtons(plot);
     plot.root.querySelector("canvas").setAttribute("role", "img");
     plot.root.querySelector("canvas").setAttribute("aria-label", curvesText(curves));
   };
@@ -50,13 +59,30 @@ function curveData(curves) {
   return [curves.x.values, ...curves.series.map((one) => numbers(one.values))];
 }
 
-/** Curves much smaller or larger than the first have an axis of their own, at the right. */
-function curveOptions(curves, size, place) {
+/** The names of the curves show and hide them, by pointer (as uPlot has it) and by keys. */
+function makeButtons(plot) {
+  plot.root.querySelectorAll(".u-series:not(:first-child) th").forEach((name, number) => {
+    name.tabIndex = 0;
+    name.setAttribute("role", "button");
+    name.title = "Show or hide";
+    name.setAttribute("aria-pressed", String(plot.series[number + 1].show));
+    name.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      name.click();
+      event.preventDefault();
+    });
+  });
+}
+
+/** Curves much smaller or larger than the first shown have an axis of their own, at the right. */
+function curveOptions(curves, isShown, size, place) {
   const style = getComputedStyle(place);
   const ink = style.getPropertyValue("--muted").trim();
   const grid = { stroke: style.getPropertyValue("--rule").trim(), width: 1 };
-  const axis = { stroke: ink, grid, ticks: grid, font: "11px system-ui, sans-serif" };
-  const scales = curveScales(curves);
+  const values = (_, numbers) => numbers.map((one) => SHORT_NUMBER.format(one));
+  const axis = { stroke: ink, grid, ticks: grid, font: "11px system-ui, sans-serif", values };
+  const scales = curveScales(curves, isShown);
+  const fill = style.getPropertyValue("--side").trim();
   const right = { ...axis, scale: OTHER_SCALE, side: 1, size: 62, grid: { show: false } };
   const series = curves.series.map((one, number) => ({
     label: scales[number] === OTHER_SCALE ? `${one.label} (right)` : one.label,
@@ -65,7 +91,8 @@ function curveOptions(curves, size, place) {
     width: 1.6,
     dash: number % 2 ? [6, 3] : undefined,
     spanGaps: true,
-    points: { show: one.values.length < 40 },
+    points: { show: one.values.length < 40, fill },
+    show: isShown[number],
   }));
   return {
     ...size,
@@ -77,13 +104,24 @@ function curveOptions(curves, size, place) {
       ...(scales.includes(OTHER_SCALE) ? [right] : []),
     ],
     series: [{ label: curves.x.label }, ...series],
+    hooks: {
+      setSeries: [
+        (plot, number) => {
+          if (!number) return;
+          isShown[number - 1] = plot.series[number].show;
+          const name = plot.root.querySelectorAll(".u-series th")[number];
+          name.setAttribute("aria-pressed", String(isShown[number - 1]));
+        },
+      ],
+    },
   };
 }
 
-function curveScales({ series }) {
+function curveScales({ series }, isShown) {
   const sizes = series.map(({ values }) => greatest(values));
+  const first = sizes[isShown.indexOf(true)] ?? sizes[0];
   return sizes.map((size) => {
-    const times = size / sizes[0];
+    const times = size / first;
     return times > APART || times < 1 / APART ? OTHER_SCALE : FIRST_SCALE;
   });
 }

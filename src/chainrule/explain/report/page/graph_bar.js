@@ -1,46 +1,12 @@
-// What stands over the graph's corners: names of the passes, legend, zoom.
+// The line above the graph: what its colours say, and how large it is shown.
 
 import { cividis, colourText } from "./colours.js";
 import { element } from "./dom.js";
 import { colourChoices, quantityOf } from "./graph_states.js";
 import { bytesText, numberText, percentText } from "./words.js";
 
-const NOTE_HEIGHT = 20;
-const SHORT_BELOW = 0.5; // the scale at which the words would reach into the boxes
-
-/**
- * The words of each pass, at the left edge, beside their pass wherever the view is.
- * @returns {{view: HTMLElement, place: function(any, any, any): void}}
- */
-export function createNotes() {
-  const view = element("div", { class: "notes" });
-  const place = (camera, layout, drawing) => {
-    const bands = [...drawing.bands];
-    if (drawing.backward) bands.splice(drawing.backward.band + 1, 0, drawing.backward);
-    while (view.children.length < bands.length) view.append(element("p"));
-    let floor = Infinity; // the note below stands here: that of a band above keeps clear of it
-    [...bands.entries()].reverse().forEach(([number, band]) => {
-      const note = /** @type {HTMLElement} */ (view.children[number]);
-      const [top, bottom] = layout.spans[number] ?? [0, 0];
-      const below = band.note.startsWith("←");
-      const world = below ? bottom + 20 : top - 20;
-      const wanted = world * camera.scale + camera.y + (below ? 0 : -NOTE_HEIGHT);
-      const y = Math.min(wanted, floor - NOTE_HEIGHT);
-      floor = y;
-      note.textContent = camera.scale < SHORT_BELOW ? band.note.split(" (")[0] : band.note;
-      note.style.transform = `translateY(${Math.round(y)}px)`;
-      note.hidden = bottom === top;
-    });
-  };
-  return { view, place };
-}
-
-/**
- * What the colours say: kinds, or the scale of a quantity.
- * @param {import("./chips.js").Page} page
- * @returns {HTMLElement}
- */
-export function createLegend(page) {
+/** What the colours say: kinds, or the scale of a quantity. */
+function createLegend(page) {
   const view = element("div", { class: "legend", role: "group", "aria-label": "Legend" });
   const draw = () => {
     const { colour } = page.store.state;
@@ -93,11 +59,15 @@ function quantityLegend(page, colour, { scale }) {
 }
 
 /**
- * Zoom buttons, and how large the graph is shown.
+ * The legend, and beside it the zoom buttons.
  * @param {import("./graph.js").GraphView} graph
  * @returns {HTMLElement}
  */
-export function createGraphCorner(graph) {
+export function createGraphBar(graph) {
+  return element("div", { class: "graph-bar" }, createLegend(graph.page), createZoom(graph));
+}
+
+function createZoom(graph) {
   const button = (text, label, click) =>
     element("button", { type: "button", "aria-label": label, title: label, click }, text);
   const percent = element("span", { class: "percent" });
@@ -108,7 +78,7 @@ export function createGraphCorner(graph) {
   write();
   return element(
     "div",
-    { class: "corner" },
+    { class: "zoom", role: "group", "aria-label": "Zoom" },
     button("−", "Zoom out", () => graph.zoom(-1)),
     percent,
     button("+", "Zoom in", () => graph.zoom(1)),

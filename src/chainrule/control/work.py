@@ -1,0 +1,40 @@
+"""What loops and choices take: what the nodes of their bodies take, as often as they are done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from chainrule.graph import sizes
+from chainrule.graph.body import Body, bodies_of
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
+from chainrule.primitives.primitive import Library
+
+SCAN, COND, WHILE = Library("scan"), Library("cond"), Library("while")
+
+
+def summed(node: Node, of: Callable[[Node], int | Size]) -> int | Size:
+    """The sum of `of` over the nodes of the bodies that a node holds; 0 where it holds none.
+
+    All steps of a scan, the branch of a choice that takes more, one step of a loop whose number
+    of steps is not known, with its condition.
+    """
+    found = [_sum(body, of) for body in bodies_of(node)]
+    if node.primitive.kernel == SCAN:
+        return node.param("length") * found[0]
+    if node.primitive.kernel == COND:
+        return reduce(sizes.maximum, found)
+    return sum(found)
+
+
+def flops(node: Node) -> int | Size:
+    """The floating-point operations of a loop or a choice."""
+    return summed(node, lambda one: one.primitive.flops(one))
+
+
+def _sum(body: Body, of: Callable[[Node], int | Size]) -> int | Size:
+    total: int | Size = 0
+    for node in body.graph.nodes:
+        total = total + of(node)
+    return total

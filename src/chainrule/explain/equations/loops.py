@@ -1,0 +1,282 @@
+"""A loop as a recurrence: h_t = tanh(x_t U + h_{t−1} W), t = 1, …, n, with h_n as its result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chainrule.control import scan_primitive
+from chainrule.control.loops import Carry, Given
+from chainrule.control.scan_rules import shown_carries
+from chainrule.explain.equations.bodies import Opened, Page, Sheet, indexed_name, indices
+from chainrule.explain.equations.formula import Applied, Formula, Held, Result
+from chainrule.explain.equations.indexing import Indexed, Steps
+from chainrule.explain.equations.joining import fenced
+from chainrule.explain.equations.parts import Bound, Fence, Script, Symbol, row, separated
+from chainrule.explain.equations.parts import text as text_of
+from chainrule.explain.equations.repeated import repeated, shifted
+from chainrule.explain.equations.setting import Setter
+from chainrule.explain.reading.steps import is_path, loop_of, stem_of
+from chainrule.explain.reading.symbols import parted
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.primitives.arithmetic import add
+from chainrule.primitives.movement import broadcast_to
+from chainrule.primitives.primitive import ADDITIVE, ATOM
+from chainrule.primitives.sources import full, input_, iota
+
+Value = tuple[Indexed, int]  # and its index, counted from that of the step
+LEAST, CLOSED = Symbol(r"\min\{", "min{"), Symbol(r"\}", "}")
+NOT = Symbol(r" \geq 0 : \neg ", " ≥ 0 : ¬")
+
+
+class LoopText:
+    """The equations of one loop.
+
+    `at` says how values of a step are written.  What a derivative computes again is written as in
+    the `first` loop; `same` says which values these are.
+    """
+
+    def __init__(self, page: Page, outer: Setter, held: Held, around: tuple[Steps, ...]) -> None:
+        self.page, self.outer, self.node, self.around = page, outer, held.node, around
+        self.is_scan = held.node.primitive is scan_primitive
+        self.graph: Graph = held.node.param("body").graph
+        inputs = held.node.inputs
+        self.loop = loop_of(held.node)
+        self.formulas: dict[Node, Formula] = dict(zip(inputs, held.operands, strict=True))
+        self.first = self._earlier()
+        self.same = self._same()
+        self.before, self.after = self._offsets()
+        length = self.loop.length if self.is_scan else page.alphabet.count()
+        letter = page.alphabet.letter(len(around))
+        self.steps = Steps(letter, length, self.loop.reverse, outer.shapes)
+        self.sheet = Sheet(page, outer, self.graph, (*around, self.steps))
+        self.at: dict[Node, Value] = {}
+        self.words: dict[Node, str] = {}  # the names that were wished for
+        self.states: list[Value] = []
+        self.renamed: list[tuple[Value, Node]] = []  # states that are what has another name
+        self._choose()
+        self._write()
+
+    @property
+    def lines(self) -> list[Opened]:
+        """Its equations."""
+        return self.sheet.lines
+
+    def result(self, place: int) -> Bound:
+        """h_n, or [o₁, …, o_n]; for a place below 0 all of them."""
+        shown = shown_carries(self.node, self.loop)
+        if place < 0:
+            count = len(shown) + len(self.loop.stacked) * self.is_scan
+            return Bound(Fence(separated([self.result(one) for one in range(count)])))
+        stacked = self.stacked(place)
+        if stacked is None:
+            value, offset = self.states[shown[place]]
+            return value.at(self.steps.end(offset, is_begin=False))
+        if stacked in self.at:
+            return Bound(Fence(separated(self.steps.rows(*self.at[stacked])), "[", "]"))
+        same = self.sheet.bounds[stacked]
+        return Bound(Fence(separated(self.steps.several(same, same)), "[", "]"))
+
+    def stacked(self, place: int) -> Node | None:
+        """The value of a step whose rows the `place`-th result is; None of a state."""
+        place -= len(shown_carries(self.node, self.loop))
+        return self.loop.stacked[place] if self.is_scan and place >= 0 else None
+
+    def _earlier(self) -> LoopText | None:
+        """The loop of which this one is a derivative, or the one of another dtype that the same
+        call has made."""
+        origin = self.node.origin
+        before = None if origin.node is None else self.outer.held.get(origin.node)
+        if isinstance(before, LoopText):
+            return before
+        call = origin.code, origin.lasti, origin.scope, origin.transform, self.loop.reverse
+        found = self.page.calls.setdefault(call, self) if self.is_scan and not self.around else self
+        return found if isinstance(found, LoopText) and found is not self else None
+
+    def _same(self) -> dict[Node, Node]:
+        if self.first is None:
+            return {}
+        nodes, others = self.graph.nodes, self.first.graph.nodes
+        return repeated(self.loop, nodes, self.first.loop, others, self._rows_of_first)
+
+    def _rows_of_first(self, node: Node) -> Node | None:
+        """The value in a step of the first loop whose rows a value outside is."""
+        assert self.first is not None
+        found = shifted(node, self.first.loop, self._stacked_by_first)
+        return self._stacked_by_first(node) if found is None else found
+
+    def _stacked_by_first(self, node: Node) -> Node | None:
+        result = self.page.results.get(node)
+        text = None if result is None else self.outer.held.get(result.holder)
+        if result is None or not isinstance(text, LoopText):
+            return None
+        stacked = text.stacked(result.place)
+        return stacked if text is self.first or stacked is None else text.same.get(stacked)
+
+    def _offsets(self) -> tuple[int, int]:
+        """The indices of a state before and after a step t.
+
+        A loop back through another one has the cotangent of h_t before it, of h_{t−1} after it.
+        """
+        is_back = self.first is not None and self.first.loop.reverse != self.loop.reverse
+        if self.first is not None and is_back and self.node.origin.transform != "jvp":
+            return self.first.after, self.first.before
+        return (1, 0) if self.loop.reverse else (-1, 0)
+
+    def _choose(self) -> None:
+        """How all values of a step are written."""
+        loop, first = self.loop, self.first
+        for one in loop.constants:
+            self.sheet.fix(one.name, one.inner, self.formulas[one.outer], self.around)
+        for one in loop.carries:
+            self._state(one)
+        for one in loop.slices:
+            self._slice(one)
+        if first is not None:
+            for node, old in self.same.items():
+                if old in first.at:
+                    self.at.setdefault(node, first.at[old])
+        values = self.page.values.get(self.node, ())
+        for place in range(len(shown_carries(self.node, loop)) + len(loop.stacked) * self.is_scan):
+            node = self.stacked(place)
+            if node is not None:
+                names = [name for one in values if self.page.results[one].place == place
+                         if (name := self.page.graph.name_of.get(one))]  # fmt: skip
+                self._name(node, names[0] if names else self._output_name(node), values)
+        for name, node in self.graph.names.items():
+            self._name(node, stem_of(name))
+        for node, (value, offset) in self.at.items():
+            self.sheet.put(node, value, self.steps.now(offset))
+
+    def _output_name(self, node: Node) -> str:
+        """The name of what is stacked and has no name outside: of a cotangent, dx of x."""
+        slices = [] if self.first is None else self.first.loop.slices
+        if len(slices) == len(self.loop.stacked) and self.before == 0:
+            return f"d{stem_of(slices[self.loop.stacked.index(node)].name)}"
+        return next(name for name, one in self.graph.outputs if one is node)
+
+    def _name(self, node: Node, name: str, own: Sequence[Node] = ()) -> None:
+        if node not in self.at and node not in self.sheet.bounds:
+            below = indices(self.around)
+            self.words[node] = name
+            self.at[node] = self.page.alphabet.indexed(name, node, own, below=below), 0
+
+    def _state(self, one: Carry) -> None:
+        """A state before and after each step, and its value at first."""
+        first, old = self.first, self.same.get(one.before)
+        if first is not None and old in first.at:
+            self.at[one.before] = first.at[old]
+            self.states.append((first.at[old][0], self.after))
+            return
+        name = self._derived(one.name)
+        if is_path(name):
+            name = self.graph.name_of.get(one.after, name)
+        name = self.words[one.before] = stem_of(name)
+        own = (*self.page.values.get(self.node, ()), one.initial)
+        below = indices(self.around)
+        value = self.page.alphabet.indexed(name, one.before, own, (one.initial,), below)
+        self.at[one.before] = value, self.before
+        self.states.append((value, self.after))
+        again = first is not None and self.same.get(one.after) in first.at
+        if again or one.after in self.at or one.after.primitive is input_:
+            self.renamed.append(((value, self.after), one.after))
+        else:
+            self.at[one.after] = value, self.after
+        left = value.at(self.steps.end(self.before, is_begin=True))
+        formula = self.formulas[one.initial]
+        if text_of(left) != text_of(self.outer.set(formula)):
+            self.sheet.say(one.before, (formula,), left, self.outer, self.around)
+
+    def _derived(self, name: str) -> str:
+        """The name of a cotangent, or of a tangent, after what it belongs to: dh of h."""
+        if self.first is None or not name.startswith("d"):
+            return name
+        old = self.first.loop
+        of = {one.name: one.before for one in old.carries} | {
+            one.name: one.inner for one in old.slices
+        }
+        of |= {f"y{number}": node for number, node in enumerate(old.stacked)}
+        word = self.first.words.get(of[name[1:]]) if name[1:] in of else None
+        return name if word is None or parted(word) is not None else f"d{word}"
+
+    def _slice(self, one: Given) -> None:
+        """What a step reads of an array: x_t is a row of x."""
+        first, old, formula = self.first, self.same.get(one.inner), self.formulas[one.outer]
+        known = indexed_name(self.outer, formula)
+        count = _count(formula)
+        if first is not None and old in first.at:
+            self.at[one.inner] = first.at[old]
+        elif isinstance(formula, Result) and (value := self._row(formula)) is not None:
+            self.at[one.inner] = value
+        elif known is not None:
+            self.at[one.inner] = known, 0
+        elif count is not None:
+            self.sheet.bounds[one.inner] = self._counted(count)
+        else:
+            self._name(one.inner, stem_of(self._derived(one.name)))
+            value, _ = self.at[one.inner]
+            whole = fenced(self.outer.set(formula), ATOM, ATOM)
+            right = Bound(Script(whole, self.steps.now()))
+            self.sheet.state(one.inner, value.at(self.steps.now()), right, self.sheet.around)
+
+    def _row(self, formula: Result) -> Value | None:
+        """What an equally long loop stacks, by its name there."""
+        text = None if formula.holder is None else self.outer.held.get(formula.holder)
+        if not isinstance(text, LoopText) or text.loop.length != self.loop.length:
+            return None
+        stacked = text.stacked(formula.place)
+        return None if stacked is None else text.at.get(stacked)
+
+    def _counted(self, start: int) -> Bound:
+        """t of 1, 2, …; t + 4 of 5, 6, …"""
+        letter, more = self.steps.now(), start - 1
+        if not more:
+            return Bound(letter)
+        sign = Symbol(" + ", " + ") if more > 0 else Symbol(" - ", " − ")
+        return Bound(row(letter, sign, Symbol(str(abs(more)), str(abs(more)))), ADDITIVE, ADDITIVE)
+
+    def _write(self) -> None:
+        """The equations of each step."""
+        first = self.first
+        old = set() if first is None else {n for n, one in self.same.items() if one in first.at}
+        wanted = [n for n in self.graph.nodes if n in self.at and n not in old]
+        wanted = [node for node in wanted if node.primitive is not input_]
+        for node, formulas, setter in self.sheet.values(wanted):
+            left = self.sheet.bounds[node]
+            self.sheet.say(node, formulas, left, setter, self.sheet.around)
+        for (value, offset), node in self.renamed:
+            left = value.at(self.steps.now(offset))
+            self.sheet.state(node, left, self.sheet.bounds[node], self.sheet.around)
+        if not self.is_scan:
+            self._end()
+
+    def _end(self) -> None:
+        """How often a while loop is done: until its condition does not hold."""
+        condition: Graph = self.node.param("condition").graph
+        around = (*self.around, self.steps.without_end())
+        sheet = Sheet(self.page, self.outer, condition, around)
+        for item, old in zip(condition.inputs, self.loop.inner, strict=True):
+            if old in self.at:
+                sheet.put(item.node, self.at[old][0], self.steps.now())
+            else:
+                sheet.bounds[item.node] = self.sheet.bounds[old]
+        ((_, holds),) = condition.outputs
+        for _, formulas, setter in sheet.values([holds]):
+            t, inside = self.steps.now(), Fence(setter.set(formulas[0]))
+            right = Bound(row(LEAST, t, NOT, inside, CLOSED))
+            sheet.state(holds, Bound(self.steps.last()), right, self.around, typed=False)
+        self.sheet.lines += sheet.lines
+
+
+def _count(formula: Formula) -> int | None:
+    """The first of positions 0, 1, … or 1, 2, …; None for other formulas."""
+    if formula.node.primitive is iota:
+        return 0
+    if not isinstance(formula, Applied) or formula.node.primitive is not add:
+        return None
+    first, start = formula.operands
+    while start.node.primitive is broadcast_to and start.operands:
+        (start,) = start.operands
+    if first.node.primitive is iota and start.node.primitive is full:
+        return int(start.node.param("value"))
+    return None

@@ -1,0 +1,96 @@
+"""Which step of a loop a value belongs to: h_{t−1} becomes h_t, x_t is a row of x."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from chainrule.control import scan_primitive
+from chainrule.control.loops import Loop
+from chainrule.control.scan_rules import loop_of as scan_of
+from chainrule.control.scan_rules import shown_carries
+from chainrule.control.while_node import loop_of as while_of
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+
+_OF_A_STEP = re.compile(r"(?P<stem>.*[^_])_(t|prev|previous|next|new|old|last)")
+
+
+def stem_of(name: str) -> str:
+    """A name in a step without what says which step is meant: h of h_prev, x of x_t."""
+    found = _OF_A_STEP.fullmatch(name)
+    return found["stem"] if found else name
+
+
+def is_path(name: str) -> bool:
+    """Whether a name says where in a container a value is."""
+    return "[" in name or "." in name
+
+
+def loop_of(holder: Node) -> Loop:
+    """The loop that a scan or a while loop is."""
+    if holder.primitive is scan_primitive:
+        return scan_of(holder, holder.inputs)
+    return while_of(holder, holder.inputs)[0]
+
+
+@dataclass
+class Step:
+    """One step of a loop: `at` has the stem of the name of each value, and its index from t on.
+
+    `first` is the loop that this one is the derivative of, and goes back through.
+    """
+
+    holder: Node
+    outer: Graph
+    names: Mapping[int, str]
+    first: Step | None = None
+    at: dict[Node, tuple[str, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.loop = loop_of(self.holder)
+        self.graph: Graph = self.holder.param("body").graph
+        self.before, self.after = (1, 0) if self.loop.reverse else (-1, 0)
+        if self.first is not None and self.first.loop.reverse != self.loop.reverse:
+            self.before, self.after = self.first.after, self.first.before
+        else:
+            self.first = None
+        self.at.update(self._found())
+
+    def _found(self) -> Iterator[tuple[Node, tuple[str, int]]]:
+        again = self._again()
+        found: dict[Node, tuple[str, int]] = {}
+        for one in self.loop.carries:
+            name = self._derived(one.name)
+            if is_path(name):
+                name = self.graph.name_of.get(one.after, name)
+            found.setdefault(one.before, (stem_of(name), self.before))
+            found.setdefault(one.after, (stem_of(name), self.after))
+        for one in self.loop.slices:
+            name = again.get(one.name) or (self.outer.name_of.get(one.outer), 0)
+            found.setdefault(one.inner, (name[0] or stem_of(self._derived(one.name)), name[1]))
+        shown = len(shown_carries(self.holder, self.loop))
+        if self.holder.primitive is scan_primitive:
+            for place, node in enumerate(self.loop.stacked, shown):
+                output = self.graph.outputs[len(self.loop.carries) + place - shown][0]
+                found.setdefault(node, (self.names.get(place, output), 0))
+        for name, node in self.graph.names.items():
+            found.setdefault(node, again.get(name) or (stem_of(name), 0))
+        yield from found.items()
+
+    def _again(self) -> dict[str, tuple[str, int]]:
+        """What the first loop's step calls its values: they have their names here, too."""
+        if self.first is None:
+            return {}
+        return {name: self.first.at[node] for name, node in self.first.graph.names.items()
+                if node in self.first.at}  # fmt: skip
+
+    def _derived(self, name: str) -> str:
+        """The name of a cotangent, after what it belongs to."""
+        if self.first is None or not name.startswith("d"):
+            return name
+        old = self._again().get(name[1:])
+        if old is None and (number := name.removeprefix("dy")).isdigit():
+            old = self.first.at.get(self.first.loop.stacked[int(number)])
+        return name if old is None else f"d{old[0]}"

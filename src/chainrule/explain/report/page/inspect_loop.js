@@ -1,0 +1,57 @@
+// The loop or the choice that a value comes out of: how often, its equations, all that it gives.
+
+import { valueChip } from "./chips.js";
+import { element } from "./dom.js";
+import { equationBlock } from "./equations.js";
+import { countText, numberText, shapeText } from "./words.js";
+
+const LOOP_STATISTICS = ["min", "max", "mean"];
+
+/**
+ * What stands below the heading `loopTitle`.
+ * @param {import("./chips.js").Page} page
+ * @param {any} loop of a value
+ * @returns {HTMLElement[]}
+ */
+export function loopContent(page, loop) {
+  const found = [element("p", {}, loopText(loop))];
+  if (loop.latex.length) found.push(equationBlock(loop.latex, loop.text));
+  found.push(resultsTable(page, loop.results));
+  return found;
+}
+
+/**
+ * `Loop (scan of cell)`.
+ * @param {{operation: string, bodies: string[]}} loop
+ * @returns {string}
+ */
+export function loopTitle({ operation, bodies }) {
+  const word = operation === "cond" ? "Choice" : "Loop";
+  return `${word} (${operation} of ${bodies.join(", ")})`;
+}
+
+function loopText({ operation, length, reverse }) {
+  if (operation === "cond") return "One of two graphs is computed, as a condition says.";
+  if (length === null) return "It is done as long as its condition holds.";
+  const count = typeof length === "number" ? countText(length) : length;
+  const steps = `${count} ${length === 1 ? "step" : "steps"} of the loop`;
+  return `${steps}, from the ${reverse ? "last to the first" : "first to the last"} slice.`;
+}
+
+/** All results with their shapes, and where there are numbers, their statistics. */
+function resultsTable(page, ids) {
+  const statistics = page.data.has_values ? LOOP_STATISTICS : [];
+  const head = ["gives", "shape", ...statistics].map((text) => element("th", { scope: "col" }, text));
+  const rows = ids.map((id) => {
+    const { shape, stats } = page.model.values[id];
+    const numbers = statistics.map((name) => numberText(stats?.[name]));
+    const cells = [shapeText(shape), ...numbers].map((text) => element("td", {}, text));
+    return element("tr", {}, element("th", { scope: "row" }, valueChip(page, id)), ...cells);
+  });
+  return element(
+    "table",
+    { class: "statistics results" },
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...rows),
+  );
+}

@@ -1,0 +1,190 @@
+"""What to write where Python asks a traced array for its number: `math.exp(x)`, `if x > 0:`, `max`.
+
+The expression that is running is looked up in the user's source; without source nothing is said.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+from dis import opname
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from chainrule.frontend.instead import primitive_of
+from chainrule.frontend.naming import user_frame
+from chainrule.frontend.refused import REFUSED
+from chainrule.source import source_location
+
+LONGEST = 60  # characters of an expression that is written out
+CHOICE = (
+    "np.where(condition, a, b) chooses elementwise, cr.cond(condition, f, g, x) between functions;"
+    "\na choice that holds for the whole trace takes a plain Python bool argument"
+)
+# Functions of math under other names than np's.
+MATH = {
+    "acos": "np.arccos",
+    "acosh": "np.arccosh",
+    "asin": "np.arcsin",
+    "asinh": "np.arcsinh",
+    "atan": "np.arctan",
+    "atan2": "np.arctan2",
+    "atanh": "np.arctanh",
+    "erf": "cr.erf",
+    "fsum": "np.sum",
+    "pow": "np.power",
+}
+# What to do for those that NumPy has not, or has with another meaning.
+MATH_ALONE = {
+    "erfc": "write 1 - cr.erf(x)",
+    "gamma": primitive_of("scipy.special.gamma"),
+    "lgamma": primitive_of("scipy.special.gammaln"),
+    "remainder": "write x - y * np.rint(x / y)",
+}
+SCIPY = {
+    "scipy.linalg.solve_triangular": "np.linalg.solve",
+    "scipy.special.log_softmax": "cr.log_softmax",
+    "scipy.special.logsumexp": "cr.logsumexp",
+    "scipy.special.softmax": "cr.softmax",
+}
+NOT_AS_SCIPY = {
+    "linalg.cholesky": ", which is lower triangular",
+    "linalg.qr": ", whose factors are reduced",
+}
+GENERATORS = (np.random.Generator, np.random.RandomState)
+
+
+def instead_of_asking(frame: FrameType | None) -> str:
+    """What the user could write where code that `frame` runs asks for a number; "" where it is
+    not known."""
+    frame = user_frame(frame)
+    if frame is None:
+        return ""
+    try:
+        return _advice(frame)
+    except Exception:  # source that surprises us must not hide the refusal
+        return ""
+
+
+def _advice(frame: FrameType) -> str:
+    around = _around(frame)
+    if not around:
+        return ""
+    if _is_calling(frame):
+        call = around[0]
+        return _of_call(call, _value(call.func, frame)) if isinstance(call, ast.Call) else ""
+    found = []
+    for inner, node in zip([None, *around], around, strict=False):
+        match node:
+            case ast.BoolOp(op, values):
+                word = "and" if isinstance(op, ast.And) else "or"
+                shown = _shown(*values[:2]) if len(values) == 2 else "..."
+                found.append(f"np.logical_{word}({shown}) is elementwise")
+            case ast.UnaryOp(ast.Not(), operand):
+                found.append(f"np.logical_not({_shown(operand)}) is elementwise")
+            case ast.Compare(left, ops, [middle, *_]) if len(ops) > 1:
+                first = ast.Compare(left, ops[:1], [middle])
+                rest = ast.Compare(middle, ops[1:], node.comparators[1:])
+                found.append(f"np.logical_and({_shown(first, rest)}) is elementwise")
+            case ast.While():
+                found.append("cr.while_loop(condition, body, value) repeats while it holds")
+                break
+            case ast.Assert():
+                found.append("return it, and look at its number after graph.run")
+                break
+            case ast.If() | ast.IfExp() if inner is node.test:
+                found.append(CHOICE)
+                break
+            case ast.stmt():
+                break
+    return ";\n".join(found)
+
+
+def _is_calling(frame: FrameType) -> bool:
+    """Whether the running instruction is a call; while a function of Python runs, the frame is at
+    the last entry of the call's cache."""
+    code, place = frame.f_code.co_code, frame.f_lasti
+    while opname[code[place]] == "CACHE" and place > 0:
+        place -= 2
+    return opname[code[place]].startswith("CALL")
+
+
+def _of_call(call: ast.Call, function: Any) -> str:
+    """Instead of calling this function."""
+    own = getattr(function, "__self__", None)
+    name = getattr(function, "__name__", "")
+    module = getattr(function, "__module__", None) or ""
+    given = [*call.args, *call.keywords]
+    if module == "math":
+        return _of_math(call, name)
+    if own is builtins and isinstance(call.args[0], ast.GeneratorExp):
+        return ""
+    if own is builtins and name in ("max", "min"):
+        if len(call.args) == 1:
+            return f"write np.{name}({_shown(*given)})"
+        return f"write np.{name}imum({_shown(*given) if len(given) == 2 else 'a, b'})"
+    if own is builtins and name in ("any", "all", "sorted"):
+        return f"write np.{'sort' if name == 'sorted' else name}({_shown(*given)})"
+    if isinstance(own, GENERATORS):
+        return f"cr.random draws within a program: see cr.random.{name}(key, ...) and its like"
+    if module.partition(".")[0] == "scipy":
+        return _of_scipy(call, module, name)
+    return ""
+
+
+def _of_math(call: ast.Call, name: str) -> str:
+    if name in MATH_ALONE:
+        return MATH_ALONE[name]
+    if name == "log" and len(call.args) == 2:
+        return "write np.log(x) / np.log(base)"
+    if name not in MATH and (not hasattr(np, name) or name in REFUSED):
+        return ""
+    return f"write {MATH.get(name, f'np.{name}')}({_shown(*call.args)})"
+
+
+def _of_scipy(call: ast.Call, module: str, name: str) -> str:
+    parts = [part for part in module.split(".") if not part.startswith("_")]
+    public = ".".join([*parts, name])
+    found = SCIPY.get(public)
+    short = public.removeprefix("scipy.")
+    if found is None and parts[1:] == ["linalg"] and short not in REFUSED:
+        found = f"np.{short}" if hasattr(np.linalg, name) else None
+    if found is None:
+        return primitive_of(_shown(call.func))
+    return f"write {found}({_shown(*call.args)})" + NOT_AS_SCIPY.get(short, "")
+
+
+def _shown(*parts: ast.AST) -> str:
+    text = ", ".join(ast.unparse(part) for part in parts)
+    return text if len(text) <= LONGEST else "..."
+
+
+def _value(node: ast.AST, frame: FrameType) -> Any:
+    """What a name, or an attribute of one, stands for in the frame."""
+    match node:
+        case ast.Name(name):
+            for space in (frame.f_locals, frame.f_globals, vars(builtins)):
+                if name in space:
+                    return space[name]
+        case ast.Attribute(value, name):
+            return getattr(_value(value, frame), name, None)
+    return None
+
+
+def _around(frame: FrameType) -> list[Any]:
+    """The nodes of the syntax tree that the running expression is within, the innermost first."""
+    where = source_location(frame.f_code, frame.f_lasti)
+    if where.column is None or where.end_line is None or where.end_column is None:
+        return []
+    begin, end = (where.line, where.column), (where.end_line, where.end_column)
+    tree = ast.parse("".join(linecache.getlines(where.filename)))
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.expr, ast.stmt))
+        and (node.lineno, node.col_offset) <= begin
+        and end <= (node.end_lineno or 0, node.end_col_offset or 0)
+    ][::-1]

@@ -1,0 +1,45 @@
+"""`ShownAsGraph`: a training step is one graph, and is drawn, written and counted as that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from chainrule.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from chainrule.explain.cost.cost import Cost
+    from chainrule.explain.drawing import Drawing
+    from chainrule.explain.equations import Equations
+
+
+class ShownAsGraph:
+    """What shows the `graph` that it has."""
+
+    graph: Graph
+
+    def draw(self, **options: Any) -> Drawing:
+        """The whole step as a picture; the options are those of `Graph.draw`."""
+        return self.graph.draw(**options)
+
+    def equations(self, names: str | Iterable[str] | None = None, **options: Any) -> Equations:
+        """Its values as a textbook writes them; the options are those of `Graph.equations`."""
+        return self.graph.equations(names, **options)
+
+    def python(self, **options: Any) -> str:
+        """The whole step as a NumPy function; the options are those of `Graph.python`."""
+        return self.graph.python(**options)
+
+    def cost(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> Cost:
+        """The operations and bytes of a step, before one is taken: `print(step.cost(n=256))`."""
+        return self.graph.cost(sizes, **named)
+
+    if not TYPE_CHECKING:  # or a checker would take every name
+
+        def __getattr__(self, name: str) -> Any:
+            """AttributeError, which says where the graph's own methods are."""
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            known = hasattr(Graph, name) or name in Graph.__dataclass_fields__
+            if known and not name.startswith("_"):
+                text += f", its graph has: write step.graph.{name}"
+            raise AttributeError(text, name=name, obj=self)

@@ -1,0 +1,38 @@
+"""A loop in the page: its equations, its number of steps, and the statistics of its results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from waiting import calm
+
+
+def text_of(page: Any, key: str) -> str:
+    """What the inspector says about a box."""
+    page.locator(f'#graph .node[data-key="{key}"]').click()
+    calm(page)
+    return page.locator("#inspector").inner_text()
+
+
+def test_a_result_of_a_loop_shows_the_recurrence(opened) -> None:
+    page = opened("recurrent")
+    text = text_of(page, "value o")
+    assert "loop (scan of cell)" in text.lower()
+    assert "40 steps of the loop, from the first to the last slice." in text
+    formulas = page.locator("#inspector .katex annotation").all_text_contents()
+    assert any(r"\tanh" in one for one in formulas), formulas
+    rows = page.locator("#inspector table.results tbody tr")
+    assert rows.count() == 2
+    for row in rows.all():
+        assert len(row.inner_text().split()) >= 5, "name, shape, three statistics"
+
+
+def test_the_circle_of_the_loop_says_the_same(opened) -> None:
+    page = opened("recurrent")
+    step = page.evaluate(
+        """() => [...document.querySelectorAll("#graph .node.operator")]
+             .map((one) => one.dataset.key).find((key) => /\\d+\\.\\d+/.test(key))"""
+    )
+    assert step, "no circle without a name"
+    text = text_of(page, step)
+    assert "loop (scan of cell)" in text.lower() and "computed at step" in text.lower()

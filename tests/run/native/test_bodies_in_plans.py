@@ -1,0 +1,80 @@
+"""A plan says of a loop whether its steps are compiled code or the reference evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from executing import planned
+
+import chainrule as cr
+from chainrule.control import steps
+from chainrule.run.native import bodies
+from chainrule.run.run import kept_nodes
+
+X = np.linspace(0, 1, 12)
+
+
+def summed(length: int) -> Any:
+    def total(x: Any) -> Any:
+        def step(state: Any, row: Any) -> Any:
+            return state + np.sin(row), state
+
+        last, _ = cr.scan(step, 0.0, x)
+        return last
+
+    return cr.trace(total, X[:length])
+
+
+def doubled(x: Any) -> Any:
+    return cr.while_loop(lambda s: np.sum(s) < 100, lambda s: s * 2 + 1, x)
+
+
+def chosen(x: Any) -> Any:
+    return cr.cond(np.sum(x) > 0, np.sin, np.cos, x)
+
+
+def text_of(graph: Any) -> str:
+    return str(planned(graph, kept_nodes(graph, "outputs")))
+
+
+def compiles(graph: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a run makes compiled code of a body, and not a program of NumPy calls."""
+    made: list[str] = []
+    for module, name in ((bodies, "NativeBody"), (steps, "Program")):
+        right = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda body, name=name, right=right: [made.append(name), right(body)][1]
+        )
+    graph.run(x=X[: graph.inputs[0].type.shape[0]], executor="native")
+    assert len(set(made)) == 1
+    return made[0] == "NativeBody"
+
+
+@pytest.mark.parametrize(
+    ("graph", "said"),
+    [
+        (lambda: summed(12), "12 steps of compiled code called from Python"),
+        (lambda: summed(4), "4 steps of compiled code called from Python"),
+        (lambda: summed(3), "reference evaluation between native parts"),
+        (lambda: cr.trace(doubled, X), "steps while a condition holds of compiled code"),
+        (lambda: cr.trace(chosen, X), "reference evaluation between native parts"),
+    ],
+    ids=["scan", "shortest scan", "short scan", "while", "cond"],
+)
+def test_the_text_says_what_a_run_does(
+    graph: Any, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = graph()
+    text = " ".join(text_of(made).split())
+    assert said in text
+    compiled = compiles(made, monkeypatch)
+    assert compiled == ("compiled" in said)
+    assert ("1 loop of compiled code called from Python" in text) == compiled
+    assert ("1 by reference evaluation" in text) != compiled
+
+
+def test_the_plan_of_a_graph_says_it() -> None:
+    plan = summed(12).compile(executor="native").plan()
+    assert "12 steps of compiled code called from Python" in str(plan)

@@ -1,0 +1,241 @@
+"""Windows added back into an array, and recurrences, as compiled loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from executing import expected, graph_of_calls, inputs_of, native, planned
+
+import chainrule as cr
+from chainrule.plan import nest, windows
+from chainrule.plan.work import NestWork
+from chainrule.primitives.cumulative import recurrence
+from chainrule.primitives.windows import fold_windows, positions_of
+from chainrule.run.run import kept_nodes
+
+RANDOM = np.random.default_rng(11)
+Call = tuple[Any, list[np.ndarray], dict[str, Any]]
+
+
+def fold_call(
+    batch: tuple[int, ...],
+    lengths: tuple[int, ...],
+    window: tuple[int, ...],
+    stride: tuple[int, ...] | None = None,
+    dilation: tuple[int, ...] | None = None,
+    dtype: str = "float32",
+) -> Call:
+    """A call that adds random windows of an array of shape (*batch, *lengths)."""
+    stride, dilation = stride or (1,) * len(window), dilation or (1,) * len(window)
+    positions: Any = positions_of(lengths, window, stride, dilation)
+    g = (RANDOM.uniform(-2, 2, (*batch, *positions, *window)) * 50).astype(dtype)
+    return fold_windows, [g], {"stride": stride, "dilation": dilation, "shape": batch + lengths}
+
+
+def check_bits(calls: list[Call], threads: int = 1) -> None:
+    """All in one graph: the reference's values to the last bit, run after run."""
+    graph, inputs = graph_of_calls(calls)
+    keep = [node for _, node in graph.outputs]
+    assert not planned(graph, keep, threads=threads).foreign
+    wanted = expected(graph, inputs, keep)
+    for _ in range(2 if threads > 1 else 1):
+        got = native(graph, inputs, keep, threads=threads)
+        assert got is not None
+        for node in keep:
+            np.testing.assert_array_equal(got[node], wanted[node], repr(node), strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool"])
+def test_windows_of_one_axis(dtype: str) -> None:
+    calls = [
+        fold_call(batch, (length,), (window,), (stride,), (dilation,), dtype)
+        for batch in ((), (3,), (2, 1, 2))
+        for length in (1, 2, 7, 19, 37)
+        for window in (1, 2, 3, 5)
+        for stride in (1, 2, 3, 5)
+        for dilation in (1, 2, 3)
+        if dilation * (window - 1) < length
+    ]
+    check_bits(calls)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_windows_of_two_axes(dtype: str) -> None:
+    calls = [
+        fold_call(batch, lengths, window, stride, dilation, dtype)
+        for batch in ((), (2, 3))
+        for lengths in ((7, 9), (6, 33), (20, 5))
+        for window in ((1, 1), (3, 3), (2, 5), (4, 1))
+        for stride in ((1, 1), (2, 2), (2, 5), (3, 1))
+        for dilation in ((1, 1), (1, 2), (3, 1))
+        if all(d * (w - 1) < n for n, w, d in zip(lengths, window, dilation, strict=True))
+    ]
+    check_bits(calls)
+
+
+def test_odd_windows() -> None:
+    check_bits(
+        [
+            fold_call((), (6, 7), (6, 7)),  # one window: the whole
+            fold_call((4,), (1, 1), (1, 1)),
+            fold_call((0, 2), (5, 5), (3, 3)),
+            fold_call((2, 0), (4,), (2,)),
+            fold_call((2,), (9, 4), (3, 2), (3, 2)),  # side by side
+            fold_call((2,), (10, 9), (3, 2), (3, 4)),  # with gaps
+            fold_call((2,), (6,), (3,), (2,)),  # as many as elements, but one is in two of them
+            fold_call((1, 1), (3, 4, 5), (2, 2, 2), (1, 2, 1)),
+            fold_call((3,), (500,), (400,)),
+        ]
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_threads_share_the_planes(dtype: str) -> None:
+    call = fold_call((8, 5), (40, 41), (3, 3), (2, 1), dtype=dtype)
+    graph, _ = graph_of_calls([call])
+    (work,) = planned(graph, [graph.outputs[0][1]], threads=2).works
+    assert isinstance(work, NestWork)
+    assert [one.parts for one in work.layouts] == [2, 2]
+    assert work.layouts[-1].row_count == 40  # planes: no two threads add to one
+    check_bits([call], threads=2)
+
+
+def test_one_plane_is_not_shared() -> None:
+    graph, _ = graph_of_calls([fold_call((), (200, 201), (3, 3))])
+    plan = planned(graph, [graph.outputs[0][1]], threads=2)
+    assert "but it has 1 row" in str(plan)
+
+
+def test_windows_side_by_side_are_written_once() -> None:
+    graph, _ = graph_of_calls([fold_call((2,), (9, 4), (3, 2), (3, 2))])
+    (work,) = planned(graph, [graph.outputs[0][1]]).works
+    assert isinstance(work, NestWork) and len(work.layouts) == 1
+
+
+def test_windows_that_are_taken_to_be_apart_are_seen(monkeypatch: Any) -> None:
+    monkeypatch.setattr(windows, "windows_meet", lambda node: False)
+    with pytest.raises(AssertionError):
+        check_bits([fold_call((2,), (9,), (3,))])
+
+
+def recurrence_call(shape: tuple[int, ...], axis: int, reverse: bool, dtype: str) -> Call:
+    a, b = ((RANDOM.uniform(-1.2, 1.2, shape) * 3).astype(dtype) for _ in range(2))
+    return recurrence, [a, b], {"axis": axis, "reverse": reverse}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_recurrences(dtype: str, reverse: bool) -> None:
+    shapes = [(1,), (2,), (33,), (3, 1), (1, 5), (4, 2), (6, 3), (7, 19), (5, 40), (3, 9, 4)]
+    shapes += [(2, 5, 1), (0, 3), (3, 0), (2, 0, 2), (4, 33, 17)]
+    calls = [
+        recurrence_call(shape, axis, reverse, dtype)
+        for shape in shapes
+        for axis in range(len(shape))
+    ]
+    with np.errstate(all="ignore"):
+        check_bits(calls)
+
+
+def test_recurrences_that_threads_share() -> None:
+    calls = [recurrence_call((60, 50, 7), axis, True, "float32") for axis in (1, 2)]
+    check_bits(calls, threads=2)
+
+
+def test_more_lanes_than_a_recurrence_allows_are_seen(monkeypatch: Any) -> None:
+    monkeypatch.setattr(nest.NestLayout, "_lanes_apart", lambda self: 64)
+    with pytest.raises(AssertionError):
+        check_bits([recurrence_call((7, 3), 0, False, "float32")])
+
+
+def gradient_of(function: Callable[..., Any], arrays: dict[str, np.ndarray]) -> Any:
+    graph = cr.backward(cr.trace(function, **arrays), wrt=tuple(arrays))
+    return graph, inputs_of(graph, arrays), kept_nodes(graph, "outputs")
+
+
+CONVOLUTIONS = {
+    "plain": ((2, 3, 9, 8), (4, 3, 3, 2), {}),
+    "padded": ((2, 3, 9, 17), (4, 3, 3, 3), {"padding": 1}),
+    "dilated": ((2, 3, 9, 17), (4, 3, 3, 3), {"padding": (2, 0), "dilation": (2, 3)}),
+    "strided": ((2, 3, 9, 17), (4, 3, 3, 3), {"padding": 1, "stride": 2}),
+    "grouped": ((2, 6, 9, 17), (4, 3, 3, 3), {"padding": 1, "groups": 2}),
+    "by channel": ((2, 4, 9, 17), (4, 1, 3, 3), {"groups": 4}),
+    "grouped and strided": ((2, 6, 9, 17), (4, 3, 3, 3), {"groups": 2, "stride": (1, 3)}),
+    "of the whole": ((2, 3, 9, 8), (4, 3, 9, 8), {}),
+    "1 x 1": ((2, 3, 5, 4), (4, 3, 1, 1), {}),
+    "along a sequence": ((2, 3, 30), (4, 3, 5), {"padding": 2}),
+    "along a sequence, strided": ((2, 3, 30), (4, 3, 5), {"stride": 3, "dilation": 2}),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("shape", "kernel", "options"), CONVOLUTIONS.values(), ids=CONVOLUTIONS)
+def test_gradients_of_convolutions_are_pytorchs(
+    shape: tuple[int, ...], kernel: tuple[int, ...], options: dict[str, Any], dtype: str
+) -> None:
+    torch = pytest.importorskip("torch")
+    one = len(shape) == 3
+    ours, theirs = (cr.conv1d, torch.conv1d) if one else (cr.conv2d, torch.conv2d)
+    arrays = {
+        "x": RANDOM.normal(size=shape).astype(dtype),
+        "W": RANDOM.normal(size=kernel).astype(dtype),
+    }
+    graph, inputs, keep = gradient_of(lambda x, W: np.sum(np.sin(ours(x, W, **options))), arrays)
+    assert not planned(graph, keep, threads=2).foreign
+    reference = expected(graph, inputs, keep)
+    got = native(graph, inputs, keep, threads=2)
+    assert got is not None
+    tensors = [torch.from_numpy(one).requires_grad_() for one in arrays.values()]
+    total = torch.sum(torch.sin(theirs(*tensors, **options)))
+    wanted = [total.detach().numpy(), *(g.numpy() for g in torch.autograd.grad(total, tensors))]
+    # Sums of about 200 products: rounding errors of a few ulp of their largest element.
+    rtol = 2e-5 if dtype == "float32" else 2e-14
+    for node, truth in zip(keep, wanted, strict=True):
+        limit = rtol * max(float(np.max(np.abs(truth))), 1.0)
+        np.testing.assert_allclose(got[node], truth, rtol=rtol, atol=limit)
+        np.testing.assert_allclose(reference[node], truth, rtol=rtol, atol=limit)
+
+
+POOLS = {
+    "max": lambda x: cr.max_pool2d(x, 2),
+    "max, overlapping": lambda x: cr.max_pool2d(x, 3, stride=2, padding=1),
+    "max, dilated": lambda x: cr.max_pool2d(x, (2, 3), stride=1, dilation=2),
+    "mean": lambda x: cr.avg_pool2d(x, 2),
+    "mean, overlapping": lambda x: cr.avg_pool2d(x, 3, stride=2, padding=1),
+    "mean, of what is there": lambda x: cr.avg_pool2d(x, 3, padding=1, count_include_pad=False),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS)
+def test_gradients_of_pooling_are_the_references(pool: Any, dtype: str) -> None:
+    arrays = {"x": RANDOM.normal(size=(3, 4, 12, 17)).astype(dtype)}
+    graph, inputs, keep = gradient_of(lambda x: np.sum(np.sin(pool(x))), arrays)
+    assert not planned(graph, keep, threads=2).foreign
+    got, wanted = native(graph, inputs, keep, threads=2), expected(graph, inputs, keep)
+    assert got is not None
+    rtol = 1e-5 if dtype == "float32" else 1e-14
+    for node in keep:
+        np.testing.assert_allclose(got[node], wanted[node], rtol=rtol, atol=rtol * 10)
+
+
+def test_the_gradient_of_a_running_product_is_compiled() -> None:
+    x = RANDOM.uniform(0.5, 1.5, (4, 50))
+    graph, inputs, keep = gradient_of(lambda x: np.sum(np.sin(np.cumprod(x, axis=1))), {"x": x})
+    names = [node.primitive.name for node in planned(graph, keep).foreign]
+    assert names == ["cumprod"]  # NumPy's own loop; the recurrence is compiled
+    got, wanted = native(graph, inputs, keep), expected(graph, inputs, keep)
+    assert got is not None
+    np.testing.assert_allclose(got[keep[-1]], wanted[keep[-1]], rtol=1e-13, atol=1e-13)
+    h = 1e-6
+    for row, column in ((0, 0), (1, 17), (3, 49)):
+        ends = []
+        for step in (h, -h):
+            moved = x.copy()
+            moved[row, column] += step
+            ends.append(np.sum(np.sin(np.cumprod(moved, axis=1))))
+        slope = (ends[0] - ends[1]) / (2 * h)
+        np.testing.assert_allclose(got[keep[-1]][row, column], slope, rtol=1e-6, atol=1e-7)
