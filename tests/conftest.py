@@ -6,6 +6,7 @@ they ran last, and those marked `peers`; and those marked `slow`, which have a t
 
 import gc
 import os
+import signal
 import tempfile
 
 import pytest
@@ -16,6 +17,11 @@ os.environ.setdefault("CHAINRULE_EXECUTOR", "reference")
 _cache = tempfile.TemporaryDirectory(prefix="chainrule-tests-")
 os.chmod(_cache.name, 0o700)
 os.environ["CHAINRULE_CACHE_DIR"] = _cache.name
+
+# A shell that starts a command in the background lets it ignore Ctrl-C, and so would what the
+# tests of interrupts start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 SKIPPED = "chainrule/skipped"  # where pytest's cache has the tests that were skipped last
