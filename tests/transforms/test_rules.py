@@ -156,15 +156,25 @@ def wrong(rule: Rule, change: Any) -> Rule:
     return dataclasses.replace(rule, after=after)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def instances(rule: Rule, dtype: type) -> list[int]:
+    return [i for i, node in enumerate(rule.before(X, Y)) if node.type.dtype == dtype]
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES if not instances(r, bool)], ids=lambda r: r.name)
 @pytest.mark.parametrize(
     "change",
     [lambda out: out * 1.001, lambda out: out + 1e-3, lambda out: out * (1 + 2.0**-49)],
     ids=["0.1 % wrong", "1e-3 more", "8 ulp more"],
 )
 def test_a_planted_fault_is_found(rule: Rule, change: Any) -> None:
-    float_instances = [i for i, n in enumerate(rule.before(X, Y)) if n.type.dtype == np.float64]
-    assert any(disagreement(wrong(rule, change), i) > rule.ulps for i in float_instances)
+    faulty = wrong(rule, change)
+    assert any(disagreement(faulty, i) > rule.ulps for i in instances(rule, float))
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES if instances(r, bool)], ids=lambda r: r.name)
+def test_a_planted_lie_is_found(rule: Rule) -> None:
+    for i in instances(rule, bool):
+        assert disagreement(wrong(rule, logic.logical_not), i) > rule.ulps
 
 
 def test_a_rule_that_costs_more_is_found() -> None:

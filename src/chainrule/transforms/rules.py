@@ -100,6 +100,15 @@ def _double_negative(node: Node) -> Node | None:
     return x.inputs[0] if x.primitive is A.negative else None
 
 
+def _known_truth(node: Node) -> Node | None:
+    """One of the operands, where the other is the same everywhere."""
+    decides = node.primitive is logic.logical_or
+    for known, other in (node.inputs, node.inputs[::-1]):
+        if known.primitive is full:
+            return known if value_of(known) == decides else other
+    return None
+
+
 def _small_power(node: Node) -> Node | None:
     exponent = node.param("exponent")
     if exponent == 1:
@@ -300,6 +309,17 @@ RULES: tuple[Rule, ...] = (
             logic.where(logic.less(x, y), x, x),
         ],
         _chosen,
+    ),
+    Rule(
+        "known truth",
+        (logic.logical_and, logic.logical_or),
+        lambda x, y: [
+            kind(*pair)
+            for kind in (logic.logical_and, logic.logical_or)
+            for known in (uniform(k, np.dtype(bool), x.type.shape) for k in (True, False))
+            for pair in ((known, logic.less(x, y)), (logic.less(x, y), known))
+        ],
+        _known_truth,
     ),
     Rule(
         "nothing changes",

@@ -147,7 +147,7 @@ def _ramp(x: Any, axis: int, widths: Any, ends: Any) -> Any:
         start = broadcast(array_of(as_node(x.program, end), x.program), edge.shape)
         ramp = np.linspace(start, edge, width, endpoint=False, axis=axis)
         ramp = np.squeeze(ramp, axis + 1)
-        blocks.append((ramp if x.dtype.kind == "f" else np.floor(ramp)).astype(x.dtype))
+        blocks.append((np.floor(ramp) if x.dtype.kind in "iu" else ramp).astype(x.dtype))
     after = blocks[1][(slice(None),) * axis + (slice(None, None, -1),)]
     return np.concatenate([blocks[0], x, after], axis)
 
