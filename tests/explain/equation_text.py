@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -330,7 +331,7 @@ class _Reader:
     def condition(self, text: str) -> Any:
         for word, both in ((" ∨ ", np.logical_or), (" ∧ ", np.logical_and)):
             if len(parts := [*_split(text, word)]) > 1:
-                return both.reduce([self.condition(one) for one in parts])
+                return reduce(both, map(self.condition, parts))
         if text.startswith("¬ "):
             return np.logical_not(self.condition(text[3:].removeprefix("(").removesuffix(")")))
         for sign, compare in COMPARISONS.items():

@@ -198,3 +198,25 @@ def test_equations_read_as_what_they_are(function: Any) -> None:
 def test_the_reader_reads_as_people_do(text: str, value: Any) -> None:
     x, y, v = np.array([[1.0, 2], [3, 4]]), np.array([[1.0, 2], [3, 4]]), np.array([1.0, 2])
     np.testing.assert_allclose(read(text, dict(x=x, y=y, v=v)), value, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda s: np.maximum(s, 0.1), lambda s: np.where(s > 0.2, np.exp(s), s), np.abs],
+    ids=["maximum", "where", "abs"],
+)
+def test_a_second_derivative_whose_terms_are_one_value_is_counted_once(function: Any) -> None:
+    """The terms of d(a a) are one node twice, whose gradient is not that of their sum."""
+
+    def objective(a: Any) -> Any:
+        u = np.tanh(a)
+        v = function(a * a) * np.tanh(a * a)
+        J = np.sin(u) + v
+        return J
+
+    a = np.array(0.7)
+    graph = cr.backward(cr.trace(objective, a=a), wrt="a")
+    second = cr.backward(graph, of="dJ/da", wrt="a", seed="direction")
+    run = second.run(a=a, direction=np.array(1.3))
+    assert_true(second, equations(second), run)
+    assert_reads_true(second, equations(second, shapes=False), run)

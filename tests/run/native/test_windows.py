@@ -191,10 +191,10 @@ def test_gradients_of_convolutions_are_pytorchs(
     tensors = [torch.from_numpy(one).requires_grad_() for one in arrays.values()]
     total = torch.sum(torch.sin(theirs(*tensors, **options)))
     wanted = [total.detach().numpy(), *(g.numpy() for g in torch.autograd.grad(total, tensors))]
-    # Sums of about 200 products: rounding errors of a few ulp of their largest element.
+    # Sums of some 200 numbers: rounding errors of a few ulp of the largest, of which some cancel.
     rtol = 2e-5 if dtype == "float32" else 2e-14
     for node, truth in zip(keep, wanted, strict=True):
-        limit = rtol * max(float(np.max(np.abs(truth))), 1.0)
+        limit = rtol * max(float(np.max(np.abs(truth))), 10.0)
         np.testing.assert_allclose(got[node], truth, rtol=rtol, atol=limit)
         np.testing.assert_allclose(reference[node], truth, rtol=rtol, atol=limit)
 

@@ -62,7 +62,7 @@ class Curvatures:
                     if len(values) == len(gradient.terms):
                         values = [gradient.value]
                     members = _between(values, {upstream, gradient.wrt, *unit.members})
-                    if members:
+                    if members and len(set(values)) == len(values):  # or one counts twice
                         yield Block(unit, gradient.wrt, upstream, tuple(values), members)
 
     def _is_closed(self, block: Block, of: str) -> bool:

@@ -19,7 +19,7 @@ from chainrule.explain.equations.parts import (
     upright,
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar, operator
-from chainrule.explain.equations.spanning import is_kept_axis, only_unit_axes
+from chainrule.explain.equations.spanning import is_kept_axis, is_single, only_unit_axes
 from chainrule.explain.equations.values import WHOLE, number
 from chainrule.graph.node import Node
 from chainrule.primitives import indexing, movement, sources
@@ -75,11 +75,11 @@ def _reshape(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     (inner,) = formula.operands
     node, shape = formula.node, formula.node.shape
     if only_unit_axes(node):
-        is_single = _is_single(node) and _is_single(inner.node)
+        are_single = is_single(node) and is_single(inner.node)
         dropped = _at_index(setter, formula)
         if dropped is not None:
             return dropped
-        if is_single or (is_free and _is_leading(node, inner.node)):
+        if are_single or (is_free and _is_leading(node, inner.node)):
             return setter.set(inner, is_free)
         if isinstance(inner, Applied) and is_kept_axis(node, formula.operands):
             return setter.set(replace(inner, keeps=True), is_free)
@@ -167,14 +167,9 @@ def _concatenate(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 def _joined(setter: Setter, formula: Formula) -> Bound:
     """What is joined to others; a number in the shape that it is given for that."""
     if isinstance(formula, Applied) and formula.node.primitive is movement.reshape:
-        if formula.node.ndim and _is_single(formula.operands[0].node):
+        if formula.node.ndim and is_single(formula.operands[0].node):
             return operator(setter, formula, "reshape", setter.shapes.shape(formula.node.shape))
     return setter.set(formula, False)
-
-
-def _is_single(node: Node) -> bool:
-    """Whether an array has one element, whatever the sizes are."""
-    return all(isinstance(size, int) and size == 1 for size in node.shape)
 
 
 def _axis(axis: int) -> Part:

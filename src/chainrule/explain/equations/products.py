@@ -20,6 +20,7 @@ from chainrule.explain.equations.parts import (
     upright,
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar, operator
+from chainrule.explain.equations.spanning import is_single
 from chainrule.primitives import arithmetic, movement, products
 from chainrule.primitives.primitive import ATOM, POWER
 
@@ -65,11 +66,13 @@ def _transposed(part: Bound) -> Bound:
 def _transpose(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     """The transpose of a matrix xᵀ; of more axes, the operator with its permutation.
 
-    In a derivative, yᵀ xᵀ for (x y)ᵀ.
+    In a derivative, yᵀ xᵀ for (x y)ᵀ; and nothing of one element, whose axes come and go unseen.
     """
+    (inner,) = formula.operands
     if formula.node.ndim == 2:
-        (inner,) = formula.operands
         return _flipped(setter, inner) if formula.node.origin.transform else _marked(setter, inner)
+    if formula.node.origin.transform and is_single(formula.node):
+        return setter.set(inner, is_free)
     return operator(setter, formula, "transpose", setter.parameters(formula.node)["permutation"])
 
 

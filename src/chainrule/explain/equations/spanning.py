@@ -76,3 +76,8 @@ def only_unit_axes(node: Node) -> bool:
 
 def _without_ones(shape: tuple) -> list:
     return [size for size in shape if not (isinstance(size, int) and size == 1)]
+
+
+def is_single(node: Node) -> bool:
+    """Whether an array has one element, whatever the sizes are."""
+    return all(isinstance(size, int) and size == 1 for size in node.shape)
