@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
+import chainrule as cr
+from chainrule.composites.numpy_names import TABLE
+from chainrule.frontend.refused import OF_NUMBERS, REFUSED
+from chainrule.frontend.ufuncs import UFUNCS
+from chainrule.primitives.primitive import Flat
+from chainrule.transforms.vjp import depends_on
+
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "frontend"))  # of the tests: hence imports below code
+sys.path.insert(0, str(ROOT / "tests" / "frontend"))  # no package: it has to be found first
 
 from test_numpy_functions import CALLS, mapped  # noqa: E402
-
-import chainrule as cr  # noqa: E402
-from chainrule.composites.numpy_names import TABLE  # noqa: E402
-from chainrule.frontend.refused import OF_NUMBERS, REFUSED  # noqa: E402
-from chainrule.frontend.ufuncs import UFUNCS  # noqa: E402
-from chainrule.primitives.primitive import Flat  # noqa: E402
-from chainrule.transforms.vjp import depends_on  # noqa: E402
 
 PAGE = ROOT / "docs" / "numpy-functions.md"
 HEAD = """\

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +57,16 @@ class Killer:
         status = int(self.line())
         assert status in (0, -signal.SIGKILL), f"it ended with {status}"
         return Ended(status != 0, lines)
+
+    def killed_after(self, count: int, seconds: float, *arguments: Any) -> list[int]:
+        """Start it, and kill it some time after it has printed so many numbers: all it printed."""
+        self.start(*arguments)
+        lines = [self.line() for _ in range(count)]
+        time.sleep(seconds)
+        self.kill()
+        ended = self.end()
+        assert ended.was_killed
+        return [int(line) for line in (*lines, *ended.lines)]
 
     def _say(self, line: str) -> None:
         assert self._process.stdin is not None

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         def __round__(self, ndigits: Any = None, /) -> Any: ...
         def __trunc__(self) -> Any: ...
 
+    # A protocol with a base that is none, on purpose; at run time neither class is there.
     class Array(OfTraced, Protocol):  # pyright: ignore[reportGeneralTypeIssues]
         """What a checker may assume of an annotated array: NumPy's operators and methods.
 

@@ -368,22 +368,6 @@ def test_a_location_without_source_or_columns_shows_what_there_is():
     assert before.line == names_of.__code__.co_firstlineno
 
 
-def test_places_in_long_functions_are_those_of_the_instructions():
-    codes = [
-        compile("\n".join(f"{name}{i} = {i} + x" for i in range(300)), name, "exec")
-        for name in ("first", "second")
-    ]
-    for code in codes + codes[:1]:
-        instructions = [*code.co_positions()]
-        assert len(instructions) > 2 * places.LONG
-        for index in (0, 1, places.LONG - 1, places.LONG, places.LONG + 1, len(instructions) - 1):
-            found = places.source_location(code, 2 * index)
-            line, end_line, column, end_column = instructions[index]
-            assert found[2:] == (line, end_line, column, end_column)
-            assert found.filename == code.co_filename
-        assert places.source_location(code, 2 * len(instructions)).line == code.co_firstlineno
-
-
 def test_an_analysis_lives_as_long_as_its_code():
     code = compile("h = 1", "<short-lived>", "exec")
     key = id(code)

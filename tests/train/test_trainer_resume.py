@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -443,14 +442,8 @@ def killed_at(killer: Killer, folder: Path, told: int, seconds: float) -> tuple[
 
     At which step it began, and the last step that it told.
     """
-    killer.start(folder)
-    lines = [killer.line() for _ in range(1 + told)]
-    time.sleep(seconds)
-    killer.kill()
-    ended = killer.end()
-    assert ended.was_killed
-    lines += ended.lines
-    return int(lines[0]), int(lines[-1])
+    numbers = killer.killed_after(1 + told, seconds, folder)
+    return numbers[0], numbers[-1]
 
 
 @posix_only

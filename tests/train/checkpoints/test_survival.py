@@ -129,13 +129,7 @@ def killed_at(killer: Killer, folder: Path, saves: int, seconds: float) -> int:
 
     The last step of which that was said.
     """
-    killer.start(folder)
-    lines = [killer.line() for _ in range(1 + saves)]
-    time.sleep(seconds)
-    killer.kill()
-    ended = killer.end()
-    assert ended.was_killed
-    return int([*lines, *ended.lines][-1])
+    return killer.killed_after(1 + saves, seconds, folder)[-1]
 
 
 @pytest.fixture

@@ -169,6 +169,7 @@ def _mirrored(x: Any, axis: int, widths: Any, mode: str) -> Any:
                 where=x.program.where(),
                 hint=f"their places are a constant of the graph: at most {MOST_PLACES} on a side",
             )
+        # NumPy's stubs want the mode as a literal; it is one of BORDERS.
         places = np.pad(np.arange(length), widths, mode=mode)  # type: ignore[call-overload]
         return np.take(x, places, axis=axis)
     least, (before, after) = BORDERS[mode], widths
