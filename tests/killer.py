@@ -44,7 +44,9 @@ class Killer:
     def line(self) -> str:
         """The next line that it prints."""
         assert self._process.stdout is not None
-        return self._process.stdout.readline().rstrip("\n")
+        line = self._process.stdout.readline()
+        assert line.endswith("\n"), f"the output of the program ended, after {line!r}"
+        return line.rstrip("\n")
 
     def kill(self) -> None:
         """SIGKILL, which changes nothing where it is done."""
@@ -79,7 +81,9 @@ def killer_of(file: str, function: str, before: str) -> Iterator[Killer]:
     """For a function of a file; what another one imports and finds out is there in each fork."""
     command = [sys.executable, __file__, file, function, before]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, **pipes) as process:
+    # Unbuffered, Python writes a line and its end one after the other: a kill may come between.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(command, text=True, env=environment, **pipes) as process:
         yield Killer(process)
         assert process.stdin is not None
         process.stdin.close()
