@@ -1,39 +1,38 @@
-"""The last sweep over several rows at once: their sums, and what all read, are moved once."""
+"""The last sweep over several rows at once: what they add to, and what all read, stays near."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from chainrule.plan.loops import Instance
 from chainrule.plan.sweeps import Sweep
-from chainrule.run.native.emit import Operand, count
-from chainrule.run.native.points import Places, Points
+from chainrule.run.native.emit import Code, Operand, count
+from chainrule.run.native.points import Places
 from chainrule.run.native.quotients import Divisor
-from chainrule.run.native.reducers import combined
 from chainrule.run.native.row_scalars import RowScalars, row_scalars
-from chainrule.run.native.sweep_code import Accumulators, SweepCode
+from chainrule.run.native.sweep_code import SweepCode
 
 if TYPE_CHECKING:
     from chainrule.run.native.nest_code import NestCode
 
 Z = Operand("0", "i64")
+BLOCK = 64  # vectors: a page of each array that all rows of the group read or add to
 SLOTS = Operand("%kept", "ptr")
 
 
 class GroupCode:
-    """Goes over columns, a vector at a time, and there over the rows of a group in their order.
+    """Goes over blocks of columns, there over the rows of a group in their order, and there over
+    the columns of the block.
 
     The sweeps before were over one row after another: `keep` puts what the last needs of a row
     into slots of 8 bytes on the stack, `run` emits the sweep, and `reserve` makes the slots, when
-    their number is known.  Reductions over rows are in registers while it goes over the rows, and
-    each adds to what the row before it left: the order is that of rows one by one.
+    their number is known.  Each row adds to what the row before it left: the order is that of
+    rows one by one.
     """
 
     def __init__(self, nest: NestCode, sweep: Sweep) -> None:
         self.owner, self.code, self.sweep = nest, nest.code, sweep
-        self.writer = SweepCode(nest, sweep, [], [], nest.layout.width, self._vector)
-        self.folds = [one for one in sweep.stores if one.fold]
+        self.columns, self.width = nest.nest.columns, nest.layout.width
         self.row = RowScalars()
         self.slots: dict[Operand, int] = {}
 
@@ -58,67 +57,43 @@ class GroupCode:
     def run(self, first: Operand, rows: Operand) -> None:
         """Emit the sweep over `rows` rows from the `first` on."""
         self.first, self.rows = first, rows
-        known = {one: x for one, x in self.row.values.items() if one.uniform}
-        self.shared = RowScalars(known).splat(self.code, self.writer.width).values
-        by_row = set(self.row.divisors)
-        for one in self.sweep.computes:
-            if one in by_row or self._differs(one) or any(x in by_row for x in one.operands):
-                by_row.add(one)
-        self.common = [one for one in self.sweep.computes if one not in by_row]
-        self.own = [one for one in self.sweep.computes if one in by_row]
-        self.writer.loops()
+        self._columns([])
 
-    def _differs(self, one: Instance) -> bool:
-        """Whether an instance, its inner operands aside, may differ from row to row."""
-        if any(one.place[1:2]):
-            return True
-        return any(not x.inner and not x.uniform for x in one.operands)
+    def _columns(self, digits: list[Operand]) -> None:
+        """Loops over all column axes, the last one by blocks."""
+        code, size = self.code, self.columns[len(digits)]
+        if len(digits) < len(self.columns) - 1:
+            _loop(code, Z, count(size), 1, lambda index: self._columns([*digits, index]))
+            return
+        step = max(self.width, 1)
+        whole = size // step * step
 
-    def _vector(
-        self, columns: list[Operand], kept: Accumulators, mask: Operand | None
-    ) -> Accumulators:
-        """One vector of columns of all rows."""
-        code = self.code
-        common = self._points(self.first, columns, mask, self.shared)
-        for one in self.common:
-            common.compute(one)
-        start = [common.load(store.node, store.place) for store in self.folds]
+        def one_block(start: Operand) -> None:
+            last = code.binary("add nsw", start, count(BLOCK * step))
+            within = code.compare("icmp slt", last, count(whole))
+            stop = code.select(within, last, count(whole))
+            self._each_row(lambda writer: writer.vectors(digits, start, stop))
 
-        def one_row(number: Operand, totals: list[Operand]) -> list[Operand]:
-            at = code.binary("add nsw", self.first, number)
-            row = self._kept(number).splat(code, self.writer.width)
-            points = self._points(at, columns, mask, {**self.shared, **row.values})
-            points.values.update(common.values)
-            points.factors.update(common.factors)
-            points.indices, points.divisors = row.indices, row.divisors
-            for one in self.own:
-                points.compute(one)
-            written = [(points.value(s.value), s) for s in self.sweep.stores if not s.fold]
-            following = [
-                combined(code, store.node, store.node.dtype, total, points.value(store.value))
-                for store, total in zip(self.folds, totals, strict=True)
-            ]
-            for value, store in written:
-                points.store(value, store.node, store.place)
-            return following
+        _loop(code, Z, count(whole), BLOCK * step, one_block)
+        if whole < size:
+            self._each_row(lambda writer: writer.rest(digits, whole, []))
 
-        found = code.loop(Z, self.rows, 1, start, one_row)
-        for store, value in zip(self.folds, found, strict=True):
-            common.store(value, store.node, store.place)
-        return kept
+    def _each_row(self, emit: Callable[[SweepCode], object]) -> None:
+        """`emit` for the rows in their order, with what writes a row's vectors."""
 
-    def _points(
-        self,
-        row: Operand,
-        columns: list[Operand],
-        mask: Operand | None,
-        outer: Mapping[Instance, Operand],
-    ) -> Points:
-        places = Places(self.code, self.owner.pointers, [row], columns)
-        return self.owner.points(places, self.writer.width, mask, outer.__getitem__)
+        def one_row(number: Operand) -> None:
+            owner, code = self.owner, self.code
+            row = code.binary("add nsw", self.first, number)
+            zeros = [Z] * len(self.columns)
+            owner.places = Places(code, owner.pointers, [row], zeros)
+            writer = SweepCode(owner, self.sweep, [], [], self.width)
+            writer.row = self._kept(number).splat(code, self.width)
+            emit(writer)
+
+        _loop(self.code, Z, self.rows, 1, one_row)
 
     def _kept(self, number: Operand) -> RowScalars:
-        """What was kept of a row."""
+        """What was kept of a row, and what is the same for all."""
         loaded = {x: self._loaded(x, number) for x in self.slots}
 
         def known(x: Operand) -> Operand:
@@ -126,7 +101,7 @@ class GroupCode:
 
         row = self.row
         return RowScalars(
-            {one: known(x) for one, x in row.values.items() if not one.uniform},
+            {one: known(x) for one, x in row.values.items()},
             {one: Divisor(*map(known, by)) for one, by in row.divisors.items()},
             {index: known(x) for index, x in row.indices.items()},
         )
@@ -142,3 +117,15 @@ class GroupCode:
         begin = self.code.binary("mul nsw", number, count(len(self.slots)))
         place = self.code.binary("add nsw", begin, count(self.slots[x]))
         return self.code.address(SLOTS, place, "i64")
+
+
+def _loop(
+    code: Code, start: Operand, stop: Operand, step: int, body: Callable[[Operand], object]
+) -> None:
+    """A loop that carries no values."""
+
+    def one(index: Operand, kept: list[Operand]) -> list[Operand]:
+        body(index)
+        return kept
+
+    code.loop(start, stop, step, [], one)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from chainrule.plan.access import row_major
@@ -27,12 +26,9 @@ Z = Operand("0", "i64")
 BLOCK = 512  # rounds after which accumulators are added to others, so that errors do not pile up
 Accumulators = list[list[Operand]]  # of each reducer, for each of several vectors side by side
 
-# Emits one vector of columns: the index along each axis, and which lanes are in the array.
-Body = Callable[[list[Operand], Accumulators, Operand | None], Accumulators]
-
 
 class SweepCode:
-    """The loops of one sweep; `body` emits a vector of columns in another way than its own."""
+    """The loops of one sweep."""
 
     def __init__(
         self,
@@ -41,7 +37,6 @@ class SweepCode:
         reducers: list[Reducer],
         by_row: list[Store],
         width: int,
-        body: Body | None = None,
     ) -> None:
         self.owner, self.code, self.sweep = nest, nest.code, sweep
         self.reducers, self.width = reducers, width
@@ -49,17 +44,12 @@ class SweepCode:
         self.columns = nest.nest.columns
         self.unroll = self._unroll()
         self.row = RowScalars()
-        self.body = body or self._vector
         sweeps = nest.layout.sweeps
         self.ahead = Ahead(sweep, width, sweeps[: sweeps.index(sweep)])
 
     def run(self) -> list[Operand]:
         """Emit the loops; the results of the reducers."""
         self.row = row_scalars(self.owner, self.sweep).splat(self.code, self.width)
-        return self.loops()
-
-    def loops(self) -> list[Operand]:
-        """The same, where what the body needs of the row is there."""
         start = [x for _ in range(self.unroll) for r in self.reducers for x in r.start(self.width)]
         found = self._nested([], start)
         sets = self._sets(found)
@@ -119,11 +109,19 @@ class SweepCode:
         while size - done >= step:
             kept = self._round(digits, count(done), kept, 1)
             done += step
-        if done < size:
-            shown = ", ".join(f"i1 {'true' if k < size - done else 'false'}" for k in range(width))
-            mask = Operand(f"<{shown}>", with_lanes("i1", width))
-            kept = self._round(digits, count(done), kept, 1, mask)
-        return kept
+        return self.rest(digits, done, kept) if done < size else kept
+
+    def vectors(self, digits: list[Operand], start: Operand, stop: Operand) -> None:
+        """Whole vectors of the last column axis, of a sweep that reduces nothing in a row."""
+        step = max(self.width, 1)
+        self.code.loop(start, stop, step, [], lambda at, now: self._round(digits, at, now, 1))
+
+    def rest(self, digits: list[Operand], done: int, kept: list[Operand]) -> list[Operand]:
+        """The last columns, which fill no vector."""
+        left, width = self.columns[-1] - done, self.width
+        shown = ", ".join(f"i1 {'true' if k < left else 'false'}" for k in range(width))
+        mask = Operand(f"<{shown}>", with_lanes("i1", width))
+        return self._round(digits, count(done), kept, 1, mask)
 
     def _blocks(
         self, digits: list[Operand], kept: list[Operand], rounds: int, stride: int
@@ -192,7 +190,7 @@ class SweepCode:
             at = index
             if number:
                 at = self.code.binary("add nsw", index, count(number * self.width))
-            sets[number] = self.body([*digits, at], sets[number], mask)
+            sets[number] = self._vector([*digits, at], sets[number], mask)
         return self._flat(sets)
 
     def _vector(
