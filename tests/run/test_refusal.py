@@ -46,7 +46,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("chainrule.run.reference.apply", too_late)
     monkeypatch.setattr("chainrule.run.native.machine.Machine.call", too_late)
-    monkeypatch.setattr("chainrule.run.native.launch.recycled.empty", too_late)
+    monkeypatch.setattr("chainrule.run.native.recycled.Kind.empty", too_late)
 
 
 def ways(executor: str) -> dict[str, Any]:

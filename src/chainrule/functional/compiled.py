@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,11 @@ def compile(
 
     @functools.wraps(function)
     def compiled(*args: Any, **kwargs: Any) -> Any:
+        latest = calls.latest
+        if latest is not None and (latest.names == tuple(kwargs) if kwargs else not latest.names):
+            found = latest.quick((*args, *kwargs.values()) if kwargs else args)
+            if found is not None:
+                return found[0] if latest.is_single else latest.traced.wrapped(found)
         return calls(args, kwargs)
 
     return compiled
@@ -58,11 +64,6 @@ class _Calls:
         self.latest: _Latest | None = None  # one value, for threads that call at once
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        latest = self.latest
-        if latest is not None and latest.names == tuple(kwargs):
-            found = latest.quick((*args, *kwargs.values()) if kwargs else args)
-            if found is not None:
-                return latest.traced.wrapped(found)
         if not kwargs and all(type(one) is np.ndarray for one in args):
             leaves: Any = args
             key: Any = tuple((one.dtype, one.shape) for one in args)
@@ -107,12 +108,14 @@ def _type_key(leaf: Any) -> Any:
     return type(leaf), leaf
 
 
-class _Latest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Latest:
     """What calls that give these names in this order are done by, if their types are the same."""
 
     names: tuple[str, ...]
     traced: _Traced
     quick: Callable[[tuple[Any, ...]], list[np.ndarray] | None]
+    is_single: bool  # one array is the result
 
 
 class _Itself:
@@ -168,7 +171,9 @@ class _Traced:
             if len(self.quick_calls) >= MOST:
                 self.quick_calls.clear()
             call = None if self.launch is None else self._quick(self.launch, args, kwargs)
-            self.quick_calls[names] = call and _Latest(names, self, call)
+            structure = self.graph.result
+            is_single = structure is not None and structure.is_leaf
+            self.quick_calls[names] = call and _Latest(names, self, call.__call__, is_single)
         return self.quick_calls[names]
 
     def _quick(self, launch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

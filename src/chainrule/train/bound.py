@@ -9,8 +9,9 @@ import numpy as np
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.run.native.arrays import is_plain, plain, pointer_of, usual
 from chainrule.run.native.evaluate import given_value, raise_failure
-from chainrule.run.native.launch import Launcher, is_plain, plain, pointer_of, usual
+from chainrule.run.native.launch import Launcher
 from chainrule.train.state import State
 
 if TYPE_CHECKING:

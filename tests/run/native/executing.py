@@ -26,8 +26,8 @@ from chainrule.plan.schedule import ALIGNMENT
 from chainrule.plan.simulate import simulate
 from chainrule.primitives.sources import input_
 from chainrule.run import reference
+from chainrule.run.native.arrays import pointer_of
 from chainrule.run.native.artifact import artifact_of
-from chainrule.run.native.launch import pointer_of
 from chainrule.run.native.machine import Machine, given_nodes
 from chainrule.run.native.target import Target, host_target
 

@@ -143,16 +143,16 @@ def test_memory_is_given_out_again_and_at_most_so_much_is_remembered(
 ):
     nbytes = 100 * 100 * 8
     monkeypatch.setattr(recycled, "MOST", 10 * nbytes)
-    held = [recycled.empty(SHAPE, FLOAT) for _ in range(30)]
+    held = [recycled.kind_of(SHAPE, FLOAT).empty()[0] for _ in range(30)]
     assert recycled._results.nbytes == 10 * nbytes
-    recycled.empty((200, 100), FLOAT)
+    recycled.kind_of((200, 100), FLOAT).empty()[0]
     assert recycled._results.nbytes <= 10 * nbytes
     places = {one.__array_interface__["data"][0] for one in held}
     assert len(places) == 30
     del held
-    again = [recycled.empty(SHAPE, FLOAT) for _ in range(5)]
+    again = [recycled.kind_of(SHAPE, FLOAT).empty()[0] for _ in range(5)]
     assert {one.__array_interface__["data"][0] for one in again} <= places
-    recycled.empty((2000, 100), FLOAT)  # more than all that may be remembered
+    recycled.kind_of((2000, 100), FLOAT).empty()[0]  # more than all that may be remembered
     assert recycled._results.nbytes <= 10 * nbytes
     recycled.forget()
     assert recycled._results.nbytes == 0
@@ -168,13 +168,13 @@ def test_who_keeps_many_results_does_not_wait_for_all_to_be_looked_at(
     held = []
     for _ in range(200):
         counted.clear()
-        held.append(recycled.empty(SHAPE, FLOAT))
+        held.append(recycled.kind_of(SHAPE, FLOAT).empty()[0])
         assert len(counted) <= recycled.TRIES
 
 
 def test_large_results_begin_at_a_cache_line():
     for shape in ((8192,), (100, 100), (3, 5001)):
-        assert recycled.empty(shape, FLOAT).__array_interface__["data"][0] % 64 == 0
+        assert recycled.kind_of(shape, FLOAT).empty()[0].__array_interface__["data"][0] % 64 == 0
 
 
 def test_threads_that_hold_and_let_go_never_share_memory():
@@ -184,7 +184,7 @@ def test_threads_that_hold_and_let_go_never_share_memory():
         random = np.random.default_rng(who)
         held: list[np.ndarray] = []
         for k in range(2000):
-            one = recycled.empty(SHAPE, FLOAT)
+            one = recycled.kind_of(SHAPE, FLOAT).empty()[0]
             one[0, :2] = who, k
             held.append(one)
             if len(held) > 3:
@@ -218,15 +218,15 @@ def test_the_handler_of_a_signal_gets_memory_of_its_own():
         frame.f_trace_opcodes = True
         if event == "opcode":
             sys.settrace(None)
-            taken.append(recycled.empty(SHAPE, FLOAT))
+            taken.append(recycled.kind_of(SHAPE, FLOAT).empty()[0])
             sys.settrace(trace)
         return trace
 
-    recycled.empty(SHAPE, FLOAT)
+    recycled.kind_of(SHAPE, FLOAT).empty()[0]
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        mine.append(recycled.empty(SHAPE, FLOAT))
+        mine.append(recycled.kind_of(SHAPE, FLOAT).empty()[0])
     finally:
         sys.settrace(before)
     places = {one.__array_interface__["data"][0] for one in [*mine, *taken]}

@@ -10,7 +10,8 @@ import numpy as np
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.plan.roles import WORTH_COMPILING
-from chainrule.run.native.launch import Launcher, is_plain, pointer_of
+from chainrule.run.native.arrays import is_plain, pointer_of
+from chainrule.run.native.launch import Launcher
 from chainrule.run.reference import evaluate
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,49 +10,9 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.sources import constant
 from chainrule.run.free_memory import WORTH_CHECKING, refuse_beyond_free
-from chainrule.run.native import recycled
+from chainrule.run.native.arrays import plain, pointer_of, usual
 from chainrule.run.native.machine import Context, Machine, given_nodes, machine_for
-
-# Where an array object keeps the address of its first element: behind the object's head (the
-# layout of NumPy's PyArrayObject, which its C interface publishes).
-_DATA = object.__basicsize__
-_read_pointer = ctypes.c_void_p.from_address
-
-
-def _pointer_by_interface(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
-
-
-def _pointer_by_layout(array: np.ndarray) -> int:
-    return _read_pointer(id(array) + _DATA).value or 0
-
-
-_probe = np.zeros(3)[1:]
-# Ten times as fast as the interface; only where it is seen to give the same.
-pointer_of = (
-    _pointer_by_layout
-    if _pointer_by_layout(_probe) == _pointer_by_interface(_probe)
-    else _pointer_by_interface
-)
-
-
-def is_plain(array: np.ndarray) -> bool:
-    """Whether code can read the array as it is: C order, every element at its natural place."""
-    flags = array.flags
-    return flags.carray or (flags.c_contiguous and flags.aligned)  # carray is also writeable
-
-
-def plain(value: object, dtype: np.dtype) -> np.ndarray:
-    """The value as an array that code can read: itself where that is so, else a copy."""
-    dtype = dtype.newbyteorder("=")
-    if type(value) is np.ndarray and value.dtype == dtype and is_plain(value):
-        return value
-    return np.require(value, dtype, ["C_CONTIGUOUS", "ALIGNED"])
-
-
-def usual(dtype: np.dtype) -> np.dtype:
-    """The one object that NumPy gives most arrays of an equal dtype: they can be told by `is`."""
-    return np.dtype(dtype.type)
+from chainrule.run.native.recycled import kind_of
 
 
 class Launcher:
@@ -84,7 +42,8 @@ class Launcher:
         pairs = zip(overwrites.items(), self.machine.artifact.overwritten, strict=True)
         self.overwritten = {result: node for (node, result), done in pairs if done}
         self.fresh = [node for node in self.results if node not in self.overwritten]
-        self.fresh_nbytes = sum(math.prod(n.shape) * n.dtype.itemsize for n in self.fresh)
+        self.kinds = {node: kind_of(node.shape, usual(node.dtype)) for node in self.fresh}
+        self.fresh_nbytes = sum(kind.nbytes for kind in self.kinds.values())
         first = self.machine.first_array
         self.slots = {node: first + place for place, node in enumerate(given)}
         place = first + len(given)
@@ -126,9 +85,7 @@ class Launcher:
             slots[self.slots[node]] = pointer_of(array)
         made: dict[Node, np.ndarray] = {}
         for node in self.fresh:
-            array = recycled.empty(node.shape, node.dtype)
-            made[node] = array
-            slots[self.result_slots[node]] = pointer_of(array)
+            made[node], slots[self.result_slots[node]] = self.kinds[node].empty()
         try:
             done = self.machine.call(self.graph, context)
         finally:

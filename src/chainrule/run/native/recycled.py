@@ -12,16 +12,19 @@ import os
 import sys
 import threading
 from collections import OrderedDict, deque
+from functools import lru_cache
 
 import numpy as np
 
 from chainrule.plan.schedule import ALIGNMENT
+from chainrule.run.native.arrays import pointer_of
 
 SMALLEST = 1 << 16  # bytes from which this is worth its own half microsecond
 MOST = 1 << 27  # bytes that are remembered at most
 TRIES = 16  # results that are looked at: who keeps thousands does not wait for all to be counted
 
-Entry = tuple[np.ndarray, np.ndarray]  # the owner of the memory, and the result that shows it
+# The owner of the memory, the result that shows it, and where that begins.
+Entry = tuple[np.ndarray, np.ndarray, int]
 
 
 def _counted(entry: Entry) -> tuple[np.ndarray, int, int]:
@@ -36,8 +39,9 @@ def _counted(entry: Entry) -> tuple[np.ndarray, int, int]:
 
 def _made(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> Entry:
     owner = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -owner.__array_interface__["data"][0] % ALIGNMENT
-    return owner, np.ndarray(shape, dtype, owner, start)
+    address = owner.__array_interface__["data"][0]
+    start = -address % ALIGNMENT
+    return owner, np.ndarray(shape, dtype, owner, start), address + start
 
 
 # As many references as there are where nobody else knows of them; NumPy lets every view refer to
@@ -50,7 +54,7 @@ class _Results:
     """The results that are remembered, by type; the types made last come last."""
 
     def __init__(self) -> None:
-        self.known: OrderedDict[tuple[tuple[int, ...], np.dtype], deque[Entry]] = OrderedDict()
+        self.known: OrderedDict[Kind, deque[Entry]] = OrderedDict()
         self.nbytes = 0
         self.lock = threading.RLock()  # a signal's handler may call compiled code, too
 
@@ -68,23 +72,45 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
 
-def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """As `np.empty`; large arrays begin at a multiple of ALIGNMENT bytes, and are recycled."""
-    nbytes = math.prod(shape) * dtype.itemsize
-    if nbytes < SMALLEST:
-        return np.empty(shape, dtype)
-    with _results.lock:
-        entries = _results.known.get((shape, dtype))
+class Kind:
+    """A type of results; `kind_of` gives the one of a shape and a dtype."""
+
+    __slots__ = ("dtype", "nbytes", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.shape, self.dtype = shape, dtype
+        self.nbytes = math.prod(shape) * dtype.itemsize
+
+    def empty(self) -> tuple[np.ndarray, int]:
+        """As `np.empty`, and where it begins; large arrays begin at a multiple of ALIGNMENT
+        bytes, and are recycled."""
+        if self.nbytes < SMALLEST:
+            array = np.empty(self.shape, self.dtype)
+            return array, pointer_of(array)
+        entries = _results.known.get(self)
         if entries is not None and _COUNTS:
+            # Other threads may turn and shorten it meanwhile; what is found free is free.
             for _ in range(min(len(entries), TRIES)):
-                array, references, of_owner = _counted(entries[0])
-                if references == _NOBODY and of_owner == _NOBODY_OF_OWNER:
-                    flags = array.flags  # somebody may have changed the array in place
-                    same = array.shape == shape and array.dtype == dtype
-                    if same and flags.c_contiguous and flags.writeable:
-                        return array
+                try:
+                    entry = entries[0]
+                except IndexError:
+                    break
+                array, references, of_owner = _counted(entry)
+                if (
+                    references == _NOBODY
+                    and of_owner == _NOBODY_OF_OWNER
+                    # somebody may have changed the array in place
+                    and array.shape == self.shape
+                    and array.dtype == self.dtype
+                    and array.flags.carray
+                ):
+                    return array, entry[2]
                 entries.rotate(-1)
-        return _remembered(shape, dtype, nbytes)
+        with _results.lock:
+            return _remembered(self)
+
+
+kind_of = lru_cache(maxsize=1024)(Kind)
 
 
 def forget() -> None:
@@ -94,17 +120,16 @@ def forget() -> None:
         _results.nbytes = 0
 
 
-def _remembered(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> np.ndarray:
+def _remembered(kind: Kind) -> tuple[np.ndarray, int]:
     """A new result, for which old ones are forgotten if there are too many."""
-    entry = _made(shape, dtype, nbytes)
-    if nbytes > MOST:
-        return entry[1]
-    while _results.nbytes + nbytes > MOST:
-        key, entries = next(iter(_results.known.items()))
-        _results.nbytes -= entries.popleft()[1].nbytes
-        if not entries:
-            del _results.known[key]
-    _results.known.setdefault((shape, dtype), deque()).append(entry)
-    _results.known.move_to_end((shape, dtype))
-    _results.nbytes += nbytes
-    return entry[1]
+    entry = _made(kind.shape, kind.dtype, kind.nbytes)
+    if kind.nbytes <= MOST:
+        while _results.nbytes + kind.nbytes > MOST:
+            other, entries = next(iter(_results.known.items()))
+            _results.nbytes -= entries.popleft()[1].nbytes
+            if not entries:
+                del _results.known[other]
+        _results.known.setdefault(kind, deque()).append(entry)
+        _results.known.move_to_end(kind)
+        _results.nbytes += kind.nbytes
+    return entry[1:]

@@ -1,0 +1,132 @@
+"""Arguments are looked at in machine code as they are in Python."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.run.native import binding
+from chainrule.run.native.arrays import usual
+
+FLOAT, INT = usual(np.dtype(np.float32)), usual(np.dtype(np.int64))
+BINDERS = {"code": binding.binder, "python": binding.binder_in_python}
+EMPTY = 10**6  # what is in the slots before
+
+
+class Named(np.ndarray):
+    pass
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def misaligned(*shape: int) -> np.ndarray:
+    memory = np.zeros(4 * int(np.prod(shape)) + 1, np.uint8)
+    return memory[1:].view(np.float32).reshape(shape)
+
+
+def read_only(*shape: int) -> np.ndarray:
+    array = floats(*shape)
+    array.flags.writeable = False
+    return array
+
+
+def looked_at(binder: Any, expected: Any, arguments: tuple[Any, ...]) -> list[int] | None:
+    """What the slots hold afterwards; None if the arguments do not fit."""
+    slots = (ctypes.c_void_p * 6)(*[EMPTY] * 6)
+    context = SimpleNamespace(slots=slots, address=ctypes.addressof(slots))
+    return [one or 0 for one in slots] if binder(expected)(arguments, context) else None
+
+
+FITS: dict[str, Any] = {
+    "a matrix": ((2, 3), floats(2, 3)),
+    "a scalar": ((), floats()),
+    "no elements": ((0, 3), floats(0, 3)),
+    "many axes": ((1, 2, 1, 2, 1, 2, 1, 2), floats(1, 2, 1, 2, 1, 2, 1, 2)),
+    "read-only": ((2, 3), read_only(2, 3)),
+    "a row of a matrix": ((3,), floats(2, 3)[1]),
+    "one column, whose stride is any": ((3, 1), floats(3, 1)),
+    "made anew from bytes": ((2,), np.frombuffer(bytes(8), np.float32)),
+}
+MISFITS: dict[str, Any] = {
+    "another size": floats(2, 4),
+    "more axes": floats(1, 2, 3),
+    "fewer axes": floats(6),
+    "axes turned": floats(3, 2),
+    "float64": np.zeros((2, 3)),
+    "int32": np.zeros((2, 3), np.int32),
+    "the other byte order": np.zeros((2, 3), np.dtype(np.float32).newbyteorder()),
+    "columns first": np.asfortranarray(floats(2, 3)),
+    "every other column": floats(2, 6)[:, ::2],
+    "backwards": floats(2, 3)[:, ::-1],
+    "broadcast": np.broadcast_to(np.float32(1), (2, 3)),
+    "misaligned": misaligned(2, 3),
+    "a subclass": floats(2, 3).view(Named),
+    "a matrix of NumPy's": np.ma.masked_array(floats(2, 3)),
+    "a list": [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]],
+    "a number": 1.0,
+    "a NumPy number": np.float32(1),
+    "None": None,
+    "the type itself": np.ndarray,
+}
+
+
+@pytest.mark.parametrize("binder", BINDERS.values(), ids=BINDERS)
+@pytest.mark.parametrize("name", FITS)
+def test_plain_arrays_fit(name: str, binder: Any) -> None:
+    shape, array = FITS[name]
+    others = floats(5), np.arange(4)
+    expected = [(3, FLOAT, (5,)), (1, FLOAT, shape), None, (4, INT, (4,))]
+    found = looked_at(binder, expected, (others[0], array, "not read", others[1]))
+    assert found is not None
+    first, middle, last = (x.__array_interface__["data"][0] for x in (others[0], array, others[1]))
+    assert found == [EMPTY, middle, EMPTY, first, last, EMPTY]
+
+
+@pytest.mark.parametrize("binder", BINDERS.values(), ids=BINDERS)
+@pytest.mark.parametrize("name", MISFITS)
+def test_all_else_does_not(name: str, binder: Any) -> None:
+    expected = [(0, FLOAT, (2, 3)), (1, FLOAT, (2, 3))]
+    good = floats(2, 3)
+    assert looked_at(binder, expected, (good, good)) is not None
+    assert looked_at(binder, expected, (MISFITS[name], good)) is None
+    assert looked_at(binder, expected, (good, MISFITS[name])) is None
+
+
+@pytest.mark.parametrize("binder", BINDERS.values(), ids=BINDERS)
+def test_as_many_arguments_as_expected(binder: Any) -> None:
+    one = floats(2, 3)
+    expected = [(0, FLOAT, (2, 3)), (1, FLOAT, (2, 3))]
+    for count in (0, 1, 3):
+        assert looked_at(binder, expected, (one,) * count) is None
+    assert looked_at(binder, [], ()) is not None
+    assert looked_at(binder, [], (one,)) is None
+    assert looked_at(binder, [None, None], (one, 3)) is not None
+
+
+@pytest.mark.parametrize("field", binding.LAYOUT)
+def test_where_objects_are_laid_out_otherwise_python_looks(
+    field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert binding._is_laid_out()
+    monkeypatch.setitem(binding.LAYOUT, field, binding.LAYOUT[field] - 8)
+    assert not binding._is_laid_out()
+
+
+def test_a_compiled_function_is_the_same_where_python_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("chainrule.run.native.quick.binder", binding.binder_in_python)
+    x, y = floats(4, 5), floats(5)
+    f = cr.compile(lambda x, y: (x * y, x - y), executor="native")
+    for _ in range(3):
+        for given in (x, np.asfortranarray(x), x.astype(np.float64), x[:2]):
+            for one, other in zip(f(given, y), (given * y, given - y), strict=True):
+                np.testing.assert_array_equal(one, other)
+                assert one.dtype == other.dtype
