@@ -63,6 +63,50 @@ def test_only_factors_that_are_made_of_sums_are_taken_out_of_a_sum(
     compared(weighted, 1e-13, x, x)
 
 
+def norm(x: Any) -> Any:
+    return np.sqrt(np.sum(x * x, axis=1, keepdims=True))
+
+
+# The sweeps over a row that it takes, and how large x and y may be.
+QUOTIENTS: dict[str, tuple[Callable[[Any, Any], Any], int, list[tuple[float, float]]]] = {
+    "by the norm of one": (
+        lambda x, y: np.sum((y / norm(x)) * (x / norm(x)), axis=1),
+        1,
+        [(1e-17, 1e-17), (1e17, 1e17), (1.0, 1e-30), (1.0, 1e30), (1e-15, 1e15)],
+    ),
+    "times what is over the norm": (
+        lambda x, y: np.sum(y * (1 / norm(x)) * x, axis=1),
+        1,
+        [(1e-17, 1e-17), (1e17, 1e17)],
+    ),
+    "by the norm of another": (
+        lambda x, y: np.sum((y / norm(x)) * (y / norm(x)), axis=1),
+        2,
+        [(1e-17, 1e-30), (1e17, 1e30), (1.0, 1.0)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_a_product_of_quotients_is_summed_as_one_only_if_it_cannot_overflow_first(
+    name: str,
+) -> None:
+    function, sweeps, sizes = QUOTIENTS[name]
+    numbers = np.random.default_rng(0).normal(size=(2, 4, 40)).astype(np.float32)
+    graph = cr.trace(function, *numbers)
+    (work,) = planned(graph, kept_nodes(graph, "outputs")).works
+    assert isinstance(work, NestWork)
+    (layout,) = work.layouts
+    assert sum(not sweep.is_empty for sweep in layout.sweeps) == sweeps
+    for x_size, y_size in sizes:
+        compared(function, 2e-5, numbers[0] * np.float32(x_size), numbers[1] * np.float32(y_size))
+    for odd in (0.0, np.inf, np.nan):
+        x = numbers[0].copy()
+        x[0], x[1, 3] = odd, odd
+        compared(function, 2e-5, x, numbers[1])
+        compared(function, 2e-5, numbers[1], x)
+
+
 FACTORS = {
     "that overflow together": (1e-35, lambda x, y: (x @ y) * 1e30 * 1e30),
     "that vanish together": (1e35, lambda x, y: (x @ y) * 1e-30 * 1e-30),
