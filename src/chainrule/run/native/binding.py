@@ -2,8 +2,8 @@
 
 In Python this takes 0.4 µs for each array, in machine code 0.2 µs for all.  The code reads objects
 as CPython and NumPy lay them out (PyTupleObject, PyArrayObject_fields: NumPy publishes its
-structure, and has not changed it since version 1.7).  Where a trial finds another layout there is
-no binder, and arrays are looked at in Python.
+structure, and has not changed it since version 1.7).  Where a trial finds another layout arrays are
+looked at in Python (decision 0022).
 """
 
 from __future__ import annotations
