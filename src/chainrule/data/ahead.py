@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+LOOK_SECONDS = 0.5  # of waiting at a time: Ctrl-C that came just before is seen after it
 LONGEST_WAIT = 5.0  # seconds for the item that is being made when an iterator is closed
 
 
@@ -50,7 +51,7 @@ class Ahead(Generic[T]):
         shared = self._shared
         with shared.changed:
             while not shared.items and shared.error is None and not shared.is_closed:
-                shared.changed.wait()
+                shared.changed.wait(LOOK_SECONDS)
             if shared.items:
                 item = shared.items.popleft()
                 shared.changed.notify_all()
