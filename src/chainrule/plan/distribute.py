@@ -113,8 +113,8 @@ def _without_factor(one: Instance) -> Term | None:
 def _product(one: Instance) -> list[Term] | None:
     """A product whose operands have factors of the row: the product without them.
 
-    It may overflow or vanish where the factors would have brought it near 1.  So the factors are
-    made of the squares of an operand, which do so long before.
+    It may overflow or vanish where the factors would have brought it near 1.  So the factors must
+    be made of the squares of an operand: these do so before, unless the other is far from it.
     """
     rests: list[Instance] = []
     factors: Factors = ()
