@@ -174,7 +174,7 @@ def test_the_timeline_is_written(model: Path) -> None:
             ["model.py:affine", "--optimizer", "sgd"],
             "it is not known which inputs are trained: that is said by --wrt, unless the number "
             "of examples is the only named size\n"
-            "  try: --wrt b; the inputs of floats are: x, W, b",
+            "  try: --wrt W,b; the inputs of floats are: x, W, b",
         ),
     ],
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chainrule.cli.functions import traced
+from chainrule.graph import sizes
 from chainrule.train import Optimizer, TrainingStep, adam, adamw, sgd, training_step
 from chainrule.transforms import backward
 
@@ -80,11 +81,18 @@ def _trained(graph: Graph) -> tuple[str, ...]:
     alone = [item.name for item in floats if not any(_named(size) for size in item.type.shape)]
     if len(graph.sizes) == 1 and alone:
         return tuple(alone)
+    examples = set(graph.sizes[:1])  # the size that is named first, most likely
+    likely = [
+        item.name
+        for item in floats
+        if examples and not any(examples & sizes.names(size) for size in item.type.shape)
+    ]
+    likely = likely or [item.name for item in floats[-1:]] or ["all"]
     raise click.UsageError(
         "it is not known which inputs are trained: that is said by --wrt, unless the number of "
         "examples is the only named size\n"
-        f"  try: --wrt {(alone or [item.name for item in floats] or ['W'])[-1]}; the inputs of "
-        f"floats are: {', '.join(item.name for item in floats) or 'none'}"
+        f"  try: --wrt {','.join(likely)}; the inputs of floats are: "
+        f"{', '.join(item.name for item in floats) or 'none'}"
     )
 
 
