@@ -59,16 +59,20 @@ def ended_by(number: int, folder: Path) -> tuple[int, str, str]:
 def test_a_signal_ends_the_program_after_the_state_was_saved(
     number: int, status: int, tmp_path: Path
 ):
-    returned, last, told = ended_by(number, tmp_path)
+    for attempt in "123":
+        folder = tmp_path / attempt
+        returned, last, told = ended_by(number, folder)
+        if "stopped before" in told:
+            break  # else it came between two epochs, where the program's own code is
     assert returned == status
     steps = int(last.removeprefix("left at "))
-    path = tmp_path / f"step-{steps:09}.safetensors"
+    path = folder / f"step-{steps:09}.safetensors"
     assert path.exists() and steps > 13
     # After the last of an epoch's 13 batches, its end is what comes next, or the next epoch.
     epochs = {steps // 13 + 1, -(-steps // 13)}
     assert any(f"stopped before step {steps + 1} (epoch {one}, batch" in told for one in epochs)
     assert f"run the program again, and training goes on from {path}" in told
-    made, whole = trainer(folder=tmp_path), trainer()
+    made, whole = trainer(folder=folder), trainer()
     end = made.epoch + 2
     made.fit(end)
     whole.fit(end)

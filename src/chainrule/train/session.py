@@ -51,9 +51,7 @@ class Session:
             if done >= number:
                 progress.say(f"nothing to do: {done} epochs are done")
             while self.loop.position.epoch < number:
-                epoch = self._one_epoch(progress)
-                progress.say(line_of(epoch, number))
-                yield epoch
+                yield self._one_epoch(progress, number)
 
     def save(self) -> None:
         """Write a checkpoint where there is none of this moment."""
@@ -71,7 +69,7 @@ class Session:
         finally:
             self.save()
 
-    def _one_epoch(self, progress: Progress) -> Epoch:
+    def _one_epoch(self, progress: Progress, number: int) -> Epoch:
         with Interrupts() as interrupts:
             try:
                 epoch = self.loop.epoch(interrupts)
@@ -79,6 +77,7 @@ class Session:
                 self._score = epoch.objective if measures is None else measures.objective
                 if self.save_every is None or self._unsaved_steps >= self.save_every:
                     self.save()
+                progress.say(line_of(epoch, number))
                 interrupts.check()
             except Interrupted:
                 self._save_finite()
