@@ -9,7 +9,8 @@ import numpy as np
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.run.native.arrays import is_plain, plain, pointer_of, usual
+from chainrule.run.native.arrays import plain, pointer_of, usual
+from chainrule.run.native.binding import binder
 from chainrule.run.native.evaluate import given_value, raise_failure
 from chainrule.run.native.launch import Launcher
 from chainrule.train.state import State
@@ -57,11 +58,11 @@ class BoundStep:
         self.unmoved = [(n, node) for n, node in moving.items() if self._is_given(node)]
         self.objective_node, self.objective = objective, self.made.get(objective)
         given = [item for item in concrete.inputs if item.name not in names]
-        self.arrays = [
-            (item.name, launcher.slots[item.node], usual(item.type.dtype), item.type.shape)
-            for item in given
-            if item.default is None
-        ]
+        arrays = [item for item in given if item.default is None]
+        self.arrays = {item.name: launcher.slots[item.node] for item in arrays}
+        self.bind = binder(
+            [(self.arrays[x.name], usual(x.type.dtype), x.node.shape) for x in arrays]
+        )
         self.scalars = {
             item.name: (np.array(item.default, item.type.dtype), item.default)
             for item in given
@@ -73,7 +74,7 @@ class BoundStep:
         self.changed: set[str] = set()
         roots = {name for s in step.graph.structures.values() for name in s.leaf_names[:1]}
         known = step.graph.structures
-        plain = all(name in known or name not in roots for name, *_ in self.arrays)
+        plain = all(name in known or name not in roots for name in self.arrays)
         plain = plain and not step.graph.guards and not self.unmoved
         plain = plain and len(self.arrays) + len(self.scalars) == len(given)
         self.plain = plain and self.objective is not None
@@ -107,21 +108,14 @@ class BoundStep:
 
     def _takes(self, batch: Mapping[str, Any]) -> bool:
         """Point at the arrays of the batch and set its scalars, if all fit as they are."""
-        count, slots = 0, self.slots
+        if not self.bind(tuple(map(batch.get, self.arrays)), self.context):
+            return False
         begin, end = self.state.begin, self.state.end
-        for name, slot, dtype, shape in self.arrays:
-            array = batch.get(name)
-            if (
-                type(array) is not np.ndarray
-                or array.dtype is not dtype
-                or array.shape != shape
-                or not is_plain(array)
-            ):
+        for slot in self.arrays.values():
+            # a view of the state: it would change under the step
+            if begin <= (self.slots[slot] or 0) < end:
                 return False
-            slots[slot] = pointer = pointer_of(array)
-            if begin <= pointer < end:  # a view of the state: it would change under the step
-                return False
-            count += 1
+        count = len(self.arrays)
         if len(batch) != count:
             for name, value in batch.items():
                 scalar = self.scalars.get(name)

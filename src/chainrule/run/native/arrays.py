@@ -8,7 +8,7 @@ import numpy as np
 
 # Where an array object keeps the address of its first element: behind the object's head (the
 # layout of NumPy's PyArrayObject, which its C interface publishes).
-_DATA = object.__basicsize__
+DATA_AT = object.__basicsize__
 _read_pointer = ctypes.c_void_p.from_address
 
 
@@ -17,7 +17,7 @@ def _pointer_by_interface(array: np.ndarray) -> int:
 
 
 def _pointer_by_layout(array: np.ndarray) -> int:
-    return _read_pointer(id(array) + _DATA).value or 0
+    return _read_pointer(id(array) + DATA_AT).value or 0
 
 
 _probe = np.zeros(3)[1:]

@@ -17,7 +17,7 @@ from string import Template
 
 import numpy as np
 
-from chainrule.run.native.arrays import is_plain, pointer_of
+from chainrule.run.native.arrays import DATA_AT, is_plain, pointer_of
 from chainrule.run.native.forks import making
 from chainrule.run.native.machine import Context
 from chainrule.run.native.target import Library, compile_object, host_target, load_objects
@@ -27,7 +27,7 @@ LAYOUT = {
     "type_at": HEAD - 8,
     "length_at": HEAD,
     "items_at": tuple.__basicsize__,
-    "data_at": HEAD,
+    "data_at": DATA_AT,
     "rank_at": HEAD + 8,
     "shape_at": HEAD + 16,
     "dtype_at": HEAD + 40,
