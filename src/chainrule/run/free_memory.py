@@ -40,8 +40,10 @@ def free_memory() -> FreeMemory | None:
     return min(known, key=lambda one: one.nbytes, default=None)
 
 
-def refuse_beyond_free(nbytes: int, exactly: Callable[[], int] | None = None) -> None:
-    """MemoryLimitError if a run that is about to allocate so many bytes cannot have them.
+def refuse_beyond_free(
+    nbytes: int, exactly: Callable[[], int] | None = None, *, what: str = "a run"
+) -> None:
+    """MemoryLimitError if `what`, which is about to allocate so many bytes, cannot have them.
 
     With `exactly`, `nbytes` is an upper bound, and that is asked where the bound is not free.
     Looks only where there are many, and not with CHAINRULE_MEMORY_CHECK=0.
@@ -54,7 +56,7 @@ def refuse_beyond_free(nbytes: int, exactly: Callable[[], int] | None = None) ->
     nbytes = nbytes if exactly is None else exactly()
     if nbytes > free.nbytes:
         error = MemoryLimitError(
-            f"a run needs {nbytes:,} bytes beside its arguments, and {free.nbytes:,} are free "
+            f"{what} needs {nbytes:,} bytes beside its arguments, and {free.nbytes:,} are free "
             f"({free.source})",
             hint=SWITCH,
         )

@@ -12,7 +12,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import perhaps
 from chainrule.graph.parts import Input
 from chainrule.graph.structure import Structure, flatten
-from chainrule.run import run_graph
+from chainrule.run.run import bound_to
 from chainrule.train.optimizer import Optimizer, number_of
 from chainrule.train.state import State
 
@@ -32,10 +32,10 @@ def leaves_given(
     return leaves, structures
 
 
-def checked_copies(
+def checked_arrays(
     graph: Graph, items: list[Input], values: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    """The arrays of the state in memory of their own, checked as the inputs of a run are.
+    """The arrays of the state, checked as the inputs of a run are; those that fit are not copied.
 
     An array with a size such as h·w, which its own shape does not tell, waits for the check of
     the first step.
@@ -49,7 +49,8 @@ def checked_copies(
         names={item.name: item.node for item in plain},
     )
     given = {name: value for name, value in values.items() if name in alone}
-    checked = run_graph(alone, given, keep="outputs", flat=True)  # an executor's arrays are its own
+    concrete, arrays = bound_to(alone, given)
+    checked = {item.name: arrays[item.node] for item in concrete.inputs}
     return {
         item.name: checked[item.name] if item.name in checked else np.array(values[item.name])
         for item in items

@@ -14,6 +14,7 @@ import numpy as np
 from chainrule.errors import NameLookupError, StateError
 from chainrule.graph.nearest import perhaps
 from chainrule.graph.structure import Structure
+from chainrule.run.free_memory import refuse_beyond_free
 
 ALIGNMENT = 64  # bytes; the arrays of a state begin at multiples of it
 
@@ -192,19 +193,25 @@ if hasattr(os, "register_at_fork"):
 
 
 def _in_one_arena(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Copies of the arrays, in C order, one after another in one piece of memory."""
+    """Copies of the arrays, in C order, one after another in one piece of memory.
+
+    What is 0 everywhere by its strides is not written: the system gives such memory when a step
+    first touches it, to all threads of the step.
+    """
     offsets: dict[str, int] = {}
     total = 0
     for name, array in arrays.items():
         offsets[name] = total
         total += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
-    memory = np.empty(total + ALIGNMENT, np.uint8)
+    refuse_beyond_free(total, what="the state of a training")
+    memory = np.zeros(total + ALIGNMENT, np.uint8)
     start = -memory.__array_interface__["data"][0] % ALIGNMENT
     found = {}
     for name, array in arrays.items():
         place = memory[start + offsets[name] :]
         copy = np.ndarray(array.shape, array.dtype, place.data) if array.nbytes else array.copy()
-        copy[...] = array
+        if any(array.strides) or any(array[:1].tobytes() if array.ndim else array.tobytes()):
+            copy[...] = array
         found[name] = copy
     return found
 

@@ -20,7 +20,7 @@ from chainrule.run.refusal import explain_refusal
 from chainrule.run.run import Keep, bound_to, leaves_of
 from chainrule.tracing import trace
 from chainrule.train.given import (
-    checked_copies,
+    checked_arrays,
     leaves_given,
     refuse_missing,
     refuse_no_batch,
@@ -130,13 +130,13 @@ class TrainingStep(ShownAsGraph):
         refuse_no_parameters(self.graph, leaves, self.parameters, kept)
         items = [self.graph.input(name) for name in self.parameters]
         refuse_missing(self.graph, items, leaves, "step.init")
-        arrays = checked_copies(self.graph, items, leaves)
+        arrays = checked_arrays(self.graph, items, leaves)
         for part in self.persistent:
             if part.array is not None:
                 owner = None if part.array.scalar else part.parameter
                 shape = () if owner is None else arrays[owner].shape
-                dtype = self.graph[part.name].dtype
-                arrays[part.name] = np.full(shape, part.array.initial, dtype)
+                initial = np.array(part.array.initial, self.graph[part.name].dtype)
+                arrays[part.name] = np.broadcast_to(initial, shape)
         return State(arrays, self.parameters, structures)
 
     def restore(self, arrays: Mapping[str, Any], /, *, steps: int = 0) -> State:
@@ -156,7 +156,7 @@ class TrainingStep(ShownAsGraph):
             for root, structure in self.graph.structures.items()
             if not structure.is_leaf and set(structure.leaf_names) <= set(self.parameters)
         }
-        state = State(checked_copies(self.graph, items, leaves), self.parameters, structures)
+        state = State(checked_arrays(self.graph, items, leaves), self.parameters, structures)
         state.steps_taken = steps
         return state
 
