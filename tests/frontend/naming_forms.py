@@ -187,6 +187,14 @@ TABLE: dict[str, tuple[str, list[str | None]]] = {
         "a, b, c = split(x)\np = split(x)",
         ["a", "b", "c", "p[0]", "p[1]", "p[2]"],
     ),
+    "containers of results": (
+        "(h, c), y = nested(x)\ns, y = nested(x)\nr = nested(x)",
+        ["h", "c", "y", "s[0]", "s[1]", "y", "r[0][0]", "r[0][1]", "r[1]"],
+    ),
+    "results by key": (
+        "d, y = keyed(x)\n(h, *c), y = nested(x)",
+        ["d.h", "d.c", "y", "h", "c[0]", "y"],
+    ),
     "composite": ("h = composite(x)", ["h"]),
     "while": ("i = 0\nwhile i < 2:\n    h = op(x)\n    i += 1", ["h", "h"]),
     "statement": ("op(x)\nx @ W", [None, None]),

@@ -65,9 +65,9 @@ class Recorder:
         self.targets = []
         self.operands = []
         self.locations = []
-    def note(self, **entry):
+    def note(self, *place):
         frame = naming.user_frame(sys._getframe(1))
-        self.targets.append(self.namer.target(frame, **entry))
+        self.targets.append(self.namer.target(frame, place))
         self.operands.append((naming.operand_name(frame, 1), naming.operand_name(frame, 0)))
         self.locations.append(places.source_location(frame.f_code, frame.f_lasti))
         return Traced(self)
@@ -76,7 +76,7 @@ class Traced:
     def __matmul__(self, other): return self.recorder.note()
     def __iter__(self):
         for i in range(2):
-            yield self.recorder.note(entry=i, length=2)
+            yield self.recorder.note((i, 2))
     __add__ = __radd__ = __mul__ = __rmul__ = __imatmul__ = __matmul__
     def __neg__(self): return self.recorder.note()
     def __getitem__(self, key): return self.recorder.note()
@@ -85,7 +85,13 @@ class Traced:
 def op(x, *more): return x.recorder.note()
 def inner(x): return op(x)
 def composite(x): return inner(x)
-def split(x): return [x.recorder.note(entry=i, length=3) for i in range(3)]
+def nested(x):
+    h, c = [x.recorder.note((0, 2), (i, 2)) for i in range(2)]
+    return (h, c), x.recorder.note((1, 2))
+def keyed(x):
+    d = {name: x.recorder.note((0, 2), (name, None)) for name in "hc"}
+    return d, x.recorder.note((1, 2))
+def split(x): return [x.recorder.note((i, 3)) for i in range(3)]
 """
 standin = types.ModuleType("chainrule.standin")
 faults: list[Exception] = []  # exceptions within the naming, other than Unknown
@@ -113,7 +119,8 @@ def record(source: str, form: str):
         "pairs": [(weights[0], x), (weights[1], x)], "dw": {"a": weights[0], "b": weights[1]},
         "d": {"a": {}}, "box": box, "flag": True,
     }  # fmt: skip
-    helpers = {"op": standin.op, "composite": standin.composite, "split": standin.split}
+    forms = ("op", "composite", "split", "nested", "keyed")
+    helpers = {name: getattr(standin, name) for name in forms}
     helpers |= {"functools": functools, "operator": operator, "__name__": "notebook"}
     if form == "notebook cell":
         code = compile(source, "<ipython-input-3-abc>", "exec")

@@ -13,6 +13,7 @@ import numpy as np
 from chainrule.errors import ChainruleError, UndecidableSize
 from chainrule.frontend.elementwise import apply, kind_of, lift, resolve
 from chainrule.frontend.failing import FAILURES, raise_explained
+from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node
@@ -80,9 +81,8 @@ def composite(
                 if outer is None and all(result.node is not v for _, v in scope.arguments):
                     trace.name_result(result.node, frame)
             elif isinstance(result, tuple) and outer is None:
-                for place, part in enumerate(result):
-                    if isinstance(part, Traced) and part.node not in trace.name_of:
-                        trace.name_result(part.node, frame, place, len(result))
+                for node, place in nodes_of(result):
+                    trace.name_result(node, frame, place)
             return result
 
         return call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,23 @@ def parameter(function: Callable[..., Any], place: int, default: str) -> str:
     """What the function calls an argument."""
     names = parameters_of(function)
     return names[place] if place < len(names) else default
+
+
+def parameters_as_called(function: Callable[..., Any], defaults: tuple[str, ...]) -> list[str]:
+    """What the function calls its arguments; `defaults` where it has not as many names."""
+    found = [parameter(function, place, name) for place, name in enumerate(defaults)]
+    return found if len(set(found)) == len(found) else list(defaults)
+
+
+def standing_for(
+    function: Callable[..., Any], users: Callable[..., Any], parameters: Iterable[str]
+) -> None:
+    """Give a function the user's name and line, and its arguments these names."""
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    named = [inspect.Parameter(name, kind) for name in parameters]
+    attributes = {"__wrapped__": users, "__signature__": inspect.Signature(named)}
+    function.__name__ = function_name(users)
+    function.__dict__.update(attributes)
 
 
 def require_function_of(function: Any, count: int, where: str) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.composite import trace_of
-from chainrule.control.apart import require_function_of
+from chainrule.control.apart import parameters_as_called, require_function_of, standing_for
 from chainrule.control.choices import traced_cond
 from chainrule.control.counted import counted
 from chainrule.control.tracing import traced_scan, traced_while
 from chainrule.errors import DTypeError, InputError, UndecidableSize
 from chainrule.frontend.naming import user_frame
+from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace, type_text
 from chainrule.frontend.traced import Traced
 from chainrule.functional.numbers import on_numbers_too
@@ -107,7 +108,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     def step(value: Any, i: Any) -> tuple[Any, None]:
         return body_fun(i, value), None
 
-    step.__name__ = function_name(body_fun)
+    i, value = parameters_as_called(body_fun, ("i", "value"))
+    standing_for(step, body_fun, (value, i))
 
     def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
         numbers: Any = positions(length, np.dtype(np.int64))
@@ -165,9 +167,14 @@ def _on(in_trace: Callable[..., Any], function: Step, *arguments: Any, steps: An
         raise AssertionError("replaced by in_trace")
 
     def with_line(building: Trace, frame: FrameType | None, values: Any, options: Any) -> Any:
-        """`in_trace`; what it builds has the line of the call, also where all are numbers."""
+        """`in_trace`; what it builds has the line of the call, also where all are numbers, and
+        what it gives is called as the user's program stores it."""
         if frame is not None or building.site is not None:
-            return in_trace(building, frame, values, options)
+            result = in_trace(building, frame, values, options)
+            if frame is not None and building.site is None:
+                for node, place in nodes_of(result):
+                    building.name_result(node, user_frame(frame), place)
+            return result
         nonlocal is_traced
         building.site = line
         try:

@@ -56,8 +56,6 @@ def traced_cond(
         found = choose(condition, outer, branches, range(len(results[0])))
         nodes = [found[i] for i in range(len(results[0]))]
         result = site.wrapped(structure, nodes)
-    if building.site is None:
-        site.name(structure, nodes)
     return result
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.control.apart import parameters_as_called, standing_for
 from chainrule.control.tracing import Frame, traced_while
+from chainrule.frontend.elementwise import elementwise
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes import Size
-from chainrule.tracing import function_name
 
 
 def counted(building: Trace, frame: Frame, lower: Any, upper: Any, function: Any, init: Any) -> Any:
@@ -18,14 +19,17 @@ def counted(building: Trace, frame: Frame, lower: Any, upper: Any, function: Any
     dtype has both bounds."""
     lower, upper = _in_one_dtype(lower, upper)
 
+    names = parameters_as_called(function, ("i", "value"))
+
     def holds(state: Any) -> Any:
-        return state[0] < upper
+        return Traced(elementwise(building, np.less, (state[0], upper)), building)
 
     def step(state: Any) -> Any:
-        return state[0] + 1, function(*state)
+        following = Traced(elementwise(building, np.add, (state[0], 1)), building)
+        return following, function(*state)
 
-    step.__name__ = function_name(function)
-    return traced_while(building, frame, holds, step, (lower, init))[1]
+    standing_for(step, function, ("state",))
+    return traced_while(building, frame, holds, step, (lower, init), names)[1]
 
 
 def _in_one_dtype(lower: Any, upper: Any) -> tuple[Any, Any]:

@@ -16,7 +16,6 @@ from chainrule.control.settled import converted, settled
 from chainrule.control.while_node import repeat
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.elementwise import as_node
-from chainrule.frontend.naming import user_frame
 from chainrule.frontend.trace import Trace, too_large
 from chainrule.frontend.traced import Traced
 from chainrule.graph import sizes
@@ -60,11 +59,6 @@ class Site:
             self.building.made |= new
         stamp(nodes, self.building.site or Origin())
         return structure.unflatten([Traced(node, self.building) for node in nodes])
-
-    def name(self, structure: Structure, nodes: Sequence[Node], *place: int) -> None:
-        """Call the one array that the user's program stores, as it does."""
-        if structure.is_leaf and self.frame is not None:
-            self.building.name_result(nodes[0], user_frame(self.frame), *place)
 
 
 def _without_origin(nodes: Sequence[Node]) -> set[Node]:
@@ -128,9 +122,6 @@ def traced_scan(
         all_ys = [rows_of[i] for i in range(len(ys))]
         carry = site.wrapped(carried, last)
         result = site.wrapped(stacked, all_ys)
-    if building.site is None:
-        site.name(carried, last, 0, 2)
-        site.name(stacked, all_ys, 1, 2)
     return carry, result
 
 
@@ -200,11 +191,21 @@ def common_length(
     return found[0][1]
 
 
-def traced_while(building: Trace, frame: Frame, condition: Any, function: Any, init: Any) -> Any:
-    """`while_loop` on traced arrays."""
+def traced_while(
+    building: Trace,
+    frame: Frame,
+    condition: Any,
+    function: Any,
+    init: Any,
+    roots: Sequence[str] = (),
+) -> Any:
+    """`while_loop` on traced arrays; `roots` are names of the parts of `init`, if it has them."""
     with Site(building, frame) as site:
         name = parameter(function, 0, "carry")
         starts, carried = site.leaves(init, name)
+        if roots:
+            parts = [flatten(one, root)[1] for one, root in zip(init, roots, strict=True)]
+            carried = Structure(carried.spec, tuple(n for one in parts for n in one.leaf_names))
 
         def call(types: Sequence[ArrayType]) -> Call:
             given = [(carried, types)]
@@ -231,8 +232,6 @@ def traced_while(building: Trace, frame: Frame, condition: Any, function: Any, i
         finals = repeat(loop, range(len(starts)))
         last = [finals[i] for i in range(len(starts))]
         result = site.wrapped(carried, last)
-    if building.site is None:
-        site.name(carried, last)
     return result
 
 

@@ -14,6 +14,7 @@ from chainrule.custom.packing import packed, unpacked
 from chainrule.custom.placing import placed
 from chainrule.errors import InputError, NotDifferentiableError
 from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node
@@ -186,12 +187,10 @@ def _called(trace: Trace, own: Function, args: tuple[Any, ...], frame: Any) -> A
         has = tuple(node.type.is_float for node in nodes)
         rules = CallRules(own, tuple(arguments), floats, structure, has)
         made = _overridden(trace, rules, operands, nodes)
-    if structure.is_leaf:
-        trace.name_result(made[0], user)
-    elif isinstance(result, (tuple, list)) and all(isinstance(one, Traced) for one in result):
-        for i, node in enumerate(made):
-            trace.name_result(node, user, i, len(made))
-    return structure.unflatten([Traced(node, trace) for node in made])
+    returned = structure.unflatten([Traced(node, trace) for node in made])
+    for node, place in nodes_of(returned):
+        trace.name_result(node, user, place)
+    return returned
 
 
 def _overridden(

@@ -33,12 +33,25 @@ from .slots import (
     top,
 )
 
-__all__ = ["Namer", "Target", "has_returned", "operand_name", "returned_variable", "user_frame"]
+__all__ = [
+    "Namer",
+    "Place",
+    "Target",
+    "has_returned",
+    "operand_name",
+    "returned_variable",
+    "user_frame",
+]
 
 COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not a class written in C
 BUILTIN_ITERATORS = (zip, map, enumerate, filter, reversed)
 ONE_OPERATION = {abs, pow, round, divmod}  # the built-in functions whose result is an operator's
+
+
+# An entry of a container (a position or key), and how many entries it has where they have
+# positions; then an entry of that entry, and so on.
+Place = tuple[tuple[int | str, int | None], ...]
 
 
 class Target(NamedTuple):
@@ -93,22 +106,20 @@ class Namer:
     def __init__(self, root_code: CodeType | None):
         self.root_code = root_code
 
-    def target(
-        self, frame: FrameType, entry: int | str | None = None, length: int | None = None
-    ) -> Target | None:
+    def target(self, frame: FrameType, place: Place = ()) -> Target | None:
         """Where the value that the running instruction of `frame` is about to give will be stored.
 
-        `entry`: the value is that entry of the container (of `length` entries) which the
-        instruction gives, as for the arrays of `np.split`, or which it unpacks or loops over.
+        `place`: the value is that entry of the container which the instruction gives, as for the
+        arrays of `np.split`, or which it unpacks or loops over.
         """
-        if entry is None:
+        if not place:
             analysed = analyses.get(id(frame.f_code))
             if analysed is not None:
                 route = analysed[1].routes.get(frame.f_lasti)
                 if type(route) is str:
                     return Target(frame, route) if route else None
         try:
-            return self._target(frame, () if entry is None else ((Constant(entry), length),))
+            return self._target(frame, tuple((Constant(entry), n) for entry, n in place))
         except Exception:  # what is Unknown, or bytecode that surprises us, must not stop a trace
             return None
 

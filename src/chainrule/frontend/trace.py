@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import DTypeError, ForeignValueError, ShapeError
-from chainrule.frontend.naming import Namer, Target, has_returned, returned_variable, user_frame
+from chainrule.frontend.naming import (
+    Namer,
+    Place,
+    Target,
+    has_returned,
+    returned_variable,
+    user_frame,
+)
 from chainrule.frontend.said_again import said_again
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.origin import Origin, Scope
@@ -219,21 +226,15 @@ class Trace:
 
     # Names ---------------------------------------------------------------------------------
 
-    def name_result(
-        self,
-        node: Node,
-        frame: FrameType | None,
-        entry: int | None = None,
-        length: int | None = None,
-    ) -> None:
+    def name_result(self, node: Node, frame: FrameType | None, place: Place = ()) -> None:
         """Give the node the name under which the user's source will store it, if any.
 
-        `entry` and `length` say that it is one of the parts that the operation gives.
+        `place` says which of the parts that the operation gives it is.
         """
         if frame is None or node in self.name_of:
             return
         self.name_returned()
-        target = self.namer.target(frame, entry, length)
+        target = self.namer.target(frame, place)
         if target is None:
             return
         scope = self.scope_of(target.frame)

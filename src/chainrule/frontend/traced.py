@@ -19,6 +19,7 @@ from chainrule.frontend.dispatch import dispatch, ufunc_method
 from chainrule.frontend.elementwise import elementwise, name_scalar
 from chainrule.frontend.instead import instead_of
 from chainrule.frontend.instead_of_asking import CHOICE, instead_of_asking
+from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace, type_text
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
@@ -107,7 +108,7 @@ class Traced:
         finally:
             trace.site = None
         for i, row in enumerate(rows):
-            trace.name_result(row.node, frame, i, count)
+            trace.name_result(row.node, frame, ((i, count),))
         return iter(rows)
 
     # Operators --------------------------------------------------------------------------------
@@ -309,12 +310,8 @@ class Traced:
             result = dispatch(trace, function, args, kwargs)
         finally:
             trace.site = None
-        if isinstance(result, Node):
-            trace.name_result(result, found)
-        elif isinstance(result, (list, tuple)):
-            for i, part in enumerate(result):
-                if isinstance(part, Node):
-                    trace.name_result(part, found, i, len(result))
+        for node, place in nodes_of(result):
+            trace.name_result(node, found, place)
         return wrap(trace, result)
 
     # Methods of arrays ---------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 from chainrule.errors import NotDifferentiableError
 from chainrule.frontend.naming import user_frame
+from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.functional.arguments import (
@@ -44,8 +45,9 @@ def value_and_grad(
 
     def in_trace(building: Trace, frame: FrameType | None, args: Any, kwargs: Any) -> Any:
         value, gradient = gradient_in_trace(building, function, wrt, has_aux, frame, args, kwargs)
-        if frame is not None and isinstance(gradient, Traced):
-            building.name_result(gradient.node, user_frame(frame), 1, 2)
+        if frame is not None:
+            for node, place in nodes_of(gradient):
+                building.name_result(node, user_frame(frame), ((1, 2), *place))
         return value, gradient
 
     return on_numbers_too(function, in_trace, executor)
@@ -65,8 +67,9 @@ def grad(
 
     def in_trace(building: Trace, frame: FrameType | None, args: Any, kwargs: Any) -> Any:
         value, gradient = gradient_in_trace(building, function, wrt, has_aux, frame, args, kwargs)
-        if frame is not None and isinstance(gradient, Traced) and not has_aux:
-            building.name_result(gradient.node, user_frame(frame))
+        if frame is not None and not has_aux:
+            for node, place in nodes_of(gradient):
+                building.name_result(node, user_frame(frame), place)
         return (gradient, value[1]) if has_aux else gradient
 
     return on_numbers_too(function, in_trace, executor)

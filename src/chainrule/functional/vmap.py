@@ -14,6 +14,7 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.naming import user_frame
+from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.functional.arguments import argument_name
@@ -208,12 +209,8 @@ class _Batch:
         if self.frame is None:
             return
         frame = user_frame(self.frame)
-        if isinstance(result, Traced):
-            self._name(result.node, known, frame)
-        elif isinstance(result, (tuple, list)):
-            for place, part in enumerate(result):
-                if isinstance(part, Traced):
-                    self._name(part.node, known, frame, place, len(result))
+        for node, place in nodes_of(result):
+            self._name(node, known, frame, place)
 
     def _name(self, node: Node, known: set[str], *target: Any) -> None:
         building = self.building

@@ -15,7 +15,7 @@ from chainrule.explain.equations.parts import Bound, Fence, Script, Symbol, row,
 from chainrule.explain.equations.parts import text as text_of
 from chainrule.explain.equations.repeated import repeated, shifted
 from chainrule.explain.equations.setting import Setter
-from chainrule.explain.reading.steps import is_path, loop_of, stem_of
+from chainrule.explain.reading.steps import loop_of, state_name, stem_of
 from chainrule.explain.reading.symbols import parted
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -140,13 +140,18 @@ class LoopText:
         for place in range(len(shown_carries(self.node, loop)) + len(loop.stacked) * self.is_scan):
             node = self.stacked(place)
             if node is not None:
-                names = [name for one in values if self.page.results[one].place == place
-                         if (name := self.page.graph.name_of.get(one))]  # fmt: skip
-                self._name(node, names[0] if names else self._output_name(node), values)
+                self._name(node, self._stored(place) or self._output_name(node), values)
         for name, node in self.graph.names.items():
             self._name(node, stem_of(name))
         for node, (value, offset) in self.at.items():
             self.sheet.put(node, value, self.steps.now(offset))
+
+    def _stored(self, place: int) -> str | None:
+        """What the program stores this result of the loop as."""
+        for one in self.page.values.get(self.node, ()):
+            if self.page.results[one].place == place and one in self.page.graph.name_of:
+                return self.page.graph.name_of[one]
+        return None
 
     def _output_name(self, node: Node) -> str:
         """The name of what is stacked and has no name outside: of a cotangent, dx of x."""
@@ -168,9 +173,9 @@ class LoopText:
             self.at[one.before] = first.at[old]
             self.states.append((first.at[old][0], self.after))
             return
-        name = self._derived(one.name)
-        if is_path(name):
-            name = self.graph.name_of.get(one.after, name)
+        shown, number = shown_carries(self.node, self.loop), self.loop.carries.index(one)
+        stored = self._stored(shown.index(number)) if number in shown else None
+        name = state_name(self.loop, self.graph, one, self._derived(one.name), stored)
         name = self.words[one.before] = stem_of(name)
         own = (*self.page.values.get(self.node, ()), one.initial)
         below = indices(self.around)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from chainrule.control import scan_primitive
-from chainrule.control.loops import Loop
+from chainrule.control.loops import Carry, Loop
 from chainrule.control.scan_rules import loop_of as scan_of
 from chainrule.control.scan_rules import shown_carries
 from chainrule.control.while_node import loop_of as while_of
@@ -26,6 +26,17 @@ def stem_of(name: str) -> str:
 def is_path(name: str) -> bool:
     """Whether a name says where in a container a value is."""
     return "[" in name or "." in name
+
+
+def state_name(loop: Loop, body: Graph, one: Carry, name: str, stored: str | None) -> str:
+    """What a state is called whose `name` may only say where in the carry it is.
+
+    Then what the step stores as its next value, or what the program stores as its last one.
+    """
+    if not is_path(name):
+        return name
+    is_moved = one.after in {other.before for other in loop.carries}
+    return (None if is_moved else body.name_of.get(one.after)) or stored or name
 
 
 def loop_of(holder: Node) -> Loop:
@@ -61,19 +72,18 @@ class Step:
     def _found(self) -> Iterator[tuple[Node, tuple[str, int]]]:
         again = self._again()
         found: dict[Node, tuple[str, int]] = {}
-        for one in self.loop.carries:
-            name = self._derived(one.name)
-            if is_path(name):
-                name = self.graph.name_of.get(one.after, name)
+        shown = shown_carries(self.holder, self.loop)
+        for number, one in enumerate(self.loop.carries):
+            stored = self.names.get(shown.index(number)) if number in shown else None
+            name = state_name(self.loop, self.graph, one, self._derived(one.name), stored)
             found.setdefault(one.before, (stem_of(name), self.before))
             found.setdefault(one.after, (stem_of(name), self.after))
         for one in self.loop.slices:
             name = again.get(one.name) or (self.outer.name_of.get(one.outer), 0)
             found.setdefault(one.inner, (name[0] or stem_of(self._derived(one.name)), name[1]))
-        shown = len(shown_carries(self.holder, self.loop))
         if self.holder.primitive is scan_primitive:
-            for place, node in enumerate(self.loop.stacked, shown):
-                output = self.graph.outputs[len(self.loop.carries) + place - shown][0]
+            for place, node in enumerate(self.loop.stacked, len(shown)):
+                output = self.graph.outputs[len(self.loop.carries) + place - len(shown)][0]
                 found.setdefault(node, (self.names.get(place, output), 0))
         for name, node in self.graph.names.items():
             found.setdefault(node, again.get(name) or (stem_of(name), 0))
