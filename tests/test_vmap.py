@@ -437,3 +437,26 @@ def test_axes_mean_what_they_mean_in_jax(in_axes: Any, out_axes: Any) -> None:
     found = cr.vmap(f, in_axes=in_axes, out_axes=out_axes)(a, b)
     for one, other in zip(found, expected, strict=True):
         close(one, other, 1e-10)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [((5, 3), (3,)), ((3,), (3,)), ((3,), (3, 2)), ((5, 3), (3, 2))]
+)
+def test_a_shared_matrix_times_vectors_is_one_product(left, right) -> None:
+    random = np.random.default_rng(0)
+    W, V = random.standard_normal(left), random.standard_normal((7, *right))
+
+    def together(W, V):
+        return cr.vmap(lambda W, v: W @ v, in_axes=(None, 0))(W, V)
+
+    expected = np.stack([W @ v for v in V])
+    np.testing.assert_allclose(together(W, V), expected, rtol=1e-13)
+    weights = random.standard_normal(expected.shape)
+    dW, dV = cr.grad(lambda W, V: np.sum(weights * together(W, V)), (0, 1))(W, V)
+    parts = [cr.grad(lambda W, v, c=c: np.sum(c * (W @ v)), (0, 1))(W, v)
+             for c, v in zip(weights, V, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(dW, sum(part[0] for part in parts), rtol=1e-12)
+    np.testing.assert_allclose(dV, np.stack([part[1] for part in parts]), rtol=1e-12)
+    if len(right) == 1:  # nothing is as large as a copy of W for each vector
+        graph = cr.backward(cr.trace(lambda W, V: np.sum(together(W, V)), W, V), wrt="W")
+        assert max(node.type.size for node in graph.nodes) <= max(W.size, V.size, 7 * 5)

@@ -83,6 +83,8 @@ def _matmul_batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any
     own_y = y.ndim - right
     if not right and own_y <= 2:
         return matmul(x, y)
+    if not left and own_y == 1 and x.ndim <= 2:
+        return matmul(y, swapped(x) if x.ndim == 2 else x)  # vectors as the rows of one matrix
     if not left:
         x = add_batch_axis(x, size)
     if not right:

@@ -15,7 +15,7 @@ from chainrule.explain.equations.parts import Bound, Fence, Script, Symbol, row,
 from chainrule.explain.equations.parts import text as text_of
 from chainrule.explain.equations.repeated import repeated, shifted
 from chainrule.explain.equations.setting import Setter
-from chainrule.explain.reading.steps import loop_of, state_name, stem_of
+from chainrule.explain.reading.steps import inner_name, loop_of, state_name, stem_of
 from chainrule.explain.reading.symbols import parted
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -142,7 +142,7 @@ class LoopText:
             if node is not None:
                 self._name(node, self._stored(place) or self._output_name(node), values)
         for name, node in self.graph.names.items():
-            self._name(node, stem_of(name))
+            self._name(node, inner_name(name, self.words.values()))
         for node, (value, offset) in self.at.items():
             self.sheet.put(node, value, self.steps.now(offset))
 

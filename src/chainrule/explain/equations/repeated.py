@@ -56,9 +56,13 @@ def _equal(
     nodes: Sequence[Node], others: Sequence[Node], given: Mapping[Node, Node]
 ) -> dict[Node, Node]:
     known: dict[object, Node] = {}
+    one_of: dict[Node, Node] = {}  # what `others` compute twice, the derivative may compute once
     for node in others:
         if node.primitive is not input_:
-            known.setdefault((node.primitive, node.inputs, node.params), node)
+            inputs = tuple([one_of[one] for one in node.inputs])
+            one_of[node] = known.setdefault((node.primitive, inputs, node.params), node)
+        else:
+            one_of[node] = node
     found = dict(given)
     for node in nodes:
         if node.primitive is input_ or node in found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from chainrule.control import scan_primitive
@@ -14,6 +14,7 @@ from chainrule.control.while_node import loop_of as while_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
+_NUMBERED = re.compile(r".*_\d+")  # a name that was stored again
 _OF_A_STEP = re.compile(r"(?P<stem>.*[^_])_(t|prev|previous|next|new|old|last)")
 
 
@@ -21,6 +22,12 @@ def stem_of(name: str) -> str:
     """A name in a step without what says which step is meant: h of h_prev, x of x_t."""
     found = _OF_A_STEP.fullmatch(name)
     return found["stem"] if found else name
+
+
+def inner_name(name: str, taken: Collection[str]) -> str:
+    """The stem of a name in a step, unless another value of the step goes by it."""
+    stem = stem_of(name)
+    return name if stem in taken else stem
 
 
 def is_path(name: str) -> bool:
@@ -36,7 +43,10 @@ def state_name(loop: Loop, body: Graph, one: Carry, name: str, stored: str | Non
     if not is_path(name):
         return name
     is_moved = one.after in {other.before for other in loop.carries}
-    return (None if is_moved else body.name_of.get(one.after)) or stored or name
+    inside = None if is_moved else body.name_of.get(one.after)
+    if inside is None or (stored is not None and _NUMBERED.fullmatch(inside)):
+        return stored or name
+    return inside
 
 
 def loop_of(holder: Node) -> Loop:
@@ -86,7 +96,9 @@ class Step:
                 output = self.graph.outputs[len(self.loop.carries) + place - len(shown)][0]
                 found.setdefault(node, (self.names.get(place, output), 0))
         for name, node in self.graph.names.items():
-            found.setdefault(node, again.get(name) or (stem_of(name), 0))
+            if node not in found:
+                taken = {one for one, offset in found.values() if offset == 0}
+                found[node] = again.get(name) or (inner_name(name, taken), 0)
         yield from found.items()
 
     def _again(self) -> dict[str, tuple[str, int]]:
