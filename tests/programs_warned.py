@@ -112,3 +112,23 @@ def a_random_number_that_is_a_constant():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cr.trace(objective, np.ones(4))
+
+
+@provokes(errors.PrecisionWarning)
+def a_number_of_numpys_that_widens():
+    """
+    J is computed in float64, though its parameters are float32: in scores a value of float32 meets a number of float64 of NumPy's
+      where: FILE:LINE, in a_number_of_numpys_that_widens.<locals>.objective
+        scores = x @ W / np.sqrt(4)
+                 ^^^^^^^^^^^^^^^^^^
+      try: a number of Python's keeps float32: float(...), math.sqrt(...); or cast: np.float32(...), x.astype(np.float32)
+    """
+
+    def objective(x: cr.float32["n 4"], W: cr.float32["4 4"]):
+        scores = x @ W / np.sqrt(4)
+        J = np.mean(scores**2)
+        return J
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cr.training_step(objective, "W", cr.sgd(0.1))

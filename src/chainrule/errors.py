@@ -183,5 +183,9 @@ class InvariantError(ChainruleError):
     """A graph that breaks one of its own rules: an error of a transform, not of the user."""
 
 
+class PrecisionWarning(UserWarning):
+    """An objective of float32 parameters that is float64, because of a constant of NumPy's."""
+
+
 class ScheduleError(ChainruleError):
     """A schedule that reads what is not there, or writes over it: an error of a planner."""

@@ -121,7 +121,7 @@ def masked(x: cr.float64["T n 3"], mask: cr.float64["T n 1"], W: cr.float64["3 8
         return (h, c), None
 
     zero = np.zeros_like(x, shape=(x.shape[1], 8))
-    (h, c), _ = cr.scan(cell, (zero, zero), (x, mask))
+    (h, c), _ = cr.scan(cell, (zero, zero), (x, mask))  # noqa: RUF059 (its name is what is tested)
     J = np.sum(h**2)
     return J
 
@@ -137,7 +137,7 @@ def masked_stored_again(x: cr.float64["T n 3"], mask: cr.float64["T n 1"], W: cr
         return (h_new, c_new), None
 
     zero = np.zeros_like(x, shape=(x.shape[1], 8))
-    (h, c), _ = cr.scan(cell, (zero, zero), (x, mask))
+    (h, c), _ = cr.scan(cell, (zero, zero), (x, mask))  # noqa: RUF059 (its name is what is tested)
     J = np.sum(h**2)
     return J
 

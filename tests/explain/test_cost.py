@@ -244,3 +244,14 @@ def test_a_second_gradient_costs_a_few_times_the_first() -> None:
     assert flops[0] < flops[1] < flops[2] < flops[3]
     assert flops[1] < 4 * flops[0] and flops[2] < 10 * flops[0]
     assert flops[3] >= W.size * flops[0] / 2
+
+
+def test_open_sizes_are_in_pythons_grammar_also_within_quotients() -> None:
+    def f(A: cr.float64["d d"], b: cr.float64["d"]):
+        x = np.linalg.solve(A, b)
+        return x
+
+    flops = cr.trace(f).cost().json()["total"]["flops"]
+    assert flops == "2*d**2 + ((2*d**3) // 3)"
+    for d in (1, 2, 5, 30):
+        assert eval(flops, {"d": d}) == cr.trace(f).cost(d=d).flops

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import InputError, MemoryLimitError
+from chainrule.errors import InputError, MemoryLimitError, PrecisionWarning
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run import Run, run_graph
@@ -32,6 +32,7 @@ from chainrule.train.given import (
 from chainrule.train.optimizer import Optimizer
 from chainrule.train.optimizers import no_optimizer
 from chainrule.train.penalty import second_decay
+from chainrule.train.precision import unasked_widening
 from chainrule.train.shown import ShownAsGraph
 from chainrule.train.state import State
 from chainrule.train.update import Persistent, with_update
@@ -65,7 +66,8 @@ def training_step(
 
     Raises NotDifferentiableError for a parameter that is not floating-point, NameLookupError for
     an unknown one, and what `trace` and `backward` raise.  Warns (UserWarning) where the objective
-    penalises parameters that the optimizer decays as well.
+    penalises parameters that the optimizer decays as well, and (PrecisionWarning) where a constant
+    of NumPy's makes it float64 while the parameters are float32.
     """
     executor = executor_named(executor)
     if not isinstance(optimizer, Optimizer):
@@ -77,6 +79,9 @@ def training_step(
     twice = second_decay(forward, name, parameters, optimizer)
     if twice:
         warnings.warn(twice, UserWarning, stacklevel=2)
+    widened = unasked_widening(forward, name, parameters)
+    if widened:
+        warnings.warn(widened, PrecisionWarning, stacklevel=2)
     update = with_update(combined, name, parameters, optimizer)
     return TrainingStep(
         graph=update.graph,

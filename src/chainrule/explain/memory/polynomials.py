@@ -159,7 +159,7 @@ def text(one: Polynomial, names: Sequence[str]) -> str:
 
 def expression(one: Polynomial, names: Sequence[str]) -> str:
     """As `text`, in Python's grammar: `4*n*d + 32*n + 4096`."""
-    return _sum(one, names, "*", _factor_text, "{}**{}")
+    return _sum(one, names, "*", _factor_expression, "{}**{}")
 
 
 def latex(one: Polynomial, names: Sequence[str]) -> str:
@@ -192,12 +192,25 @@ def _sum(one: Polynomial, names: Sequence[str], times: str, write: Write, power:
 
 
 def _factor_text(factor: str | Opaque, names: Sequence[str]) -> str:
+    return _factor(factor, names, text)
+
+
+def _factor_expression(factor: str | Opaque, names: Sequence[str]) -> str:
+    return _factor(factor, names, expression)
+
+
+def _factor(
+    factor: str | Opaque,
+    names: Sequence[str],
+    written: Callable[[Polynomial, Sequence[str]], str],
+) -> str:
     if isinstance(factor, str):
         return factor
-    arguments = [text(argument, names) for argument in factor.arguments]
+    arguments = [written(argument, names) for argument in factor.arguments]
     if factor.kind in ("min", "max"):
         return f"{factor.kind}({', '.join(arguments)})"
-    return "(" + f" {factor.kind} ".join(f"({a})" if " " in a else a for a in arguments) + ")"
+    fenced = [one if one.isidentifier() or one.isdigit() else f"({one})" for one in arguments]
+    return "(" + f" {factor.kind} ".join(fenced) + ")"
 
 
 def _factor_latex(factor: str | Opaque, names: Sequence[str]) -> str:
