@@ -121,6 +121,13 @@ def _arguments(
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
             for key, value in rest.items():
+                if any(one.name == key for one in parameters):
+                    raise InputError(
+                        f"{key} is an argument of {function_name(function)}, and a key of "
+                        f"**{name} too",
+                        where=definition(function),
+                        hint="two inputs cannot have one name: call one of them otherwise",
+                    )
                 kwargs[key] = argument(key, value)
             rest = {}
             continue
@@ -131,9 +138,10 @@ def _arguments(
             value = annotated(value)  # rate: float = 1
         elif annotated is not _MISSING:
             value = annotated
+        is_taken = bool(given) and parameter.kind is parameter.POSITIONAL_ONLY
         if given and not keyword_only:
             value = given.pop(0)
-        if name in rest:
+        if name in rest and not is_taken:
             value = rest.pop(name)
         if value is _MISSING:
             raise _missing_type(function, name, annotations.get(name))

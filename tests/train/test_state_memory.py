@@ -1,12 +1,14 @@
 """What a new state takes: each array once, and nothing written where it begins at 0."""
 
+import copy
+import pickle
 import tracemalloc
 
 import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.errors import MemoryLimitError
+from chainrule.errors import MemoryLimitError, StateError
 from chainrule.run import free_memory
 from chainrule.run.free_memory import FreeMemory
 
@@ -58,3 +60,17 @@ def test_a_state_beyond_the_free_memory_is_refused(monkeypatch):
         step_of_adam().init(W=np.ones((30, 30)), b=np.ones(30))
     assert "the state of a training needs 22,528 bytes" in str(caught.value)
     assert "20,000 are free (a test)" in str(caught.value)
+
+
+def test_copies_of_a_state_have_memory_of_their_own():
+    step = step_of_adam()
+    state = step.init(W=np.ones((3, 2)), b=np.zeros(2))
+    step(state, x=np.ones((4, 3)))
+    for other in (copy.copy(state), copy.deepcopy(state)):
+        assert other.steps == 1 and (other["W"] == state["W"]).all()
+        before = state["W"]
+        step(other, x=np.ones((4, 3)))
+        assert (state["W"] == before).all() and (other["W"] != before).any()
+    with pytest.raises(StateError, match="not pickled") as caught:
+        pickle.dumps(state)
+    assert "np.savez" in str(caught.value)

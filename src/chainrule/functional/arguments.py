@@ -25,6 +25,15 @@ def parameters_of(function: Callable[..., Any]) -> list[str]:
         return []
 
 
+def takes_keywords(function: Callable[..., Any]) -> bool:
+    """Whether the function has a parameter such as `**options`."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(one.kind is one.VAR_KEYWORD for one in parameters)
+
+
 def argument_name(function: Callable[..., Any], key: int | str) -> str:
     names = parameters_of(function)
     return names[key] if isinstance(key, int) and key < len(names) else str(key)

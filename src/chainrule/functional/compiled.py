@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from chainrule.errors import ForeignValueError, InputError, MemoryLimitError
-from chainrule.functional.arguments import check_call, input_arrays, named_arguments, trace_in
+from chainrule.functional.arguments import (
+    check_call,
+    input_arrays,
+    named_arguments,
+    takes_keywords,
+    trace_in,
+)
 from chainrule.graph.graph import Graph
 from chainrule.graph.structure import flatten
 from chainrule.run.compiled import CompiledGraph
@@ -61,7 +67,12 @@ class _Calls:
     def __init__(self, function: Callable[..., Any], executor: str, strict: bool) -> None:
         self.function, self.executor, self.strict = function, executor, strict
         self.known: dict[Any, list[_Traced]] = {}
+        self.sees_order = takes_keywords(function)  # of keyword arguments: by its **kwargs
         self.latest: _Latest | None = None  # one value, for threads that call at once
+
+    def _orders(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        orders = _orders(args), tuple(map(_orders, kwargs.values()))
+        return (*orders, tuple(kwargs)) if self.sees_order else orders
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not kwargs and all(type(one) is np.ndarray for one in args):
@@ -69,7 +80,7 @@ class _Calls:
             key: Any = tuple((one.dtype, one.shape) for one in args)
         else:
             leaves, structure = flatten([args, kwargs])
-            key = (structure.spec, *map(_type_key, leaves))
+            key = (structure.spec, self._orders(args, kwargs), *map(_type_key, leaves))
         for one in self.known.get(key, ()):
             if one.holds_for(leaves):
                 self.latest = one.quick(args, kwargs)
@@ -93,6 +104,17 @@ class _Calls:
         return made(leaves)
 
 
+def _orders(value: Any) -> tuple[Any, ...]:
+    """The keys of dicts as they follow each other, which a program that loops over them sees."""
+    if isinstance(value, dict):
+        return tuple(value), *map(_orders, value.values())
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_orders, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return tuple(_orders(getattr(value, one.name)) for one in fields(value))
+    return ()
+
+
 def _type_key(leaf: Any) -> Any:
     """What two leaves have in common if one graph serves both."""
     if type(leaf) is np.ndarray:
@@ -103,7 +125,7 @@ def _type_key(leaf: Any) -> Any:
         return type(leaf)
     try:
         hash(leaf)
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: of a memoryview
         return _Itself(leaf)
     return type(leaf), leaf
 

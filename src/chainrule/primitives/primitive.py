@@ -116,9 +116,13 @@ class Generate:
 
 @dataclass(frozen=True)
 class Library:
-    """A routine of the executor's own library, called as a whole."""
+    """A routine of the executor's own library, called as a whole.
+
+    `keeps`: it may be a user's function, which may keep the arrays that it gets.
+    """
 
     routine: str
+    keeps: bool = False
 
 
 Kernel = Map | Fold | Contract | Gather | Move | Generate | Library

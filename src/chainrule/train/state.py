@@ -99,6 +99,17 @@ class State(Mapping[str, Any]):
             other.steps_taken = self.steps_taken
         return other
 
+    __copy__ = copy
+
+    def __deepcopy__(self, _: Any) -> State:
+        return self.copy()
+
+    def __reduce__(self) -> Any:
+        raise StateError(
+            "a state is not pickled: what reads a pickle runs what stands in it",
+            hint="np.savez(file, **state), and step.restore(np.load(file)); or cr.Checkpoints",
+        )
+
     @property
     def parameters(self) -> dict[str, np.ndarray]:
         """Copies of all parameters by name, containers taken apart."""

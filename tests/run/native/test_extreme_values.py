@@ -164,6 +164,9 @@ DIFFERENCES: dict[str, Callable[[Any, Any], Any]] = {
     "of a product and a square": lambda x, y: np.sqrt(x * x - y**2),
     "of a square and a product": lambda x, y: np.sqrt(y**2 - x * x),
     "of what is given and a product": lambda x, y: np.sqrt(SQUARES - x * y),
+    "written as a sum": lambda x, y: np.sqrt(-(y**2) + x * x),
+    "of a product by -1": lambda x, y: np.sqrt(x * x + (-1) * (y * y)),
+    "of a product of a negated factor": lambda x, y: np.sqrt(x * y + (-y) * x),
 }
 NUMBERS = np.random.default_rng(0).normal(size=(3, 100)) + 2
 SQUARES = NUMBERS * NUMBERS

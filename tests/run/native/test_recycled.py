@@ -8,6 +8,8 @@ import pickle
 import subprocess
 import sys
 import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -205,6 +207,41 @@ def test_threads_that_hold_and_let_go_never_share_memory():
     finally:
         sys.setswitchinterval(old)
     assert not clashes
+
+
+def test_a_result_that_is_being_made_is_not_free(monkeypatch: pytest.MonkeyPatch):
+    # another thread, or a signal's handler, asks right after the entry was remembered
+    kind = recycled.kind_of((1 << 17,), np.dtype("f4"))
+    asked: list[np.ndarray] = []
+
+    class Known(OrderedDict):
+        is_quiet = True
+
+        def move_to_end(self, key: Any, last: bool = True) -> None:
+            super().move_to_end(key, last)
+            if self.is_quiet:
+                self.is_quiet = False
+                asked.append(kind.empty()[0])
+
+    results = recycled._Results()
+    results.known = Known()
+    monkeypatch.setattr(recycled, "_results", results)
+    made = kind.empty()[0]
+    assert asked and not np.shares_memory(made, asked[0])
+
+
+def test_what_only_a_weak_reference_knows_is_not_written_over():
+    recycled.forget()
+    f = cr.compile(lambda x: x * 2, executor="native")
+    known = weakref.WeakValueDictionary[float, np.ndarray]()
+
+    def doubled(number: float) -> np.ndarray:
+        found = known.get(number)
+        if found is None:
+            found = known[number] = f(np.full(1 << 15, number))
+        return found
+
+    assert [doubled(number)[0] for number in (1.0, 2.0, 1.0, 2.0)] == [2, 4, 2, 4]
 
 
 def test_the_handler_of_a_signal_gets_memory_of_its_own():

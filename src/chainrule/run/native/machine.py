@@ -157,6 +157,9 @@ class Machine:
                 pending.pop()
                 if node not in values:
                     operands = [values[one] for one in node.inputs]
+                    if getattr(node.primitive.kernel, "keeps", False):
+                        # of its own: what is in this program's memory is written over
+                        operands = [operand.copy() for operand in operands]
                     values[node] = apply(
                         node, operands, names, NATIVE if holds_bodies(node) else np
                     )

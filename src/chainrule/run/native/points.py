@@ -10,8 +10,9 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.plan.access import Affine
 from chainrule.plan.loops import Instance, Kind, Store
-from chainrule.primitives.arithmetic import multiply
+from chainrule.primitives.arithmetic import add, multiply
 from chainrule.primitives.primitive import Map
+from chainrule.run.native.differences import is_negated
 from chainrule.run.native.emit import (
     BITS,
     Code,
@@ -166,6 +167,10 @@ class Points:
             node.primitive.inputs, one.operands, node.inputs, strict=True
         ):
             names[name] = self.typed(operand, parent.dtype)
+        if node.primitive is add and any(map(is_negated, node.inputs)):
+            # A difference, which of equal products is 0: they are both rounded.
+            given = zip(node.primitive.inputs, one.operands, strict=True)
+            names |= {name: Typed(self.value(operand), node.dtype) for name, operand in given}
         if node.primitive is multiply and node.dtype in FUSED and node not in self.written:
             x, y = (self.value(operand) for operand in one.operands)
             self.factors[one] = x, y

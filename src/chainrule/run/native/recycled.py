@@ -13,6 +13,7 @@ import sys
 import threading
 from collections import OrderedDict, deque
 from functools import lru_cache
+from weakref import getweakrefcount
 
 import numpy as np
 
@@ -99,6 +100,7 @@ class Kind:
                 if (
                     references == _NOBODY
                     and of_owner == _NOBODY_OF_OWNER
+                    and not getweakrefcount(array)
                     # somebody may have changed the array in place
                     and array.shape == self.shape
                     and array.dtype == self.dtype
@@ -123,6 +125,7 @@ def forget() -> None:
 def _remembered(kind: Kind) -> tuple[np.ndarray, int]:
     """A new result, for which old ones are forgotten if there are too many."""
     entry = _made(kind.shape, kind.dtype, kind.nbytes)
+    result = entry[1:]  # a reference, before others see the entry: it must not look free
     if kind.nbytes <= MOST:
         while _results.nbytes + kind.nbytes > MOST:
             other, entries = next(iter(_results.known.items()))
@@ -132,4 +135,4 @@ def _remembered(kind: Kind) -> tuple[np.ndarray, int]:
         _results.known.setdefault(kind, deque()).append(entry)
         _results.known.move_to_end(kind)
         _results.nbytes += kind.nbytes
-    return entry[1:]
+    return result
