@@ -11,6 +11,7 @@ from finite_differences import close
 
 import chainrule as cr
 from chainrule import errors
+from chainrule.errors import ShapeError
 
 Pair = namedtuple("Pair", "W b")
 
@@ -187,3 +188,17 @@ def test_a_gradient_with_respect_to_a_python_int_says_which_float_to_write() -> 
     assert caught.value.what == what
     assert caught.value.where.endswith(", in polynomial")
     assert caught.value.hint == "write 3.0, or choose other arguments with wrt="
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "text", "hint"),
+    [
+        (lambda x: (np.sum(x), x), {}, "a tuple of 2", "has_aux=True), which gives"),
+        (lambda x: [np.sum(x)] * 3, {}, "a list of 3", "cr.jacobian"),
+        (lambda x: ((np.sum(x), x), x), {"has_aux": True}, "a tuple of 2", "(number, anything)"),
+    ],
+)
+def test_several_values_are_told_of_has_aux(function, options, text, hint) -> None:
+    with pytest.raises(ShapeError, match=f"function returns {text}") as caught:
+        cr.grad(function, **options)(np.ones(2))
+    assert hint in str(caught.value) and __file__ in str(caught.value)

@@ -35,7 +35,12 @@ def test_the_version_is_that_of_the_distribution() -> None:
             "crossentropy",
             "module 'chainrule' has no attribute 'crossentropy'; perhaps cross_entropy",
         ),
-        ("Adam", "module 'chainrule' has no attribute 'Adam'; perhaps adam"),
+        ("Adam", "module 'chainrule' has no attribute 'Adam': cr.adam"),
+        (
+            "jit",
+            "module 'chainrule' has no attribute 'jit': cr.compile(f) compiles once for each "
+            "combination of argument types",
+        ),
         ("tanh", "module 'chainrule' has no attribute 'tanh': write np.tanh, which is traced"),
         ("xyz", "module 'chainrule' has no attribute 'xyz'"),
         ("__wrapped__", "module 'chainrule' has no attribute '__wrapped__'"),
@@ -45,3 +50,9 @@ def test_a_name_that_is_not_there_is_explained(name: str, text: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(cr, name)
     assert str(caught.value) == text
+
+
+def test_what_stands_elsewhere_names_what_is_here() -> None:
+    for hint in cr._ELSEWHERE.values():
+        for name in re.findall(r"cr\.(\w+)", hint):
+            assert hasattr(cr, name), hint

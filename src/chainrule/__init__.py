@@ -271,6 +271,23 @@ _LATER = {
 }
 
 
+# What users of JAX and PyTorch look for, by what it is called here.
+_ELSEWHERE = {
+    "jit": "cr.compile(f) compiles once for each combination of argument types",
+    "checkpoint": "cr.Checkpoints keeps states in a folder; no value is recomputed on request",
+    "mse_loss": "cr.squared_error(predictions, targets), or np.mean((predictions - targets) ** 2)",
+    "no_grad": "nothing is recorded but in cr.trace, cr.grad and their like",
+    "nll_loss": "cr.cross_entropy(logits, labels)",
+    "bce_loss": "cr.binary_cross_entropy",
+    "arange": "np.arange, of a number of elements that is known while tracing",
+    "tensor": "NumPy's arrays are what functions take; cr.array makes one of traced values",
+    "SGD": "cr.sgd",
+    "Adam": "cr.adam",
+    "AdamW": "cr.adamw",
+    "DataLoader": "chainrule.data.minibatches, and cr.Trainer",
+}
+
+
 def __getattr__(name: str) -> Any:
     """What `import chainrule` does not load: it is loaded when it is first used."""
     if name in ("data", "random", "testing", "train"):
@@ -280,7 +297,9 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
     of_numpy = getattr(np, name, None)
-    if callable(of_numpy) and (of_numpy in UFUNCS or of_numpy in TABLE):
+    if name in _ELSEWHERE:
+        hint = f": {_ELSEWHERE[name]}"
+    elif callable(of_numpy) and (of_numpy in UFUNCS or of_numpy in TABLE):
         hint = f": write np.{name}, which is traced"
     else:
         near = [] if name.startswith("_") else nearest(name, __all__)

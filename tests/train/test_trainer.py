@@ -485,7 +485,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str, str]] = {
     "no parameters": (
         lambda: cr.Trainer(plain, {}, cr.sgd(0.1), data()),
         InputError,
-        "parameters are arrays by name, got {}",
+        "parameters are arrays by name, got none",
         "what training begins with",
     ),
     "accuracy of something else": (

@@ -123,6 +123,18 @@ def gradient_in_trace(
     """(value, gradient) or ((value, aux), gradient) of a call on traced arguments."""
     call = Call(building, function, args, kwargs, wrt)
     value, aux = call.result if has_aux else (call.result, None)
+    if isinstance(value, (tuple, list, dict)):
+        name, pair = function_name(function), isinstance(value, tuple) and len(value) == 2
+        raise ShapeError(
+            f"the gradient is of one number, and {name} returns a {type(value).__name__} of "
+            f"{len(value)}",
+            where=definition(function),
+            hint=f"cr.grad({name}, has_aux=True), which gives what is beside the number back as it "
+            "is"
+            if pair and not has_aux
+            else "return the number alone, or (number, anything) with "
+            "has_aux=True; cr.jacobian takes functions that return several arrays",
+        )
     output = output_node(building, value, "value")
     _need_scalar(function, output)
     warn_of_outer_pairs(topological([output]), output, call.wanted, building.name_shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -54,9 +55,11 @@ def assembled(
 ) -> Assembled:
     """The parts of a training; see `Trainer`."""
     if not isinstance(parameters, Mapping) or not parameters:
+        got = "none" if isinstance(parameters, Mapping) else type(parameters).__name__
         raise InputError(
-            f"parameters are arrays by name, got {parameters!r:.60}",
-            hint='{"W1": W1, "W2": W2}: what training begins with',
+            f"parameters are arrays by name, got {got}",
+            hint='{"W1": W1, "W2": W2}: what training begins with; a container goes by the '
+            'argument that takes it: {"params": params}',
         )
     step = _step(objective, parameters, optimizer, wrt, executor)
     parts = counted("micro_batches", micro_batches)
@@ -99,7 +102,7 @@ def _step(
             "there is no optimizer",
             hint="cr.Trainer(objective, parameters, cr.adam(1e-3), data), or cr.sgd(0.1)",
         )
-    graph = objective if isinstance(objective, Graph) else trace(objective)
+    graph = objective if isinstance(objective, Graph) else _traced(objective, parameters)
     refuse_unknown(graph, parameters, "the parameters", graph.arguments)
     if wrt is None:
         wrt = tuple(parameters)
@@ -109,6 +112,16 @@ def _step(
             hint=f"wrt={next(iter(parameters))!r}, or none for all parameters",
         )
     return training_step(graph, wrt, optimizer, executor=executor)
+
+
+def _traced(objective: Callable[..., Any], parameters: Mapping[str, Any]) -> Graph:
+    """The graph of a function; arguments without annotations have the types of what is given."""
+    try:
+        arguments = inspect.signature(objective).parameters
+    except (TypeError, ValueError):
+        arguments = {}
+    plain = [name for name, one in arguments.items() if one.annotation is one.empty]
+    return trace(objective, **{name: parameters[name] for name in plain if name in parameters})
 
 
 def _split(

@@ -11,6 +11,7 @@ import numpy as np
 
 from chainrule.errors import DataFileError, InputError
 from chainrule.graph.structure import flatten
+from chainrule.graph.types import type_of
 from chainrule.train.checkpoints import file
 from chainrule.train.checkpoints.durable import write_durably
 from chainrule.version import VERSION
@@ -44,14 +45,15 @@ def save_weights(path: str | Path, parameters: Mapping[str, Any]) -> Path:
     return path
 
 
-def load_weights(path: str | Path) -> dict[str, np.ndarray]:
+def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The arrays of a safetensors file by name, in memory of their own.
 
+    With `like`, which is what `save_weights` takes (`{"params": params}`), in such containers.
     Of a checkpoint of a `Trainer` the parameters, without what the optimizer keeps; of another
     checkpoint all arrays.  A checksum that the file has is checked; nothing of it is run.
 
     Raises DataFileError, which says what is wrong, for a file that is missing, damaged, cut off or
-    of another kind.
+    of another kind, and for one without the arrays that `like` has, or with others.
     """
     from safetensors import safe_open
 
@@ -79,7 +81,28 @@ def load_weights(path: str | Path) -> dict[str, np.ndarray]:
             hint="a copy that is whole",
         )
     names = _parameters(rest)
-    return {name: arrays[name] for name in (names or arrays) if name in arrays}
+    found = {name: arrays[name] for name in (names or arrays) if name in arrays}
+    return found if like is None else _in_containers(path, found, like)
+
+
+def _in_containers(
+    path: Path, found: Mapping[str, np.ndarray], like: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arrays in the containers of `like`, which has just these, of the same shapes."""
+    taken = _arrays(like)
+    for name in dict.fromkeys([*taken, *found]):
+        shown = [str(type_of(one[name])) if name in one else "none" for one in (found, taken)]
+        if name not in found or name not in taken or found[name].shape != taken[name].shape:
+            raise DataFileError(
+                f"the weights {path} do not fit: of {name}, the file has {shown[0]}, "
+                f"like= has {shown[1]}",
+                hint="load_weights(path) without like= gives all arrays by name",
+            )
+    wrapped: dict[str, Any] = {}
+    for root, value in like.items():
+        structure = flatten(value, root)[1]
+        wrapped[root] = structure.unflatten([found[name] for name in structure.leaf_names])
+    return wrapped
 
 
 def _arrays(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
