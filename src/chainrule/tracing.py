@@ -123,8 +123,7 @@ def _arguments(
             for key, value in rest.items():
                 if any(one.name == key for one in parameters):
                     raise InputError(
-                        f"{key} is an argument of {function_name(function)}, and a key of "
-                        f"**{name} too",
+                        f"{key} is an argument of {function_name(function)}, and a key of **{name}",
                         where=definition(function),
                         hint="two inputs cannot have one name: call one of them otherwise",
                     )

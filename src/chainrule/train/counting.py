@@ -9,7 +9,7 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
-from chainrule.graph.node import stamp
+from chainrule.graph.node import stamp, topological
 from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered, substituted
 from chainrule.graph.types import array_type
@@ -69,5 +69,9 @@ def counting(step: TrainingStep, accuracy: Accuracy) -> tuple[TrainingStep, str]
         names={**graph.names, name: before, part.next_name: after},
         result=None,
     )
-    counted = check(substituted(made, {}, ordered(made)))
+    # Behind the objective, and not at the end.
+    inputs = [item.node for item in made.inputs]
+    first = topological([*inputs, graph[step.objective], after])
+    nodes = tuple(dict.fromkeys([*first, *ordered(made)]))
+    counted = check(substituted(made, {}, nodes))
     return replace(step, graph=counted, persistent=(*step.persistent, part)), name

@@ -207,6 +207,8 @@ class Reading:
         match node.origin.transform:
             case "update" | "accumulation":
                 return UPDATE
+            case "accuracy":  # is counted of what the forward pass gives
+                return FORWARD
             case "jvp":
                 return Pass(1, Direction.TANGENT)
             case _:
