@@ -99,7 +99,9 @@ def test_dashed_arrows_begin_at_the_values_that_the_backward_pass_reads(program:
     reading = read_apart(graph)
     units = Units(reading, "names")
     given = {one.value for one in graph.gradients}  # of these it may be handed on as a gradient
-    read: dict[str, bool] = {}
+    named = {node: units.sources.get(node, reading.names.get(node)) for node in given}
+    read = {value_key(name): False for node, name in named.items()
+            if name and is_forward(units, node)}  # fmt: skip
     for statement in reading.statements:
         for node in statement.nodes if statement.during != FORWARD else ():
             for parent in node.inputs:
