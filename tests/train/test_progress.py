@@ -14,7 +14,7 @@ from trainings import data, trainer
 import chainrule as cr
 from chainrule.train import progress
 from chainrule.train.progress import Lines, Plan, Reading, Silent, progress_of, used_nbytes
-from chainrule.train.progress_bar import Bar, measures_text
+from chainrule.train.progress_bar import Bar, Rate, measures_text
 from chainrule.train.watching import plan_of, reading_of
 
 
@@ -159,3 +159,33 @@ def test_a_bar_is_taken_away_whatever_ends_training(monkeypatch: pytest.MonkeyPa
     for _ in trainer().epochs(3):
         break
     assert closed == [True, True]
+
+
+def test_the_rate_counts_steps_across_epochs_and_not_what_came_before_the_first() -> None:
+    plan = Plan(epochs=10, steps=100, nbytes=None)  # ten steps of 64 rows in an epoch
+    rate = Rate(plan, 0)
+    rate.take(Reading(1, 0, 0, None, None), 0.0)
+    rate.take(Reading(1, 1, 64, 1.0, None), 5.0)  # the first step made code
+    assert rate.value is None
+    for number in range(1, 40):  # four epochs a second: never twice in one
+        steps = 1 + 11 * number
+        reading = Reading(1 + steps // 10, steps, 64 * (steps % 10), 1.0, None)
+        rate.take(reading, 5.0 + number / 4)
+    assert rate.value == pytest.approx(4 * 11 * 64, rel=1e-6)
+
+
+def test_the_rate_without_a_known_number_of_steps() -> None:
+    rate = Rate(Plan(epochs=1, steps=None, nbytes=None), 7)
+    for number in range(10):
+        rate.take(Reading(1, 7 + number, 32 * number, 1.0, None), number / 2)
+    assert rate.value == pytest.approx(64)
+
+
+def test_the_line_below_the_bar_is_cut_and_never_wraps() -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=40)
+    bar = Bar(Plan(3, 30, 1 << 20), lambda: Reading(1, 2, 64, 0.5, 0.25), console)
+    console.print(bar._drawn())
+    bar.close()
+    shown = [line for line in file.getvalue().splitlines() if "objective" in line]
+    assert shown and all("…" in line for line in shown)

@@ -16,21 +16,37 @@ PER_SECOND = 4  # each takes about 2 ms of one core
 SMOOTH = 0.3  # the weight of the newest rate
 
 
-class _Rate:
-    """Rows a second, from counts at some moments, smoothed."""
+class Rate:
+    """Rows a second, smoothed: the steps between two moments, which may lie in different epochs,
+    times the rows of a step.  What happens before the first steps (code is made) does not count."""
 
-    def __init__(self) -> None:
-        self._before: tuple[float, int] | None = None
+    def __init__(self, plan: Plan, begin: int) -> None:
+        self._per_epoch = plan.steps // plan.epochs if plan.steps and plan.epochs else None
+        self._begin = begin
+        self._before: tuple[float, Reading] | None = None
+        self._rows_of_step: float | None = None
         self.value: float | None = None
 
-    def take(self, rows: int) -> None:
-        now = time.monotonic()
-        if self._before is None or rows < self._before[1]:
-            self._before = now, rows
-        elif rows > self._before[1] and now > self._before[0]:
-            found = (rows - self._before[1]) / (now - self._before[0])
+    def take(self, reading: Reading, now: float) -> None:
+        """Look at where training is at a moment, in seconds."""
+        if reading.steps <= self._begin:
+            return
+        if self._before is None:
+            self._before = now, reading
+            return
+        then, before = self._before
+        self._look_at_rows(reading, before)
+        if reading.steps > before.steps and now > then and self._rows_of_step is not None:
+            found = (reading.steps - before.steps) * self._rows_of_step / (now - then)
             self.value = found if self.value is None else self.value + SMOOTH * (found - self.value)
-            self._before = now, rows
+            self._before = now, reading
+
+    def _look_at_rows(self, reading: Reading, before: Reading) -> None:
+        in_epoch = reading.steps % self._per_epoch if self._per_epoch else 0
+        if in_epoch and reading.rows:
+            self._rows_of_step = reading.rows / in_epoch
+        elif reading.epoch == before.epoch and reading.steps > before.steps:
+            self._rows_of_step = (reading.rows - before.rows) / (reading.steps - before.steps)
 
 
 def measures_text(reading: Reading, rate: float | None, nbytes: int | None) -> str:
@@ -50,10 +66,11 @@ class Bar:
     def __init__(
         self, plan: Plan, look: Callable[[], Reading], console: Console | None = None
     ) -> None:
-        self._plan, self._look, self._rate = plan, look, _Rate()
+        begin = look().steps
+        self._plan, self._look, self._rate = plan, look, Rate(plan, begin)
         columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
         self._progress = Progress(*columns, console=console)  # never started: drawn by `_live`
-        self._task = self._progress.add_task("", total=plan.steps, completed=look().steps)
+        self._task = self._progress.add_task("", total=plan.steps, completed=begin)
         self._live = Live(
             get_renderable=self._drawn,
             console=console,
@@ -72,8 +89,10 @@ class Bar:
 
     def _drawn(self) -> RenderableType:
         reading = self._look()
-        self._rate.take(reading.rows)
+        self._rate.take(reading, time.monotonic())
         shown = f"epoch {min(reading.epoch, self._plan.epochs)}/{self._plan.epochs}"
         self._progress.update(self._task, completed=reading.steps, description=shown)
         below = measures_text(reading, self._rate.value, self._plan.nbytes)
-        return Group(self._progress.get_renderable(), Text(below, style="dim"))
+        return Group(
+            self._progress.get_renderable(), Text(below, "dim", no_wrap=True, overflow="ellipsis")
+        )
