@@ -153,3 +153,19 @@ def test_a_candidate_and_the_state_have_names_of_their_own(objective) -> None:
     assert sum(line.startswith("where c_new_t") for line in lines) == 1
     shown = graph.draw().svg()
     assert "c_new" in shown or "c</tspan>" in shown
+
+
+def test_what_is_thrown_away_has_no_name() -> None:
+    def helper(x):
+        y = np.exp(x)
+        return y
+
+    def f(x):
+        _ = np.sin(x)
+        _, ys = cr.scan(lambda h, t: (h + t, h * t), 0.0, x)
+        _ = helper(x)
+        return np.sum(ys) + np.sum(_)
+
+    names = cr.trace(f, np.ones(3)).names.keys()
+    assert "ys" in names and "helper.y" in names
+    assert not [name for name in names if name.startswith("_")]

@@ -235,7 +235,7 @@ class Trace:
             return
         self.name_returned()
         target = self.namer.target(frame, place)
-        if target is None:
+        if target is None or target.name == "_":  # what the program does not want
             return
         scope = self.scope_of(target.frame)
         full = f"{scope.path}.{target.name}" if scope is not None else target.name
@@ -245,7 +245,7 @@ class Trace:
         """Remember under which name the caller of a helper function will store what it returns."""
         caller = call.f_back
         target = self.namer.target(caller) if caller is not None else None
-        if target is not None and user_frame(caller) is caller:
+        if target is not None and target.name != "_" and user_frame(caller) is caller:
             self._returning.append((call, scope, target))
 
     def name_returned(self) -> None:
