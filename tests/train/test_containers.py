@@ -87,3 +87,20 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, like, text) -> None:
     path = cr.save_weights(tmp_path / "w.safetensors", saved)
     with pytest.raises(DataFileError, match=text):
         cr.load_weights(path, like)
+
+
+def test_the_objective_of_several_outputs_is_named() -> None:
+    def several(params, x: float32["n 3"], y: float32["n 1"]):
+        J = loss(params, x, y)
+        largest = np.max(np.abs(y))
+        return J, largest
+
+    given: Any = (several, {"params": params()}, cr.adam(0.05), {"x": X, "y": Y})
+    with pytest.raises(InputError, match="2 outputs"):
+        cr.Trainer(*given, progress=False)
+    trainer = cr.Trainer(*given, of="J", progress=False)
+    assert trainer.step.objective == "J"
+    lines = trainer.fit(10)
+    assert lines[-1]["objective"] < lines[0]["objective"]
+    with pytest.raises(InputError, match="of= was given beside a training step"):
+        cr.Trainer(trainer.step, {"params": params()}, None, {"x": X, "y": Y}, of="J")

@@ -49,6 +49,7 @@ def assembled(
     parameters: Mapping[str, Any],
     optimizer: Optimizer | None,
     wrt: Any,
+    of: str | None,
     accuracy: Accuracy | None,
     micro_batches: int,
     executor: str | None,
@@ -61,7 +62,7 @@ def assembled(
             hint='{"W1": W1, "W2": W2}: what training begins with; a container goes by the '
             'argument that takes it: {"params": params}',
         )
-    step = _step(objective, parameters, optimizer, wrt, executor)
+    step = _step(objective, parameters, optimizer, wrt, of, executor)
     parts = counted("micro_batches", micro_batches)
     whole, correct = step.whole if isinstance(step, MicroBatchedStep) else step, None
     if accuracy is not None:
@@ -86,10 +87,11 @@ def _step(
     parameters: Mapping[str, Any],
     optimizer: Optimizer | None,
     wrt: Any,
+    of: str | None,
     executor: str | None,
 ) -> Step:
     if isinstance(objective, (TrainingStep, MicroBatchedStep)):
-        given = {"optimizer": optimizer, "wrt": wrt, "executor": executor}
+        given = {"optimizer": optimizer, "wrt": wrt, "of": of, "executor": executor}
         for name, value in given.items():
             if value is not None:
                 raise InputError(
@@ -111,7 +113,7 @@ def _step(
             f"wrt={wrt!r}: nothing would be trained",
             hint=f"wrt={next(iter(parameters))!r}, or none for all parameters",
         )
-    return training_step(graph, wrt, optimizer, executor=executor)
+    return training_step(graph, wrt, optimizer, of=of, executor=executor)
 
 
 def _traced(objective: Callable[..., Any], parameters: Mapping[str, Any]) -> Graph:

@@ -47,7 +47,8 @@ class Trainer:
 
     `objective` is a function (traced) or a graph, trained with `optimizer`; or a training step,
     which has its optimizer.  `parameters` are the arrays, or containers of arrays, to begin with,
-    by the names of inputs; all are trained, or those that `wrt` names.
+    by the names of inputs; all are trained, or those that `wrt` names.  `of` says which output is
+    the objective where there are several.
 
     `data` are arrays by the names of inputs, with a row for each example: each epoch takes them in
     batches of `batch_size` rows, in an order of its own.  Or a function of the epoch's number
@@ -82,6 +83,7 @@ class Trainer:
         *,
         batch_size: int = 32,
         wrt: Any = None,
+        of: str | None = None,
         validation: Any = None,
         accuracy: Accuracy | None = None,
         key: Any = None,
@@ -101,7 +103,9 @@ class Trainer:
             if value is not None:
                 counted(name, value)
         self.key, self.batch_size = checked_key(key).copy(), counted("batch_size", batch_size)
-        made = assembled(objective, parameters, optimizer, wrt, accuracy, micro_batches, executor)
+        made = assembled(
+            objective, parameters, optimizer, wrt, of, accuracy, micro_batches, executor
+        )
         arrays = made.state.arrays
         check_names([*arrays, *made.constants])
         feed = Feed(
