@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
+import types
 from typing import NamedTuple
 
 import numpy as np
@@ -342,3 +344,10 @@ def test_a_gradient_has_the_name_of_the_callers_variable():
 
     step = cr.backward(cr.trace(program, np.ones((2, 2)), np.ones((2, 2))), wrt="W")
     assert "dJ/dh" in step and "dJ/d(returning.z)" in step
+
+
+def test_masked_arrays_are_looked_for_while_another_thread_imports_their_module(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numpy.ma", types.ModuleType("numpy.ma"))
+    assert cr.trace(lambda x: x * 2, np.ones(2)).outputs
+    monkeypatch.delitem(sys.modules, "numpy.ma")
+    assert cr.trace(lambda x: x * 2, np.ones(2)).outputs

@@ -104,8 +104,9 @@ def lift_array(trace: Trace, value: Any) -> Node:
 
 def refuse_subclass(value: Any, what: str, where: str = "") -> None:
     """Refuse the array types whose arithmetic is not that of arrays."""
-    masked = sys.modules.get("numpy.ma")  # who has made one; NumPy takes 10 ms to import it
-    if isinstance(value, np.matrix) or (masked and isinstance(value, masked.MaskedArray)):
+    # Who has a masked array has imported numpy.ma (10 ms); another thread may be at it.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
+    if isinstance(value, (np.matrix, masked)):
         raise UnsupportedError(
             f"{what} is a {type(value).__name__}, which would be taken for a plain array",
             where=where,
