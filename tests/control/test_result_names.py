@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -83,6 +85,15 @@ def test_errors_in_a_fori_loop_show_the_line_of_its_function(bound) -> None:
         cr.trace(f, np.ones(3))
     assert __file__ in str(caught.value) and "in doubled" in str(caught.value)
     assert "control/api.py" not in str(caught.value)
+
+
+def test_errors_show_the_line_of_a_partial_function_too() -> None:
+    def doubled(scale, i, w):
+        return np.concatenate([w, scale * w])
+
+    with pytest.raises(ShapeError, match="doubled changes the shape of w") as caught:
+        cr.trace(lambda x: cr.fori_loop(0, 3, functools.partial(doubled, 2), x), np.ones(3))
+    assert "in doubled" in str(caught.value)
 
 
 def test_a_function_of_any_arguments_goes_by_default_names() -> None:

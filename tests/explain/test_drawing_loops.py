@@ -106,7 +106,8 @@ def test_bodies_are_folded_by_their_names_or_all() -> None:
     assert {"forth_cotangent", "back_cotangent"} <= {*derived}
     assert frames(graph.draw(fold="none")) == ["forth", "back", *derived]
     note = graph.draw(fold="all").scene.notes[0]
-    assert note == "forward → (the steps of loops are not drawn: expand='_' draws them)"
+    assert note == "forward → (the steps of loops are not drawn: expand='h1' draws them)"
+    assert frames(graph.draw(expand="h1")) == ["forth", "back"]
 
 
 def test_large_bodies_are_drawn_only_where_they_are_asked_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -67,6 +68,8 @@ def standing_for(
     function: Callable[..., Any], users: Callable[..., Any], parameters: Iterable[str]
 ) -> None:
     """Give a function the user's name and line, and its arguments these names."""
+    while isinstance(users, functools.partial):  # of which `definition` finds no line
+        users = users.func
     kind = inspect.Parameter.POSITIONAL_ONLY
     named = [inspect.Parameter(name, kind) for name in parameters]
     attributes = {"__wrapped__": users, "__signature__": inspect.Signature(named)}
