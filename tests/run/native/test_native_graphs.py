@@ -102,6 +102,23 @@ def test_the_largest_quotient_is_found_again(axis: int, divided_by: int) -> None
         compare(graph, inputs_of(graph, {"b": b}), kept_nodes(graph, "outputs"), RTOL, threads=1)
 
 
+def test_values_of_no_elements_that_are_reshaped_are_the_references() -> None:
+    lines = (
+        "xp.tanh(b)",
+        "xp.tanh(v0)",
+        "xp.tanh(v1)",
+        "xp.reshape(v2, xp.shape(v2)[::-1])",
+        "xp.tanh(v3)",
+        "xp.reshape(v4, xp.shape(v4)[::-1])",
+        "xp.sin(v5)",
+        "v3 @ a",
+    )
+    turned = (1, 1, 0)
+    results = (turned[::-1],) * 3 + (turned,) * 2 + (turned[::-1],) * 2 + ((0, 1, 0),)
+    program = Program(((0, 0, 0), (0, 1, 1)), lines, results, ("v6", "v7"), True, ())
+    compare_with_reference(*graph_and_inputs(program, 0), 0)
+
+
 @pytest.mark.slow
 @random_programs(100, repeatable=False)
 def test_values_are_the_references_often(program: Program, seed: int) -> None:

@@ -158,7 +158,8 @@ class NestCode:
         for sweep in self.layout.sweeps:
             self._before(sweep)
             for store in sweep.row_stores:
-                self._store_row(store, self.outer(store.value))
+                if store.node.type.size:  # of no elements, the plan may not compute the value
+                    self._store_row(store, self.outer(store.value))
             if sweep is late and keep is not None:
                 keep()
             elif not sweep.is_empty:
