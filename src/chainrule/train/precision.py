@@ -6,7 +6,7 @@ the speed and twice the memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from chainrule.errors import ChainruleError
 from chainrule.graph.graph import Graph
@@ -23,7 +23,7 @@ def unasked_widening(graph: Graph, of: str, parameters: Iterable[str]) -> str | 
     target = graph[of]
     wrt = [graph.input(name).node for name in parameters]
     narrow = max((node.dtype for node in wrt), key=lambda dtype: dtype.itemsize)
-    if not wrt or target.dtype.itemsize <= narrow.itemsize:
+    if target.dtype.itemsize <= narrow.itemsize:
         return None
     nodes = topological([target])
     active = depends_on(nodes, wrt)
@@ -37,7 +37,7 @@ def unasked_widening(graph: Graph, of: str, parameters: Iterable[str]) -> str | 
     return None
 
 
-def _widened_by(parent: Node, node: Node, active: Iterable[Node]) -> Node | None:
+def _widened_by(parent: Node, node: Node, active: Container[Node]) -> Node | None:
     """The constant for which an operand of `node` was cast by the same operation of the program."""
     made = parent.origin
     by_itself = (made.code, made.lasti) != (node.origin.code, node.origin.lasti)
