@@ -68,6 +68,20 @@ def test_every_other_length_is_noticed(folder):
         assert refused(folder, damaged)
 
 
+def test_reading_an_entry_takes_no_more_memory_than_its_length(folder):
+    data = sealed(code=bytes(1 << 20))
+    assert not refused(folder, data)
+    for given in (data, data[:-1]):
+        stored_file(folder).write_bytes(given)
+        tracemalloc.start()
+        try:
+            assert (cache.load(KEY) is None) == (given is not data)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 4 * len(data)  # the file, its code, and the JSON
+
+
 def test_another_format_is_ignored_and_removed(folder):
     assert refused(folder, sealed(head=(entry.MAGIC, entry.FORMAT + 1)))
     assert refused(folder, sealed(head=(b"something else!!", entry.FORMAT)))

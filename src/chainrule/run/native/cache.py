@@ -237,7 +237,7 @@ def _read(folder: int, name: str) -> bytes | None:
         if about.st_uid != os.geteuid() or about.st_mode & 0o022:
             raise DamagedEntryError("others can write it")
         with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(MOST_NBYTES + 1)
+            data = file.read(about.st_size + 1)  # a buffer of what is there, not of the most
         try:
             os.utime(descriptor)
         except OSError:  # a disk that cannot be written; reading is all that is needed
