@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.errors import InputError, NameLookupError
 from chainrule.graph import sizes
 from chainrule.graph.cached import cached_property
+from chainrule.graph.frozen import Frozen
 from chainrule.graph.node import Node, structural_hash
 from chainrule.graph.parts import Condition, Gradient, Input, ValueGuard
 from chainrule.graph.unknown import unknown_name
@@ -43,7 +44,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(Frozen):
     """Named inputs, named outputs, nodes in topological order; a value, never changed.
 
     `names` maps every name to its node (a node may have several; the first one is shown).
@@ -51,6 +52,8 @@ class Graph:
     `structures` says how arguments that are containers are made of inputs, `result` how the
     outputs make the container that the function returned.
     """
+
+    _called = "a graph"
 
     name: str
     inputs: tuple[Input, ...]

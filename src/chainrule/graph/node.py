@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.graph.frozen import Frozen
 from chainrule.graph.origin import UNKNOWN, Origin
 from chainrule.graph.types import ArrayType
 
@@ -18,7 +19,7 @@ Parameters = tuple[tuple[str, Any], ...]
 _set = object.__setattr__
 
 
-class Node:
+class Node(Frozen):
     """One primitive, its input nodes, its static parameters (sorted, hashable) and its type.
 
     Frozen.  Equality and hash are identity; `structural_hash` compares what is computed.
@@ -34,6 +35,7 @@ class Node:
         "type",
     )
 
+    _called = "a node of a graph"
     primitive: Primitive
     inputs: tuple[Node, ...]
     params: Parameters
@@ -106,10 +108,11 @@ def stamp(nodes: Iterable[Node], origin: Origin) -> None:
             stack.extend(parent for parent in node.inputs if parent.origin is UNKNOWN)
 
 
-class ArrayValue:
+class ArrayValue(Frozen):
     """A NumPy array (or scalar) held by a constant node: compared by identity."""
 
     __slots__ = ("_sha256", "array", "name")
+    _called = "a constant of a graph"
 
     def __init__(self, array: np.ndarray, name: str = "") -> None:
         self.array = np.array(array, copy=True)

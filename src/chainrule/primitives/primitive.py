@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.frozen import Frozen
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
@@ -160,7 +161,7 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Primitive:
+class Primitive(Frozen):
     """One operation: complete, or it cannot be made.
 
     `result_type(*types, **params)` gives the type of the result and raises on types that do not
@@ -175,6 +176,9 @@ class Primitive:
     `python` is how a call is written as source; without it, as that of NumPy's function of the
     same name.
     """
+
+    _called = "a primitive"
+    _instead = "import it where it is needed; declare one of your own in a module that both import"
 
     name: str
     doc: str

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import InputError
+from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.run.executors import evaluator, executor_named
 from chainrule.run.run import Keep, Run, kept_nodes, run_graph
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from chainrule.plan.planner import Plan
 
 
-class CompiledGraph:
+class CompiledGraph(Frozen):
     """What `graph.compile(keep=)` gives: `f(x=..., W1=...)`, or `f.run(...)` for named values.
 
     A graph whose sizes are integers is compiled at once, one with named sizes for each set of
@@ -22,6 +23,8 @@ class CompiledGraph:
     operations without a native kernel (they would run by their reference evaluation between
     native parts), with UnsupportedError.
     """
+
+    _called = "a compiled graph"
 
     def __init__(
         self, graph: Graph, keep: Keep = "outputs", *, executor: str | None = None, strict: bool

@@ -12,6 +12,7 @@ import numpy as np
 
 from chainrule.errors import ChainruleError, InputError
 from chainrule.graph import sizes
+from chainrule.graph.frozen import Frozen
 from chainrule.graph.parts import Input
 from chainrule.graph.sizes import Size
 from chainrule.random import fold_in
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class MicroBatchedStep:
+class MicroBatchedStep(Frozen):
     """A training step on `count` equal parts of a batch; `TrainingStep.micro_batched` makes it.
 
     With a batch of n rows, the first part is rows 0 to n / count, and so on.  `accumulating` adds
@@ -45,6 +46,9 @@ class MicroBatchedStep:
     `whole` is the step that is taken so: states of one are states of the other.  `size` is the
     named size of the axes that are split, `split` says which inputs have one, and where.
     """
+
+    _called = "a training step in parts"
+    _instead = TrainingStep._instead
 
     whole: TrainingStep
     accumulating: TrainingStep

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import InputError, MemoryLimitError, PrecisionWarning
+from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run import Run, run_graph
@@ -96,7 +97,7 @@ def training_step(
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingStep(ShownAsGraph):
+class TrainingStep(Frozen, ShownAsGraph):
     """One training step; `training_step` makes it.
 
     `graph` is the whole step: its outputs are the objective, then the updated parameters
@@ -107,6 +108,12 @@ class TrainingStep(ShownAsGraph):
     `learning_rate_1` where the objective has an input of that name; with a schedule,
     `learning_rate_base` and the others in its place).
     """
+
+    _called = "a training step"
+    _instead = (
+        "send the objective, make the step there, and go on from arrays: np.savez(file, **state), "
+        "step.restore(np.load(file)); or cr.Checkpoints"
+    )
 
     graph: Graph
     differentiated: Graph

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import InputError
+from chainrule.errors import InputError, StateError
 from chainrule.graph.graph import Graph
 from chainrule.run.run import bound_to
 from chainrule.train.assembly import assembled, counted
@@ -148,6 +148,14 @@ class Trainer:
         again = 'run the program with resume="auto"' if resume is False else "run the program again"
         self._session = Session(self._loop, made.whole, saving, save_every, progress, again)
         self._check_data(feed)
+
+    def __reduce__(self) -> Any:  # of copies, too
+        raise StateError(
+            "a trainer is neither copied nor pickled: it holds its data, its folder and its place "
+            "in them",
+            hint="cr.Trainer(objective, trainer.state.parameters, ...) begins with its arrays; one "
+            "with the same folder= goes on where this one stopped",
+        )
 
     @property
     def step(self) -> TrainingStep:

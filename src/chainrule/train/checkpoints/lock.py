@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from chainrule.errors import StateError
 
@@ -42,6 +43,12 @@ class FolderLock:
         except BaseException:
             self.release()
             raise
+
+    def __reduce__(self) -> Any:  # of copies, too: each would close the other's descriptor
+        raise StateError(
+            f"a hold of the folder {self.folder} is neither copied nor pickled",
+            hint="Checkpoints of another folder",
+        )
 
     @property
     def is_held(self) -> bool:
