@@ -13,7 +13,7 @@ import chainrule as cr
 from chainrule import float64, int64, uint32
 from chainrule.errors import IndexOutOfRangeError, InputError
 from chainrule.graph.rebuild import rebuild
-from chainrule.train.deterministic import evaluation_graph
+from chainrule.transforms.forward_only import evaluation_graph
 
 n = cr.size("n")
 EITHER = pytest.mark.parametrize("executor", EXECUTORS)

@@ -14,7 +14,6 @@ from chainrule.graph.graph import Graph
 from chainrule.random import fold_in
 from chainrule.run import run_graph
 from chainrule.run.run import bound_to, leaves_of
-from chainrule.train.deterministic import evaluation_graph
 from chainrule.train.random_inputs import EVALUATION, Keys, key_inputs
 from chainrule.train.rows import (
     batches_of,
@@ -23,6 +22,7 @@ from chainrule.train.rows import (
     refuse_unknown,
     roots_of,
 )
+from chainrule.transforms.forward_only import evaluation_graph
 
 REMEMBERED = 8  # lengths of batches whose code is kept at hand
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from chainrule.explain.memory.phase import prediction_graph
 from chainrule.run import run_graph
 from chainrule.train.optimizer import STEPS
 from chainrule.train.state import State
 from chainrule.train.step import TrainingStep
+from chainrule.transforms.forward_only import prediction_graph
 
 NAME = "learning_rate"
 

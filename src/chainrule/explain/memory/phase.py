@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chainrule.errors import InputError
 from chainrule.explain.memory.kinds import Kind, kinds_of, saved_values
 from chainrule.explain.memory.usage import Life, Usage, usage_of
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
+from chainrule.plan.formula import operand_text
 from chainrule.plan.schedule import Compute
 from chainrule.plan.wording import names_of
 
@@ -49,8 +49,19 @@ class Phase:
 
     @cached_property
     def names(self) -> Mapping[Node, str]:
-        """What every node of the graph is called, also those without a name: `%7`."""
-        return names_of(self.graph)
+        """What every node of the graph is called, also those without a name: `%7`.
+
+        Those that only rearrange or pad a value are called after it: `pad(x)`.
+        """
+        found, named = names_of(self.graph), self.graph.name_of
+        taken = set(found.values())
+        for node in self.graph.nodes:
+            if node not in named:
+                text = operand_text(node, found.__getitem__, named)
+                if text not in taken:
+                    found[node] = text
+                    taken.add(text)
+        return found
 
     @cached_property
     def alive_at_peak(self) -> Mapping[str, int]:
@@ -152,25 +163,3 @@ def phase_of(
     forward = set(topological(objectives) if graph.gradients else graph.nodes)
     saved = saved_values(usage.schedule, forward)
     return Phase(graph, usage, kinds_of(graph, saved, parameters, state, results))
-
-
-def prediction_graph(graph: Graph, names: Sequence[str]) -> Graph:
-    """What `names` need of a graph, and nothing else: other inputs (labels) are left out."""
-    for name in names:
-        if name not in graph:
-            raise graph.unknown_name(name)
-    outputs = tuple((name, graph[name]) for name in names)
-    needed = set(topological(node for _, node in outputs))
-    inputs = tuple(item for item in graph.inputs if item.node in needed)
-    if not needed:
-        raise InputError("nothing is to be predicted", hint='predict="o", or a list of names')
-    return graph.replace(
-        inputs=inputs,
-        outputs=outputs,
-        nodes=tuple(node for node in graph.nodes if node in needed),
-        names={name: node for name, node in graph.names.items() if node in needed},
-        gradients=(),
-        unreached=(),
-        structures={},
-        result=None,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,17 +14,18 @@ from chainrule.explain.memory.html import page, section
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.overhead import overhead_of
-from chainrule.explain.memory.phase import Phase, phase_of, prediction_graph
+from chainrule.explain.memory.phase import Phase, phase_of
 from chainrule.explain.memory.picture import picture, save
 from chainrule.explain.memory.schema import data
 from chainrule.explain.memory.table import ROWS, phases, picture_title, text
 from chainrule.explain.memory.why import reason, sentence
-from chainrule.graph.bind import check_sizes, named_nodes
+from chainrule.graph.bind import check_sizes, named_nodes, with_sizes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run.executors import executor_named
 from chainrule.run.run import Keep, kept_nodes
+from chainrule.transforms.forward_only import evaluation_graph, prediction_graph
 
 if TYPE_CHECKING:
     from chainrule.train.step import TrainingStep
@@ -61,11 +62,12 @@ class MemoryReport:
     `training` is the whole graph, forward and backward propagation (and the update of a training
     step); None for a graph without a backward pass.  `prediction` is what `predict` needs.
     `assumed` are the sizes that nobody gave: a reference, at which the order is chosen.
-    `concrete` is the graph at these sizes.
+    `concrete` is the graph at these sizes, `predicting` the graph of prediction, without dropout.
     """
 
     graph: Graph
     concrete: Graph
+    predicting: Graph
     sizes: Mapping[str, int]
     assumed: tuple[str, ...]
     executor: str
@@ -90,13 +92,13 @@ class MemoryReport:
 
         In logical bytes; a plan made at other sizes may choose another order, and need less.
         """
-        named = named_nodes(self.graph, self.concrete)
         reference = {name: self.sizes[name] for name in self.graph.sizes}
-        training, prediction = (
-            None if phase is None else formulas_of(phase, named, reference)
-            for phase in (self.training, self.prediction)
-        )
-        assert prediction is not None
+        named = named_nodes(self.predicting, self.prediction.graph)
+        prediction = formulas_of(self.prediction, named, reference)
+        training = None
+        if self.training is not None:
+            named = named_nodes(self.graph, self.concrete)
+            training = formulas_of(self.training, named, reference)
         return MemoryFormulas(self.graph.name, reference, training, prediction)
 
     def largest(self, name: str, nbytes: int | str) -> Largest:
@@ -136,10 +138,16 @@ class MemoryReport:
         )
 
     def why(self, name: str) -> str:
-        """Why a value is in memory, and from when to when, in one sentence."""
-        if name not in self.main.graph.names:
-            raise self.main.graph.unknown_name(name)
-        return sentence(self.main, self.main.graph[name], name)
+        """Why a value is in memory, and from when to when, in one sentence.
+
+        For a container a sentence for each array that it contains, a line each.
+        """
+        graph = self.main.graph
+        parts = graph.structures[name].leaf_names if name in graph.structures else (name,)
+        for part in parts:
+            if part not in graph.names:
+                raise graph.unknown_name(part)
+        return "\n".join(sentence(self.main, graph[part], part) for part in parts)
 
     @cached_property
     def overhead(self) -> Mapping[str, int]:
@@ -231,14 +239,26 @@ def memory_of_graph(
         )
     names = _predicted(predict, targets or tuple(name for name, _ in concrete.outputs))
     if targets or predict is not None:
-        prediction = _prediction(concrete, names, parameters, executor)
+        predicting = _without_dropout(graph, names)
+        prediction = _prediction(predicting, used, _names_of(concrete, parameters), executor)
     else:  # a run of the graph as it is
+        predicting = graph
         prediction = phase_of(
             concrete, kept, objectives=kept, parameters=parameters, executor=executor
         )
     again = partial(memory_of_graph, graph, keep=keep, predict=predict, executor=executor)
     return MemoryReport(
-        graph, concrete, used, assumed, executor, keep, names, training, prediction, again
+        graph,
+        concrete,
+        predicting,
+        used,
+        assumed,
+        executor,
+        keep,
+        names,
+        training,
+        prediction,
+        again,
     )
 
 
@@ -269,21 +289,44 @@ def memory_of_step(
         executor=executor,
     )
     names = _predicted(predict, (step.objective,))
-    prediction = _prediction(concrete, names, parameters, executor)
+    known = all(name in step.differentiated for name in names)
+    predicting = _without_dropout(step.differentiated if known else step.graph, names)
+    prediction = _prediction(predicting, used, set(step.parameters), executor)
     again = partial(memory_of_step, step, predict=predict, executor=executor)
     return MemoryReport(
-        step.graph, concrete, used, assumed, executor, "outputs", names, training, prediction, again
+        step.graph,
+        concrete,
+        predicting,
+        used,
+        assumed,
+        executor,
+        "outputs",
+        names,
+        training,
+        prediction,
+        again,
     )
+
+
+def _without_dropout(graph: Graph, names: tuple[str, ...]) -> Graph:
+    """What is evaluated; with the dropout of loops and branches, which nothing can leave out."""
+    try:
+        return evaluation_graph(graph, names)
+    except InputError:
+        return prediction_graph(graph, names)
 
 
 def _prediction(
-    concrete: Graph, names: tuple[str, ...], parameters: Iterable[Node], executor: str
+    predicting: Graph, sizes: Mapping[str, int], parameters: Collection[str], executor: str
 ) -> Phase:
-    graph = prediction_graph(concrete, names)
+    graph = with_sizes(predicting, sizes).replace(conditions=())
     results = list(dict.fromkeys(node for _, node in graph.outputs))
-    return phase_of(
-        graph, results, objectives=results, parameters=set(parameters), executor=executor
-    )
+    own = {item.node for item in graph.inputs if item.name in parameters}
+    return phase_of(graph, results, objectives=results, parameters=own, executor=executor)
+
+
+def _names_of(graph: Graph, nodes: Collection[Node]) -> set[str]:
+    return {item.name for item in graph.inputs if item.node in nodes}
 
 
 def _predicted(asked: str | Sequence[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def written(phase: Phase, number: int) -> str:
         return ""
     nodes, names = phase.written_at(number), phase.timeline[number].writes
     found = [
-        name if node in phase.graph.name_of else f"{name} = {expression(phase.graph, node)}"
+        name if not name.startswith("%") else f"{name} = {expression(phase.graph, node)}"
         for node, name in zip(nodes[:NAMES], names, strict=False)
     ]
     more = len(nodes) - NAMES

@@ -6,6 +6,7 @@ from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.words import expression, in_bytes
 from chainrule.graph.node import Node
+from chainrule.plan.virtual import lacking, shows_its_input
 from chainrule.primitives.primitive import Move
 
 
@@ -76,9 +77,25 @@ def sentence(phase: Phase, node: Node, name: str) -> str:
     """Why a value is kept, from when to when."""
     size = in_bytes(int(node.type.nbytes))
     what = f"{name}, {node.type}, {size},"
-    life = phase.life_of.get(node)
-    if life is None:
+    base = seen_in(phase, node)
+    if base is not None:
+        return f"{what} is a view of {phase.names[base]}, which {_life(phase, base)}"
+    if node not in phase.life_of:
         return f"{what} is never stored: {_used_at_once(phase, node)}"
+    return f"{what} {_life(phase, node)}"
+
+
+def seen_in(phase: Phase, node: Node) -> Node | None:
+    """The stored value whose elements an unstored one is, at other places; None for others."""
+    base = node
+    while base not in phase.life_of and shows_its_input(base.primitive):
+        base = base.inputs[0]
+    return base if base is not node and base in phase.life_of else None
+
+
+def _life(phase: Phase, node: Node) -> str:
+    """Why and how long a stored value is there."""
+    life = phase.life_of[node]
     why = reason(phase, node)
     kind = phase.kinds[node]
     if life.first == 0:
@@ -88,19 +105,20 @@ def sentence(phase: Phase, node: Node, name: str) -> str:
             Kind.CONSTANT: "is a constant",
             Kind.INPUT: "is an input",
         }.get(kind, "is a result")
-        return f"{what} {role}, and there all the time" + (
+        return f"{role}, and there all the time" + (
             f"; instruction {life.last_read} needs it last: {why}" if why else ""
         )
     if life.last_read == phase.usage.count and not phase.reads_at(life.last_read, node):
-        return f"{what} is kept from instruction {life.first} to the end: it is a result"
+        return f"is kept from instruction {life.first} to the end: it is a result"
     if life.last_read == life.first:
-        return f"{what} is made by instruction {life.first}, and nothing needs it later"
-    return f"{what} is kept from instruction {life.first} to {life.last_read}: {why}"
+        return f"is made by instruction {life.first}, and nothing needs it later"
+    return f"is kept from instruction {life.first} to {life.last_read}: {why}"
 
 
 def _used_at_once(phase: Phase, node: Node) -> str:
     number = phase.made_at(node)
     if not number:
-        return "nothing needs it"
+        is_generated = lacking(node, ()) is None
+        return "what reads it generates its elements" if is_generated else "nothing needs it"
     made = [phase.names[one] for one in phase.written_at(number)]
     return f"instruction {number} uses it on the way to {', '.join(made)}"

@@ -30,7 +30,7 @@ def report_data(
     *,
     state: Mapping[str, Any] | None = None,
     sizes: Mapping[str, int] | None = None,
-    executor: str = "reference",
+    executor: str | None = None,
     keep: Keep = "outputs",
     history: History | None = None,
     title: str | None = None,
@@ -46,7 +46,8 @@ def report_data(
     its numbers; without, there are shapes, and bytes where `sizes` gives all named sizes.
 
     The memory view and the order of the steps are those of `executor`, when it keeps what `keep`
-    says: "reference" computes forward and then backward, "native" in the order of its plan.
+    says: "reference" computes forward and then backward, "native" in the order of its plan.  None
+    is the executor of a training step, and the reference for a graph or a run.
     `history` is a JSON Lines file or dicts, one for each step of a training.  `indices` and
     `symbols` are as for equations.  All pictures of values together take at most `picture_nbytes`
     bytes.

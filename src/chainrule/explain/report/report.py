@@ -86,7 +86,7 @@ def report(
     *,
     state: State | Mapping[str, Any] | None = None,
     sizes: Mapping[str, int] | None = None,
-    executor: str = "reference",
+    executor: str | None = None,
     keep: Keep = "outputs",
     history: History | None = None,
     title: str | None = None,
@@ -101,9 +101,10 @@ def report(
     view needs `sizes`, the named sizes.  Instead of a graph and inputs it can be a run.
 
     `history` is what a training wrote down, and becomes curves: a JSON Lines file, or dicts, each
-    with "step" and numbers by name.  The steps and the memory are those of `executor`, the values
-    those of the reference executor, which goes forward and then backward; with "native" the steps
-    come in the order of its plan.  `keep` is as for `Graph.memory`, `indices` and `symbols` are as
+    with "step" and numbers by name.  The steps and the memory are those of `executor` (default:
+    that of the training step; of a graph or a run the reference, which goes forward and then
+    backward; with "native" the steps come in the order of its plan).  The values are those of the
+    reference executor.  `keep` is as for `Graph.memory`, `indices` and `symbols` are as
     for equations.
 
     InputError for an argument that cannot be used, before anything is run or written.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
 
 State = Mapping[str, Any]
+WALKED = "reference"  # whose order and memory the page of a graph shows, where none is named
 
 
 @runtime_checkable
@@ -28,6 +29,7 @@ class Step(Protocol):
     """What a page needs of a training step, which belongs to a layer above."""
 
     graph: Graph
+    executor: str
     parameters: tuple[str, ...]
     persistent: tuple[Any, ...]
     executor: str
@@ -65,7 +67,7 @@ def subject_of(
     *,
     state: State | None,
     sizes: Mapping[str, int] | None,
-    executor: str,
+    executor: str | None,
     keep: Keep,
 ) -> Subject:
     """What the page about a graph, a training step or a run is about.
@@ -80,16 +82,18 @@ def subject_of(
         )
     if isinstance(what, Run):
         _refuse_with_run({"inputs": inputs, "sizes": sizes, "state": state})
-        return _about_run(what, executor_named(executor), keep)
+        return _about_run(what, executor_named(executor or WALKED), keep)
     if isinstance(what, Graph):
         if state is not None:
             raise InputError(
                 f"state= is given, and {what.name} is a graph, which has none",
                 hint="give all its inputs in inputs=, or the training step in place of the graph",
             )
-        return _about_graph(what, inputs, sizes or {}, executor_named(executor), keep)
+        return _about_graph(what, inputs, sizes or {}, executor_named(executor or WALKED), keep)
     if isinstance(what, Step):
-        return _about_step(what, inputs, state, sizes or {}, executor_named(executor))
+        return _about_step(
+            what, inputs, state, sizes or {}, executor_named(executor or what.executor)
+        )
     if isinstance(getattr(what, "whole", None), Step):
         raise InputError(
             "a step on parts of a batch runs several graphs, one after another; a page shows one",

@@ -5,15 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chainrule.errors import InputError
-from chainrule.explain.memory.phase import prediction_graph
 from chainrule.graph.body import inner_nodes
 from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node
+from chainrule.graph.node import Node, topological
 from chainrule.graph.origin import Scope
 from chainrule.graph.rebuild import substituted
 from chainrule.primitives.logic import cast
 
 DROPOUT = "dropout"  # the symbol of the composite
+
+
+def prediction_graph(graph: Graph, names: Sequence[str]) -> Graph:
+    """What `names` need of a graph, and nothing else: other inputs (labels) are left out."""
+    for name in names:
+        if name not in graph:
+            raise graph.unknown_name(name)
+    outputs = tuple((name, graph[name]) for name in names)
+    needed = set(topological(node for _, node in outputs))
+    inputs = tuple(item for item in graph.inputs if item.node in needed)
+    if not needed:
+        raise InputError("nothing is to be predicted", hint='predict="o", or a list of names')
+    return graph.replace(
+        inputs=inputs,
+        outputs=outputs,
+        nodes=tuple(node for node in graph.nodes if node in needed),
+        names={name: node for name, node in graph.names.items() if node in needed},
+        gradients=(),
+        unreached=(),
+        structures={},
+        result=None,
+    )
 
 
 def evaluation_graph(graph: Graph, names: Sequence[str]) -> Graph:
