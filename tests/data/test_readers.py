@@ -6,6 +6,7 @@ import gzip
 import struct
 import zipfile
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,16 @@ def npy(header: str, rest: bytes = b"") -> bytes:
     return b"\x93NUMPY\1\0" + struct.pack("<H", len(header) + 1) + header.encode() + b"\n" + rest
 
 
+def npz_with(place: int, changed: bytes) -> bytes:
+    """An archive of one array, with other bytes at this place of its last record."""
+    stream = BytesIO()
+    np.savez(stream, x=np.zeros(3))
+    content = bytearray(stream.getvalue())
+    place += len(content) - 22
+    content[place : place + len(changed)] = changed
+    return bytes(content)
+
+
 WRONG: list[tuple[str, bytes, str]] = [
     ("a.idx", b"", "begins with two zero bytes, a type and a count, not nothing"),
     ("a.idx", b"\x89PNG", "begins with two zero bytes, a type and a count, not 89 50 4e 47"),
@@ -203,6 +214,9 @@ WRONG: list[tuple[str, bytes, str]] = [
     ("a.npy", b"\x93NUMPY\1\0\xff\xff{", "the header is 65,535 bytes long"),
     ("a.npy", b"\x93NUMPY\3\0\1\0\0\0{", "version 3.0"),
     ("a.npz", b"", "the archive is damaged: File is not a zip file"),
+    ("a.npz", b"PK\5\6" + bytes(18), r"no array in the archive\n.*np.savez\(path, x=x\)"),
+    ("a.npz", npz_with(12, b"\0"), "its directory lists 0 arrays, and its end promises 1"),
+    ("a.npz", npz_with(8, b"\2\0\2"), "its directory lists 1 arrays, and its end promises 2"),
     ("a.csv", b"", "begins with a row of names, and this one is empty"),
     ("a.csv", b"a,,c\n", "line 1: column 2 has no name"),
     ("a.csv", b"a,b,a\n", "line 1: two columns are called 'a'"),

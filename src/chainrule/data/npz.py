@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import struct
 import zipfile
 import zlib
+from io import BufferedIOBase
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,8 @@ from chainrule.data.npy import array_of, read_header
 from chainrule.errors import DataFileError
 
 SUFFIX = ".npy"
+LAST_RECORD = struct.Struct("<4sHHHHIIH")  # of a zip file: the end of its directory
+MORE_THAN_FIT = 0xFFFF  # members: then another record says how many
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # np.savez and np.savez_compressed
 
 
@@ -32,6 +36,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         try:
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
+                _check_directory(path, file, len(members), nbytes - len(archive.comment))
                 _check_members(path, members, nbytes)
                 return {
                     one.filename.removesuffix(SUFFIX): _read_member(path, archive, one)
@@ -43,6 +48,23 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             raise damaged(path, f"the archive is damaged: {error}") from error
         except Exception as error:  # one changed byte makes zipfile raise any of ten kinds
             raise damaged(path, f"the archive is damaged: {type(error).__name__}") from error
+
+
+def _check_directory(path: Path, file: BufferedIOBase, count: int, nbytes: int) -> None:
+    """Refuse a directory that has lost members, or all of them: zipfile reads what is left.
+
+    `count` is how many zipfile found; the file without its comment, of `nbytes`, ends in a record
+    that says how many there were (APPNOTE.TXT of PKWARE, section 4.3.16).
+    """
+    place = file.tell()
+    file.seek(nbytes - LAST_RECORD.size)
+    magic, _, _, on_this_disk, in_all, *_ = LAST_RECORD.unpack(file.read(LAST_RECORD.size))
+    file.seek(place)
+    many = (count, MORE_THAN_FIT) if count >= MORE_THAN_FIT else (count,)
+    if magic != b"PK\5\6" or on_this_disk not in many or in_all not in many:
+        refuse(path, f"its directory lists {count} arrays, and its end promises {in_all}")
+    if not count:
+        refuse(path, "there is no array in the archive", "np.savez(path, x=x) writes one")
 
 
 def _check_members(path: Path, members: list[zipfile.ZipInfo], nbytes: int) -> None:
