@@ -9,6 +9,7 @@ from chainrule.graph.node import Node, stamp
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.primitive import Explicit, Joint, Linear, Multilinear, Partials
 from chainrule.primitives.sources import full_like
+from chainrule.transforms.selected import selected_tangent
 
 
 def push(
@@ -60,7 +61,7 @@ def node_tangent(node: Node, tangents: list[Node | None]) -> Any:
             for i, dx in live:
                 partial = partials[i]
                 if partial is not None:
-                    parts.append(partial(node, *inputs) * dx)
+                    parts.append(selected_tangent(inputs[i], partial(node, *inputs), dx))
         case Linear() as linear:
             if any(linear.transpose(i) is not None for i, _ in live):
                 operands = [

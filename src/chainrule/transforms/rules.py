@@ -12,6 +12,7 @@ from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic, movement, reduce
 from chainrule.primitives.primitive import Map, Primitive
 from chainrule.primitives.sources import full, full_like, is_uniform, uniform
+from chainrule.transforms.choices import chosen_once, known_choice
 from chainrule.transforms.pieces import joined_pads, unpadded
 
 A = arithmetic
@@ -124,13 +125,6 @@ def _uniform_power(node: Node) -> Node | None:
     return full_like(node, 1) if _is(y, 0) else None
 
 
-def _chosen(node: Node) -> Node | None:
-    condition, x, y = node.inputs
-    if is_uniform(condition):
-        return x if value_of(condition) else y
-    return x if x is y else None
-
-
 def _scalar(node: Node) -> Node | None:
     """The 0-d value of which every element of the node is a copy; None if it is not uniform."""
     if is_uniform(node):
@@ -223,6 +217,17 @@ def _sum_over_nothing(node: Node) -> Node | None:
     return node.inputs[0] if not node.param("axes") else None
 
 
+def _chosen_twice(x: Any, y: Any) -> list[Node]:
+    condition = logic.less(x, y)
+    opposite = logic.logical_not(condition)
+    return [
+        logic.where(condition, logic.where(condition, x, y), x + y),
+        logic.where(condition, x + y, x * logic.where(condition, x, y)),
+        logic.where(opposite, logic.where(condition, x, y) * y, x),
+        logic.where(condition, A.negative(logic.where(opposite, x, y)), x),
+    ]
+
+
 _MAPS = tuple(
     p
     for p in (*A.ARITHMETIC, *logic.LOGIC)
@@ -269,7 +274,13 @@ RULES: tuple[Rule, ...] = (
             logic.where(uniform(True, np.dtype(bool), x.type.shape), x, y),
             logic.where(logic.less(x, y), x, x),
         ],
-        _chosen,
+        known_choice,
+    ),
+    Rule(
+        "chosen once",
+        (logic.where,),
+        _chosen_twice,
+        chosen_once,
     ),
     Rule(
         "known truth",

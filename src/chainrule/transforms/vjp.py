@@ -11,6 +11,7 @@ from chainrule.primitives.arithmetic import add
 from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import Explicit, Flat, Joint, Linear, Multilinear, Partials
 from chainrule.primitives.sources import full_like
+from chainrule.transforms.selected import Selections
 
 
 def depends_on(nodes: Iterable[Node], wrt: Iterable[Node]) -> set[Node]:
@@ -79,6 +80,7 @@ def pull(
     for node, seed in seeds.items():
         parts.setdefault(node, []).append(seed)
     cotangents: dict[Node, Node] = {}
+    selections = Selections()
     for node in reversed(ordered):
         contributions = parts.pop(node, None)
         if contributions is None or node not in active:
@@ -88,13 +90,17 @@ def pull(
         origin = node.origin.derived(transform, node)
         for part in contributions[1:]:
             total = add(total, part)
+        if len(contributions) > 1:
+            selections.added(contributions, total)
         stamp((total,), origin)
         cotangents[node] = total
         live = tuple([i for i, parent in enumerate(node.inputs) if parent in active])
         for index, value in _cotangents(node, live, total):
             parent = node.inputs[index]
+            value = selections.passed(node, total, value)
             if value.type is not parent.type and value.type.weak != parent.type.weak:
-                value = cast(value, dtype=parent.type.dtype, weak=parent.type.weak)
+                part, value = value, cast(value, dtype=parent.type.dtype, weak=parent.type.weak)
+                selections.renamed(part, value)
             stamp((value,), origin)
             parts.setdefault(parent, []).append(value)
             terms.setdefault(parent, []).append(Term(node, index, value))
