@@ -8,6 +8,8 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from chainrule.custom.fitting import fitted, leaves_for, parts_of
 from chainrule.custom.packing import packed, unpacked
 from chainrule.custom.rules import (
@@ -284,7 +286,7 @@ def _root(names: Sequence[str]) -> str:
 
 
 def _copied(xp: Any, x: Any, *rest: Any, rule: Any) -> Any:
-    return xp.array(x, copy=True)
+    return np.array(x, order="C") if xp is np else xp.array(x, copy=True)
 
 
 def _batch(

@@ -1,9 +1,6 @@
 """The reference executor's storage as a schedule: every value an array of its own, or a view.
 
-What NumPy makes of a node depends on how its operands lie in memory: a reshape is a view or a
-copy, and a sum of transposed arrays is transposed, too.  So each value is followed as an *outline*:
-an array that is right in dtype, shape and strides, and has no memory behind it, so that it costs
-nothing at any size.  Inputs and constants count as arrays in C order.
+Inputs and constants count as arrays in C order.
 """
 
 from __future__ import annotations
@@ -12,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
+from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.layout import whole
+from chainrule.plan.in_numpy import followed, outline_of, taken_nbytes
 from chainrule.plan.schedule import (
     SCRATCH,
     Buffer,
@@ -27,11 +24,10 @@ from chainrule.plan.schedule import (
     View,
     aligned,
 )
-from chainrule.plan.virtual import shows_its_input
-from chainrule.primitives.primitive import VIEWS, Contract, Gather, Library
-from chainrule.primitives.sources import is_uniform
+from chainrule.primitives.primitive import Gather, Library
 
 
+@without_collector
 def plain_schedule(graph: Graph, results: Sequence[Node]) -> Schedule:
     """What `run.reference.evaluate(graph, inputs, results)` does, for a concrete graph.
 
@@ -62,22 +58,14 @@ class _Plain:
         """The outline of a node, from those of its inputs."""
         if node.primitive.kernel == Library("argument"):
             self.given[node] = None
-        elif is_uniform(node):
-            self.outlines[node] = node.primitive.evaluate(np, **dict(node.params))
-            return
-        elif shows_its_input(node.primitive):
-            (source,) = node.inputs
-            try:
-                view = node.primitive.evaluate(VIEWS, self.outlines[source], **dict(node.params))
-            except ValueError:  # a reshape that copies
-                pass
-            else:
-                self.outlines[node] = view
-                if source in self.owners:
-                    self.owners[node] = self.owners[source]
-                return
-        self.owners[node] = node
-        self.outlines[node] = _outline(node, [self.outlines[one] for one in node.inputs])
+            self.outlines[node], own = outline_of(node), True
+        else:
+            operands = [self.outlines[one] for one in node.inputs]
+            self.outlines[node], own = followed(node, operands)
+        if own:
+            self.owners[node] = node
+        elif node.inputs and node.inputs[0] in self.owners:
+            self.owners[node] = self.owners[node.inputs[0]]
 
     def schedule(self) -> Schedule:
         """The records for all nodes in order."""
@@ -113,7 +101,7 @@ class _Plain:
             workspace = 0
             if owner is node:
                 operands = [self.outlines[one] for one in node.inputs]
-                workspace = node.primitive.scratch(node, *operands)
+                workspace = taken_nbytes(node, operands)
             yield Compute(
                 nodes=(node,),
                 into=(self.buffer(node),),
@@ -139,62 +127,6 @@ class _Plain:
         offset = self.scratch_nbytes
         self.scratch_nbytes += aligned(nbytes)
         return Buffer(SCRATCH, offset, nbytes)
-
-
-def _outline(node: Node, operands: list[np.ndarray]) -> np.ndarray:
-    """The outline of an array that the node's evaluation makes."""
-    if _in_c_order(node, operands):
-        return _without_memory(node.shape, node.dtype, whole(node).strides)
-    with np.errstate(all="ignore"):
-        small = node.primitive.evaluate(np, *map(_miniature, operands), **dict(node.params))
-    strides, step = [0] * node.ndim, node.dtype.itemsize
-    for axis in _from_the_innermost(np.asarray(small)):
-        strides[axis] = step
-        step *= node.shape[axis]
-    return _without_memory(node.shape, node.dtype, tuple(strides))
-
-
-def _in_c_order(node: Node, operands: list[np.ndarray]) -> bool:
-    """Whether the result is in C order for a reason that can be seen without a trial.
-
-    What is told a shape fills it, or copies into it; one axis has one order.
-    """
-    if node.ndim < 2 or "shape" in dict(node.params):
-        return True
-    return not isinstance(node.primitive.kernel, Contract) and all(
-        one.flags.c_contiguous for one in operands
-    )
-
-
-def _miniature(outline: np.ndarray) -> np.ndarray:
-    """An array of zeros in the same order in memory, with lengths of at most 2."""
-    shape = [min(length, 2) for length in outline.shape]
-    strides, step, start = [0] * outline.ndim, outline.itemsize, 0
-    contiguous = outline.itemsize  # of the next axis, if there is no gap before it
-    for axis in _from_the_innermost(outline):
-        stride = outline.strides[axis]
-        if shape[axis] < 2 or not stride:
-            continue
-        step *= 1 if abs(stride) == contiguous else 2
-        contiguous = abs(stride) * outline.shape[axis]
-        strides[axis] = step if stride > 0 else -step
-        start += step if stride < 0 else 0
-        step *= 2
-    memory = np.zeros(step // outline.itemsize + 1, outline.dtype)
-    return as_strided(memory[start // outline.itemsize :], shape, strides)
-
-
-def _from_the_innermost(array: np.ndarray) -> list[int]:
-    """The axes from the smallest stride to the largest; of two that are equal the last first."""
-    axes = range(array.ndim - 1, -1, -1)
-    return sorted(axes, key=lambda axis: abs(array.strides[axis]) if array.shape[axis] > 1 else 0)
-
-
-def _without_memory(
-    shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]
-) -> np.ndarray:
-    """An array that must not be read."""
-    return as_strided(np.empty(1, dtype), shape, strides)
 
 
 def _address(array: np.ndarray) -> int:

@@ -277,8 +277,10 @@ def _erf(xp: Any, x: Any) -> Any:
         from jax.scipy.special import erf as jax_erf  # only JAX shares this evaluation
 
         return jax_erf(x)
-    x = np.asarray(x)
-    return np.fromiter(map(math.erf, x.flat), x.dtype, x.size).reshape(x.shape)
+    order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))  # as ufuncs have it
+    along = x.transpose(order)
+    found = np.fromiter(map(math.erf, along.flat), x.dtype, x.size).reshape(along.shape)
+    return found.transpose(sorted(range(x.ndim), key=order.__getitem__))
 
 
 erf = elementwise(

@@ -22,6 +22,7 @@ from chainrule.primitives.primitive import (
     Linear,
     Primitive,
     Sample,
+    every_other_axis,
 )
 from chainrule.primitives.python import Python, Writing, Written, dtype_text
 from chainrule.primitives.python_functions import PLACES_SO_FAR, RECURRENCE
@@ -86,13 +87,14 @@ def _cumulative(function: str) -> Any:
 
     def evaluate(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         found = getattr(xp, function)
+        if xp is np:
+            out = np.empty(x.shape, x.dtype)
+            ends = (np.flip(x, axis), np.flip(out, axis)) if reverse else (x, out)
+            found(ends[0], axis=axis, dtype=x.dtype, out=ends[1])
+            return out
         if not reverse:
             return found(x, axis=axis, dtype=x.dtype)
-        if xp is not np:
-            return xp.flip(found(xp.flip(x, axis), axis=axis, dtype=x.dtype), axis)
-        out = np.empty(x.shape, x.dtype)
-        found(np.flip(x, axis), axis=axis, dtype=x.dtype, out=np.flip(out, axis))
-        return out
+        return xp.flip(found(xp.flip(x, axis), axis=axis, dtype=x.dtype), axis)
 
     return evaluate
 
@@ -119,6 +121,7 @@ def _running(name: str, doc: str, derivative: Derivative, symbol: str) -> Primit
         inputs=("x",),
         result_type=_axis_type,
         evaluate=_cumulative(name),
+        independent=every_other_axis,
         derivative=derivative,
         batch=_batch,
         kernel=Library(name),
@@ -194,6 +197,7 @@ recurrence = Primitive(
     derivative=Joint(_recurrence_tangent, _recurrence_cotangents),
     batch=_batch,
     kernel=Library("recurrence"),
+    independent=every_other_axis,
     flops=lambda out: 2 * out.type.size,
     scratch=lambda out, a, b: b.nbytes // b.shape[out.param("axis")] if b.size else 0,
     latex=Latex(r"\operatorname{{recurrence}}_{{{axis}}}({a}, {b})", ATOM, (0, 0)),
@@ -278,6 +282,7 @@ def _places(name: str, extreme: str, ufunc: str) -> Primitive:
         kernel=Library(name),
         flops=lambda out: out.type.size,
         scratch=_places_scratch,
+        independent=every_other_axis,
         latex=Latex(rf"\operatorname{{{{{name}}}}}_{{{{{{axis}}}}}}({{x}})", ATOM, (0,)),
         samples=tuple(
             Sample((shape,), (domain,), (("axis", axis),))

@@ -20,6 +20,7 @@ from chainrule.primitives.primitive import (
     Rule,
     Sample,
     elements,
+    every_axis,
 )
 from chainrule.primitives.python import Python, operator_of
 
@@ -104,6 +105,7 @@ def elementwise(
         latex=latex,
         samples=(*samples_on(domains or (domain,) * len(inputs), smooth, params), *more),
         scratch=scratch,
+        independent=every_axis,
         python=python or operator_of(kernel),
     )
 

@@ -17,6 +17,7 @@ from chainrule.primitives.primitive import (
     Primitive,
     Rule,
     Sample,
+    every_axis,
 )
 from chainrule.primitives.python import calls
 
@@ -40,6 +41,7 @@ def _by_numpy(function: str, partial: Rule, domain: tuple[float, float]) -> Prim
         batch=batch_pointwise,
         kernel=Library(function),
         flops=flops,
+        independent=every_axis,
         latex=Latex(rf"\{function}({{x}})", ATOM, (0,)),
         samples=tuple(Sample((shape,), (domain,)) for shape in SHAPES),
         python=calls(function, ("x",)),

@@ -14,6 +14,7 @@ from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.linalg_evaluation import (
     batch_stack,
     calls_packing,
+    every_stack_axis,
     in_float64,
     of_one_triangle,
     only_the_result,
@@ -114,6 +115,7 @@ eigh = Primitive(
     derivative=Explicit((_eigh_tangent,), (_eigh_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: syevd"),
+    independent=every_stack_axis,
     # 9 n^3: Golub & Van Loan, Matrix Computations, section 8.3.
     flops=lambda out: stack_size(out.type) * 9 * out.type.shape[-1] ** 3,
     scratch=scratch_of(twice_the_result),
@@ -148,6 +150,7 @@ eigvalsh = Primitive(
     derivative=Explicit((_eigvalsh_tangent,), (_eigvalsh_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: syevd"),
+    independent=every_stack_axis,
     # 4 n^3 / 3: Golub & Van Loan, Matrix Computations, section 8.3.
     flops=lambda out: stack_size(out.inputs[0].type) * (4 * out.type.shape[-1] ** 3 // 3),
     scratch=only_the_result,

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
-from chainrule.primitives.primitive import ATOM
+from chainrule.primitives.primitive import ATOM, Cut
 from chainrule.primitives.python import Python, Writing, Written
 
 WIDE = np.dtype(np.float64)  # in which NumPy's linear algebra computes, whatever the dtype
@@ -101,6 +101,12 @@ only_the_result = scratch_of(lambda out, *operands: WIDE.itemsize * out.type.siz
 def twice_the_result(out: Node, *operands: np.ndarray) -> int:
     """What a packed result takes at its fullest: once in parts, once packed."""
     return WIDE.itemsize * 2 * out.type.size
+
+
+def every_stack_axis(out: Node) -> tuple[Cut, ...]:
+    """Each matrix of a stack has results of its own."""
+    count = len(out.inputs)
+    return tuple([(axis, (axis,) * count) for axis in range(out.inputs[0].ndim - 2)])
 
 
 def stack_size(x: Any) -> Any:

@@ -15,6 +15,7 @@ from chainrule.primitives.linalg_evaluation import (
     batch_stack,
     calls_linalg,
     calls_packing,
+    every_stack_axis,
     in_float64,
     matrix_type,
     of_one_triangle,
@@ -76,6 +77,7 @@ cholesky = Primitive(
     derivative=Explicit((_cholesky_tangent,), (_cholesky_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: potrf"),
+    independent=every_stack_axis,
     # n^3 / 3: Golub & Van Loan, Matrix Computations, section 4.2.
     flops=lambda out: stack_size(out.type) * (out.type.shape[-1] ** 3 // 3),
     scratch=only_the_result,
@@ -195,6 +197,7 @@ qr = Primitive(
     derivative=Explicit((_qr_tangent,), (_qr_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: geqrf"),
+    independent=every_stack_axis,
     flops=_qr_flops,
     scratch=scratch_of(_qr_nbytes),
     latex=Latex(r"\operatorname{{qr}}({x})", ATOM, (0,)),

@@ -16,6 +16,7 @@ from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.linalg_evaluation import (
     batch_stack,
     calls_packing,
+    every_stack_axis,
     in_float64,
     matrix_type,
     only_the_result,
@@ -140,6 +141,7 @@ svd = Primitive(
     derivative=Explicit((_svd_tangent,), (_svd_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: gesdd"),
+    independent=every_stack_axis,
     flops=lambda out: svd_flops(out.inputs[0]),
     scratch=scratch_of(twice_the_result),
     latex=Latex(r"\operatorname{{svd}}({x})", ATOM, (0,)),
@@ -179,6 +181,7 @@ svdvals = Primitive(
     derivative=Explicit((_svdvals_tangent,), (_svdvals_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: gesdd"),
+    independent=every_stack_axis,
     flops=_svdvals_flops,
     scratch=only_the_result,
     latex=Latex(r"\sigma({x})", ATOM, (0,)),

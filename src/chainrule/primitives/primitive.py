@@ -160,6 +160,10 @@ class Sample:
     dtype: str = "float64"
 
 
+Cut = tuple[int, tuple[int | None, ...]]  # an axis of the result, and those of the operands
+CALLED = ("result_type", "evaluate", "flops", "scratch", "library_bytes", "independent")
+
+
 @dataclass(frozen=True, eq=False)
 class Primitive(Frozen):
     """One operation: complete, or it cannot be made.
@@ -171,7 +175,12 @@ class Primitive(Frozen):
 
     `scratch(out, *operands)` is how many bytes `evaluate` takes from NumPy at its fullest beside
     its operands and its result, measured with NumPy 2.4.  The operands are arrays without values:
-    right in shape, dtype and strides, but not to be read.
+    right in shape, dtype and strides, but not to be read.  `library_bytes(out, *operands)` is what
+    the routine that `evaluate` calls takes from the system by itself, where NumPy does not see it.
+
+    `independent(out)` are the axes of the result along which it can be computed in pieces, with
+    the bits that it has as a whole: each with the axis of every operand that is cut with it, None
+    for an operand that each piece needs as a whole.
 
     `python` is how a call is written as source; without it, as that of NumPy's function of the
     same name.
@@ -193,6 +202,8 @@ class Primitive(Frozen):
     samples: tuple[Sample, ...]
     variadic: bool = field(default=False)
     scratch: Callable[..., int] = field(default=lambda out, *operands: 0)
+    library_bytes: Callable[..., int] = field(default=lambda out, *operands: 0)
+    independent: Callable[[Node], tuple[Cut, ...]] = field(default=lambda out: ())
     python: Python | None = field(default=None)
 
     def __post_init__(self) -> None:
@@ -200,7 +211,7 @@ class Primitive(Frozen):
             raise TypeError(f"a primitive's name must be an identifier, got {self.name!r}")
         if not self.doc or "\n" in self.doc:
             raise TypeError(f"{self.name}: the doc must be one line")
-        for part in ("result_type", "evaluate", "flops", "scratch"):
+        for part in CALLED:
             if not callable(getattr(self, part)):
                 raise TypeError(f"{self.name}: {part} must be callable")
         if self.inputs and not callable(self.batch):
@@ -276,6 +287,17 @@ def elements(out: Node) -> int | Size:
 def no_flops(out: Node) -> int:
     """Only moves, no arithmetic."""
     return 0
+
+
+def every_axis(out: Node) -> tuple[Cut, ...]:
+    """Each element of the result needs only the elements of the operands at the same place."""
+    count = len(out.inputs)
+    return tuple([(axis, (axis,) * count) for axis in range(out.ndim)])
+
+
+def every_other_axis(out: Node) -> tuple[Cut, ...]:
+    """All axes but the one that the parameter `axis` names, of operands shaped like the result."""
+    return tuple([one for one in every_axis(out) if one[0] != out.param("axis")])
 
 
 from chainrule.primitives.value import Value  # noqa: E402  (a Value applies Primitives)

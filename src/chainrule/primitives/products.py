@@ -17,6 +17,7 @@ from chainrule.primitives.primitive import (
     PRODUCT,
     VIEWS,
     Contract,
+    Cut,
     Latex,
     Multilinear,
     Primitive,
@@ -105,6 +106,13 @@ def _matmul_flops(out: Node) -> int | Size:
     return 2 * (out.type.size * out.inputs[0].type.shape[-1])
 
 
+def _matmul_independent(out: Node) -> tuple[Cut, ...]:
+    """Rows of x; matrices of both where y is a stack, too."""
+    x, y = out.inputs
+    stacked = x.ndim - 2 if y.ndim > 2 else 0
+    return tuple([(axis, (axis, axis if axis < stacked else None)) for axis in range(x.ndim - 1)])
+
+
 matmul = Primitive(
     name="matmul",
     doc="The matrix product, NumPy's @; a matrix on the right serves every matrix on the left.",
@@ -114,6 +122,7 @@ matmul = Primitive(
     derivative=Multilinear((_matmul_left, _matmul_right)),
     batch=_matmul_batch,
     kernel=Contract(),
+    independent=_matmul_independent,
     flops=_matmul_flops,
     latex=Latex("{x} {y}", PRODUCT, (PRODUCT, PRODUCT)),
     samples=tuple(
@@ -254,6 +263,18 @@ def _contract_python(out: Node, writing: Writing, x: Written, y: Written) -> Wri
     return Written(product.within(ATOM) + last)
 
 
+def _contract_independent(out: Node) -> tuple[Cut, ...]:
+    """What both have and the result, too: where one is needed whole, each piece would copy it."""
+    x_axes, y_axes = out.param("x_axes"), out.param("y_axes")
+    return tuple(
+        [
+            (axis, (x_axes.index(label), y_axes.index(label)))
+            for axis, label in enumerate(out.param("out_axes"))
+            if label in x_axes and label in y_axes
+        ]
+    )
+
+
 contract = Primitive(
     name="contract",
     doc="The sum of products over the axes that x and y share and the result lacks.",
@@ -261,6 +282,7 @@ contract = Primitive(
     result_type=_contract_type,
     evaluate=_contract,
     scratch=_contract_scratch,
+    independent=_contract_independent,
     derivative=Multilinear(
         (
             lambda g, out, x, y: contract(

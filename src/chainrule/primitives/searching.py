@@ -65,6 +65,7 @@ searchsorted = Primitive(
     kernel=Library("searchsorted"),
     flops=lambda out: out.type.size,
     scratch=_scratch,
+    independent=lambda out: tuple([(axis, (None, axis)) for axis in range(out.ndim)]),
     latex=Latex(r"\operatorname{{searchsorted}}({a}, {v})", ATOM, (0, 0)),
     samples=(
         *(

@@ -8,7 +8,15 @@ import numpy as np
 
 from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType, array_type
-from chainrule.primitives.primitive import ATOM, Flat, Latex, Library, Primitive, Sample
+from chainrule.primitives.primitive import (
+    ATOM,
+    Flat,
+    Latex,
+    Library,
+    Primitive,
+    Sample,
+    every_other_axis,
+)
 from chainrule.primitives.python import Python, Written
 
 ANY = (-2.0, 2.0)
@@ -50,6 +58,7 @@ argsort = Primitive(
     kernel=Library("argsort"),
     flops=lambda out: out.type.size,
     scratch=_scratch,
+    independent=every_other_axis,
     latex=Latex(r"\operatorname{{argsort}}_{{{axis}}}({x})", ATOM, (0,)),
     samples=(
         Sample(((5,),), (ANY,), (("axis", 0),)),

@@ -10,7 +10,15 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.primitives.arithmetic import exp
 from chainrule.primitives.families import SHAPES, batch_pointwise, same_type
-from chainrule.primitives.primitive import ATOM, Latex, Library, Partials, Primitive, Sample
+from chainrule.primitives.primitive import (
+    ATOM,
+    Latex,
+    Library,
+    Partials,
+    Primitive,
+    Sample,
+    every_axis,
+)
 from chainrule.primitives.python import calls_own
 
 FLOATS = (np.float32, np.float64)  # in which SciPy computes
@@ -60,6 +68,7 @@ erfinv = Primitive(
     latex=Latex(r"\operatorname{{erf}}^{{-1}}({x})", ATOM, (0,)),
     samples=tuple(Sample((shape,), ((-0.9, 0.9),)) for shape in SHAPES),
     scratch=_erfinv_scratch,
+    independent=every_axis,
     python=calls_own(SOURCE),
 )
 

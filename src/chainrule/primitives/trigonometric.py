@@ -23,6 +23,7 @@ from chainrule.primitives.primitive import (
     Partials,
     Primitive,
     Sample,
+    every_axis,
 )
 from chainrule.primitives.python import calls
 from chainrule.primitives.sources import full_like
@@ -190,6 +191,7 @@ sinc = Primitive(
         Sample(((3,),), ((-0.3, 0.3),)),
     ),
     scratch=_sinc_scratch,
+    independent=every_axis,
 )
 
 TRIGONOMETRIC = (tan, arcsin, arccos, arctan, hypot, arctan2, sinc)

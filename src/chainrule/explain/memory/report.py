@@ -21,6 +21,7 @@ from chainrule.explain.memory.table import ROWS, phases, picture_title, text
 from chainrule.explain.memory.why import reason, sentence
 from chainrule.graph.bind import check_sizes, named_nodes, with_sizes
 from chainrule.graph.cached import cached_property
+from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run.executors import executor_named
@@ -208,6 +209,7 @@ class MemoryReport:
         return rich_text(self)
 
 
+@without_collector
 def memory_of_graph(
     graph: Graph,
     sizes: Mapping[str, int],
@@ -262,6 +264,7 @@ def memory_of_graph(
     )
 
 
+@without_collector
 def memory_of_step(
     step: TrainingStep,
     sizes: Mapping[str, int],
