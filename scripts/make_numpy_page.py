@@ -33,6 +33,13 @@ Operators: `+ - * / // % ** @`, comparisons, `& | ^ ~` of booleans and integers,
 axis of known length; of one number also `round`, `math.floor`, `math.ceil` and `math.trunc`. Item assignment, `out=` and `np.add.at` are
 refused, since a traced array is a value.
 
+A traced array lives in the call that traces it. One that is kept outside (in a global, a cache, an
+object) and used after that call, or in another thread, is a `ForeignValueError` with your line.
+
+Masked arrays, `np.matrix` and arrays with units are refused wherever arrays come in, also in
+containers: NumPy would take them for plain arrays and drop what sets them apart. Pass
+`np.asarray(...)`, and a mask as an array of its own.
+
 Random numbers that `np.random` draws in a traced function are constants of its graph, the same in
 every run: a `FrozenRandomWarning` says so, with your line. [`cr.random`](random.md) draws in every run.
 

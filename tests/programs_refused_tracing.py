@@ -221,7 +221,7 @@ def a_method_that_is_not_traced():
 @provokes(errors.ForeignValueError)
 def an_array_of_another_trace():
     """
-    h: float64[2, 3] belongs to another call of trace
+    h: float64[2, 3] is used after the call that traced it has ended
       where: FILE:LINE, in an_array_of_another_trace.<locals>.objective
         return x + KEPT[-1]
                ^^^^^^^^^^^^

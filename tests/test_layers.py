@@ -58,7 +58,9 @@ LONG = {
 }
 LONGEST = 400
 
-EVALUATES = {"tracing.py": "annotations that are text under `from __future__ import annotations`"}
+EVALUATES = {
+    "annotations.py": "annotations that are text under `from __future__ import annotations`"
+}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import dataclasses
+import inspect
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +15,8 @@ from chainrule.errors import TypeSpecError
 from chainrule.graph import sizes
 from chainrule.graph.size_text import parse
 from chainrule.graph.types import ArrayType, array_type
+
+MISSING = inspect.Parameter.empty
 
 
 class ElementType:
@@ -191,3 +197,59 @@ def _size_of(axis: Any) -> int | sizes.Size:
         f"an axis is a size, and {axis!r} is none",
         hint='write axes as float32[n, 784] with n = cr.size("n"), or as float32["n 784"]',
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Unread:
+    """An annotation whose text has a name that does not exist when the program runs."""
+
+    text: str
+    problem: str
+
+
+def evaluated(raw: Mapping[str, Any], names: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Annotations with those that are text (from __future__ import annotations) evaluated."""
+    found = {}
+    for name, value in raw.items():
+        if isinstance(value, str):  # the user's own source
+            try:
+                value = eval(value, names, dict(more))
+            except TypeSpecError:
+                raise
+            except Exception as error:  # perhaps a name that only type checkers import
+                value = Unread(value, str(error))
+        found[name] = value
+    return found
+
+
+def described(annotation: Any) -> Any:
+    """What an annotation says of an array: a spec, a container of specs, or nothing."""
+    if get_origin(annotation) is Annotated:  # Annotated[cr.Array, float32["n 784"]]
+        for note in annotation.__metadata__:
+            if isinstance(note, (ArrayType, ElementType)):
+                return note
+    if isinstance(annotation, (ArrayType, ElementType)):
+        return annotation
+    if annotation is float or annotation is int:
+        return annotation
+    if isinstance(annotation, (dict, list)) or (
+        isinstance(annotation, tuple) and annotation and hasattr(annotation, "_fields")
+    ):
+        return annotation
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        return _described_fields(annotation)
+    return MISSING
+
+
+def _described_fields(cls: type) -> Any:
+    """The dataclass with array types in its fields, and its own defaults in the others."""
+    hints: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        module = vars(sys.modules.get(base.__module__, object))
+        hints |= evaluated(inspect.get_annotations(base), module, {})
+    parts = {f.name: described(hints[f.name]) for f in dataclasses.fields(cls) if f.init}
+    found = {name: part for name, part in parts.items() if part is not MISSING}
+    try:
+        return cls(**found) if found else MISSING
+    except TypeError:  # a field without array type and without default
+        return MISSING

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, get_origin
+from typing import Any
 
 import numpy as np
 
-from chainrule.annotations import ElementType
+from chainrule.annotations import MISSING, ElementType, Unread, described, evaluated
 from chainrule.composites.numpy_names import TABLE
 from chainrule.errors import ForeignValueError, InputError, TypeSpecError, UnsupportedError
 from chainrule.frontend.drawn import warning_of_draws
-from chainrule.frontend.elementwise import as_node, refuse_subclass
+from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.graph.agreement import Axis, axes_of, refuse_contradictions
@@ -24,6 +22,7 @@ from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
+from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.rebuild import ordered, rebuild
 from chainrule.graph.sizes import Size
 from chainrule.graph.structure import Structure, flatten
@@ -31,7 +30,6 @@ from chainrule.graph.types import FLOAT_SCALAR, INT_SCALAR, ArrayType, array_typ
 from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.sources import input_
 
-_MISSING = inspect.Parameter.empty
 _KINDS = "fiub"
 
 
@@ -81,15 +79,22 @@ def traced_anew(
             structures[name] = structure
         return structure.unflatten(made)
 
-    args, kwargs = _arguments(function, examples, types, argument)
-    result = call_traced(function, args, kwargs)
-    return check(_graph(building, function_name(function), inputs, structures, result))
+    with building:
+        args, kwargs = _arguments(function, examples, types, argument)
+        result = call_traced(function, args, kwargs)
+        return check(_graph(building, function_name(function), inputs, structures, result))
+
+
+def _whole(function: Any) -> Any:
+    """The function of which a functools.partial has some arguments."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
 
 
 def function_name(function: Callable[..., Any]) -> str:
     """How the graph of a function is called."""
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _whole(function)
     name = getattr(function, "__name__", None) or type(function).__name__
     return name if name.isidentifier() else "function"
 
@@ -132,19 +137,19 @@ def _arguments(
             continue
         keyword_only = parameter.kind is parameter.KEYWORD_ONLY
         value = parameter.default
-        annotated = _described(annotations.get(name, parameter.annotation))
+        annotated = described(annotations.get(name, parameter.annotation))
         if annotated in (float, int) and _is_number(value):
             value = annotated(value)  # rate: float = 1
-        elif annotated is not _MISSING:
+        elif annotated is not MISSING:
             value = annotated
         is_taken = bool(given) and parameter.kind is parameter.POSITIONAL_ONLY
         if given and not keyword_only:
             value = given.pop(0)
         if name in rest and not is_taken:
             value = rest.pop(name)
-        if value is _MISSING:
+        if value is MISSING:
             raise _missing_type(function, name, annotations.get(name))
-        if annotated is not _MISSING and value is not annotated:
+        if annotated is not MISSING and value is not annotated:
             axes += axes_of(name, annotated, value)
         own = value is parameter.default
         if keyword_only and not (own and not _has_arrays(value, name)):
@@ -167,8 +172,8 @@ def refuse_contradicting(function: Callable[..., Any], given: Mapping[str, Any])
     annotations = _annotations(function)
     axes: list[Axis] = []
     for name, value in given.items():
-        annotated = _described(annotations.get(name, _MISSING))
-        if annotated is not _MISSING:
+        annotated = described(annotations.get(name, MISSING))
+        if annotated is not MISSING:
             axes += axes_of(name, annotated, value)
     refuse_contradictions(function_name(function), definition(function), axes)
 
@@ -178,9 +183,7 @@ def _has_arrays(value: Any, name: str) -> bool:
 
 
 def _annotations(function: Any) -> Mapping[str, Any]:
-    while isinstance(function, functools.partial):
-        function = function.func
-    target = inspect.unwrap(function)
+    target = inspect.unwrap(_whole(function))
     if not inspect.isroutine(target) and not inspect.isclass(target):
         target = inspect.unwrap(type(target).__call__)
     raw = inspect.get_annotations(getattr(target, "__func__", target))
@@ -189,63 +192,7 @@ def _annotations(function: Any) -> Mapping[str, Any]:
         if any(isinstance(value, str) for value in raw.values())
         else {}
     )
-    return _evaluated(raw, getattr(target, "__globals__", {}), closure)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Unread:
-    """An annotation whose text has a name that does not exist when the program runs."""
-
-    text: str
-    problem: str
-
-
-def _evaluated(raw: Mapping[str, Any], names: Any, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Annotations with those that are text (from __future__ import annotations) evaluated."""
-    found = {}
-    for name, value in raw.items():
-        if isinstance(value, str):  # the user's own source
-            try:
-                value = eval(value, names, dict(more))
-            except TypeSpecError:
-                raise
-            except Exception as error:  # perhaps a name that only type checkers import
-                value = _Unread(value, str(error))
-        found[name] = value
-    return found
-
-
-def _described(annotation: Any) -> Any:
-    """What an annotation says of an array: a spec, a container of specs, or nothing."""
-    if get_origin(annotation) is Annotated:  # Annotated[cr.Array, float32["n 784"]]
-        for note in annotation.__metadata__:
-            if isinstance(note, (ArrayType, ElementType)):
-                return note
-    if isinstance(annotation, (ArrayType, ElementType)):
-        return annotation
-    if annotation is float or annotation is int:
-        return annotation
-    if isinstance(annotation, (dict, list)) or (
-        isinstance(annotation, tuple) and annotation and hasattr(annotation, "_fields")
-    ):
-        return annotation
-    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        return _described_fields(annotation)
-    return _MISSING
-
-
-def _described_fields(cls: type) -> Any:
-    """The dataclass with array types in its fields, and its own defaults in the others."""
-    hints: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        module = vars(sys.modules.get(base.__module__, object))
-        hints |= _evaluated(inspect.get_annotations(base), module, {})
-    parts = {f.name: _described(hints[f.name]) for f in dataclasses.fields(cls) if f.init}
-    described = {name: part for name, part in parts.items() if part is not _MISSING}
-    try:
-        return cls(**described) if described else _MISSING
-    except TypeError:  # a field without array type and without default
-        return _MISSING
+    return evaluated(raw, getattr(target, "__globals__", {}), closure)
 
 
 def _is_number(value: Any) -> bool:
@@ -253,15 +200,13 @@ def _is_number(value: Any) -> bool:
 
 
 def definition(function: Any) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    code = getattr(inspect.unwrap(_whole(function)), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}, in {code.co_name}" if code else ""
 
 
 def _missing_type(function: Any, name: str, annotation: Any) -> TypeSpecError:
     because = ""
-    if isinstance(annotation, _Unread):
+    if isinstance(annotation, Unread):
         because = f": its annotation {annotation.text} cannot be read ({annotation.problem})"
     return TypeSpecError(
         f"the argument {name} of {function_name(function)} has no array type{because}",
@@ -282,6 +227,8 @@ def leaf_type(value: Any, name: str) -> ArrayType | None:
     if isinstance(value, (bool, np.bool_)) or value is None or isinstance(value, str):
         return None
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
+        if isinstance(value, Traced):
+            value.program.refuse_leaked(value.node)
         refuse_subclass(value, f"the argument {name}")
         array = value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value)
         try:
@@ -391,8 +338,7 @@ def _without_marker(node: Node, inputs: tuple[Node, ...], _: Origin) -> Node:
 
 def output_node(building: Trace, leaf: Any, name: str) -> Node:
     """The node of something that a traced function returned."""
-    numbers = (np.ndarray, np.generic, bool, int, float, Size)
-    if isinstance(leaf, (Traced, *numbers)):
+    if isinstance(leaf, (Traced, np.ndarray, np.generic, bool, int, float, Size)):
         return as_node(building, leaf)
     raise UnsupportedError(
         f"a traced function returned {name}, a {type(leaf).__name__}",

@@ -126,26 +126,26 @@ class Plain:
     def tangent(self, dxs: Nodes, out: Node, inputs: Sequence[Node]) -> Node | None:
         """By the partials, or by the jvp rule."""
         own, params = self.opaque, dict(self.params)
-        trace = rule_trace()
-        operands = [shown(trace, node) for node in (out, *inputs)]
-        total: Any = None
-        if own.partials is not None:
-            for dx, partial in zip(dxs, own.partials, strict=True):
-                if dx is not None and partial is not None:
-                    part = self._partial(partial, trace, operands, out) * shown(trace, dx)
-                    total = part if total is None else total + part
-        elif own.jvp is not None:
-            moves = [
-                None
-                if not node.type.is_float
-                else shown(trace, full_like(node, 0) if dx is None else dx)
-                for dx, node in zip(dxs, inputs, strict=True)
-            ]
-            value = called(lambda: own.jvp(tuple(moves), *operands, **params))  # type: ignore[misc]
-            what = f"the tangent of {own.name}"
-            total = shown(trace, fitted(trace, value, out.type, what, own.jvp))
-        else:
-            raise self._refusal("forward", out)
+        with rule_trace() as trace:
+            operands = [shown(trace, node) for node in (out, *inputs)]
+            total: Any = None
+            if own.partials is not None:
+                for dx, partial in zip(dxs, own.partials, strict=True):
+                    if dx is not None and partial is not None:
+                        part = self._partial(partial, trace, operands, out) * shown(trace, dx)
+                        total = part if total is None else total + part
+            elif own.jvp is not None:
+                moves = [
+                    None
+                    if not node.type.is_float
+                    else shown(trace, full_like(node, 0) if dx is None else dx)
+                    for dx, node in zip(dxs, inputs, strict=True)
+                ]
+                value = called(lambda: own.jvp(tuple(moves), *operands, **params))  # type: ignore[misc]
+                what = f"the tangent of {own.name}"
+                total = shown(trace, fitted(trace, value, out.type, what, own.jvp))
+            else:
+                raise self._refusal("forward", out)
         found = None if total is None else total.node
         unplaced([found], [out, *inputs, *[dx for dx in dxs if dx is not None]])
         return found
@@ -161,28 +161,28 @@ class Plain:
     ) -> Nodes:
         """By the partials, or by the vjp rule."""
         own, params = self.opaque, dict(self.params)
-        trace = rule_trace()
-        operands = [shown(trace, node) for node in (out, *inputs)]
-        found: list[Node | None] = [None] * len(inputs)
-        if own.partials is not None:
-            for i in active:
-                partial = own.partials[i]
-                if partial is not None:
-                    value = shown(trace, g) * self._partial(partial, trace, operands, out)
-                    found[i] = value.node
-        elif own.vjp is not None:
-            rule = own.vjp
-            returned = called(lambda: rule(shown(trace, g), *operands, **params))
-            if len(inputs) == 1 and not isinstance(returned, (tuple, list)):
-                returned = (returned,)
-            what = f"the vjp rule of {own.name}"
-            parts = parts_of(returned, len(inputs), what, "one cotangent for each input", rule)
-            for i in active:
-                if parts[i] is not None:
-                    name = f"the cotangent of input {i} of {own.name}"
-                    found[i] = fitted(trace, parts[i], inputs[i].type, name, rule)
-        else:
-            raise self._refusal("reverse", out)
+        with rule_trace() as trace:
+            operands = [shown(trace, node) for node in (out, *inputs)]
+            found: list[Node | None] = [None] * len(inputs)
+            if own.partials is not None:
+                for i in active:
+                    partial = own.partials[i]
+                    if partial is not None:
+                        value = shown(trace, g) * self._partial(partial, trace, operands, out)
+                        found[i] = value.node
+            elif own.vjp is not None:
+                rule = own.vjp
+                returned = called(lambda: rule(shown(trace, g), *operands, **params))
+                if len(inputs) == 1 and not isinstance(returned, (tuple, list)):
+                    returned = (returned,)
+                what = f"the vjp rule of {own.name}"
+                parts = parts_of(returned, len(inputs), what, "one cotangent for each input", rule)
+                for i in active:
+                    if parts[i] is not None:
+                        name = f"the cotangent of input {i} of {own.name}"
+                        found[i] = fitted(trace, parts[i], inputs[i].type, name, rule)
+            else:
+                raise self._refusal("reverse", out)
         unplaced(found, [g, out, *inputs])
         return found
 

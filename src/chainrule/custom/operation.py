@@ -18,6 +18,7 @@ from chainrule.frontend.elementwise import as_node, common_shape, resolve, to_dt
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node
+from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.primitive import (
     ATOM,
@@ -260,6 +261,8 @@ def _static(own: Operation, params: dict[str, Any]) -> tuple[tuple[str, Any], ..
 
 def _computed(call: Plain, inputs: Sequence[Any]) -> Any:
     """The value for arrays of numbers."""
+    for one in inputs:
+        refuse_subclass(one, f"an argument of {call}", call.opaque.where)
     arrays = [np.asarray(one) for one in inputs]
     if call.opaque.result_type == "same":
         kinds = [

@@ -166,8 +166,8 @@ class CallRules:
                 hint=f"give it one: {name}.defjvp(rule), which serves both modes; or use reverse "
                 "mode: cr.grad, cr.vjp, cr.jacrev",
             )
-        trace = rule_trace()
-        found = self._tangent_by(trace, rule, out, inputs, moves)
+        with rule_trace() as trace:
+            found = self._tangent_by(trace, rule, out, inputs, moves)
         unplaced([found], [*inputs, *[dx for dx in moves if dx is not None]])
         return found
 
@@ -200,18 +200,19 @@ class CallRules:
         self, g: Node, out: Node, active: tuple[int, ...], inputs: Sequence[Node]
     ) -> Nodes:
         """By the vjp rule; without one, by the jvp rule, transposed."""
-        trace = rule_trace()
-        if self.function.bwd is not None:
-            found = self._by_vjp(trace, g, out, inputs)
-        elif self.function.jvp is not None:
-            found = self._by_transpose(trace, g, out, inputs)
-        else:
-            name = self.function.name
-            raise NotDifferentiableError(
-                f"{name} is a custom_derivative without a rule",
-                where=definition(self.function.call),
-                hint=f"{name}.defvjp(fwd, bwd) or {name}.defjvp(rule), before it is differentiated",
-            )
+        with rule_trace() as trace:
+            if self.function.bwd is not None:
+                found = self._by_vjp(trace, g, out, inputs)
+            elif self.function.jvp is not None:
+                found = self._by_transpose(trace, g, out, inputs)
+            else:
+                name = self.function.name
+                raise NotDifferentiableError(
+                    f"{name} is a custom_derivative without a rule",
+                    where=definition(self.function.call),
+                    hint=f"{name}.defvjp(fwd, bwd) or {name}.defjvp(rule), before it is "
+                    "differentiated",
+                )
         unplaced(found, [g, *inputs])
         return [None, *found, *[None] * (len(inputs) - 1 - len(found))]
 

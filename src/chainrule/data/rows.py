@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.errors import InputError, ShapeError
+from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import Structure, flatten
 
 
@@ -82,6 +83,7 @@ def _array(leaf: Any, name: str) -> np.ndarray:
             f"{name} is no array but {leaf!r}, a {type(leaf).__name__}",
             hint="pass NumPy arrays: np.asarray(...)",
         )
+    refuse_subclass(leaf, name)
     array = leaf if isinstance(leaf, np.memmap) else np.asarray(leaf)
     if array.ndim == 0:
         raise ShapeError(

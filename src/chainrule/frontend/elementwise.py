@@ -13,6 +13,7 @@ from chainrule.frontend.naming import operand_name
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.ufuncs import UFUNCS
 from chainrule.graph.node import Node
+from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import FLOAT_SCALAR, INT_SCALAR, Shape, array_type
 from chainrule.primitives import arithmetic
@@ -100,18 +101,6 @@ def lift_array(trace: Trace, value: Any) -> Node:
             hint="use real floating-point, integer or boolean arrays",
         )
     return trace.constant(array)
-
-
-def refuse_subclass(value: Any, what: str, where: str = "") -> None:
-    """Refuse the array types whose arithmetic is not that of arrays."""
-    # Who has a masked array has imported numpy.ma (10 ms); another thread may be at it.
-    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
-    if isinstance(value, (np.matrix, masked)):
-        raise UnsupportedError(
-            f"{what} is a {type(value).__name__}, which would be taken for a plain array",
-            where=where,
-            hint="pass np.asarray(...) of it, and a mask as an array of its own",
-        )
 
 
 def as_node(trace: Trace, value: Any) -> Node:

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any
 
@@ -40,17 +41,22 @@ _INT_OPERATIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.multiply: operator.mul,
     np.power: operator.pow,
 }
+KEEP_INSIDE = (
+    "pass the array as an argument of the traced function; do not store traced arrays outside of it"
+)
 _NO_SCOPE = frozenset({"<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
 
 
 class Trace:
     """The program being traced, as far as it has run.
 
-    `functions` maps NumPy functions (and ufuncs) to their traced versions.
+    `functions` maps NumPy functions (and ufuncs) to their traced versions.  It is open within its
+    `with` statement, and for the thread that made it: its values are of no use to others.
     """
 
     def __init__(self, functions: Mapping[Any, Callable[..., Any]]) -> None:
         self.serial = next(_SERIALS)
+        self.thread, self.has_ended = get_ident(), False
         self.functions = functions
         self.namer = Namer(call_traced.__code__)
         self.names: dict[str, Node] = {}
@@ -69,10 +75,18 @@ class Trace:
         self._inside: dict[Node, list[str]] = {}
         self._returning: list[tuple[FrameType, Scope | None, Target]] = []
 
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.has_ended = True
+
     # Building ------------------------------------------------------------------------------
 
     def build(self, primitive: Primitive, *inputs: Node, **params: Any) -> Value:
         """A node with the origin of the user's expression that is running."""
+        if self.has_ended or self.thread != get_ident():
+            self.refuse_leaked(*inputs)
         type_ = primitive.result_type(*[node.type for node in inputs], **params)
         if exceeds_memory(type_):
             raise too_large(primitive.name, type_, self.where())
@@ -147,6 +161,7 @@ class Trace:
 
     def guard(self, node: Node) -> Any:
         """The number of a known scalar that Python asks for, to which the graph is then bound."""
+        self.refuse_leaked(node)
         origin = self.site or self.origin_at(sys._getframe(2))
         stack = [node]
         while stack:
@@ -159,15 +174,27 @@ class Trace:
 
     def own(self, trace: Trace, node: Node) -> None:
         """Raise ForeignValueError unless `trace`, to which the node belongs, is this one."""
-        if trace is not self:
+        if trace is not self or trace.has_ended:
+            trace.refuse_leaked(node)
             error = ForeignValueError(
                 f"{trace.show(node)} belongs to another call of trace",
                 where=self.where() or node.origin.describe(),
-                hint="pass the array as an argument of the traced function; "
-                "do not store traced arrays outside of it",
+                hint=KEEP_INSIDE,
             )
             error.outermost = min(trace, self, key=lambda one: one.serial)
             raise error
+
+    def refuse_leaked(self, *nodes: Node) -> None:
+        """ForeignValueError where this trace has ended, or is another thread's."""
+        if not self.has_ended and self.thread == get_ident():
+            return
+        what = self.show(nodes[0]) if nodes else "a traced array"
+        end = "after the call that traced it has ended"
+        raise ForeignValueError(
+            f"{what} is used {end if self.has_ended else 'in another thread than traces it'}",
+            where=self.origin_at(sys._getframe(1)).describe(),
+            hint=KEEP_INSIDE,
+        )
 
     # Places --------------------------------------------------------------------------------
 

@@ -478,6 +478,7 @@ class Traced:
         return f"{name} ({type_text(self.node.type)})" if name else type_text(self.node.type)
 
     def _here(self, depth: int = 2) -> str:
+        self.program.refuse_leaked(self.node)
         if self.program.site is not None:
             return self.program.where()
         return self.program.origin_at(sys._getframe(depth)).describe()

@@ -141,6 +141,7 @@ def vjp(
         ]
 
         def pull_traced(seed: Any) -> tuple[Any, ...]:
+            building.refuse_leaked(*nodes)
             leaves, floats = seeds_of_floats(seed, nodes)
             seeds = like(building, leaves, floats, "seed")
             return tuple(call.pulled(summed_seeds(floats, seeds), None))

@@ -23,6 +23,7 @@ from chainrule.functional.arguments import (
     trace_in,
 )
 from chainrule.graph.graph import Graph
+from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import type_of
 from chainrule.run.executors import executor_named
@@ -117,6 +118,7 @@ def vjp_of_numbers(function: Any, primals: Any, executor: str) -> tuple[Any, Cal
         leaves, floats = seeds_of_floats(seed, [node for _, node in graph.outputs])
         for leaf, node in zip(leaves, floats, strict=True):
             name = graph.name_of.get(node, "the value")
+            refuse_subclass(leaf, f"the seed of {name}")
             check_like(type_of(leaf), node.type, "seed", name)
         given_seeds = [np.asarray(s, n.type.dtype) for s, n in zip(leaves, floats, strict=True)]
         arguments = {**saved, **dict(zip(seeds, given_seeds, strict=True))}

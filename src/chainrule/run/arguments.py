@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import InputError, SizeError
+from chainrule.errors import ChainruleError, InputError, SizeError
 from chainrule.graph import sizes
 from chainrule.graph.graph import Graph
 from chainrule.graph.parts import Input
+from chainrule.graph.plain import refuse_subclass
 
 
 def checked(graph: Graph, item: Input, given: Mapping[str, Any]) -> np.ndarray:
@@ -57,8 +58,11 @@ def _check_guard(graph: Graph, item: Input, value: Any) -> None:
 
 def _array(graph: Graph, item: Input, value: Any) -> np.ndarray:
     """The value as a NumPy array of numbers, or InputError."""
+    refuse_subclass(value, f"the input {item.name} of {graph.name}", item.node.origin.describe())
     try:
         array = np.asarray(value)
+    except ChainruleError:  # of a traced array
+        raise
     except ValueError:  # a ragged list
         array = np.empty((), object)
     if not array.dtype.isnative:

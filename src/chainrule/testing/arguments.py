@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError
+from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import flatten
 from chainrule.tracing import function_name
 
@@ -36,6 +37,8 @@ def flat_call(f: Callable[..., Any], args: tuple[Any, ...], wrt: Wrt) -> FlatCal
     names = [n for root, a in zip(roots, args, strict=True) for n in flatten(a, root)[1].leaf_names]
     chosen = _chosen(f, args, roots, wrt)
     moving = [i in chosen for i, value in enumerate(args) for _ in flatten(value)[0]]
+    for leaf, name in zip(leaves, names, strict=True):
+        refuse_subclass(leaf, f"the argument {name}")
     places = [
         i for i, leaf in enumerate(leaves) if moving[i] and np.asarray(leaf).dtype.kind == "f"
     ]

@@ -11,6 +11,7 @@ from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import perhaps
 from chainrule.graph.parts import Input
+from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import Structure, flatten
 from chainrule.run.run import bound_to
 from chainrule.train.optimizer import Optimizer, number_of
@@ -40,6 +41,8 @@ def checked_arrays(
     An array with a size such as h·w, which its own shape does not tell, waits for the check of
     the first step.
     """
+    for name, value in values.items():
+        refuse_subclass(value, f"the array {name} of {graph.name}")
     plain = [item for item in items if all(map(_is_plain, item.type.shape))]
     alone = Graph(
         name=graph.name,

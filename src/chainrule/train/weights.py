@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import DataFileError, InputError
+from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import type_of
 from chainrule.train.checkpoints import file
@@ -116,6 +117,7 @@ def _arrays(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
     for root, value in parameters.items():
         leaves, structure = flatten(value, root)
         for name, leaf in zip(structure.leaf_names, leaves, strict=True):
+            refuse_subclass(leaf, name)
             array = np.asarray(leaf, order="C")
             if array.dtype.kind not in "biuf":
                 raise InputError(
