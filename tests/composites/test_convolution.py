@@ -9,7 +9,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import float64
-from chainrule.errors import InputError, ShapeError, UnsupportedError
+from chainrule.errors import InputError, ShapeError
 from chainrule.explain.equations.calls import outermost
 from chainrule.testing import check_gradients
 
@@ -244,11 +244,6 @@ REFUSALS = [
         lambda x: cr.max_pool2d(x, 2, padding=2),
         InputError,
         ["max_pool2d: padding=2 is more than half of kernel_size=2"],
-    ),
-    (
-        lambda x: cr.avg_pool2d(x, 2, ceil_mode=True),
-        UnsupportedError,
-        ["avg_pool2d: ceil_mode=True is not implemented", "np.pad"],
     ),
     (
         lambda x: cr.max_pool2d(x, 6),

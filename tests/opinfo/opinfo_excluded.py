@@ -76,13 +76,8 @@ def _zero_matrices(op: Any, sample: Any) -> bool:
 
 STATIC = "a number that is known while tracing, not a tensor"
 QUANTILES = ((lambda op, sample: sample.args[0].__class__.__name__ == "Tensor", STATIC),)
-CEILING = (_asks("ceil_mode", True), "windows that reach beyond the padding are not built")
-AVERAGES = (
-    CEILING,
-    (_positional(3, False), CEILING[1]),
-    (_positional(5, None), "divisor_override is a factor that the user can write"),
-)
-LARGEST = (CEILING, (_asks("return_indices", True), "gives places, too"))
+AVERAGES = ((_positional(5, None), "divisor_override is a factor that the user can write"),)
+LARGEST = ((_asks("return_indices", True), "gives places, too"),)
 # Where PyTorch's second derivative is NaN and ours is not.
 NAN_ALLOWED = {
     "linalg.norm": "at 0, where the first one has a kink and is taken as 0",

@@ -65,13 +65,20 @@ def pool(function):
     def call(x, *args, **options):
         names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
         options = {**dict(zip(names, args, strict=False)), **options}
-        plain = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+        plain = {name: _lengths(value) for name, value in options.items()}
         plain.pop("return_indices", None)
         plain.pop("divisor_override", None)
         plain["stride"] = plain.get("stride") or None
         return function(x, **plain)
 
     return call
+
+
+def _lengths(value):
+    """PyTorch takes one integer for all axes in a tuple, too."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    return value[0] if len(value) == 1 else tuple(value)
 
 
 def max_pool(function):

@@ -9,8 +9,10 @@ import numpy as np
 from chainrule.composites.composite import composite
 from chainrule.composites.networks.windows import batched, counts_of, padded, windows
 from chainrule.composites.refusing import refuse
-from chainrule.errors import InputError, UnsupportedError
-from chainrule.primitives.windows import Counts
+from chainrule.errors import InputError
+from chainrule.primitives.windows import Counts, span
+
+Widths = tuple[tuple[int, int], ...]  # padding before and after each axis
 
 
 @composite(symbol="max pool", latex=r"\operatorname{maxpool}")
@@ -24,7 +26,8 @@ def max_pool1d(
 ) -> Any:
     """The largest element of each window of x (n, channels, length), or without n.
 
-    As PyTorch's max_pool1d; elements that tie share the derivative equally.
+    As PyTorch's max_pool1d; elements that tie share the derivative equally.  With `ceil_mode` also
+    windows that begin in x and end beyond its padding.
     """
     return _largest(x, kernel_size, stride, padding, dilation, ceil_mode, "max_pool1d", 1)
 
@@ -41,7 +44,8 @@ def max_pool2d(
     """The largest element of each window of x (n, channels, height, width), or without n.
 
     As PyTorch's max_pool2d: sizes are one integer or two, the stride is by default the kernel
-    size; elements that tie share the derivative equally.
+    size; elements that tie share the derivative equally.  With `ceil_mode` also windows that begin
+    in x and end beyond its padding.
     """
     return _largest(x, kernel_size, stride, padding, dilation, ceil_mode, "max_pool2d", 2)
 
@@ -55,7 +59,11 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:
-    """The mean of each window of x (n, channels, length), or without n, as PyTorch's avg_pool1d."""
+    """The mean of each window of x (n, channels, length), or without n, as PyTorch's avg_pool1d.
+
+    Zeros of the padding count, unless `count_include_pad` is False.  With `ceil_mode` also windows
+    that begin in x and end beyond its padding: the mean of what lies within.
+    """
     return _mean(x, kernel_size, stride, padding, ceil_mode, count_include_pad, "avg_pool1d", 1)
 
 
@@ -71,6 +79,8 @@ def avg_pool2d(
     """The mean of each window of x (n, channels, height, width), or without n.
 
     As PyTorch's avg_pool2d: zeros of the padding count, unless `count_include_pad` is False.
+    With `ceil_mode` also windows that begin in x and end beyond its padding: the mean of what lies
+    within.
     """
     return _mean(x, kernel_size, stride, padding, ceil_mode, count_include_pad, "avg_pool2d", 2)
 
@@ -86,8 +96,10 @@ def _largest(
     axes: int,
 ) -> Any:
     x, had_batch = batched(x, axes, asked)
-    window, steps, around = _sizes(x, kernel_size, stride, padding, ceil_mode, asked, axes)
     spread = counts_of(dilation, axes, 1, asked, "dilation")
+    window, steps, _, around = _sizes(
+        x, kernel_size, stride, padding, spread, ceil_mode, asked, axes
+    )
     whole = padded(x, around)
     if whole is not x:
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
@@ -108,15 +120,19 @@ def _mean(
     axes: int,
 ) -> Any:
     x, had_batch = batched(x, axes, asked)
-    window, steps, around = _sizes(x, kernel_size, stride, padding, ceil_mode, asked, axes)
-    whole = padded(x, around)
     once = (1,) * axes
-    seen = windows(whole, window, steps, once, asked)
-    if count_include_pad or whole is x:
+    window, steps, given, around = _sizes(
+        x, kernel_size, stride, padding, once, ceil_mode, asked, axes
+    )
+    seen = windows(padded(x, around), window, steps, once, asked)
+    counted = given if count_include_pad else ((0, 0),) * axes
+    if counted == around:
         result = np.mean(seen, axis=_last(axes))
     else:
-        ones = windows(padded(np.ones_like(x), around), window, steps, once, asked)
-        result = np.sum(seen, axis=_last(axes)) / np.sum(ones, axis=_last(axes))
+        ones = np.ones_like(padded(x[:1, :1], counted))
+        rest = tuple((a - c, b - d) for (a, b), (c, d) in zip(around, counted, strict=True))
+        count = np.sum(windows(padded(ones, rest), window, steps, once, asked), axis=_last(axes))
+        result = np.sum(seen, axis=_last(axes)) / count
     return result if had_batch else result[0]
 
 
@@ -125,16 +141,17 @@ def _last(axes: int) -> tuple[int, ...]:
 
 
 def _sizes(
-    x: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, asked: str, axes: int
-) -> tuple[Counts, Counts, tuple[tuple[int, int], ...]]:
-    """The window, the stride, and the zeros before and after each axis."""
-    if ceil_mode:
-        refuse(
-            UnsupportedError,
-            (x,),
-            f"{asked}: ceil_mode=True is not implemented",
-            "pad x at its end with np.pad, so that the last window fits",
-        )
+    x: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Counts,
+    ceil_mode: bool,
+    asked: str,
+    axes: int,
+) -> tuple[Counts, Counts, Widths, Widths]:
+    """The window, the stride, the padding that was asked for before and after each axis, and that
+    with what `ceil_mode` adds at the end."""
     window = counts_of(kernel_size, axes, 1, asked, "kernel_size")
     steps = window if stride is None else counts_of(stride, axes, 1, asked, "stride")
     around = counts_of(padding, axes, 0, asked, "padding")
@@ -147,4 +164,25 @@ def _sizes(
             f"give at most padding={most[0] if axes == 1 else most}: "
             "a window would lie in the padding alone",
         )
-    return window, steps, tuple((one, one) for one in around)
+    given = tuple((one, one) for one in around)
+    if not ceil_mode:
+        return window, steps, given, given
+    lengths = np.shape(x)[np.ndim(x) - axes :]
+    spans = [span(w, d) for w, d in zip(window, dilation, strict=True)]
+    ends = map(_end, lengths, around, spans, steps)
+    return window, steps, given, tuple(zip(around, ends, strict=True))
+
+
+def _end(length: Any, padding: int, reach: int, step: int) -> int:
+    """How much `ceil_mode` pads the end of an axis.
+
+    It has the windows that begin before its end (not in the padding behind it), without those that
+    begin after one that reaches the end of the padding: PyTorch's pooling_output_shape.  So much
+    padding is enough that no other fits: step - 1 more than there is, or a whole window less 1.
+    Where the length is known, it is what the last of them reads.
+    """
+    most = min(padding + step, reach) - 1
+    if not isinstance(length, int):
+        return most
+    left = length + padding + most - reach
+    return most if left < 0 else max(padding, most - left % step)
