@@ -64,12 +64,31 @@ class History:
         self._take(own)
 
     def sync(self) -> None:
-        """Bring the lines to the disk."""
+        """Bring the lines to the disk.  A file that was removed is written anew, whole.
+
+        DataFileError where that is not possible, or another file is in its place.
+        """
+        self._restore()
         if self._file is not None:
             try:
                 os.fsync(self._file.fileno())
             except OSError as error:
                 raise self._unwritable(error) from error
+
+    def _restore(self) -> None:
+        """Where the path is not the open file any more, write a file of all lines, and open it."""
+        if self._file is None or self.path is None:
+            return
+        try:
+            open_file = os.fstat(self._file.fileno())
+            if self.path.exists() and os.path.samestat(open_file, self.path.stat()):
+                return
+            self.close()
+            with suppress(FileExistsError), self.path.open("xb") as file:
+                file.writelines(map(_text, self.lines))
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self.open()
 
     def close(self) -> None:
         """End appending; `open` begins again."""

@@ -90,6 +90,7 @@ class Saving:
     def save(self, state: State, position: Position, history: History, score: float | None) -> Path:
         """Write a checkpoint from which training goes on as if nothing had happened."""
         assert self._checkpoints is not None
+        self._checkpoints.check_held()  # before the history is written anew in another folder
         history.sync()
         own = {
             "position": position.json(),

@@ -78,7 +78,11 @@ class Checkpoints:
     @property
     def paths(self) -> list[Path]:
         """The files of the checkpoints, the oldest first."""
-        found = [(int(match[1]), path) for path in self.folder.iterdir() if (match := _match(path))]
+        try:
+            listed = list(self.folder.iterdir())
+        except OSError as error:
+            raise self._unusable(error) from error
+        found = [(int(match[1]), path) for path in listed if (match := _match(path))]
         return [path for _, path in sorted(found)]
 
     def save(
@@ -88,14 +92,20 @@ class Checkpoints:
 
         `notes` is kept with it, as JSON has it.  `score` is a number that is the better the smaller
         it is, such as a validation loss; NaN counts as none.
+
+        DataFileError where the disk does not take it, or the folder is not the one that was made:
+        it was moved, or removed, meanwhile.
         """
-        self._check_held()
+        self.check_held()
         number = float(score) if score is not None and math.isfinite(score) else None
         frozen = state.copy()  # all arrays at one moment
         path = self.folder / f"step-{frozen.steps:09}.safetensors"
         signature = Signature.of(self.step, frozen.arrays)
         file.write(path, frozen.arrays, frozen.steps, notes or {}, number, signature, VERSION)
-        self._remove_others(path)
+        try:
+            self._remove_others(path)
+        except OSError as error:
+            raise self._unusable(error) from error
         return path
 
     def load(self, like: State | None = None) -> Checkpoint | None:
@@ -150,6 +160,12 @@ class Checkpoints:
         went on from an earlier one.  They are removed, or `load` would go back to them.
         """
         paths = self.paths
+        if written not in paths:
+            raise DataFileError(
+                f"the checkpoint {written} was written, and is gone: something else removes files "
+                "there",
+                hint="another folder, or end what empties this one; then save again",
+            )
         place = paths.index(written)
         for path in paths[place + 1 :]:
             path.unlink(missing_ok=True)
@@ -167,15 +183,23 @@ class Checkpoints:
             hint="a folder that you may write to",
         )
 
-    def _check_held(self) -> None:
+    def check_held(self) -> None:
+        """StateError where this process does not hold it; DataFileError where it is another one."""
         if not self._lock.is_held:
             raise StateError(
                 f"the folder {self.folder} is not held by this process (any more)",
                 hint="save before the end of the `with`, and in the process that began it",
             )
+        if not self._lock.renew():
+            raise DataFileError(
+                f"the folder {self.folder} is not the one that this training began in: it was "
+                "moved, or removed, meanwhile",
+                hint="move it back, and begin again: training goes on from its last checkpoint",
+            )
 
     def __repr__(self) -> str:
-        return f"<Checkpoints in {self.folder}: {len(self.paths)}>"
+        count = len(self.paths) if self.folder.is_dir() else "gone"
+        return f"<Checkpoints in {self.folder}: {count}>"
 
 
 def absolute(folder: str | Path) -> Path:

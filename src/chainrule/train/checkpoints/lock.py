@@ -22,6 +22,7 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._process, self._descriptor = os.getpid(), -1
+        self._held = os.stat(folder)
         self._descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             _lock(self._descriptor)
@@ -54,6 +55,26 @@ class FolderLock:
     def is_held(self) -> bool:
         """Whether this process still holds the folder; a forked child does not."""
         return self._descriptor >= 0 and self._process == os.getpid()
+
+    def renew(self) -> bool:
+        """False where the folder is another one by now; a lock file that was removed is made anew.
+
+        StateError where another process holds the folder since.
+        """
+        try:
+            if not os.path.samestat(self._held, os.stat(self.folder)):
+                return False
+        except FileNotFoundError:
+            return False
+        try:
+            whole = os.path.samestat(os.fstat(self._descriptor), os.stat(self.folder / NAME))
+        except FileNotFoundError:
+            whole = False
+        if not whole:
+            other = FolderLock(self.folder)
+            self._descriptor, other._descriptor = other._descriptor, self._descriptor
+            other.release()
+        return True
 
     def release(self) -> None:
         """Give the folder free, also where a forked child has it open; further calls do nothing."""
