@@ -39,6 +39,22 @@ def a_column_of_predictions_with_a_row_of_targets():
         cr.backward(graph, wrt="w")
 
 
+@provokes(errors.SizeTextWarning)
+def a_decision_by_the_text_of_a_size():
+    """
+    the text of the size n is made while tracing, and is the same in every run
+      where: FILE:LINE, in a_decision_by_the_text_of_a_size.<locals>.objective
+        return np.sum(x) if f"{x.shape[0]}" == "2" else np.sum(x * x)
+                            ^^^^^^^^^^^^^^^
+      try: decide by sizes and not by their text: how they compare becomes a condition
+    """
+
+    def objective(x):
+        return np.sum(x) if f"{x.shape[0]}" == "2" else np.sum(x * x)
+
+    cr.trace(objective, cr.float64["n"])
+
+
 @provokes(errors.CacheWarning)
 def a_cache_that_cannot_be_a_folder():
     """

@@ -175,6 +175,10 @@ class FrozenRandomWarning(UserWarning):
     """Random numbers drawn by NumPy while a program was traced: constants of its graph."""
 
 
+class SizeTextWarning(UserWarning):
+    """A traced program makes text of a size that is not known, which no run replaces."""
+
+
 class HistoryWarning(UserWarning):
     """A history is gone, and training goes on without it."""
 

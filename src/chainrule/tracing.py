@@ -81,7 +81,7 @@ def traced_anew(
 
     with building:
         args, kwargs = _arguments(function, examples, types, argument)
-        result = call_traced(function, args, kwargs)
+        result = call_traced(building, function, args, kwargs)
         return check(_graph(building, function_name(function), inputs, structures, result))
 
 

@@ -125,7 +125,7 @@ def call_apart(
                 building.name_of[leaf] = leaf_name
             variables.append(leaves)
             given.append(structure.unflatten([Traced(leaf, building) for leaf in leaves]))
-        returned = call_traced(function, given, {})
+        returned = call_traced(building, function, given, {})
         found = [flatten(part, name) for name, part in parts(returned)]
         results = [
             (

@@ -175,7 +175,7 @@ def _called(trace: Trace, own: Function, args: tuple[Any, ...], frame: Any) -> A
                 held.append(Held(leaf))
         arguments.append(Argument(structure, tuple(held)))
         given.append(structure.unflatten(leaves))
-    result = call_traced(own.call, given, {}, nested=True)
+    result = call_traced(trace, own.call, given, {}, nested=True)
     leaves, structure = flatten(result, "out")
     nodes = [
         output_node(trace, leaf, name)

@@ -141,7 +141,7 @@ class Plain:
                     else shown(trace, full_like(node, 0) if dx is None else dx)
                     for dx, node in zip(dxs, inputs, strict=True)
                 ]
-                value = called(lambda: own.jvp(tuple(moves), *operands, **params))  # type: ignore[misc]
+                value = called(trace, lambda: own.jvp(tuple(moves), *operands, **params))  # type: ignore[misc]
                 what = f"the tangent of {own.name}"
                 total = shown(trace, fitted(trace, value, out.type, what, own.jvp))
             else:
@@ -152,7 +152,7 @@ class Plain:
 
     def _partial(self, partial: Any, trace: Any, operands: list[Any], out: Node) -> Any:
         params = dict(self.params)
-        value = called(lambda: partial(*operands, **params))
+        value = called(trace, lambda: partial(*operands, **params))
         what = f"a partial derivative of {self.opaque.name}"
         return shown(trace, fitted(trace, value, out.type, what, partial))
 
@@ -172,7 +172,7 @@ class Plain:
                         found[i] = value.node
             elif own.vjp is not None:
                 rule = own.vjp
-                returned = called(lambda: rule(shown(trace, g), *operands, **params))
+                returned = called(trace, lambda: rule(shown(trace, g), *operands, **params))
                 if len(inputs) == 1 and not isinstance(returned, (tuple, list)):
                     returned = (returned,)
                 what = f"the vjp rule of {own.name}"

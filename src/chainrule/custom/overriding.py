@@ -181,7 +181,7 @@ class CallRules:
             for node, dx, has in zip(operands, moves, self.floats, strict=True)
         ]
         tangents = self._directions(directions)
-        returned = called(rule, *self._static, tuple(primals), tuple(tangents))
+        returned = called(trace, rule, *self._static, tuple(primals), tuple(tangents))
         what = f"the jvp rule of {name}"
         _, tangent = parts_of(returned, 2, what, "(out, tangent)", rule)
         names = [n for n, has in zip(self.result.leaf_names, self.differentiable, strict=True)]
@@ -222,11 +222,11 @@ class CallRules:
         assert fwd is not None and bwd is not None
         primals = self._filled([shown(trace, node) for node in operands])
         what = f"fwd of {name}"
-        returned = called(fwd, *self._all(primals))
+        returned = called(trace, fwd, *self._all(primals))
         _, residuals = parts_of(returned, 2, what, "(out, residuals)", fwd)
         seeds = unpacked(trace, g, self._types(out, inputs))
         seed = self._value([shown(trace, node) for node in seeds])
-        returned = called(bwd, *self._static, residuals, seed)
+        returned = called(trace, bwd, *self._static, residuals, seed)
         moving = self._moving
         each = "one cotangent for each argument" + (" that is not static" * bool(function.static))
         parts = parts_of(returned, len(moving), f"bwd of {name}", each, bwd)

@@ -42,9 +42,9 @@ def joint(parameter: str, steers: tuple[int, ...] = ()) -> Joint:
     )
 
 
-def called(rule: Callable[..., Any], *args: Any) -> Any:
+def called(trace: Trace, rule: Callable[..., Any], *args: Any) -> Any:
     """What the user's rule returns; its own calls are no scopes of the program."""
-    return call_traced(rule, args, {})
+    return call_traced(trace, rule, args, {})
 
 
 def rule_trace() -> Trace:

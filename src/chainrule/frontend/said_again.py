@@ -12,6 +12,7 @@ from chainrule.errors import (
     UnsupportedError,
 )
 from chainrule.frontend.naming import user_frame
+from chainrule.graph.asking import is_library
 from chainrule.graph.origin import Origin
 
 NO_SIZE = "expected a sequence of integers or a single integer, got "
@@ -55,7 +56,7 @@ def _place(error: Exception) -> tuple[str, bool]:
     """The innermost line of the user's that the error went through, and whether it was a call."""
     step, found = error.__traceback__, None
     while step is not None:
-        if user_frame(step.tb_frame) is step.tb_frame:
+        if user_frame(step.tb_frame) is step.tb_frame and not is_library(step.tb_frame):
             found = step
         step = step.tb_next
     if found is None:

@@ -181,7 +181,7 @@ def traced_expand_dims(trace: Trace, a: Any, axis: Any) -> Node:
 
 
 def traced_squeeze(trace: Trace, a: Any, axis: Any = None) -> Node:
-    """np.squeeze; named sizes are never 1."""
+    """np.squeeze; that the named sizes it keeps are not 1 becomes a condition."""
     x = as_node(trace, a)
     ones = {i for i, size in enumerate(x.type.shape) if isinstance(size, int) and size == 1}
     gone = ones if axis is None else set(axes_of(trace, axis, x))
@@ -191,6 +191,11 @@ def traced_squeeze(trace: Trace, a: Any, axis: Any = None) -> Node:
             where=trace.where(),
             hint="an axis of literal size 1 can be left away; index the others, x[0]",
         )
+    if axis is None:
+        for i, size in enumerate(x.type.shape):
+            if isinstance(size, Size) and not sizes.is_positive(size - 1):
+                text = f"np.squeeze of {trace.show(x)} keeps axis {i}, which is not 1"
+                trace.assume_not_zero(size - 1, text)
     shape = tuple(size for i, size in enumerate(x.type.shape) if i not in gone)
     return trace.build(reshape, x, shape=shape)
 

@@ -6,6 +6,7 @@ import itertools
 import operator
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import get_ident
@@ -27,13 +28,14 @@ from chainrule.frontend.said_again import said_again
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.origin import Origin, Scope
 from chainrule.graph.parts import Condition, ValueGuard
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import Size, names
 from chainrule.graph.types import ArrayType, exceeds_memory, type_of
 from chainrule.primitives.primitive import Primitive
-from chainrule.primitives.sources import constant, constant_of
+from chainrule.primitives.sources import constant, constant_of, input_
 from chainrule.primitives.value import Value
 
 _WRAPPER = 0x04 | 0x08  # CO_VARARGS | CO_VARKEYWORDS: def wrapper(*args, **kwargs)
+_told: dict[Any, int] = {}  # the warnings that were shown
 _SERIALS = itertools.count()
 _INT_OPERATIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.add: operator.add,
@@ -64,6 +66,7 @@ class Trace:
         self.argument_of: dict[Node, str] = {}  # of variables of derivatives: what messages say
         self.assigned: dict[str, list[str]] = {}
         self.conditions: dict[Condition, None] = {}
+        self.warned: list[tuple[Warning, type[Warning], str, int]] = []
         self.guards: dict[str, ValueGuard] = {}
         self.scalars: dict[Node, Any] = {}
         self.site: Origin | None = None
@@ -126,7 +129,22 @@ class Trace:
 
     def require(self, expression: int | Size, zero: bool, text: str) -> None:
         """Note a condition on the sizes that cannot be proved now."""
-        self.conditions.setdefault(Condition(expression, zero, text, self.site or Origin()))
+        relation = "==" if zero else ">="
+        self.conditions.setdefault(Condition(expression, relation, text, self.site or Origin()))
+
+    def assume_not_zero(
+        self, expression: int | Size, text: str, frame: FrameType | None = None
+    ) -> None:
+        """Note that the program takes the expression, which may be 0, for something else: on the
+        line of the frame, or on the one that is running."""
+        origin = Origin(frame.f_code, frame.f_lasti) if frame is not None else self.site
+        self.conditions.setdefault(Condition(expression, "!=", text, origin or Origin()))
+
+    @property
+    def sizes(self) -> frozenset[str]:
+        """The named sizes of the inputs."""
+        inputs = [node for node in self.name_of if node.primitive is input_]
+        return frozenset().union(*[names(size) for node in inputs for size in node.shape])
 
     def known_int(self, value: Any) -> int | None:
         """The integer of a Python int, or of a traced one that comes from int arguments alone."""
@@ -328,17 +346,24 @@ class Trace:
 
 
 def call_traced(
-    function: Callable[..., Any], args: Any, kwargs: Any, *, nested: bool = False
+    program: Trace, function: Callable[..., Any], args: Any, kwargs: Any, *, nested: bool = False
 ) -> Any:
-    """Call the user's function.  What it returns has no name beyond this frame; unless `nested`
-    (a function differentiated inside a traced one), neither have its scopes."""
+    """Call the user's function, which is traced into `program`.  What it returns has no name
+    beyond this frame; unless `nested` (a function differentiated inside a traced one), neither
+    have its scopes.  How sizes compare in it becomes a condition of the program."""
     try:
-        return function(*args, **kwargs)
+        returned = function(*args, **kwargs)
     except (TypeError, ValueError) as error:
         clearer = said_again(error)
         if clearer is None:
             raise
         raise clearer.with_traceback(error.__traceback__) from None
+    while program.warned:
+        warnings.warn_explicit(*program.warned.pop(0), registry=_told)
+    return returned
+
+
+__runs_programs__ = call_traced.__code__  # where `graph.asking` finds the program
 
 
 def _is_entry(frame: FrameType) -> bool:

@@ -44,7 +44,7 @@ class Call:
             given[key] = structure.unflatten(fresh)
         positional = [given[i] for i in range(len(args))]
         keywords = {key: given[key] for key in kwargs}
-        self.result = call_traced(function, positional, keywords, nested=True)
+        self.result = call_traced(building, function, positional, keywords, nested=True)
 
     def _fresh(self, value: Any, name: str) -> Traced:
         node = as_node(self.building, value)

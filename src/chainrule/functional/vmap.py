@@ -138,7 +138,7 @@ class _Batch:
                 building.site = None  # the function's own expressions have places of their own
             given = [structure.unflatten(leaves) for leaves, structure in parts]
             keywords = dict(zip(kwargs, given[len(args) :], strict=True))
-            value = call_traced(self.function, given[: len(args)], keywords, nested=True)
+            value = call_traced(building, self.function, given[: len(args)], keywords, nested=True)
         finally:
             if self.frame is not None:
                 building.site = None

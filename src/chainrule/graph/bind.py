@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from chainrule.errors import SizeError
@@ -29,19 +30,36 @@ def bind_value(value: Any, values: Mapping[str, int]) -> Any:
     return value
 
 
-def check_conditions(conditions: Iterable[Condition], values: Mapping[str, int]) -> None:
+def check_conditions(graph: Graph, values: Mapping[str, int]) -> None:
     """Raise SizeError for the first condition that is false under `values`."""
-    for condition in conditions:
+    for condition in graph.conditions:
         got = sizes.evaluate(condition.expression, values)
-        if isinstance(got, Size):
+        if isinstance(got, Size) or condition.holds(got):
             continue
-        if got != 0 if condition.zero else got < 0:
-            given = ", ".join(f"{k}={v}" for k, v in values.items())
-            raise SizeError(
-                f"{condition.text}; not so for {given}",
-                where=condition.origin.describe(),
-                hint="choose sizes for which it holds",
-            )
+        hint = "choose sizes for which it holds"
+        if condition.relation == "!=":
+            hint = _traced_for(graph, condition, values)
+        given = ", ".join(f"{k}={v}" for k, v in values.items())
+        raise SizeError(
+            f"{condition.text}; not so for {given}", where=condition.origin.describe(), hint=hint
+        )
+
+
+def _traced_for(graph: Graph, condition: Condition, values: Mapping[str, int]) -> str:
+    """How to trace the branch that these sizes take."""
+    wanted = sizes.names(condition.expression) & values.keys()
+    holder = {leaf: root for root, one in graph.structures.items() for leaf in one.leaf_names}
+    shown = {
+        holder.get(item.name, item.name): None
+        for item in graph.inputs
+        if any(wanted & sizes.names(size) for size in item.type.shape)
+    }
+    numbers = " and ".join(f"{values[name]} for {name}" for name in sorted(wanted))
+    arrays = ", ".join(f"{name}={name}" for name in shown)
+    return (
+        f"trace it for these sizes: cr.trace({graph.name}, {arrays}) with the arrays themselves,\n"
+        f"or write {numbers} in the types of {', '.join(shown)}"
+    )
 
 
 def check_sizes(graph: Graph, values: Mapping[str, int]) -> None:
@@ -73,14 +91,12 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
     values = {name: int(value) for name, value in values.items()}
     if not values:
         return graph
-    check_conditions(graph.conditions, values)
+    check_conditions(graph, values)
     conditions = []
     for condition in graph.conditions:
         expression = sizes.evaluate(condition.expression, values)
         if isinstance(expression, Size):
-            conditions.append(
-                Condition(expression, condition.zero, condition.text, condition.origin)
-            )
+            conditions.append(replace(condition, expression=expression))
     return with_sizes(graph, values).replace(conditions=tuple(conditions))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from chainrule.graph.node import Node
 from chainrule.graph.origin import UNKNOWN, Origin
@@ -27,15 +27,24 @@ class Input:
 
 @dataclass(frozen=True)
 class Condition:
-    """What tracing could not prove about the sizes: `expression` must be 0 (`zero`) or >= 0.
+    """What tracing could not prove about the sizes: how `expression` must compare with 0.
 
     `text` says it in words, `origin` is the line that relies on it.
     """
 
     expression: int | Size
-    zero: bool
+    relation: Literal["==", ">=", "!="]
     text: str
     origin: Origin = field(default=UNKNOWN, compare=False)
+
+    def holds(self, number: int) -> bool:
+        """Whether it holds where the expression is this number."""
+        match self.relation:
+            case "==":
+                return number == 0
+            case ">=":
+                return number >= 0
+        return number != 0
 
 
 @dataclass(frozen=True)

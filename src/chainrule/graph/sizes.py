@@ -9,17 +9,21 @@ constant returns an int, so a `Size` is never constant and equal polynomials hav
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import product as choices
 from math import gcd
-from numbers import Integral, Number
-from operator import add, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
+from numbers import Integral, Number, Real
+from operator import add, floordiv, ge, gt, le, lt, mod, mul, sub
+from sys import _getframe
+from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
 from chainrule.errors import UndecidableSize
+from chainrule.graph.asking import Asking, asking, is_ours, note_text
 
 _MOST_FACTORS = 10_000  # in one size, coefficients and the arguments of opaque factors included
 _DEEPEST_NESTING = 40  # of opaque factors; evaluation recurses this deep
@@ -80,12 +84,17 @@ def _operator(function: Callable[[Any, Any], int | Size], neutral: int | None = 
     return method
 
 
-def _comparison(symbol: str, excess: Callable[[Any, Any], int | Size]) -> Any:
-    def method(self: Size, other: int | Size) -> bool:
-        if not isinstance(other, (Size, Integral)):
+def _comparison(
+    symbol: str, excess: Callable[[Any, Any], int | Size], whole: Callable[[Any], int]
+) -> Any:
+    def method(self: Size, other: float | Size) -> bool:
+        if not isinstance(other, (Size, Real)):
             return NotImplemented
-        answer = is_nonnegative(excess(self, other))
-        return _undecided(f"{self} {symbol} {other}", self + other) if answer is None else answer
+        if isinstance(other, Real) and not math.isfinite(other):
+            return other > 0 if symbol in "<=" else other < 0
+        bound = other if isinstance(other, Size) else whole(other)  # n < 2.5 says that n < 3
+        answer = is_nonnegative(excess(self, bound))
+        return _undecided(f"{self} {symbol} {other}", self + bound) if answer is None else answer
 
     return method
 
@@ -108,14 +117,31 @@ class Size:
         return Size, (self.terms,)
 
     def __hash__(self) -> int:
+        frame = _getframe(1)
+        if not is_ours.get(frame.f_globals.get("__name__")) and asking(frame) is not None:
+            hint = "compare instead: n in (2, 3), or if x.shape == y.shape"
+            raise _unknown(
+                f"the size {self} is a key of a dict or an element of a set, and is not known "
+                "while tracing",
+                hint,
+                f"hash of {self}",
+                self,
+            )
         return self._hash
 
     def __eq__(self, other: object) -> bool:
+        """Whether these are one polynomial.  In a traced function that may differ from how the
+        numbers of a run compare: that they are not equal then becomes a condition."""
         if self is other:
             return True
-        if type(other) is not Size:
-            return False if isinstance(other, int) else NotImplemented
-        return self._hash == other._hash and self.terms == other.terms
+        kind = type(other)
+        if kind is Size:
+            if self._hash == other._hash and self.terms == other.terms:  # type: ignore[union-attr]
+                return True
+        elif kind is not int and not isinstance(other, Number):
+            return NotImplemented
+        frame = _getframe(1)  # chainrule compares often: first of all is asked whether it does
+        return not is_ours.get(frame.f_globals.get("__name__")) and _equals(self, other, frame)
 
     __add__ = __radd__ = _operator(lambda a, b: _add(a, b), neutral=0)
     __mul__ = __rmul__ = _operator(lambda a, b: _multiply(a, b), neutral=1)
@@ -125,10 +151,10 @@ class Size:
     __rfloordiv__ = _operator(lambda a, b: _divide(b, a)[0])
     __mod__ = _operator(lambda a, b: _divide(a, b)[1])
     __rmod__ = _operator(lambda a, b: _divide(b, a)[1])
-    __lt__ = _comparison("<", lambda a, b: b - a - 1)
-    __le__ = _comparison("<=", lambda a, b: b - a)
-    __gt__ = _comparison(">", lambda a, b: a - b - 1)
-    __ge__ = _comparison(">=", lambda a, b: a - b)
+    __lt__ = _comparison("<", lambda a, b: b - a - 1, math.ceil)
+    __le__ = _comparison("<=", lambda a, b: b - a, math.floor)
+    __gt__ = _comparison(">", lambda a, b: a - b - 1, math.floor)
+    __ge__ = _comparison(">=", lambda a, b: a - b, math.ceil)
 
     def __neg__(self) -> int | Size:
         return _multiply(self, -1)
@@ -155,9 +181,16 @@ class Size:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
         """NumPy integers on the left compute with sizes; other NumPy functions are refused."""
         known = _UFUNCS.get(ufunc.__name__)
+        inputs = tuple([x.item() if getattr(x, "shape", None) == () else x for x in inputs])
         plain = all(isinstance(x, (Size, Integral)) for x in inputs)
         if known is not None and method == "__call__" and plain:
-            return known(*[x if isinstance(x, Size) else int(x) for x in inputs])
+            left, right = [x if isinstance(x, Size) else int(x) for x in inputs]
+            if known is _equals:
+                a, b = (left, right) if isinstance(left, Size) else (right, left)
+                assert isinstance(a, Size)  # NumPy asks only where there is one
+                same = a.terms == _terms(b) or _equals(a, b, _getframe(1))
+                return same if ufunc.__name__ == "equal" else not same
+            return known(left, right)
         return _no_number(f"np.{ufunc.__name__} of {self}", self)
 
     def __float__(self) -> NoReturn:
@@ -166,7 +199,10 @@ class Size:
     def __bool__(self) -> bool:
         if is_positive(self) or is_positive(-self):
             return True
-        return _undecided(f"{self} != 0", self)
+        found = asking(_getframe(1))
+        if found is None:
+            return _undecided(f"{self} != 0", self)
+        return not _assumed_other(found, self, f"{self} == 0")
 
     def __index__(self) -> int:
         hint = f"for an array of that size: np.zeros_like(x, shape=({self}, 3)), with a traced x"
@@ -176,6 +212,15 @@ class Size:
         raise TypeError(f"{self} is one size and not several: write {self} = cr.size('{self}')")
 
     def __str__(self) -> str:
+        text = self._written()
+        frame = _getframe(1)
+        if not is_ours.get(frame.f_globals.get("__name__")):
+            found = asking(frame)
+            if found is not None:
+                note_text(found, text)
+        return text
+
+    def _written(self) -> str:
         text = ""
         for monomial, coefficient in self.terms:
             sign = " - " if coefficient < 0 else " + " if text else ""
@@ -192,12 +237,46 @@ def _is_tight(factor: str | Opaque) -> bool:
     return isinstance(factor, str) or factor.kind in ("min", "max")
 
 
-def _undecided(question: str, a: int | Size) -> NoReturn:
-    raise _unknown(
-        f"whether {question} is not known while tracing",
-        "use cr.minimum or cr.maximum in place of a condition",
-        question,
-        a,
+def _undecided(
+    question: str,
+    a: int | Size,
+    hint: str = "use cr.minimum or cr.maximum in place of a condition",
+) -> NoReturn:
+    raise _unknown(f"whether {question} is not known while tracing", hint, question, a)
+
+
+def _equals(a: Size, b: Any, frame: FrameType) -> bool:
+    """Whether a size equals a number or size that is not the same polynomial.  Not; where that is
+    not proved and a traced function asks, that it is so becomes a condition of the program."""
+    found = asking(frame)
+    whole = b if found is None or type(b) is Size else _whole(b)
+    if found is None or whole is None:
+        return False
+    difference = _subtract(a, whole)
+    if is_positive(difference) or is_positive(_multiply(difference, -1)):
+        return False
+    return _assumed_other(found, difference, f"{a} == {whole}")
+
+
+def _whole(number: Any) -> int | None:
+    """The integer that a number equals, if any."""
+    try:
+        whole = int(number.real)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return whole if whole == number else None
+
+
+def _assumed_other(found: Asking, difference: Any, question: str) -> bool:
+    """False, with the condition that it is right; UndecidableSize where the sizes are not those of
+    a program's inputs, so that no run would say what they are."""
+    for program in found.programs:
+        if names(difference) <= program.sizes:
+            text = f"while tracing, {question} was taken as False"
+            program.assume_not_zero(difference, text, found.frame)
+            return False
+    return _undecided(
+        question, difference, "compare sizes of the function's own arguments, such as x.shape[0]"
     )
 
 
@@ -552,8 +631,8 @@ _UFUNCS: dict[str, Any] = {
     "multiply": mul,
     "floor_divide": floordiv,
     "remainder": mod,
-    "equal": eq,
-    "not_equal": ne,
+    "equal": _equals,
+    "not_equal": _equals,
     "less": lt,
     "less_equal": le,
     "greater": gt,

@@ -58,7 +58,7 @@ def text(graph: Graph, *, origins: bool = False) -> str:
     aliases = [(n, v) for n, v in graph.names.items() if named[v] != n]
     lines += [f"  {name} = {label[node]}" for name, node in aliases]
     for condition in graph.conditions:
-        lines.append(f"  require {condition.expression} {'==' if condition.zero else '>='} 0")
+        lines.append(f"  require {condition.expression} {condition.relation} 0")
     for guard in graph.guards:
         lines.append(f"  require {guard.name} == {guard.value!r}")
     shown = [name if named.get(n) == name else f"{name} = {label[n]}" for name, n in graph.outputs]

@@ -183,12 +183,11 @@ class _Search:
 
     def _allowed(self, candidates: Iterable[int]) -> int | None:
         """The first of the sizes, within reason, that meets the conditions of the program."""
-        conditions = self.report.graph.conditions
         for tried, size in enumerate(candidates):
             if tried == FARTHEST:
                 break
             try:
-                check_conditions(conditions, {**self.report.sizes, self.name: size})
+                check_conditions(self.report.graph, {**self.report.sizes, self.name: size})
             except SizeError:
                 continue
             return size

@@ -88,12 +88,14 @@ def conversions(graph: Graph, identifiers: Identifiers, needed: Container[Node])
         yield f"{name} = {convert}({name})"
 
 
+_OPPOSITE = {"==": "!=", ">=": "<", "!=": "=="}
+
+
 def checks(graph: Graph, names: Mapping[str, str], identifiers: Identifiers) -> Iterator[str]:
     """What the program relies on, as statements that raise ValueError."""
     for condition in graph.conditions:
         expression = size_text(condition.expression, names)
-        sign = "!= 0" if condition.zero else "< 0"
-        yield f"if {expression} {sign}:"
+        yield f"if {expression} {_OPPOSITE[condition.relation]} 0:"
         yield from _raised(f"{condition.text} (from {condition.origin.short() or 'the program'})")
     nodes = {item.name: item.node for item in graph.inputs}
     for guard in graph.guards:
