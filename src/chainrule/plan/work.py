@@ -10,7 +10,6 @@ from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
 from chainrule.plan.access import address, natural, row_major
 from chainrule.plan.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
-from chainrule.plan.distribute import distributed
 from chainrule.plan.fold import Coefficient, Products
 from chainrule.plan.fuse import Nest
 from chainrule.plan.loops import Builder, Instance, Kind, LoopNest, NotAffineError, Store
@@ -133,9 +132,7 @@ class Worker:
 
     def nest(self, nest: LoopNest) -> NestWork:
         """A nest as an instruction; what it computes is told by the nodes of the graph."""
-        nodes = _computed([nest])
-        nest.instances = distributed(nest.instances)
-        return self._nests([nest], nodes)
+        return self._nests([nest], _computed([nest]))
 
     def _nests(self, nests: list[LoopNest], nodes: list[Node], name: str = "") -> NestWork:
         layouts = tuple(self._layout(one) for one in nests)
