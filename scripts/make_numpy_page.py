@@ -40,8 +40,10 @@ Masked arrays, `np.matrix` and arrays with units are refused wherever arrays com
 containers: NumPy would take them for plain arrays and drop what sets them apart. Pass
 `np.asarray(...)`, and a mask as an array of its own.
 
-Random numbers that `np.random` draws in a traced function are constants of its graph, the same in
-every run: a `FrozenRandomWarning` says so, with your line. [`cr.random`](random.md) draws in every run.
+Random numbers that are drawn in a traced function (by `np.random`, `random`, `secrets`, `uuid`,
+`os.urandom`, PyTorch, JAX, or a generator of yours) are constants of its graph, the same in every
+run: a `FrozenRandomWarning` says so, with your line. [`cr.random`](random.md) draws in every run. It
+also says so of clocks and files, where a number that is not in your code came into the graph.
 
 Methods of ufuncs: `reduce` of `np.add`, `np.multiply`, `np.maximum`, `np.minimum`, `np.logical_and`
 and `np.logical_or`, `accumulate` of the first four (where elements tie, the first takes the

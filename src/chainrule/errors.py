@@ -172,7 +172,7 @@ class DamagedCheckpointWarning(UserWarning):
 
 
 class FrozenRandomWarning(UserWarning):
-    """Random numbers drawn by NumPy while a program was traced: constants of its graph."""
+    """Random numbers drawn, a clock or a file read while a program was traced: constants of it."""
 
 
 class SizeTextWarning(UserWarning):

@@ -50,10 +50,12 @@ def trace(function: Callable[..., Any], /, *examples: Any, **types: Any) -> Grap
 
     Raises TypeSpecError for an argument whose type is not known, SizeError for examples that
     contradict each other, and what the function raises.  Warns (FrozenRandomWarning) of random
-    numbers that NumPy draws in it, as they are constants of the graph.
+    numbers that are drawn in it, and of clocks and files that it reads, as these are constants of
+    the graph.
     """
-    with warning_of_draws(function, examples, types):
-        return traced_anew(function, examples, types)
+    with warning_of_draws(function, examples, types) as graphs:
+        graphs.append(traced_anew(function, examples, types))
+    return graphs[0]
 
 
 def traced_anew(
