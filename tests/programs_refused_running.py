@@ -270,6 +270,26 @@ def a_value_that_numpy_refuses():
     cr.trace(objective).run(base=LABELS, exponent=-LABELS)
 
 
+@provokes(errors.StepLimitError)
+def a_loop_that_does_not_end_in_time():
+    """
+    while_loop(halved) has not ended after max_steps=3 steps: its condition still holds
+      where: FILE:LINE, in a_loop_that_does_not_end_in_time.<locals>.objective
+        return cr.while_loop(lambda v: v > 1, halved, x, max_steps=3)
+               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      try: give a larger max_steps, if it would end then
+           (without max_steps= it goes on until it ends, but has no reverse mode)
+    """
+
+    def halved(v):
+        return v / 2
+
+    def objective(x):
+        return cr.while_loop(lambda v: v > 1, halved, x, max_steps=3)
+
+    cr.grad(objective)(100.0)
+
+
 @provokes(errors.GradientCheckError)
 def a_derivative_that_is_wrong():
     """

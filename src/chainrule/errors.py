@@ -122,6 +122,10 @@ class EvaluationError(ChainruleError, ValueError):
     """NumPy refused to evaluate a node with the values that it met."""
 
 
+class StepLimitError(EvaluationError):
+    """A loop with `max_steps` that has not ended after so many steps."""
+
+
 class StateError(ChainruleError, RuntimeError):
     """A training state used by two steps at once, or by a step that did not make it."""
 

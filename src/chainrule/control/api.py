@@ -68,16 +68,22 @@ def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
     return _on(in_trace, cond, _as_array(pred), *operands)
 
 
-def while_loop(cond_fun: Step, body_fun: Step, init_val: Any) -> Any:
+def while_loop(
+    cond_fun: Step, body_fun: Step, init_val: Any, *, max_steps: int | None = None
+) -> Any:
     """`value = body_fun(value)` as long as `cond_fun(value)` holds; gives the last value.
 
     Values are arrays or containers of arrays, and keep their shapes and dtypes.  Forward mode
-    works (`cr.jvp`); reverse mode raises NotDifferentiableError, as it would need the values of
-    all steps.
+    works (`cr.jvp`); reverse mode needs `max_steps`, and raises NotDifferentiableError without it.
+
+    With `max_steps`, a Python integer, all derivatives exist; reverse mode stores about
+    2 sqrt(max_steps) values, and does each step twice.  A run in which the condition still holds
+    after so many steps raises StepLimitError, and so do its derivatives.  InputError for another
+    `max_steps`.
     """
 
     def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
-        return traced_while(building, frame, cond_fun, body_fun, *given)
+        return traced_while(building, frame, cond_fun, body_fun, *given, max_steps=max_steps)
 
     return _on(in_trace, body_fun, init_val)
 

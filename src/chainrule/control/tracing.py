@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from chainrule.control.apart import Call, call_apart, parameter
+from chainrule.control.bounded import checked_steps, repeat_at_most
 from chainrule.control.cond_node import inlined
 from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.scan_node import scan
 from chainrule.control.settled import converted, settled
-from chainrule.control.while_node import repeat
+from chainrule.control.while_node import loop_text, repeat
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.trace import Trace, too_large
@@ -198,10 +199,13 @@ def traced_while(
     function: Any,
     init: Any,
     roots: Sequence[str] = (),
+    max_steps: Any = None,
 ) -> Any:
     """`while_loop` on traced arrays; `roots` are names of the parts of `init`, if it has them."""
     with Site(building, frame) as site:
         name = parameter(function, 0, "carry")
+        if max_steps is not None:
+            max_steps = checked_steps(max_steps, building.where())
         starts, carried = site.leaves(init, name)
         if roots:
             parts = [flatten(one, root)[1] for one, root in zip(init, roots, strict=True)]
@@ -229,8 +233,11 @@ def traced_while(
             False,
             step.names,
         )
-        finals = repeat(loop, range(len(starts)))
-        last = [finals[i] for i in range(len(starts))]
+        if max_steps is None:
+            finals = repeat(loop, range(len(starts)))
+            last = [finals[i] for i in range(len(starts))]
+        else:
+            last = repeat_at_most(loop, max_steps, loop_text(loop.name), building.site or Origin())
         result = site.wrapped(carried, last)
     return result
 

@@ -168,15 +168,20 @@ def _tangent(dxs: tuple[Any, ...], out: Node, *inputs: Node) -> Any:
 
 
 def _cotangents(g: Any, out: Node, active: tuple[int, ...], *inputs: Node) -> NoReturn:
-    name = str(out.param("body"))
-    shown = "while_loop" if name == "function" else f"while_loop({name})"  # of a lambda
+    shown = loop_text(str(out.param("body")))
     raise NotDifferentiableError(
         f"the gradient through {shown} would need the values of every step, and how many there "
         "will be is not known before it runs",
         where=out.origin.describe(),
-        hint="cr.scan over a fixed number of steps, or cr.fori_loop with Python integers as "
-        "bounds; forward mode works: cr.jvp",
+        hint="say how many steps there are at most: cr.while_loop(..., max_steps=1000) has a "
+        "gradient, and so has cr.fori_loop with Python integers as bounds; forward mode works: "
+        "cr.jvp",
     )
+
+
+def loop_text(body: str) -> str:
+    """How messages call a loop with this body."""
+    return "while_loop" if body == "function" else f"while_loop({body})"  # of a lambda
 
 
 def _batch(size: int | Size, inputs: tuple[Node, ...], batched: tuple[bool, ...], out: Node) -> Any:

@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ChainruleError, EvaluationError, IndexOutOfRangeError, MemoryLimitError
+from chainrule.errors import (
+    ChainruleError,
+    EvaluationError,
+    IndexOutOfRangeError,
+    MemoryLimitError,
+    StepLimitError,
+)
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.primitives.primitive import Library
@@ -67,8 +73,10 @@ def apply(node: Node, operands: list[np.ndarray], names: Names, xp: Any = np) ->
     """The value of one node; `names` are for messages, `xp` is NumPy, or a namespace like it."""
     try:
         value = np.asarray(node.primitive.evaluate(xp, *operands, **dict(node.params)))
-    except ChainruleError:  # of a node inside of this one
-        raise
+    except ChainruleError as error:
+        if error.where or not isinstance(error, StepLimitError):  # of a node inside of this one
+            raise
+        raise StepLimitError(error.what, where=node.origin.describe(), hint=error.hint) from None
     except MemoryError as error:
         raise _no_memory(node, names, error) from error
     except IndexError as error:

@@ -122,8 +122,9 @@ def updating(step: TrainingStep, sums: tuple[Sum, ...], count: int) -> TrainingS
         },
         result=None,
     )
+    made = made.replace(nodes=ordered(made))
     update = with_update(
-        made.replace(nodes=ordered(made)),
+        made,
         step.objective,
         step.parameters,
         step.optimizer,
