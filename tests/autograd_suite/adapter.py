@@ -161,6 +161,17 @@ def hessian_vector_product(fun: Any, argnum: Any = 0) -> Any:
     return product
 
 
+# What a test compared -----------------------------------------------------------------------------
+
+COMPARED = {"derivatives": 0, "others": 0, "complex": 0}
+
+
+def left_out_for() -> str:
+    """What the outcome of a test that passed is called where it had nothing but complex cases."""
+    is_complex = COMPARED["complex"] and not (COMPARED["derivatives"] or COMPARED["others"])
+    return "complex" if is_complex else ""
+
+
 # Checks -------------------------------------------------------------------------------------------
 
 
@@ -198,7 +209,8 @@ def check_grads(fun: Any, argnum: Any = 0, modes: Any = ("fwd", "rev"), order: i
 
     def check(*args: Any, **kwargs: Any) -> None:
         if is_complex([*args, *kwargs.values()]):
-            return  # complex numbers are left out
+            COMPARED["complex"] += 1  # which are left out; a test of nothing else counts so
+            return
         chosen = [args[i] for i in argnums]
         points = [np.asarray(leaf, float) for leaf in leaves_of(chosen)]
         generator = np.random.default_rng(len(points))
@@ -245,6 +257,7 @@ def along(function: Any, points: Any, modes: Any, order: int, generator: Any) ->
 
 
 def close(found: float, expected: float, what: str) -> None:
+    COMPARED["derivatives"] += 1
     scale = abs(found + expected)
     near = abs(found - expected) < CLOSE or abs(found - expected) / scale < CLOSE
     assert near, f"{what}: {found}, by finite differences {expected}"
@@ -263,10 +276,12 @@ def combo_check(fun: Any, argnum: Any = 0, **options: Any) -> Any:
 
 
 def check_equivalent(x: Any, y: Any) -> None:
+    COMPARED["others"] += 1
     np.testing.assert_allclose(x, y, rtol=CLOSE, atol=CLOSE)
 
 
 def scalar_close(a: Any, b: Any) -> bool:
+    COMPARED["others"] += 1
     return abs(a - b) < CLOSE or abs(a - b) / abs(a + b) < CLOSE
 
 
@@ -332,7 +347,7 @@ def install() -> None:
     )
 
 
-OUTCOMES: dict[str, list[str]] = {}
+OUTCOMES: dict[str, list[Any]] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -343,15 +358,20 @@ def pytest_configure(config: pytest.Config) -> None:
     install()
 
 
+def pytest_runtest_call(item: pytest.Item) -> None:
+    COMPARED.update(dict.fromkeys(COMPARED, 0))
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call" or report.failed:
         said = str(getattr(report.longrepr, "reprcrash", report.longrepr) or "")
-        OUTCOMES[report.nodeid] = [report.outcome, said[:500]]
+        outcome = left_out_for() if report.outcome == "passed" else ""
+        OUTCOMES[report.nodeid] = [outcome or report.outcome, said[:500], dict(COMPARED)]
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     if report.failed:
-        OUTCOMES[report.nodeid] = ["uncollected", str(report.longrepr)[-500:]]
+        OUTCOMES[report.nodeid] = ["uncollected", str(report.longrepr)[-500:], dict(COMPARED)]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

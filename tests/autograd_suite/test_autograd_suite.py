@@ -10,15 +10,18 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import autograd.numpy as anp
 import pytest
 from autograd.core import primitive_vjps
-from autograd_left_out import COMPLEX_ONLY, FAILING, FILES, LEFT_OUT
+from autograd_left_out import CALLS_ALONE, COMPLEX_ONLY, FAILING, FILES, LEFT_OUT
 
 VERSION = "1.9.1"
 HERE = Path(__file__).parent
 ENOUGH = 0.9
+# Of each test: [passed, failed, complex or uncollected; the message; how much was compared].
+Outcomes = dict[str, list[Any]]
 
 
 @pytest.fixture(scope="session")
@@ -41,17 +44,20 @@ def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="session")
-def outcomes(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What became of each test: [outcome, message]."""
-    written = tmp_path_factory.mktemp("autograd") / "outcomes.json"
-    options = ["-p", "adapter", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
+def outcomes(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     files = [path.name for path in sorted(suite.glob("test_*.py")) if path.name not in FILES]
+    return outcomes_of(suite, files, tmp_path_factory.mktemp("autograd") / "outcomes.json")
+
+
+def outcomes_of(folder: Path, files: list[str], written: Path) -> Outcomes:
+    """What becomes of each test of the files with chainrule in autograd's place."""
+    options = ["-p", "adapter", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
     command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", *options]
     command += ["--outcomes", str(written), "--continue-on-collection-errors", *files]
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
-        command, cwd=suite, env=environment, capture_output=True, text=True, timeout=600
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
     )
     assert written.exists(), done.stdout[-2000:] + done.stderr[-2000:]
     return json.loads(written.read_text(encoding="utf-8"))
@@ -86,7 +92,7 @@ def is_differentiable(name: str) -> bool:
 
 
 def test_most_differentiable_functions_pass_autograds_tests(
-    suite: Path, outcomes: dict[str, list[str]], capsys: pytest.CaptureFixture[str]
+    suite: Path, outcomes: Outcomes, capsys: pytest.CaptureFixture[str]
 ):
     said: dict[str, list[str]] = {}
     for file in sorted(suite.glob("test_*.py")):
@@ -97,21 +103,33 @@ def test_most_differentiable_functions_pass_autograds_tests(
                 continue
             for name in filter(is_differentiable, names):
                 if name not in COMPLEX_ONLY:
-                    bad = [
-                        f"{test}: {message.splitlines()[0][-150:] if message else outcome}"
-                        for node, (outcome, message) in outcomes.items()
+                    found = [
+                        (outcome, message)
+                        for node, (outcome, message, _) in outcomes.items()
                         if name_of(node) == test
                         and node.startswith(file.name)
-                        and outcome != "passed"
+                        and outcome != "complex"
                     ]
-                    said.setdefault(name, []).extend(bad)
+                    if found:
+                        said.setdefault(name, []).extend(
+                            f"{test}: {message.splitlines()[0][-150:] if message else outcome}"
+                            for outcome, message in found
+                            if outcome != "passed"
+                        )
     right = [name for name, bad in said.items() if not bad]
     share = len(right) / len(said)
+    passed = [counts for outcome, _, counts in outcomes.values() if outcome == "passed"]
+    partly = sum(counts["complex"] > 0 for counts in passed)
+    alone = sum(outcome == "complex" for outcome, _, _ in outcomes.values())
     with capsys.disabled():
         print(f"\nautograd {VERSION}: {len(right)} of {len(said)} differentiable functions pass")
+        print(f"  {len(passed)} tests, {partly} of them without their complex cases; {alone} more")
+        print("  have complex cases alone, and are left out")
         for name in sorted(set(said) - set(right)):
             print(f"  np.{name}: {'; '.join(said[name])}")
     assert len(said) > 100 and share >= ENOUGH
+    page = (HERE.parents[1] / "docs" / "numpy-functions.md").read_text(encoding="utf-8")
+    assert f"({VERSION})" in page and f"{len(right)} of {len(said)}" in " ".join(page.split())
 
 
 def test_every_test_that_is_left_out_exists(suite: Path):
@@ -120,10 +138,63 @@ def test_every_test_that_is_left_out_exists(suite: Path):
     assert not [name for name in FILES if not (suite / name).exists()]
 
 
-def test_every_other_test_passes(outcomes: dict[str, list[str]]):
+def test_every_other_test_passes(outcomes: Outcomes):
     bad = {
         name_of(node): message.splitlines()[0] if message else outcome
-        for node, (outcome, message) in outcomes.items()
-        if outcome != "passed" and name_of(node) not in LEFT_OUT
+        for node, (outcome, message, _) in outcomes.items()
+        if outcome not in ("passed", "complex") and name_of(node) not in LEFT_OUT
     }
     assert bad.keys() == FAILING.keys(), bad
+
+
+def asserts_something(file: Path) -> set[str]:
+    """The tests of a file that have an assertion of their own."""
+    said = ("assert ", "assert_", "raises(")
+    return {
+        node.name
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and any(word in ast.unparse(node) for word in said)
+    }
+
+
+def test_every_test_that_passes_compares_something(suite: Path, outcomes: Outcomes):
+    nothing = {
+        name_of(node)
+        for node, (outcome, _, counts) in outcomes.items()
+        if outcome == "passed"
+        and not any(counts.values())
+        and name_of(node) not in asserts_something(suite / node.partition("::")[0])
+    }
+    assert nothing == set(CALLS_ALONE)
+
+
+PLANTED = """
+import autograd.numpy as np
+import chainrule as cr
+from autograd.test_util import check_grads
+
+tripled = cr.custom_derivative(lambda x: 2 * x)
+tripled.defvjp(lambda x: (2 * x, ()), lambda residuals, g: (3 * g,))
+
+def test_right(): check_grads(np.tanh)(0.3)
+def test_wrong(): check_grads(tripled, modes=("rev",))(0.3)
+def test_complex(): check_grads(np.tanh)(0.3 + 0.1j)
+def test_both(): check_grads(np.tanh)(0.3 + 0.1j), check_grads(np.tanh)(0.3)
+def test_nothing(): check_grads(np.sign, order=0)
+"""
+
+
+def test_a_planted_fault_fails_and_a_complex_case_is_left_out(tmp_path: Path):
+    (tmp_path / "test_planted.py").write_text(PLANTED, encoding="utf-8")
+    found = outcomes_of(tmp_path, ["test_planted.py"], tmp_path / "outcomes.json")
+    became = {name_of(node): outcome for node, (outcome, *_) in found.items()}
+    assert became == {
+        "test_right": "passed",
+        "test_wrong": "failed",
+        "test_complex": "complex",
+        "test_both": "passed",
+        "test_nothing": "passed",
+    }
+    counts = {name_of(node): counts for node, (*_, counts) in found.items()}
+    assert not any(counts["test_nothing"].values())
+    assert counts["test_both"]["complex"] == 1 and counts["test_both"]["derivatives"] > 0

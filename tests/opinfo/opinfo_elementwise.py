@@ -38,11 +38,18 @@ def softplus(x, beta=1, threshold=20):
     return np.where(x * beta > threshold, x, cr.softplus(x * beta) / beta)
 
 
+def as_dtype(x, dtype):
+    """x in PyTorch's dtype, where one is given."""
+    return x if dtype is None else x.astype(str(dtype).removeprefix("torch."))
+
+
 def softmax(x, dim, dtype=None):
+    x = as_dtype(x, dtype)
     return cr.softmax(x, dim) if x.ndim else np.exp(x - x)
 
 
 def log_softmax(x, dim, dtype=None):
+    x = as_dtype(x, dtype)
     return cr.log_softmax(x, dim) if x.ndim else x - x
 
 
@@ -72,12 +79,41 @@ def pow_(x, y):
     return np.power(x, y)
 
 
+def weighted_sum(x, y, z, value=1):
+    return x + value * y * z
+
+
+def weighted_quotient(x, y, z, value=1):
+    return x + value * y / z
+
+
+def lerp(x, end, weight):
+    return x + weight * (end - x)
+
+
+def xlogy(x, y):
+    """x log y, 0 where x is 0."""
+    is_zero = (x == 0) & ~np.isnan(y)
+    return np.where(is_zero, 0.0, x * np.log(np.where(is_zero, 1.0, y)))
+
+
+def xlog1py(x, y):
+    is_zero = (x == 0) & ~np.isnan(y)
+    return np.where(is_zero, 0.0, x * np.log1p(np.where(is_zero, 0.0, y)))
+
+
+def bucketize(x, edges, out_int32=False, right=False):
+    found = np.searchsorted(edges, x, side="right" if right else "left")
+    return found.astype(np.int32) if out_int32 else found
+
+
 SAME = (  # PyTorch's name, and NumPy's where it has another
     "abs acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh deg2rad exp exp2 expm1 "
     "float_power floor floor_divide fmax fmin fmod heaviside hypot isfinite isinf isnan "
     "log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor "
     "maximum minimum positive rad2deg real conj reciprocal remainder sign signbit sin sinc sinh "
-    "sqrt square tan tanh true_divide trunc angle"
+    "sqrt square tan tanh true_divide trunc angle isneginf isposinf "
+    "bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor"
 ).split()
 RENAMED = {
     "neg": np.negative,
@@ -88,6 +124,19 @@ RENAMED = {
     "le": np.less_equal,
     "gt": np.greater,
     "ge": np.greater_equal,
+    "conj_physical": np.conj,
+    "sgn": np.sign,
+    "clamp_max": np.minimum,
+    "clamp_min": np.maximum,
+    "__radd__": lambda x, y: y + x,
+    "__rsub__": lambda x, y: y - x,
+    "__rmul__": lambda x, y: y * x,
+    "__rdiv__": lambda x, y: y / x,
+    "__rmod__": lambda x, y: y % x,
+    "__rpow__": lambda x, y: y**x,
+    "__rand__": lambda x, y: y & x,
+    "__ror__": lambda x, y: y | x,
+    "__rxor__": lambda x, y: y ^ x,
 }
 TABLE = {
     **{name: getattr(np, name) for name in SAME if hasattr(np, name)},
@@ -102,6 +151,14 @@ TABLE = {
     "nan_to_num": nan_to_num,
     "isclose": isclose,
     "where": lambda x, condition, y: np.where(condition, x, y),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "frac": lambda x: x - np.trunc(x),
+    "lerp": lerp,
+    "addcmul": weighted_sum,
+    "addcdiv": weighted_quotient,
+    "xlogy": xlogy,
+    "special.xlog1py": xlog1py,
+    "bucketize": bucketize,
     "erf": lambda x: cr.erf(x),
     "sigmoid": lambda x: cr.sigmoid(x),
     "softmax": softmax,

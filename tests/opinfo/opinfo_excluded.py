@@ -6,42 +6,139 @@ from typing import Any
 
 OF_VALUES = "the shape of the result depends on values"
 OF_NUMBERS = "makes an array from numbers alone: there is nothing to differentiate"
-OF_INTEGERS = "of integers or booleans alone; tests/frontend compares it with NumPy"
 CONVERSION = "a conversion of dtype: x.astype is compared with NumPy for every dtype"
-COMPLEX = "has complex results"
-OTHER = "another function than NumPy's of this name"
+COMPLEX = "has complex arguments or results"
+RANDOM = "draws random numbers of PyTorch's own"
+MEMORY = "about PyTorch's memory or its own machinery"
+FACTORS = "missing: packed LU, LDL or Householder factors"
+SPECIAL = "missing: a special function"
+SPATIAL = "missing: windows of three axes, or places of largest elements as results"
+SAMPLING = "missing: resampling that is not separable or not linear between neighbours"
+SPARSE = "missing: sparse arrays"
+SEGMENTS = "missing: segments and bags of rows"
+BATCHED = "another entry of an operation that is compared"
 
 NAMES: dict[str, str] = {
-    **dict.fromkeys(("argwhere", "nonzero", "unique"), OF_VALUES),
+    **dict.fromkeys(
+        "argwhere bincount nonzero nonzero_static unique unique_consecutive masked_select".split(),
+        OF_VALUES,
+    ),
     **dict.fromkeys(
         (
-            "arange empty empty_like eye full linspace logspace ones zeros tril_indices "
-            "triu_indices broadcast_shapes"
+            "arange empty empty_like empty_permuted empty_strided eye full linspace "
+            "linspace-tensor_overload logspace logspace-tensor_overload new_empty "
+            "new_empty_strided new_full new_ones new_zeros ones scalar_tensor zeros tril_indices "
+            "triu_indices broadcast_shapes signal.windows.bartlett signal.windows.blackman "
+            "signal.windows.cosine signal.windows.exponential signal.windows.gaussian "
+            "signal.windows.general_cosine signal.windows.general_hamming "
+            "signal.windows.hamming signal.windows.hann signal.windows.kaiser "
+            "signal.windows.nuttall unravel_index"
         ).split(),
         OF_NUMBERS,
     ),
     **dict.fromkeys(
-        (
-            "bincount bitwise_and bitwise_left_shift bitwise_not bitwise_or "
-            "bitwise_right_shift bitwise_xor unravel_index"
-        ).split(),
-        OF_INTEGERS,
+        "bfloat16 bool byte char double float half int long short to".split(), CONVERSION
     ),
-    **dict.fromkeys(("bool", "byte", "double", "half", "long", "short"), CONVERSION),
-    **dict.fromkeys(("cdouble", "imag", "linalg.eig", "linalg.eigvals"), COMPLEX),
-    **dict.fromkeys(("allclose", "equal"), "answers with a Python bool while it is traced"),
     **dict.fromkeys(
-        "histogram histogramdd isin frexp nextafter i0 ldexp gcd lcm isreal".split(),
+        (
+            "cdouble cfloat chalf complex polar view_as_complex view_as_real imag linalg.eig "
+            "linalg.eigvals stft istft fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn "
+            "fft.rfft fft.rfft2 fft.rfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.ihfft2 "
+            "fft.ihfftn fft.irfft fft.irfft2 fft.irfftn nn.functional.silu-complex"
+        ).split(),
+        COMPLEX,
+    ),
+    **dict.fromkeys(
+        (
+            "bernoulli cauchy exponential geometric log_normal multinomial normal "
+            "normal-in_place normal-number_mean rand_like randint randint_like randn "
+            "randn_like uniform nn.functional.alpha_dropout nn.functional.dropout "
+            "nn.functional.dropout2d nn.functional.dropout3d "
+            "nn.functional.feature_alpha_dropout-with_train "
+            "nn.functional.feature_alpha_dropout-without_train "
+            "nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d "
+            "nn.functional.multi_head_attention_forward pca_lowrank svd_lowrank"
+        ).split(),
+        RANDOM,
+    ),
+    **dict.fromkeys(
+        (
+            "item equal allclose hash_tensor jiterator_2inputs_2outputs "
+            "jiterator_4inputs_with_extra_args jiterator_binary "
+            "jiterator_binary_return_by_ref jiterator_unary resize_ resize_as_ "
+            "_chunk_cat as_strided-partial_views torch._scaled_mm torch._scaled_mm_v2 "
+            "torch.ops.aten._efficient_attention_forward "
+            "torch.ops.aten._flash_attention_forward _unsafe_masked_index_put_accumulate"
+        ).split(),
+        MEMORY,
+    ),
+    **dict.fromkeys(
+        (
+            "geqrf ormqr linalg.householder_product linalg.ldl_factor linalg.ldl_factor_ex "
+            "linalg.ldl_solve lu lu_solve lu_unpack linalg.lu linalg.lu_factor "
+            "linalg.lu_factor_ex linalg.lu_solve"
+        ).split(),
+        FACTORS,
+    ),
+    **dict.fromkeys(
+        (
+            "erfinv igamma igammac i0 mvlgamma polygamma "
+            "special.i1 special.i1e special.ndtri special.zeta special.airy_ai "
+            "special.polygamma special.bessel_j0 special.bessel_j1 special.bessel_y0 "
+            "special.bessel_y1 "
+            "special.chebyshev_polynomial_t special.chebyshev_polynomial_u "
+            "special.chebyshev_polynomial_v special.chebyshev_polynomial_w "
+            "special.hermite_polynomial_h special.hermite_polynomial_he "
+            "special.laguerre_polynomial_l special.legendre_polynomial_p "
+            "special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0 "
+            "special.modified_bessel_k1 special.scaled_modified_bessel_k0 "
+            "special.scaled_modified_bessel_k1 special.shifted_chebyshev_polynomial_t "
+            "special.shifted_chebyshev_polynomial_u special.shifted_chebyshev_polynomial_v "
+            "special.shifted_chebyshev_polynomial_w special.spherical_bessel_j0 "
+            "digamma erfc lgamma logit special.entr special.erfcx special.i0e "
+            "special.log_ndtr special.ndtr"
+        ).split(),
+        SPECIAL,
+    ),
+    **dict.fromkeys(
+        (
+            "nn.functional.avg_pool3d nn.functional.conv3d nn.functional.conv_transpose3d "
+            "nn.functional.max_pool3d max_pool2d_with_indices_backward "
+            "nn.functional.max_unpool1d nn.functional.max_unpool1d-grad "
+            "nn.functional.max_unpool2d nn.functional.max_unpool2d-grad "
+            "nn.functional.max_unpool3d nn.functional.max_unpool3d-grad"
+        ).split(),
+        SPATIAL,
+    ),
+    **dict.fromkeys(
+        (
+            "nn.functional.interpolate-bicubic _upsample_bilinear2d_aa "
+            "nn.functional.grid_sample grid_sampler_2d grid_sampler_3d"
+        ).split(),
+        SAMPLING,
+    ),
+    **dict.fromkeys(("sparse.mm-reduce", "sparse.sampled_addmm", "to_sparse"), SPARSE),
+    **dict.fromkeys(
+        ("_segment_reduce-lengths", "_segment_reduce-offsets", "nn.functional.embedding_bag"),
+        SEGMENTS,
+    ),
+    **dict.fromkeys(
+        (
+            "native_batch_norm _native_batch_norm_legit _batch_norm_with_update "
+            "nn.functional.linear_cross_entropy-chunked "
+            "nn.functional.linear_cross_entropy-chunked_none"
+        ).split(),
+        BATCHED,
+    ),
+    **dict.fromkeys(
+        "histogram histogramdd histc isin frexp nextafter ldexp gcd lcm isreal".split(),
         "is not traced; docs/numpy-functions.md says why",
     ),
-    **dict.fromkeys(("isneginf", "isposinf"), "is not traced; x == np.inf is"),
-    **dict.fromkeys(("median", "nanmedian"), "the lower of two middle elements; NumPy's mean"),
-    **dict.fromkeys(("norm", "qr", "svd"), "deprecated; that of linalg is compared"),
-    "linalg.lstsq": "the rank, and singular values, come as PyTorch's driver has them",
-    "nn.functional.one_hot": OF_INTEGERS,
-    "nn.functional.dropout": "draws random numbers of PyTorch's own",
-    "put": OTHER + ", which assigns in place",
-    "select": OTHER + ": an index along an axis",
+    "as_strided_scatter": "PyTorch's gradient is wrong: its own gradcheck finds it",
+    "matrix_exp": "missing: the exponential of a matrix",
+    "mode": "missing: the most frequent element",
+    "nn.functional.ctc_loss": "missing: a loss of alignments",
+    "nn.functional.one_hot": "the number of classes, where it is not given, depends on values",
 }
 
 
@@ -78,12 +175,52 @@ STATIC = "a number that is known while tracing, not a tensor"
 QUANTILES = ((lambda op, sample: sample.args[0].__class__.__name__ == "Tensor", STATIC),)
 AVERAGES = ((_positional(5, None), "divisor_override is a factor that the user can write"),)
 LARGEST = ((_asks("return_indices", True), "gives places, too"),)
+# Which of PyTorch's results are compared, where not all: the others are places, ranks, or
+# factors of its own.
+RESULTS = {
+    "linalg.cholesky_ex": (0,),
+    "linalg.inv_ex": (0,),
+    "linalg.solve_ex": (0,),
+    "linalg.lstsq": (0,),
+    # whose derivatives ignore the statistics
+    **dict.fromkeys(("native_layer_norm", "native_group_norm"), (0,)),
+    **dict.fromkeys([f"nn.functional.adaptive_max_pool{k}d" for k in (1, 2, 3)], (0,)),
+}
+PROMOTED = "written with constants of float64, or promoted as NumPy does"
+DTYPES = {
+    **dict.fromkeys(("masked.argmax", "masked.argmin"), "PyTorch gives places as floats"),
+    **dict.fromkeys(
+        (
+            "block_diag cdist clamp corrcoef cov diag_embed logcumsumexp linalg.vander "
+            "masked.mean masked.std masked.var nn.functional.adaptive_avg_pool1d "
+            "nn.functional.adaptive_avg_pool2d nn.functional.adaptive_avg_pool3d "
+            "nn.functional.conv_transpose1d nn.functional.conv_transpose2d "
+            "nn.functional.gaussian_nll_loss nn.functional.interpolate nn.functional.nll_loss "
+            "nn.functional.pdist nn.functional.upsample_bilinear nn.functional.upsample_nearest"
+        ).split(),
+        PROMOTED,
+    ),
+}
+CLOSE = {"nn.functional.hardsigmoid": {1e-7: "PyTorch's 1/6 is that of float32"}}
+FLOAT32 = {"linalg.pinv": "singular matrices, whose rank depends on rounding"}
 # Where PyTorch's second derivative is NaN and ours is not.
 NAN_ALLOWED = {
     "linalg.norm": "at 0, where the first one has a kink and is taken as 0",
     "linalg.vector_norm": "at 0, where the first one has a kink and is taken as 0",
+    "masked.logaddexp": "where both terms are masked, and their sum is -inf",
 }
 SAMPLES: dict[str, tuple[tuple[Any, str], ...]] = {
+    "gather": ((lambda op, sample: sample.input.ndim != sample.args[1].ndim, "empty places"),),
+    "native_layer_norm": (
+        (lambda op, sample: any(a is None for a in sample.args), "PyTorch fails at order 2"),
+    ),
+    "nn.functional.rrelu": ((_asks("training", True), RANDOM),),
+    "nn.functional.linear_cross_entropy": (
+        (lambda op, sample: sample.args[1].is_floating_point(), "labels are numbers of classes"),
+        (lambda op, sample: {*sample.kwargs} - {"reduction"}, "options that are not built"),
+    ),
+    "linalg.lstsq": ((lambda op, sample: sample.input.ndim > 2, "NumPy takes no stacks"),),
+    "svd": ((_asks("some", False), "the further columns have no derivative"),),
     "tensordot": ((_broadcasts_summed_axes, "NumPy refuses to broadcast axes that are summed"),),
     "searchsorted": ((lambda op, sample: sample.input.ndim > 1, "NumPy's sequence has one axis"),),
     "quantile": QUANTILES,

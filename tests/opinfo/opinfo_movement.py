@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 
-def _size(given):
+def size_of(given):
     """A shape given as one sequence or as several numbers."""
     return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
 
@@ -19,7 +21,7 @@ def squeeze(x, dim=None):
 
 
 def expand(x, *shape):
-    shape = _size(shape)
+    shape = size_of(shape)
     own = (*(1,) * (len(shape) - np.ndim(x)), *np.shape(x))
     return np.broadcast_to(x, tuple(o if s == -1 else s for s, o in zip(shape, own, strict=True)))
 
@@ -138,15 +140,80 @@ def at_least(function):
     return call
 
 
+def chunk(x, parts, dim=0):
+    if np.ndim(x) == 0:
+        return [x]
+    length = np.shape(x)[dim]
+    return split(x, max(-(-length // parts), 1), dim)
+
+
+def block_diag(*blocks):
+    blocks = [np.atleast_2d(block) for block in blocks]
+    rows = []
+    for i, block in enumerate(blocks):
+        height = np.shape(block)[0]
+        others = [np.zeros((height, np.shape(other)[1])) for other in blocks]
+        rows.append([block if i == j else other for j, other in enumerate(others)])
+    return np.block(rows)
+
+
+def combinations(x, r=2, with_replacement=False):
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = np.array(list(choose(range(np.shape(x)[0]), r)), np.int64)
+    return x[np.reshape(places, (-1, r))]
+
+
+def cartesian_prod(*tensors):
+    if len(tensors) == 1:
+        return tensors[0]
+    return np.stack([np.ravel(part) for part in np.meshgrid(*tensors, indexing="ij")], axis=1)
+
+
+def diag_embed(x, offset=0, dim1=-2, dim2=-1):
+    below, beside = max(-offset, 0), max(offset, 0)
+    pads = [(0, 0)] * (np.ndim(x) - 1)
+    square = x[..., None] * np.eye(np.shape(x)[-1])
+    placed = np.pad(square, [*pads, (below, beside), (beside, below)])
+    return np.moveaxis(placed, (-2, -1), (dim1, dim2))
+
+
+def unflatten(x, dim, sizes):
+    dim %= np.ndim(x)
+    return np.reshape(x, (*np.shape(x)[:dim], *sizes, *np.shape(x)[dim + 1 :]))
+
+
+def shifts(x, dim, sign):
+    """The steps and axes by which np.roll does what np.fft.fftshift does."""
+    axes = range(np.ndim(x)) if dim is None else dim if isinstance(dim, (list, tuple)) else [dim]
+    axes = tuple(axes)
+    return tuple(sign * (np.shape(x)[a] // 2) for a in axes), axes
+
+
+def same(x, *args, **options):
+    return np.copy(x)
+
+
+def reshaped(x, *shape):
+    return np.reshape(x, size_of(shape))
+
+
+def permuted(x, dims):
+    return np.transpose(x, dims)
+
+
+def swapped(x, a, b):
+    return np.swapaxes(x, a, b) if np.ndim(x) else x
+
+
 TABLE = {
-    "reshape": lambda x, *shape: np.reshape(x, _size(shape)),
+    "reshape": reshaped,
     "ravel": lambda x: np.ravel(x),
     "flatten": flatten,
     "T": lambda x: x.T,
     "mT": lambda x: x.mT,
     "t": lambda x: np.transpose(x),
-    "permute": lambda x, dims: np.transpose(x, dims),
-    "transpose": lambda x, a, b: np.swapaxes(x, a, b) if np.ndim(x) else x,
+    "permute": permuted,
+    "transpose": swapped,
     "movedim": lambda x, a, b: np.moveaxis(x, a, b),
     "squeeze": squeeze,
     "unsqueeze": lambda x, dim: np.expand_dims(x, dim),
@@ -159,7 +226,7 @@ TABLE = {
     "roll": roll,
     "rot90": rot90,
     "tile": lambda x, dims: np.tile(x, dims),
-    "repeat": lambda x, *sizes: np.tile(x, _size(sizes)),
+    "repeat": lambda x, *sizes: np.tile(x, size_of(sizes)),
     "repeat_interleave": repeat_interleave,
     "take": take,
     "take_along_dim": take_along_dim,
@@ -193,7 +260,33 @@ TABLE = {
     "argsort": argsort,
     "masked_fill": masked_fill,
     "__getitem__": lambda x, key: x[key],
-    "clone": lambda x: np.copy(x),
+    **dict.fromkeys(("clone", "contiguous", "alias_copy", "resolve_conj", "resolve_neg"), same),
+    **dict.fromkeys(("view", "view_copy"), reshaped),
+    **dict.fromkeys(("view_as", "reshape_as"), lambda x, y: np.reshape(x, np.shape(y))),
+    "unflatten": unflatten,
+    "expand_as": lambda x, y: np.broadcast_to(x, np.shape(y)),
+    "expand_copy": expand,
+    "permute_copy": permuted,
+    "squeeze_copy": squeeze,
+    "unsqueeze_copy": lambda x, dim: np.expand_dims(x, dim),
+    "transpose_copy": swapped,
+    "t_copy": lambda x: np.transpose(x),
+    "H": lambda x: np.conj(x.T),
+    "mH": lambda x: np.conj(x.mT),
+    "diagonal_copy": diagonal,
+    "diag_embed": diag_embed,
+    "chunk": chunk,
+    "unsafe_chunk": chunk,
+    "unsafe_split": split,
+    "split_with_sizes_copy": split,
+    "unbind_copy": unbind,
+    "block_diag": block_diag,
+    "combinations": combinations,
+    "cartesian_prod": cartesian_prod,
+    "fill": lambda x, value: np.full_like(x, value),
+    "zero_": lambda x: np.zeros_like(x),
+    "fft.fftshift": lambda x, dim=None: np.roll(x, *shifts(x, dim, 1)),
+    "fft.ifftshift": lambda x, dim=None: np.roll(x, *shifts(x, dim, -1)),
     "zeros_like": filled_like(np.zeros_like),
     "ones_like": filled_like(np.ones_like),
     "full_like": filled_like(np.full_like),

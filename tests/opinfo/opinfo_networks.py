@@ -31,6 +31,14 @@ def cross_entropy(logits, labels, reduction="mean"):
     return cr.cross_entropy(np.moveaxis(logits, 1, -1), labels, reduction)
 
 
+def linear_cross_entropy(x, weight, labels, bias=None, reduction="mean", **options):
+    outer = np.shape(weight)[:-1]
+    logits = x @ np.reshape(weight, (-1, np.shape(weight)[-1])).T
+    logits = np.reshape(logits, (*np.shape(x)[:-1], *outer))
+    classes = len(np.shape(x)) - 1
+    return cr.cross_entropy(np.moveaxis(logits, classes, -1), labels, reduction)
+
+
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **options):
     return cr.scaled_dot_product_attention(
         query, key, value, attn_mask, is_causal=is_causal, scale=options.get("scale")
@@ -120,6 +128,7 @@ TABLE = {
     "nn.functional.conv2d": conv(lambda *given: cr.conv2d(*given)),
     "nn.functional.layer_norm": layer_norm,
     "nn.functional.cross_entropy": cross_entropy,
+    "nn.functional.linear_cross_entropy": linear_cross_entropy,
     "nn.functional.scaled_dot_product_attention": attention,
     "nn.functional.batch_norm": batch_norm,
     "nn.functional.mse_loss": lambda x, y, reduction="mean": cr.squared_error(x, y, reduction),

@@ -84,6 +84,61 @@ def cross(x, y, dim=-1):
     return np.cross(x, y, axis=dim)
 
 
+def addmv(x, matrix, vector, alpha=1, beta=1):
+    return beta * x + alpha * (matrix @ vector)
+
+
+def addr(x, y, z, alpha=1, beta=1):
+    return beta * x + alpha * np.outer(y, z)
+
+
+def addbmm(x, y, z, alpha=1, beta=1):
+    return beta * x + alpha * np.sum(y @ z, axis=0)
+
+
+def triangle(factor, upper, unit=False):
+    part = np.triu(factor) if upper else np.tril(factor)
+    diagonal = np.eye(np.shape(factor)[-1], dtype=bool)
+    return np.where(diagonal, 1.0, part) if unit else part
+
+
+def solve_triangular(a, b, upper, left=True, unitriangular=False):
+    a = triangle(a, upper, unitriangular)
+    if left:
+        return linalg.solve(a, b)
+    return np.swapaxes(linalg.solve(np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)), -1, -2)
+
+
+def triangular_solve(b, a, upper=True, transpose=False, unitriangular=False):
+    found = triangle(a, upper, unitriangular)
+    return linalg.solve(np.swapaxes(found, -1, -2) if transpose else found, b), np.copy(a)
+
+
+def squared(factor, upper):
+    other = np.swapaxes(factor, -1, -2)
+    return other @ factor if upper else factor @ other
+
+
+def vander(x, N=None):
+    count = np.shape(x)[-1] if N is None else N
+    x = np.reshape(x, (1,)) if np.ndim(x) == 0 else x
+    return x[..., None] ** np.arange(count)
+
+
+def old_svd(x, some=True, compute_uv=True):
+    left, values, right = linalg.svd(x, full_matrices=False)
+    right = np.swapaxes(right, -1, -2)
+    if compute_uv:
+        return left, values, right
+    return np.zeros_like(left), values, np.zeros_like(right)
+
+
+def old_norm(x, p="fro", dim=None, keepdim=False, dtype=None):
+    if p == "nuc":
+        return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
+    return vector_norm(x, 2 if p in ("fro", None) else p, dim, keepdim)
+
+
 TABLE = {
     "matmul": np.matmul,
     "__rmatmul__": lambda x, y: np.matmul(y, x),
@@ -96,6 +151,23 @@ TABLE = {
     "outer": np.outer,
     "kron": np.kron,
     "addmm": addmm,
+    "baddbmm": addmm,
+    "addmv": addmv,
+    "addr": addr,
+    "addbmm": addbmm,
+    "linalg.solve_triangular": solve_triangular,
+    "triangular_solve": triangular_solve,
+    "cholesky_inverse": lambda x, upper=False: linalg.inv(squared(x, upper)),
+    "cholesky_solve": lambda b, x, upper=False: linalg.solve(squared(x, upper), b),
+    "linalg.cholesky_ex": lambda x, upper=False, **options: linalg.cholesky(x, upper=upper),
+    "linalg.inv_ex": lambda x, **options: linalg.inv(x),
+    "linalg.solve_ex": lambda a, b, left=True, **options: solve(a, b, left),
+    "linalg.lstsq": lambda a, b, driver=None: linalg.lstsq(a, b)[0],
+    "linalg.vander": vander,
+    "pinverse": lambda x, rcond=None: linalg.pinv(x),
+    "qr": lambda x, some=True: qr(x, "reduced" if some else "complete"),
+    "svd": old_svd,
+    "norm": old_norm,
     "tensordot": tensordot,
     "einsum": einsum,
     "cross": cross,

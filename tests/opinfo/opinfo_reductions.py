@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+import chainrule as cr
+
 
 def _at_least_1d(x):
     """PyTorch lets an axis of an array without axes be named."""
@@ -119,7 +121,29 @@ def searchsorted(sequence, values, right=False, side=None, sorter=None, out_int3
     return found.astype(np.int32) if out_int32 else found
 
 
+def cumulative_trapezoid(y, x=None, dx=1.0, dim=-1):
+    moved = np.moveaxis(y, dim, -1)
+    steps = dx
+    if x is not None:
+        steps = np.diff(x if np.ndim(x) == 1 else np.moveaxis(x, dim, -1), axis=-1)
+    found = np.cumsum((moved[..., 1:] + moved[..., :-1]) / 2 * steps, axis=-1)
+    return np.moveaxis(found, -1, dim)
+
+
+def logcumsumexp(x, dim):
+    rows = np.moveaxis(_at_least_1d(x), dim, 0)
+
+    def add(total, row):
+        total = np.logaddexp(total, row)
+        return total, total
+
+    found = cr.scan(add, np.full(np.shape(rows)[1:], -np.inf), rows)[1]
+    return np.reshape(np.moveaxis(found, 0, dim), np.shape(x))
+
+
 TABLE = {
+    "cumulative_trapezoid": cumulative_trapezoid,
+    "logcumsumexp": logcumsumexp,
     "searchsorted": searchsorted,
     "sum": reduction(np.sum),
     "nansum": reduction(np.nansum),

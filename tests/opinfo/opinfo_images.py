@@ -1,0 +1,216 @@
+"""Padding, pooling, resizing and windows of images, with PyTorch's signatures."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import chainrule as cr
+
+MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
+
+
+def cropped(x, pairs):
+    ends = zip(np.shape(x), pairs, strict=True)
+    return x[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in ends)]
+
+
+def pad(x, pads, mode="constant", value=None):
+    """Pairs from the last axis on; a negative number takes elements away."""
+    pairs = [(0, 0)] * (np.ndim(x) - len(pads) // 2)
+    pairs += list(zip(pads[::2], pads[1::2], strict=True))[::-1]
+    options = {"constant_values": value or 0} if mode == "constant" else {}
+    if mode == "circular":  # which wraps what is left
+        x = cropped(x, pairs)
+        return np.pad(x, [(max(a, 0), max(b, 0)) for a, b in pairs], "wrap")
+    padded = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in pairs], MODES[mode], **options)
+    return cropped(padded, pairs)
+
+
+def numbers(value, count):
+    return list(value) if isinstance(value, (list, tuple)) else [value] * count
+
+
+def edges(length, parts):
+    return [(i * length // parts, -(-(i + 1) * length // parts)) for i in range(parts)]
+
+
+def spatial_sizes(x, size, rank):
+    own = np.shape(x)[-rank:]
+    return [n if s is None else s for s, n in zip(numbers(size, rank), own, strict=True)]
+
+
+def averaging(length, parts):
+    """The matrix whose rows average the windows of adaptive pooling."""
+    matrix = np.zeros((parts, length))
+    for row, (begin, end) in zip(matrix, edges(length, parts), strict=True):
+        row[begin:end] = 1 / (end - begin)
+    return matrix
+
+
+def along_axes(x, matrices):
+    for axis, matrix in enumerate(matrices, -len(matrices)):
+        x = np.moveaxis(np.moveaxis(x, axis, -1) @ matrix.T, -1, axis)
+    return x
+
+
+def adaptive_average(rank):
+    def call(x, size):
+        sizes = spatial_sizes(x, size, rank)
+        pairs = zip(np.shape(x)[-rank:], sizes, strict=True)
+        return along_axes(x, [averaging(n, s) for n, s in pairs])
+
+    return call
+
+
+def adaptive_largest(rank):
+    def call(x, size, return_indices=False):
+        sizes = spatial_sizes(x, size, rank)
+        for axis, (n, s) in enumerate(zip(np.shape(x)[-rank:], sizes, strict=True), -rank):
+            moved = np.moveaxis(x, axis, -1)
+            parts = [np.max(moved[..., a:b], axis=-1) for a, b in edges(n, s)]
+            x = np.moveaxis(np.stack(parts, axis=-1), -1, axis)
+        return x
+
+    return call
+
+
+def hat(length, out, aligned=False, scale=None):
+    """The matrix of linear interpolation from `length` samples to `out`."""
+    step = scale or length / out
+    places = (np.arange(out) + 0.5) * step - 0.5
+    if aligned:
+        places = np.arange(out) * ((length - 1) / (out - 1) if out > 1 else 0)
+    places = np.clip(places, 0, length - 1)
+    return np.maximum(0, 1 - np.abs(places[:, None] - np.arange(length)))
+
+
+def nearest(length, out, scale=None, exact=False):
+    places = np.floor((np.arange(out) + (0.5 if exact else 0)) * (scale or length / out))
+    return np.minimum(places, length - 1)[:, None] == np.arange(length)
+
+
+def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=None, **options):
+    rank = np.ndim(x) - 2
+    lengths = np.shape(x)[2:]
+    factors = numbers(scale_factor, rank) if scale_factor is not None else [None] * rank
+    if size is None:
+        sizes = [math.floor(n * f) for n, f in zip(lengths, factors, strict=True)]
+    else:
+        sizes = numbers(size, rank)
+    keeps = not options.get("recompute_scale_factor")
+    steps = [1 / f if f and keeps and size is None else None for f in factors]
+    matrices = []
+    for n, s, step in zip(lengths, sizes, steps, strict=True):
+        if mode in ("nearest", "nearest-exact"):
+            matrices.append(nearest(n, s, step, mode == "nearest-exact").astype(float))
+        elif mode == "area":
+            matrices.append(averaging(n, s))
+        else:
+            matrices.append(hat(n, s, align_corners, step))
+    return along_axes(x, matrices)
+
+
+def upsample(mode, aligned=None):
+    def call(x, size=None, scale_factor=None):
+        return interpolate(x, size, scale_factor, mode, aligned)
+
+    return call
+
+
+def unfold(x, kernel_size, dilation=1, padding=0, stride=1):
+    tall, wide = numbers(kernel_size, 2)
+    gaps, pads, steps = (numbers(v, 2) for v in (dilation, padding, stride))
+    batched = x if np.ndim(x) == 4 else x[None]
+    padded = np.pad(batched, ((0, 0), (0, 0), (pads[0],) * 2, (pads[1],) * 2))
+    height, width = np.shape(padded)[2:]
+    rows = np.arange(0, height - gaps[0] * (tall - 1), steps[0])
+    columns = np.arange(0, width - gaps[1] * (wide - 1), steps[1])
+    down = np.arange(tall)[:, None, None, None] * gaps[0] + rows[:, None]
+    across = np.arange(wide)[:, None, None] * gaps[1] + columns
+    taken = padded[:, :, down, across]  # rows, channels, tall, wide, places down and across
+    count = np.shape(batched)[1] * tall * wide
+    found = np.reshape(taken, (np.shape(batched)[0], count, len(rows) * len(columns)))
+    return found if np.ndim(x) == 4 else found[0]
+
+
+def pixel_shuffle(x, upscale_factor):
+    factor = upscale_factor
+    *outer, channels, height, width = np.shape(x)
+    parts = np.reshape(x, (*outer, channels // factor**2, factor, factor, height, width))
+    k = len(outer)
+    moved = np.transpose(parts, (*range(k), k, k + 3, k + 1, k + 4, k + 2))
+    return np.reshape(moved, (*outer, channels // factor**2, height * factor, width * factor))
+
+
+def pixel_unshuffle(x, downscale_factor):
+    factor = downscale_factor
+    *outer, channels, height, width = np.shape(x)
+    shape = (*outer, channels, height // factor, factor, width // factor, factor)
+    k = len(outer)
+    moved = np.transpose(np.reshape(x, shape), (*range(k + 1), k + 2, k + 4, k + 1, k + 3))
+    return np.reshape(moved, (*outer, channels * factor**2, height // factor, width // factor))
+
+
+def channel_shuffle(x, groups):
+    rows, channels, *rest = np.shape(x)
+    parts = np.reshape(x, (rows, groups, channels // groups, *rest))
+    return np.reshape(np.swapaxes(parts, 1, 2), np.shape(x))
+
+
+def conv_transpose(function, rank):
+    """The transpose of a convolution: what pulls its cotangent back."""
+
+    def call(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+        batched = x if np.ndim(x) == rank + 2 else x[None]
+        steps, pads, more, gaps = (
+            numbers(v, rank) for v in (stride, padding, output_padding, dilation)
+        )
+        sizes = [
+            (n - 1) * s - 2 * p + d * (k - 1) + o + 1
+            for n, s, p, d, k, o in zip(
+                np.shape(batched)[2:], steps, pads, gaps, np.shape(weight)[2:], more, strict=True
+            )
+        ]
+        shape = (np.shape(batched)[0], np.shape(weight)[1] * groups, *sizes)
+
+        def forward(image, kernel):
+            found = function(image, kernel, None, tuple(steps), tuple(pads), tuple(gaps), groups)
+            return found[(..., *(slice(n) for n in np.shape(batched)[2:]))]
+
+        found = cr.vjp(forward, np.zeros(shape), weight)[1](batched)[0]
+        if bias is not None:
+            found = found + np.reshape(bias, (-1, *(1,) * rank))
+        return found if np.ndim(x) == rank + 2 else found[0]
+
+    return call
+
+
+def bilinear(x, y, weight, bias=None):
+    found = np.einsum("...i,oij,...j->...o", x, weight, y)
+    return found if bias is None else found + bias
+
+
+TABLE = {
+    f"nn.functional.{name}": value
+    for name, value in {
+        "pad": pad,
+        "adaptive_avg_pool1d": adaptive_average(1),
+        "adaptive_avg_pool2d": adaptive_average(2),
+        "adaptive_avg_pool3d": adaptive_average(3),
+        "adaptive_max_pool1d": adaptive_largest(1),
+        "adaptive_max_pool2d": adaptive_largest(2),
+        "adaptive_max_pool3d": adaptive_largest(3),
+        "interpolate": interpolate,
+        "upsample_bilinear": upsample("bilinear", True),
+        "upsample_nearest": upsample("nearest"),
+        "unfold": unfold,
+        "pixel_shuffle": pixel_shuffle,
+        "pixel_unshuffle": pixel_unshuffle,
+        "channel_shuffle": channel_shuffle,
+        "conv_transpose1d": conv_transpose(lambda *given: cr.conv1d(*given), 1),
+        "conv_transpose2d": conv_transpose(lambda *given: cr.conv2d(*given), 2),
+        "bilinear": bilinear,
+    }.items()
+} | {"constant_pad_nd": lambda x, pads, value=0: pad(x, pads, "constant", value)}
