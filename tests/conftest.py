@@ -10,6 +10,9 @@ import signal
 import tempfile
 
 import pytest
+from hidden_features import hide_features
+
+hide_features()
 
 # Most tests run what they run once: the reference executor needs no compilation.  Tests of the
 # native executor ask for it by name, and what they compile does not fill the user's own cache.

@@ -11,11 +11,14 @@ from chainrule.run.native.conversions import type_of
 from chainrule.run.native.emit import Code, Module, Operand, element, like, with_lanes
 from chainrule.run.native.target import Target, compile_object, host_target, load_objects
 
+# What text of these widths is compiled for.  LLVM parts vectors that the processor does not have.
 TARGETS = {
     "avx512": host_target(),
     "avx2": host_target(without=("avx512",)),
     "sse2": host_target(without=("avx2",)),
 }
+WIDTHS = {"avx512": 64, "avx2": 32, "sse2": 16}
+HERE = [name for name, target in TARGETS.items() if target.vector_nbytes == WIDTHS[name]]
 
 
 def function(

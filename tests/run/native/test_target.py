@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from executors import needs_native
 
+from chainrule.errors import InputError
 from chainrule.run.native import target as module
 from chainrule.run.native.target import (
     ObjectError,
@@ -92,6 +93,31 @@ def test_a_target_without_a_feature_has_narrower_registers_and_none_of_its_instr
         assert target.vector_nbytes <= most
         assert set(re.findall(r"[xyz]mm(?=\d)", assembly(text, target))) <= registers
     assert "vfmadd" not in assembly(text, host_target(("avx2",)))
+
+
+@pytest.mark.parametrize(
+    ("hidden", "without", "most"),
+    [
+        ("avx512", ("avx512",), 32),
+        ("avx2", ("avx2",), 16),
+        (" avx512, avx2", ("avx512", "avx2"), 16),
+        ("", (), 64),
+    ],
+)
+def test_the_environment_hides_features_of_this_machine(hidden, without, most, monkeypatch):
+    monkeypatch.delenv("CHAINRULE_WITHOUT", raising=False)
+    asked = host_target(without)
+    assert asked.vector_nbytes <= most
+    monkeypatch.setenv("CHAINRULE_WITHOUT", hidden)
+    assert host_target() == asked
+
+
+def test_a_feature_that_no_processor_has_is_explained(monkeypatch):
+    monkeypatch.setenv("CHAINRULE_WITHOUT", "avx512,axv2")
+    with pytest.raises(InputError) as caught:
+        host_target()
+    assert "CHAINRULE_WITHOUT has 'axv2', which is no feature of" in str(caught.value)
+    assert "one or several of avx512, avx2, avx" in str(caught.value)
 
 
 @pytest.mark.parametrize("cpu", ["skylake-avx512", "sapphirerapids", "znver5"])

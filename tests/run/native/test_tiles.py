@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from any_layout import any_layout, check_layout
 from contractions import Product, after_copies, laid_out
-from emitted import TARGETS
+from emitted import HERE, TARGETS, WIDTHS
 from hypothesis import HealthCheck, reject, settings
 from hypothesis import strategies as st
 
 from chainrule.plan.contraction import Gemm, Loop, Operand, contiguous, plan_contraction
-from chainrule.plan.tiles import Tiles, tiles_for
+from chainrule.plan.tiles import COLUMNS, FEWEST_PANELS, Tiles, tiles_for
 from chainrule.run.native.emit import Code, Module
 from chainrule.run.native.emit import Operand as Register
 from chainrule.run.native.target import compile_object, load_objects
@@ -24,8 +24,10 @@ from chainrule.run.native.tile_code import emit_tiled_product
 from chainrule.run.native.tile_kernels import transposed
 
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
-WIDE = [name for name, target in TARGETS.items() if target.vector_nbytes >= 32]
-pytestmark = pytest.mark.skipif(not WIDE, reason="this processor has no AVX2")
+WIDE = [name for name in HERE if WIDTHS[name] >= 32]
+EVERY_TARGET = pytest.mark.parametrize("target", WIDE)
+EVERY_WIDTH = pytest.mark.parametrize("vector_nbytes", [32, 64])  # what is decided for them
+needs_tiles = pytest.mark.skipif(not WIDE, reason="this processor has no AVX2")
 GUARD = -77.0
 
 
@@ -40,7 +42,7 @@ def of_shape(m: int, k: int, n: int, layout: str = "NN") -> Gemm:
 
 
 def compiled(
-    gemm: Gemm, tiles: Tiles, dtype: str, parts: int = 1, target: str = WIDE[0]
+    gemm: Gemm, tiles: Tiles, dtype: str, parts: int = 1, *, target: str
 ) -> Callable[..., None]:
     """The product as a function of arrays, factors and the shares to do (default: all)."""
     module, kind = Module(), np.dtype(dtype)
@@ -63,8 +65,12 @@ def compiled(
     return run
 
 
-def tiles_of(gemm: Gemm, dtype: str, target: str = WIDE[0], threads: int = 1) -> Tiles:
-    found = tiles_for(gemm, np.dtype(dtype), TARGETS[target].vector_nbytes, threads)
+def tiles_of(gemm: Gemm, dtype: str, target: str, threads: int = 1) -> Tiles:
+    return tiles_of_width(gemm, dtype, TARGETS[target].vector_nbytes, threads)
+
+
+def tiles_of_width(gemm: Gemm, dtype: str, vector_nbytes: int, threads: int) -> Tiles:
+    found = tiles_for(gemm, np.dtype(dtype), vector_nbytes, threads)
     assert found is not None
     return found
 
@@ -85,7 +91,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("target", WIDE)
+@EVERY_TARGET
 @DTYPES
 @pytest.mark.parametrize("layout", ["NN", "TN", "NT", "TT"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -104,13 +110,14 @@ def test_every_shape_in_every_layout(shape, layout, dtype, target):
     assert (whole[[0, -1]] == GUARD).all()
 
 
+@EVERY_TARGET
 @DTYPES
 @pytest.mark.parametrize(
     "change", ["stack", "groups", "direct", "packed", "strips", "fetching", "deep", "narrow"]
 )
-def test_every_shape_of_tiles_gives_the_same_bits(change, dtype):
+def test_every_shape_of_tiles_gives_the_same_bits(change, dtype, target):
     gemm = of_shape(150, 70, 260, "TN" if change == "strips" else "NN")
-    tiles = tiles_of(gemm, dtype)
+    tiles = tiles_of(gemm, dtype, target)
     if change == "fetching":
         tiles = replace(tiles, depth=24)  # so that there is a next block
     changed = {
@@ -128,41 +135,47 @@ def test_every_shape_of_tiles_gives_the_same_bits(change, dtype):
     results = []
     for one in (tiles, changed):
         out = np.ones((150, 260), dtype)
-        compiled(gemm, one, dtype)(x, y.astype(dtype), out, 0.3, 0.7)
+        compiled(gemm, one, dtype, target=target)(x, y.astype(dtype), out, 0.3, 0.7)
         results.append(out)
     np.testing.assert_array_equal(*results)
 
 
+@EVERY_WIDTH
 @DTYPES
-def test_strips_are_packed_where_rows_lie_far_apart_and_many_panels_read_them(dtype):
+def test_strips_are_packed_where_rows_lie_far_apart_and_many_panels_read_them(dtype, vector_nbytes):
     whole = 256 // np.dtype(dtype).itemsize
+    vectors = max(COLUMNS[vector_nbytes])
+    panel = vectors * vector_nbytes // np.dtype(dtype).itemsize  # of C's transpose: its columns
 
     def packs_strips(m: int, n: int, layout: str, threads: int = 1) -> bool:
-        return tiles_of(of_shape(m, 256, n, layout), dtype, threads=threads).packs_strips
+        gemm = of_shape(m, 256, n, layout)
+        return tiles_of_width(gemm, dtype, vector_nbytes, threads).packs_strips
 
     assert packs_strips(whole, 512, "TN")
     assert not packs_strips(whole, 512, "NN")  # a row of the strip lies in one line
     assert not packs_strips(whole + 1, 512, "TN")  # the rows do not lie at like addresses
-    assert not packs_strips(whole, 48, "TN")  # too few panels read it
+    assert packs_strips(whole, FEWEST_PANELS * panel, "TN")
+    assert not packs_strips(whole, (FEWEST_PANELS - 1) * panel, "TN")  # too few panels read it
     assert not packs_strips(whole, 512, "TN", threads=64)
 
 
+@EVERY_TARGET
 @DTYPES
 @pytest.mark.parametrize("threads", [2, 5])
-def test_parts_are_disjoint_and_together_the_product_bit_for_bit(threads, dtype):
+def test_parts_are_disjoint_and_together_the_product_bit_for_bit(threads, dtype, target):
     gemm = of_shape(90, 300, 200)
     assert not gemm.a_is_x
     gemm = replace(gemm, loops=(Loop(3, 0, 90 * 300, 90 * 200, False),))
-    tiles = tiles_of(gemm, dtype, threads=threads)
+    tiles = tiles_of(gemm, dtype, target, threads)
     parts = tiles.parts(gemm, 1e6, threads)
     assert parts == 4 * threads <= tiles.cells(gemm)
     generator = np.random.default_rng(1)
     x = generator.normal(size=(3, 90, 300)).astype(dtype)
     y = generator.normal(size=(300, 200)).astype(dtype)
     whole = np.full((3, 90, 200), np.nan, dtype)
-    compiled(gemm, tiles_of(gemm, dtype), dtype)(x, y, whole)
+    compiled(gemm, tiles_of(gemm, dtype, target), dtype, target=target)(x, y, whole)
     np.testing.assert_allclose(whole, x.astype("d") @ y, rtol=0, atol=1e-3)
-    run = compiled(gemm, tiles, dtype, parts)
+    run = compiled(gemm, tiles, dtype, parts, target=target)
     written = np.zeros(whole.shape, int)
     for part in range(parts):
         share = np.full_like(whole, np.nan)
@@ -173,10 +186,11 @@ def test_parts_are_disjoint_and_together_the_product_bit_for_bit(threads, dtype)
     assert (written == 1).all()
 
 
+@EVERY_TARGET
 @DTYPES
-def test_products_of_one_module_keep_their_own_ways_of_reading(dtype):
+def test_products_of_one_module_keep_their_own_ways_of_reading(dtype, target):
     gemm = of_shape(150, 70, 260, "TN")
-    tiles = tiles_of(gemm, dtype)
+    tiles = tiles_of(gemm, dtype, target)
     packed = replace(tiles, packs=True, stack=2)
     ways = [
         replace(tiles, packs=False, stack=1),
@@ -190,9 +204,10 @@ def test_products_of_one_module_keep_their_own_ways_of_reading(dtype):
         emit_tiled_product(module, f"f{number}", gemm, way, np.dtype(dtype), 1)
     names = re.findall(r"define internal void (@\w+)", module.text())
     assert len(names) == len(set(names))
-    load_objects([compile_object(module.text(), TARGETS[WIDE[0]])], {})
+    load_objects([compile_object(module.text(), TARGETS[target])], {})
 
 
+@needs_tiles
 @settings(
     max_examples=12,  # of ten random products nine are not done in tiles
     deadline=None,
@@ -211,8 +226,9 @@ def test_any_layout_gives_the_product_and_leaves_what_lies_between(made, alpha, 
     check_layout(made, alpha, beta, compute)
 
 
+@EVERY_TARGET
 @DTYPES
-def test_sums_over_two_axes_that_do_not_merge(dtype):
+def test_sums_over_two_axes_that_do_not_merge(dtype, target):
     sizes = {0: 40, 1: 5, 2: 30, 3: 64}
     x, _ = laid_out((0, 1, 2), sizes, dtype, memory=[1, 0, 2])
     y, _ = laid_out((1, 2, 3), sizes, dtype, padded=frozenset((2,)))
@@ -224,31 +240,33 @@ def test_sums_over_two_axes_that_do_not_merge(dtype):
     assert not copies and any(loop.accumulates for loop in gemm.loops)
     out.array[...] = 1
     expected = product.expected(2.0, -1.0)
-    run = compiled(gemm, tiles_of(gemm, dtype), dtype)
+    run = compiled(gemm, tiles_of(gemm, dtype, target), dtype, target=target)
     run(planned.x.array, planned.y.array, planned.out.array, 2.0, -1.0)
     np.testing.assert_array_equal(out.array, expected)
 
 
+@EVERY_TARGET
 @DTYPES
 @pytest.mark.parametrize("layout", ["NN", "TN", "NT", "TT"])
-def test_nan_and_infinity_stay_in_their_row_and_column(layout, dtype):
+def test_nan_and_infinity_stay_in_their_row_and_column(layout, dtype, target):
     gemm = of_shape(45, 70, 39, layout)
     x, y, left, right = arrays_of(45, 70, 39, layout, dtype)
     left[3, 5], left[44, 69], right[7, 38] = np.nan, np.inf, -np.inf
     out = np.full((45, 39), np.nan, dtype)
-    compiled(gemm, tiles_of(gemm, dtype), dtype)(x, y, out)
+    compiled(gemm, tiles_of(gemm, dtype, target), dtype, target=target)(x, y, out)
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(out, np.einsum("ik,kj->ij", left, right))
     assert np.isfinite(np.delete(np.delete(out, [3, 44], 0), 38, 1)).all()
 
 
+@EVERY_TARGET
 @DTYPES
-def test_a_factor_of_zero_keeps_nan_and_beta_zero_forgets_it(dtype):
+def test_a_factor_of_zero_keeps_nan_and_beta_zero_forgets_it(dtype, target):
     gemm = of_shape(40, 30, 50)
     x, y, left, right = arrays_of(40, 30, 50, "NN", dtype)
     left[1, 2] = np.nan
     out = np.full((40, 50), 3.0, dtype)
-    run = compiled(gemm, tiles_of(gemm, dtype), dtype)
+    run = compiled(gemm, tiles_of(gemm, dtype, target), dtype, target=target)
     run(x, y, out, 0.0, 1.0)
     assert np.isnan(out[1]).all() and (np.delete(out, 1, 0) == 3).all()
     left[1, 2] = 0
@@ -256,8 +274,9 @@ def test_a_factor_of_zero_keeps_nan_and_beta_zero_forgets_it(dtype):
     np.testing.assert_array_equal(out, left @ right)
 
 
+@EVERY_TARGET
 @pytest.mark.parametrize("lanes", [4, 8])
-def test_a_square_is_transposed(lanes):
+def test_a_square_is_transposed(lanes, target):
     module = Module()
     code = Code(module)
     pointer = Register("%p", "ptr")
@@ -267,7 +286,7 @@ def test_a_square_is_transposed(lanes):
         code.store(column, place)
     code.do("ret void")
     code.function("f", [pointer])
-    library = load_objects([compile_object(module.text(), TARGETS[WIDE[0]])], {})
+    library = load_objects([compile_object(module.text(), TARGETS[target])], {})
     square = np.arange(lanes * lanes, dtype=np.float32).reshape(lanes, lanes)
     expected = square.T.copy()
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.address("f"))(square.ctypes.data)
@@ -288,13 +307,14 @@ def test_what_is_left_to_others(gemm, dtype, vector_nbytes):
     assert tiles_for(gemm, np.dtype(dtype), vector_nbytes, 2) is None
 
 
+@EVERY_WIDTH
 @pytest.mark.parametrize("threads", [1, 2, 16])
 @pytest.mark.parametrize("shape", [*SHAPES, (512, 784, 2048), (4096, 4096, 4096)], ids=str)
-def test_there_are_cells_for_all_threads_and_panels_stay_small(shape, threads):
+def test_there_are_cells_for_all_threads_and_panels_stay_small(shape, threads, vector_nbytes):
     m, k, n = shape
     for layout in ("NN", "TN", "NT"):
         gemm = of_shape(m, k, n, layout)
-        tiles = tiles_of(gemm, "float32", threads=threads)
+        tiles = tiles_of_width(gemm, "float32", vector_nbytes, threads)
         bunch = 256 * 48 * 4
         assert tiles.packed_nbytes(4) <= 2**19 + bunch  # half of a second-level cache of 1 MiB
         assert 1 <= tiles.groups <= tiles.strips(gemm)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import itertools
+import os
 import platform
 import struct
 import sys
@@ -17,11 +18,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from chainrule.errors import InputError
+
 # LLVM's names of the architectures, and their numbers in ELF headers.
 MACHINES = {"x86_64": 62, "aarch64": 183}
 OLDEST_LLVM = 20  # the first whose text knows `splat (float 1.0)`; it came with llvmlite 0.45
 
-# What a test means by "without": these features go, and with them all that build on them.
+WITHOUT = "CHAINRULE_WITHOUT"
+# What "without" means: these features go, and with them all that build on them.
 FAMILIES = {"avx512": ("avx512f",), "avx2": ("avx2", "fma"), "avx": ("avx",)}
 
 
@@ -85,14 +89,26 @@ def native_refusal() -> str | None:
     return None
 
 
-@lru_cache
 def host_target(without: tuple[str, ...] = ()) -> Target:
-    """This machine, less the features in `without`.
+    """This machine, less the features in `without` and in the variable CHAINRULE_WITHOUT.
 
-    `without` has names of LLVM's features, or of FAMILIES: "avx2" takes FMA and AVX-512 along.
+    Both have names of LLVM's features, or of FAMILIES: "avx2" takes FMA and AVX-512 along.  In the
+    variable commas are between them.  InputError where it has another name.
     """
+    named = os.environ.get(WITHOUT, "").replace(" ", "").split(",")
+    return _host_target(tuple(dict.fromkeys((*filter(None, named), *without))))
+
+
+@lru_cache
+def _host_target(without: tuple[str, ...]) -> Target:
     llvm = _llvm()
     host = llvm.get_host_cpu_features()
+    for name in without:
+        if name not in FAMILIES and name not in host:
+            raise InputError(
+                f"{WITHOUT} has {name!r}, which is no feature of processors like this one",
+                hint=f"one or several of {', '.join(FAMILIES)} (or LLVM's own names of features)",
+            )
     enabled = sorted(name for name, here in host.items() if here)
     absent = sorted(name for name, here in host.items() if not here)
     removed = [one for name in without for one in FAMILIES.get(name, (name,))]
