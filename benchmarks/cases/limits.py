@@ -16,13 +16,16 @@ from .training import chainrule_step
 
 def products_alone(step: Any) -> Any:
     """The plan of a training step (of concrete sizes) with nothing but its products, by BLAS."""
+    from chainrule.plan.planner import plan
     from chainrule.plan.work import ProductWork
-    from chainrule.run.native.machine import plan_for
+    from chainrule.run.native.pool import thread_count
 
     graph = step.graph
     after = {part.name: graph.names[part.next_name] for part in step.persistent}
     overwrites = {graph.input(name).node: node for name, node in after.items()}
-    whole = plan_for(graph, [node for _, node in graph.outputs], overwrites, blas=True)
+    results = [node for _, node in graph.outputs]
+    # For vectors of 16 bytes no product is computed in tiles.
+    whole = plan(graph, results, overwrites, threads=thread_count(), vector_nbytes=16)
     written = [pair for one in whole.computes for pair in zip(one.nodes, one.into, strict=True)]
     pairs = zip(whole.computes, whole.works, strict=True)
     products = [(one, work) for one, work in pairs if isinstance(work, ProductWork)]

@@ -68,7 +68,6 @@ def plan(
     *,
     threads: int = 1,
     vector_nbytes: int = 64,
-    blas: bool = False,
     plain: bool = False,
 ) -> Plan:
     """The plan that computes `results` of a concrete graph (all its sizes are integers).
@@ -76,8 +75,8 @@ def plan(
     `overwrites` says which inputs' arrays may take which results (parameters: W1 by W1_next);
     where that cannot be, the plan's own `overwrites` lacks the pair.  Up to `threads` threads
     share an instruction, where it is worth it.  `vector_nbytes` is the width of the processor's
-    vectors; with `blas` all matrix products are BLAS' (`tiles`); with `plain` instructions stay in
-    the order of the graph, whatever memory that takes.  SizeError where a size is a name.
+    vectors; with `plain` instructions stay in the order of the graph, whatever memory that takes.
+    SizeError where a size is a name.
     """
     if graph.sizes:
         raise SizeError(
@@ -85,7 +84,7 @@ def plan(
             + ", ".join(graph.sizes),
             hint=f"plan({', '.join(f'{name}=...' for name in graph.sizes)})",
         )
-    worker = partial(Worker, threads=threads, vector_nbytes=vector_nbytes, blas=blas)
+    worker = partial(Worker, threads=threads, vector_nbytes=vector_nbytes)
     return _Planner(graph, results, dict(overwrites or {}), threads, worker, plain).planned()
 
 

@@ -119,16 +119,12 @@ Work = NestWork | ProductWork | ForeignWork
 
 @dataclass(frozen=True, eq=False)
 class Worker:
-    """Makes works from units; `strides` are those of every value in memory.
-
-    With `blas` no product is computed in tiles.
-    """
+    """Makes works from units; `strides` are those of every value in memory."""
 
     roles: Mapping[Node, Role]
     strides: Mapping[Node, Strides]
     threads: int
     vector_nbytes: int
-    blas: bool = False
 
     def nest(self, nest: LoopNest) -> NestWork:
         """A nest as an instruction; what it computes is told by the nodes of the graph."""
@@ -292,8 +288,7 @@ class Worker:
             found[place] = Matrix(found[place].node, 0, packed, workspace)
             workspace += nbytes
         decided = sharing(product_nanoseconds(gemm), self.threads)
-        vector_nbytes = 0 if self.blas else self.vector_nbytes
-        tiles = tiles_for(gemm, term.dtype, vector_nbytes, decided.parts)
+        tiles = tiles_for(gemm, term.dtype, self.vector_nbytes, decided.parts)
         call = Call(gemm, found[0], found[1], alpha, decided, tiles, workspace)
         if tiles is not None:
             workspace += decided.parts * aligned(tiles.packed_nbytes(term.dtype.itemsize))

@@ -44,10 +44,8 @@ def trained(steps: int = 5) -> np.ndarray:
 
 
 def let_blas_multiply() -> None:
-    """All that it can, as where MKL is installed."""
-    from chainrule.run.native import machine
-
-    machine.prefers_blas = lambda: True
+    """All that it can, as where the processor has no AVX2."""
+    os.environ["CHAINRULE_WITHOUT"] = "avx2"
 
 
 def compile_and_run(number: int) -> None:

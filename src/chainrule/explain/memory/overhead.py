@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.words import in_bytes
 from chainrule.plan.schedule import ALIGNMENT, SCRATCH
+from chainrule.plan.tiles import COLUMNS
 
 CODE_NBYTES = 4 << 10  # of any compiled graph: its entry, its counters
 CODE_NBYTES_PER_INSTRUCTION = 2 << 10  # measured: 250 to 1,300
@@ -25,7 +26,7 @@ def overhead_of(phase: Phase, executor: str) -> dict[str, int]:
     threads = thread_count()
     if executor != "native":
         return {"buffers of BLAS": BLAS_NBYTES_PER_THREAD * threads}
-    from chainrule.run.native.machine import prefers_blas
+    from chainrule.run.native.target import host_target
 
     outside = sum(life.arena != SCRATCH and not life.in_place for life in phase.usage.lives)
     found = {
@@ -33,7 +34,7 @@ def overhead_of(phase: Phase, executor: str) -> dict[str, int]:
         "stacks of threads": STACK_NBYTES * (threads - 1),
         "alignment of arrays": ALIGNMENT * (outside + 1),
     }
-    if prefers_blas():
+    if host_target().vector_nbytes not in COLUMNS:  # all products are BLAS', none in tiles
         found["buffers of BLAS"] = BLAS_NBYTES_PER_THREAD * threads
     return found
 

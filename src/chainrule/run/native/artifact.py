@@ -73,19 +73,18 @@ def key_of(
     overwrites: Mapping[Node, Node],
     threads: int,
     target: Target,
-    blas: bool = False,
     plain: bool = False,
 ) -> str:
     """What determines an artifact, as a SHA-256; the values of constants and names do not.
 
-    `blas` and `plain` as in `plan`.
+    `plain` as in `plan`.
     """
     positions = positions_of(graph)
     pairs = [(positions[given], positions[result]) for given, result in overwrites.items()]
     wanted = [positions[node] for node in results]
     # The hash alone does not tell (x - A) * B + A from (x - A) * B + B, for constants of one type.
     wiring = [[positions[parent] for parent in node.inputs] for node in graph.nodes]
-    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{threads}|{target}|{blas}|{plain}"
+    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{threads}|{target}|{plain}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -100,17 +99,15 @@ def compiled(
     overwrites: Mapping[Node, Node],
     threads: int,
     target: Target,
-    blas: bool = False,
     plain: bool = False,
 ) -> Artifact:
-    """Plan and compile a concrete graph; `blas` and `plain` as in `plan`."""
+    """Plan and compile a concrete graph; `plain` as in `plan`."""
     made = plan(
         graph,
         results,
         overwrites,
         threads=threads,
         vector_nbytes=target.vector_nbytes,
-        blas=blas,
         plain=plain,
     )
     return artifact_of(made, overwrites, target)

@@ -22,7 +22,7 @@ from chainrule.plan.roles import Role, roles_of
 from chainrule.plan.schedule import ALIGNMENT
 from chainrule.run.native import cache
 from chainrule.run.native.artifact import Artifact, Foreign, Place, compiled, key_of, slot_count
-from chainrule.run.native.blas import Blas, load_blas, mkl_files
+from chainrule.run.native.blas import Blas, load_blas
 from chainrule.run.native.driver import RUNTIME
 from chainrule.run.native.forks import making, multiplying, under_way, wait_for_forks
 from chainrule.run.native.phases import PHASE_NBYTES
@@ -241,15 +241,15 @@ def machine_for(
     with making:
         threads = _default_threads() if threads is None else threads
         target = target or host_target()
-        blas, plain = prefers_blas(), wants_plain_order()
-        key = key_of(graph, results, overwrites or {}, threads, target, blas, plain)
+        plain = wants_plain_order()
+        key = key_of(graph, results, overwrites or {}, threads, target, plain)
         found = _machines.get(key)
         if found is not None:
             _machines.move_to_end(key)
             return found
         made = _stored(key)
         if made is None:
-            artifact = compiled(graph, results, overwrites or {}, threads, target, blas, plain)
+            artifact = compiled(graph, results, overwrites or {}, threads, target, plain)
             made = Machine(artifact)
             cache.store(key, artifact)
         _machines[key] = made
@@ -262,10 +262,8 @@ def plan_for(
     graph: Graph,
     results: Sequence[Node],
     overwrites: Mapping[Node, Node] | None = None,
-    *,
-    blas: bool | None = None,
 ) -> Plan:
-    """The plan that `machine_for` compiles on this machine; `blas` to change what it decides."""
+    """The plan that `machine_for` compiles on this machine."""
     with making:
         return plan(
             graph,
@@ -273,7 +271,6 @@ def plan_for(
             overwrites,
             threads=_default_threads(),
             vector_nbytes=host_target().vector_nbytes,
-            blas=prefers_blas() if blas is None else blas,
             plain=wants_plain_order(),
         )
 
@@ -287,11 +284,6 @@ def wants_plain_order() -> bool:
             hint='"least" takes the order that needs least memory, "plain" that of the graph',
         )
     return order == "plain"
-
-
-def prefers_blas() -> bool:
-    """Whether products go to BLAS though tiles could do them: where somebody installed MKL."""
-    return bool(mkl_files())
 
 
 @lru_cache(maxsize=1)
