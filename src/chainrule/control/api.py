@@ -48,6 +48,8 @@ def scan(
     the arrays in xs have different lengths.
     """
 
+    length = _structural(length)
+
     def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
         return traced_scan(building, frame, f, given[0], given[1], length, reverse)
 
@@ -91,12 +93,15 @@ def while_loop(
 def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     """`value = body_fun(i, value)` for i from `lower` to `upper` - 1; gives the last value.
 
-    With integers of Python or NumPy, or sizes, as bounds it is a `scan`, which has all
-    derivatives; with traced integers a `while_loop`.  InputError or DTypeError for other bounds.
+    With integers of Python or NumPy, int arguments whose number is known, or sizes as bounds it is
+    a `scan`, which has all derivatives; with other traced integers a `while_loop`.  InputError or
+    DTypeError for other bounds.
     """
     line = _origin(sys._getframe(1))
     require_function_of(body_fun, 2, line.describe())
     lower, upper = _bound("lower", lower, line), _bound("upper", upper, line)
+    if all(not isinstance(bound, Traced) or _is_known(bound) for bound in (lower, upper)):
+        lower, upper = _structural(lower), _structural(upper)
     if trace_of((lower, upper)) is not None:
 
         def counting(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
@@ -126,6 +131,17 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
         return traced_scan(building, frame, step, given[0], rows, length, False, [INT_SCALAR])[0]
 
     return _on(in_trace, body_fun, init_val, steps=length)
+
+
+def _is_known(number: Traced) -> bool:
+    return number.program.known_int(number) is not None
+
+
+def _structural(number: Any) -> Any:
+    """A number of steps; of an int argument its number, for which alone the graph then holds."""
+    if isinstance(number, Traced) and _is_known(number):
+        return number.program.guard(number.node)
+    return number
 
 
 def _bound(name: str, bound: Any, line: Origin) -> Any:

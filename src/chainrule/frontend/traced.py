@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from chainrule.frontend.instead import instead_of
 from chainrule.frontend.instead_of_asking import CHOICE, instead_of_asking
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace, type_text
+from chainrule.graph.asking import asking, goes_on
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import Shape
@@ -44,7 +46,6 @@ class Traced:
 
     __slots__ = ("node", "program")
     __array_priority__ = 1000.0
-    __hash__ = None  # type: ignore[assignment]  # as ndarray: == is elementwise
 
     def __init__(self, node: Node, trace: Trace) -> None:
         self.node, self.program = node, trace
@@ -120,8 +121,8 @@ class Traced:
         frame = trace.enter(sys._getframe(2))
         try:
             if self.node in trace.scalars and ufunc in _COMPARISONS:
-                numbers = [trace.known_int(value) for value in (left, right)]
-                if None not in numbers:
+                pair = [v if type(v) is float else trace.known_int(v) for v in (left, right)]
+                if None not in pair and self.dtype.kind == "i":
                     return _COMPARISONS[ufunc](*[trace.specialised(v) for v in (left, right)])
             if type(right) is float:
                 right = name_scalar(trace, right, 0)
@@ -148,7 +149,8 @@ class Traced:
         return self._divided(np.remainder, operator.mod, other, self)
 
     def _divided(self, ufunc: np.ufunc, function: Any, left: Any, right: Any) -> Any:
-        """// and %; of Python int arguments, Python ints for which alone the graph then holds."""
+        """//, %, shifts and bits; of Python int arguments, Python ints for which alone the graph
+        then holds."""
         trace = self.program
         known = trace.known_int(left) is not None and trace.known_int(right) is not None
         if not known:
@@ -160,24 +162,26 @@ class Traced:
             trace.site = None
 
     def __divmod__(self, other: Any) -> Any:
-        return self._run(np.divmod, sys._getframe(1), (self, other), {})
+        return self._divided(np.divmod, divmod, self, other)
 
     def __rdivmod__(self, other: Any) -> Any:
-        return self._run(np.divmod, sys._getframe(1), (other, self), {})
+        return self._divided(np.divmod, divmod, other, self)
 
     def __lshift__(self, other: Any) -> Any:
-        return self._run(np.left_shift, sys._getframe(1), (self, other), {})
+        return self._divided(np.left_shift, operator.lshift, self, other)
 
     def __rlshift__(self, other: Any) -> Any:
-        return self._run(np.left_shift, sys._getframe(1), (other, self), {})
+        return self._divided(np.left_shift, operator.lshift, other, self)
 
     def __rshift__(self, other: Any) -> Any:
-        return self._run(np.right_shift, sys._getframe(1), (self, other), {})
+        return self._divided(np.right_shift, operator.rshift, self, other)
 
     def __rrshift__(self, other: Any) -> Any:
-        return self._run(np.right_shift, sys._getframe(1), (other, self), {})
+        return self._divided(np.right_shift, operator.rshift, other, self)
 
     def __round__(self, ndigits: Any = None) -> Any:
+        if ndigits is None and self.program.known_int(self) is not None:
+            return self
         return self._call("round", ndigits)
 
     def __floor__(self) -> Any:
@@ -250,17 +254,17 @@ class Traced:
         return self._binary(np.greater_equal, self, other)
 
     def __and__(self, other: Any) -> Any:
-        return self._call(np.bitwise_and, other)
+        return self._divided(np.bitwise_and, operator.and_, self, other)
 
     __rand__ = __and__
 
     def __or__(self, other: Any) -> Any:
-        return self._call(np.bitwise_or, other)
+        return self._divided(np.bitwise_or, operator.or_, self, other)
 
     __ror__ = __or__
 
     def __xor__(self, other: Any) -> Any:
-        return self._call(np.bitwise_xor, other)
+        return self._divided(np.bitwise_xor, operator.xor, self, other)
 
     __rxor__ = __xor__
 
@@ -268,13 +272,20 @@ class Traced:
         return self._call(np.invert)
 
     def __neg__(self) -> Any:
-        return self._call(np.negative)
+        return self._carried(self._call(np.negative), operator.neg)
 
     def __pos__(self) -> Any:
         return self
 
     def __abs__(self) -> Any:
-        return self._call(np.absolute)
+        return self._carried(self._call(np.absolute), abs)
+
+    def _carried(self, result: Any, operation: Callable[[int], int]) -> Any:
+        """The result, known as an integer where the program's Python integer is known."""
+        known = self.program.known_int(self)
+        if known is not None:
+            self.program.scalars[result.node] = operation(known)
+        return result
 
     def __matmul__(self, other: Any) -> Any:
         return self._run(np.matmul, sys._getframe(1), (self, other), {})
@@ -490,6 +501,12 @@ class Traced:
             hint=instead_of_asking(sys._getframe(2)) or hint,
         )
 
+    def __hash__(self) -> int:
+        """That of an int argument, for which alone the graph then holds; arrays have none."""
+        if self.program.known_int(self) is None:
+            raise TypeError("unhashable type: a traced array")
+        return hash(self.program.guard(self.node))
+
     def __bool__(self) -> bool:
         if self.node in self.program.scalars and self.dtype.kind == "i":
             return bool(self.program.guard(self.node))
@@ -552,10 +569,21 @@ class Traced:
         )
 
     def __repr__(self) -> str:
-        return f"<traced {self._shown()}>"
+        return self._text(sys._getframe(1), repr)
+
+    def __str__(self) -> str:
+        return self._text(sys._getframe(1), str)
 
     def __format__(self, spec: str) -> str:
-        return repr(self)
+        return self._text(sys._getframe(1), lambda number: format(number, spec))
+
+    def _text(self, frame: FrameType, written: Callable[[int], str]) -> str:
+        """What it is; of an int argument its number, where the program goes on with the text."""
+        if self.program.known_int(self) is not None:
+            found = asking(frame)
+            if found is not None and goes_on(found.frame):
+                return written(self.program.guard(self.node))
+        return f"<traced {self._shown()}>"
 
 
 def wrap(trace: Trace, result: Any) -> Any:

@@ -71,18 +71,26 @@ def _runs_program(frame: FrameType) -> bool:
     return frame.f_globals.get("__runs_programs__") is frame.f_code
 
 
-def note_text(found: Asking, text: str) -> None:
-    """A SizeTextWarning at the user's line, unless the statement that the frame runs prints or
-    raises the text of a size: a program that goes on with it may decide by it."""
-    frame, code = found.frame, found.frame.f_code
-    for instruction in dis.get_instructions(code):
+def goes_on(frame: FrameType) -> bool:
+    """Whether the program keeps or compares what the running instruction gives; not where its
+    statement throws that away (`print(n)`) or raises it."""
+    for instruction in dis.get_instructions(frame.f_code):
         if instruction.offset <= frame.f_lasti:
             continue
         name = instruction.opname
         if name in ("POP_TOP", "RAISE_VARARGS"):
-            return
+            return False
         if name.startswith(("STORE", "RETURN", "COMPARE", "CONTAINS", "POP_JUMP")):
             break
+    return True
+
+
+def note_text(found: Asking, text: str) -> None:
+    """A SizeTextWarning at the user's line, where the program goes on with the text of a size and
+    so may decide by it."""
+    frame, code = found.frame, found.frame.f_code
+    if not goes_on(frame):
+        return
     origin = Origin(code, frame.f_lasti)
     said = ChainruleError(
         f"the text of the size {text} is made while tracing, and is the same in every run",
