@@ -22,6 +22,7 @@ from chainrule.errors import IndexOutOfRangeError
 from chainrule.explain.memory.report import MemoryReport, memory_of_graph, memory_of_step
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import type_of
+from chainrule.plan import in_numpy
 from chainrule.plan.simulate import simulate
 from chainrule.primitives.primitive import Fold, Map, Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
@@ -148,6 +149,12 @@ def test_a_step_of_a_transformer_takes_what_its_report_says(
 
 
 # Any graph ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def only_what_numpy_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What routines in C take besides is measured by test_library_bytes.py."""
+    monkeypatch.setattr(in_numpy, "unseen_nbytes", lambda node, operands: 0)
 
 
 def error_of_run(graph: Graph, arguments: dict[str, Any], keep: Any) -> int:

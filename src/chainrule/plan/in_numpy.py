@@ -66,8 +66,12 @@ def without_memory(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, 
 
 def taken_nbytes(node: Node, operands: Sequence[np.ndarray]) -> int:
     """What an evaluation takes beside its operands and its result; `operands` are outlines."""
-    primitive = node.primitive
-    return primitive.scratch(node, *operands) + primitive.library_bytes(node, *operands)
+    return node.primitive.scratch(node, *operands) + unseen_nbytes(node, operands)
+
+
+def unseen_nbytes(node: Node, operands: Sequence[np.ndarray]) -> int:
+    """The part of this that routines in C take, and tracemalloc does not see."""
+    return node.primitive.library_bytes(node, *operands)
 
 
 def _is_elementwise(primitive: Primitive) -> bool:

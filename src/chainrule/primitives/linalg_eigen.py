@@ -12,10 +12,12 @@ from typing import Any
 
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.linalg_evaluation import (
+    PANEL,
     batch_stack,
     calls_packing,
     every_stack_axis,
     in_float64,
+    lapack_bytes,
     of_one_triangle,
     only_the_result,
     scratch_of,
@@ -115,6 +117,7 @@ eigh = Primitive(
     derivative=Explicit((_eigh_tangent,), (_eigh_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: syevd"),
+    library_bytes=lapack_bytes(lambda m, n, k: n * (n + 1), lambda m, n, k: n * (3 * n + 12) + 4),
     independent=every_stack_axis,
     # 9 n^3: Golub & Van Loan, Matrix Computations, section 8.3.
     flops=lambda out: stack_size(out.type) * 9 * out.type.shape[-1] ** 3,
@@ -150,6 +153,7 @@ eigvalsh = Primitive(
     derivative=Explicit((_eigvalsh_tangent,), (_eigvalsh_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: syevd"),
+    library_bytes=lapack_bytes(lambda m, n, k: n, lambda m, n, k: n * (n + 3 + PANEL) + 2),
     independent=every_stack_axis,
     # 4 n^3 / 3: Golub & Van Loan, Matrix Computations, section 8.3.
     flops=lambda out: stack_size(out.inputs[0].type) * (4 * out.type.shape[-1] ** 3 // 3),

@@ -95,6 +95,51 @@ def scratch_of(peak_nbytes: Callable[..., int]) -> Callable[..., int]:
     return scratch
 
 
+def lapack_bytes(made: Callable[..., int], own: Callable[..., int]) -> Callable[..., int]:
+    """The `library_bytes` of a primitive that is evaluated by `in_float64`, one matrix at a time.
+
+    While LAPACK works, there are `made(m, n, k)` float64 elements for each matrix of the stack, of
+    NumPy's, and `own(m, n, k)` of its own in all: copies of the matrix and of its results, and what
+    it asks for to work in.  m and n are the sizes of the first operand, k is the length of the
+    last axis of the last one.
+    """
+
+    def library_bytes(out: Node, *operands: np.ndarray) -> int:
+        x = operands[0]
+        m, n, k = *x.shape[-2:], operands[-1].shape[-1]
+        if not x.size:
+            return 0
+        copies = 0 if x.dtype == WIDE else sum(array.size for array in operands)
+        then = WIDE.itemsize * (copies + stack_size(x) * made(m, n, k) + own(m, n, k))
+        traced = out.primitive.scratch(out, *operands) + out.type.nbytes
+        return max(0, then - traced)
+
+    return library_bytes
+
+
+def gesdd_elements(m: int, n: int, k: int) -> int:
+    """What NumPy takes for the thin factors of one matrix: its copy, the factors, 8 k integers and
+    LAPACK's `lwork` (dgesdd, jobz='S')."""
+    k = min(m, n)
+    if _is_long(m, n):  # a triangular factor first, and its factors
+        work = k * k + max(3 * k * k + 7 * k, 3 * k + 2 * k * PANEL)
+    else:
+        work = 3 * k + max(3 * k * k + 4 * k, (m + n) * PANEL)
+    return m * n + k * (m + n + 9) + work
+
+
+def gesdd_values_elements(m: int, n: int, k: int) -> int:
+    """The same for the singular values alone (jobz='N')."""
+    k = min(m, n)
+    return m * n + 9 * k + 3 * k + (2 * k if _is_long(m, n) else m + n) * PANEL
+
+
+def _is_long(m: int, n: int) -> bool:
+    return max(m, n) >= int(11 * min(m, n) / 6)
+
+
+PANEL = 32  # columns that LAPACK works on at once (ilaenv)
+
 only_the_result = scratch_of(lambda out, *operands: WIDE.itemsize * out.type.size)
 
 

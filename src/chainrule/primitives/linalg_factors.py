@@ -11,12 +11,14 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size, is_nonnegative
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.linalg_evaluation import (
+    PANEL,
     WIDE,
     batch_stack,
     calls_linalg,
     calls_packing,
     every_stack_axis,
     in_float64,
+    lapack_bytes,
     matrix_type,
     of_one_triangle,
     only_the_result,
@@ -77,6 +79,7 @@ cholesky = Primitive(
     derivative=Explicit((_cholesky_tangent,), (_cholesky_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: potrf"),
+    library_bytes=lapack_bytes(lambda m, n, k: n * n, lambda m, n, k: n * n),
     independent=every_stack_axis,
     # n^3 / 3: Golub & Van Loan, Matrix Computations, section 4.2.
     flops=lambda out: stack_size(out.type) * (out.type.shape[-1] ** 3 // 3),
@@ -197,6 +200,11 @@ qr = Primitive(
     derivative=Explicit((_qr_tangent,), (_qr_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: geqrf"),
+    library_bytes=lapack_bytes(
+        # When Q is made: the factored matrices, their scales and Q; copies, and room to work
+        lambda m, n, k: m * n + min(m, n) * (m + 1),
+        lambda m, n, k: m * n + min(m, n) * (m + 1 + PANEL),
+    ),
     independent=every_stack_axis,
     flops=_qr_flops,
     scratch=scratch_of(_qr_nbytes),

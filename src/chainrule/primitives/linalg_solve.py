@@ -15,7 +15,9 @@ from chainrule.primitives.linalg_evaluation import (
     batch_stack,
     calls_linalg,
     every_stack_axis,
+    gesdd_elements,
     in_float64,
+    lapack_bytes,
     matrix_type,
     only_the_result,
     scratch_of,
@@ -97,6 +99,7 @@ solve = Primitive(
     derivative=Joint(_solve_tangent, _solve_cotangents),
     batch=_solve_batch,
     kernel=Library("lapack: gesv"),
+    library_bytes=lapack_bytes(lambda m, n, k: n * k, lambda m, n, k: n * (n + k + 1)),
     independent=every_stack_axis,
     flops=_solve_flops,
     scratch=only_the_result,
@@ -123,6 +126,7 @@ inv = Primitive(
     ),
     batch=batch_stack,
     kernel=Library("lapack: gesv"),
+    library_bytes=lapack_bytes(lambda m, n, k: n * n, lambda m, n, k: n * (2 * n + 1)),
     independent=every_stack_axis,
     # LU and n systems: Golub & Van Loan, Matrix Computations, section 3.
     flops=lambda out: stack_size(out.type) * 2 * out.type.shape[-1] ** 3,
@@ -207,6 +211,11 @@ pinv = Primitive(
     derivative=Explicit((_pinv_tangent,), (_pinv_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: gesdd"),
+    library_bytes=lapack_bytes(
+        # NumPy conjugates the matrices before
+        lambda m, n, k: m * n + min(m, n) * (m + n + 1),
+        gesdd_elements,
+    ),
     independent=every_stack_axis,
     flops=_pinv_flops,
     scratch=_pinv_scratch,

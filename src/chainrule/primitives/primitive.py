@@ -175,8 +175,8 @@ class Primitive(Frozen):
 
     `scratch(out, *operands)` is how many bytes `evaluate` takes from NumPy at its fullest beside
     its operands and its result, measured with NumPy 2.4.  The operands are arrays without values:
-    right in shape, dtype and strides, but not to be read.  `library_bytes(out, *operands)` is what
-    the routine that `evaluate` calls takes from the system by itself, where NumPy does not see it.
+    right in shape, dtype and strides, but not to be read.  `library_bytes(out, *operands)` is by
+    how much the most is more, because of what routines in C take from the system by themselves.
 
     `independent(out)` are the axes of the result along which it can be computed in pieces, with
     the bits that it has as a whole: each with the axis of every operand that is cut with it, None

@@ -26,6 +26,7 @@ from chainrule.primitives.primitive import (
 from chainrule.primitives.python import Python, Writing, Written, operator_of
 
 ANY = (-2.0, 2.0)
+BLAS_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def _matmul_type(x: ArrayType, y: ArrayType) -> ArrayType:
@@ -107,10 +108,11 @@ def _matmul_flops(out: Node) -> int | Size:
 
 
 def _matmul_independent(out: Node) -> tuple[Cut, ...]:
-    """Rows of x; matrices of both where y is a stack, too."""
+    """Matrices of x, and those of y where it is a stack, too; rows where no BLAS has them."""
     x, y = out.inputs
     stacked = x.ndim - 2 if y.ndim > 2 else 0
-    return tuple([(axis, (axis, axis if axis < stacked else None)) for axis in range(x.ndim - 1)])
+    count = x.ndim - 2 if x.dtype in BLAS_DTYPES else x.ndim - 1
+    return tuple([(axis, (axis, axis if axis < stacked else None)) for axis in range(count)])
 
 
 matmul = Primitive(
@@ -122,6 +124,7 @@ matmul = Primitive(
     derivative=Multilinear((_matmul_left, _matmul_right)),
     batch=_matmul_batch,
     kernel=Contract(),
+    library_bytes=lambda out, x, y: _copied_for_blas(x, y),
     independent=_matmul_independent,
     flops=_matmul_flops,
     latex=Latex("{x} {y}", PRODUCT, (PRODUCT, PRODUCT)),
@@ -142,6 +145,24 @@ matmul = Primitive(
     ),
     python=operator_of("x @ y"),
 )
+
+
+def _is_for_blas(x: np.ndarray) -> bool:
+    """Whether BLAS can read the last two axes as they lie, as they are or transposed."""
+    (m, n), (down, right) = x.shape[-2:], x.strides[-2:]
+    item = x.itemsize
+    return (right == item and down >= n * item) or (down == item and right >= m * item)
+
+
+def _copied_for_blas(*operands: np.ndarray) -> int:
+    """What NumPy's matmul copies for BLAS: of each operand one matrix, if it lies otherwise."""
+    if any(one.ndim < 2 or not one.size or 1 in one.shape[-2:] for one in operands):
+        return 0  # products of vectors read strides, or are loops
+    return sum(
+        one.itemsize * one.shape[-2] * one.shape[-1]
+        for one in operands
+        if one.dtype in BLAS_DTYPES and not _is_for_blas(one)
+    )
 
 
 def _labelled(x: ArrayType, axes: tuple[int, ...], found: dict[int, int | Size]) -> None:
@@ -216,15 +237,29 @@ def _contract(xp: Any, x: Any, y: Any, *, x_axes: tuple, y_axes: tuple, out_axes
 
 def _contract_scratch(out: Node, x: np.ndarray, y: np.ndarray) -> int:
     # A copy of each operand that is no stack of matrices as it lies in memory.
+    return sum(
+        one.nbytes
+        for one, view in zip((x, y), _stack_views(out, x, y), strict=True)
+        if view is None
+    )
+
+
+def _stack_views(out: Node, x: np.ndarray, y: np.ndarray) -> list[np.ndarray | None]:
+    """Both as stacks of matrices, None where that takes a copy."""
     x_axes, y_axes = out.param("x_axes"), out.param("y_axes")
     stack, rows, inner, columns = _groups(x_axes, y_axes, out.param("out_axes"))
-    total = 0
+    found: list[np.ndarray | None] = []
     for operand, axes, groups in ((x, x_axes, (rows, inner)), (y, y_axes, (inner, columns))):
         try:
-            _as_stack(VIEWS, operand, axes, stack, *groups)
+            found.append(_as_stack(VIEWS, operand, axes, stack, *groups))
         except ValueError:
-            total += operand.nbytes
-    return total
+            found.append(None)
+    return found
+
+
+def _contract_copied(out: Node, x: np.ndarray, y: np.ndarray) -> int:
+    # Copies that are stacks already lie as BLAS wants them.
+    return _copied_for_blas(*[one for one in _stack_views(out, x, y) if one is not None])
 
 
 def _stack_python(
@@ -282,6 +317,7 @@ contract = Primitive(
     result_type=_contract_type,
     evaluate=_contract,
     scratch=_contract_scratch,
+    library_bytes=_contract_copied,
     independent=_contract_independent,
     derivative=Multilinear(
         (

@@ -40,6 +40,12 @@ def _scratch(out: Node, x: np.ndarray) -> int:
     return length * (elements_apart * x.itemsize + positions_apart * INDEX.itemsize)
 
 
+def _merging(out: Node, x: np.ndarray) -> int:
+    """The positions of half a row, by which runs are merged, for a moment twice; short words are
+    counted, which takes the positions of a row."""
+    return INDEX.itemsize * x.shape[out.param("axis")] if x.size else 0
+
+
 def _written(out: Node, writing: Any, x: Written) -> Written:
     axis = out.param("axis")
     shown = "" if axis == out.ndim - 1 else f", axis={axis}"
@@ -58,6 +64,7 @@ argsort = Primitive(
     kernel=Library("argsort"),
     flops=lambda out: out.type.size,
     scratch=_scratch,
+    library_bytes=_merging,
     independent=every_other_axis,
     latex=Latex(r"\operatorname{{argsort}}_{{{axis}}}({x})", ATOM, (0,)),
     samples=(

@@ -17,6 +17,7 @@ from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.nest import FAILED_NBYTES
+from chainrule.plan.pieces import piece_of, pieces
 from chainrule.plan.planner import Plan, plan
 from chainrule.plan.roles import Role, roles_of
 from chainrule.plan.schedule import ALIGNMENT
@@ -34,7 +35,7 @@ from chainrule.run.native.target import (
     load_objects,
     native_refusal,
 )
-from chainrule.run.reference import apply
+from chainrule.run.reference import Names, apply
 
 ENTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 REMEMBERED = 256  # compiled plans in memory
@@ -81,6 +82,7 @@ class Machine:
         ]
         self.first_array = len(RUNTIME)
         self._free: list[Context] = []
+        self.pieces: dict[int, tuple[int, ...]] = {}  # of nodes without a kernel, by position
 
     @property
     def new_scratch_nbytes(self) -> int:
@@ -140,8 +142,6 @@ class Machine:
 
     def _evaluate(self, graph: Graph, foreign: Foreign, context: Context) -> None:
         """A node that has no kernel, by its reference evaluation."""
-        from chainrule.run.native.bodies import NATIVE  # here, as bodies are run by machines
-
         nodes = graph.nodes
         names = (graph.name_of,)
         values = {nodes[one.node]: self._array(graph, one, context) for one in foreign.reads}
@@ -160,10 +160,28 @@ class Machine:
                     if getattr(node.primitive.kernel, "keeps", False):
                         # of its own: what is in this program's memory is written over
                         operands = [operand.copy() for operand in operands]
-                    values[node] = apply(
-                        node, operands, names, NATIVE if holds_bodies(node) else np
-                    )
-        self._array(graph, foreign.result, context)[...] = values[result]
+                    if node is result:
+                        into = self._array(graph, foreign.result, context)
+                        self._write(node, operands, names, foreign, into)
+                        break
+                    values[node] = apply(node, operands, names)
+
+    def _write(
+        self, node: Node, operands: list[np.ndarray], names: Names, foreign: Foreign, into: Any
+    ) -> None:
+        """The value of a node, in one piece or in many."""
+        place = foreign.result.node
+        piece = self.pieces.get(place)
+        if piece is None:
+            piece = self.pieces[place] = piece_of(node)
+        if not piece:
+            from chainrule.run.native.bodies import NATIVE  # here, as bodies are run by machines
+
+            into[...] = apply(node, operands, names, NATIVE if holds_bodies(node) else np)
+            return
+        for part, needed in pieces(node, piece):
+            cut = [one[key] for one, key in zip(operands, needed, strict=True)]
+            into[part] = apply(node, cut, names)
 
     def _array(self, graph: Graph, place: Place, context: Context) -> np.ndarray:
         """The memory of a value as an array."""
