@@ -15,6 +15,8 @@ from chainrule.run import reference
 from chainrule.run.native.evaluate import evaluate
 from chainrule.run.run import kept_nodes
 
+pytestmark = pytest.mark.usefixtures("every_width")
+
 ROWS = 21
 
 

@@ -15,6 +15,8 @@ from chainrule.frontend.elementwise import UFUNCS
 from chainrule.primitives.rounding import ceil, floor, floor_divide, fmod, remainder, trunc
 from chainrule.primitives.shifts import left_shift, right_shift
 
+pytestmark = pytest.mark.usefixtures("every_width")
+
 DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 

@@ -18,6 +18,8 @@ sys.path.append(str(Path(__file__).parents[2] / "composites"))
 import neural_cases  # type: ignore[import-not-found]  # noqa: F401  (adds to CASES)
 from composite_cases import CASES, Case  # type: ignore[import-not-found]
 
+pytestmark = pytest.mark.usefixtures("every_width_in_time")
+
 RTOL = {"float64": 1e-11, "float32": 2e-4}  # gradients of both orders are sums of both signs
 
 

@@ -15,6 +15,8 @@ import chainrule as cr
 import chainrule.plan.sharing
 from chainrule.run.run import kept_nodes
 
+pytestmark = pytest.mark.usefixtures("every_width_in_time")
+
 WIDE = (1, 1, 2, 5, 8, 9, 16, 17, 33)
 RTOL = 1e-9
 

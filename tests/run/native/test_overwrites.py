@@ -12,6 +12,8 @@ from programs import Program, random_programs
 
 import chainrule as cr
 
+pytestmark = pytest.mark.usefixtures("every_width")
+
 RANDOM = np.random.default_rng(3)
 W, V = RANDOM.normal(size=(33, 33)), RANDOM.normal(size=(33, 33))
 

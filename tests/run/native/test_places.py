@@ -13,6 +13,8 @@ from chainrule.primitives.reduce import argmax, argmin
 from chainrule.run.native.reducers import Reducer
 from chainrule.run.run import kept_nodes
 
+pytestmark = pytest.mark.usefixtures("every_width")
+
 RANDOM = np.random.default_rng(7)
 DTYPES = ["float32", "float64", "int64", "int32", "uint8", "bool"]
 

@@ -18,6 +18,8 @@ from chainrule.primitives.reduce import argmax, max_, min_, sum_
 from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing.samples import cases, sample_arrays
 
+pytestmark = pytest.mark.usefixtures("every_width")
+
 FLOATS = ("float32", "float64", "float16")
 WHOLE = ("int64", "int32", "uint8", "int8", "uint64", "bool")
 EXCEPTIONAL = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 1e-320, 1e-40, -1e-40, 1e308]

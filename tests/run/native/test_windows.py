@@ -16,6 +16,8 @@ from chainrule.primitives.cumulative import recurrence
 from chainrule.primitives.windows import fold_windows, positions_of
 from chainrule.run.run import kept_nodes
 
+pytestmark = pytest.mark.usefixtures("every_width")
+
 RANDOM = np.random.default_rng(11)
 Call = tuple[Any, list[np.ndarray], dict[str, Any]]
 
