@@ -10,6 +10,7 @@ import numpy as np
 
 from chainrule.composites.averages import dtype_of
 from chainrule.composites.composite import trace_of
+from chainrule.composites.numpy_functions.rearranging import require_length
 from chainrule.composites.refusing import refuse, shown
 from chainrule.composites.statistics import as_array
 from chainrule.errors import InputError, ShapeError, UnsupportedError
@@ -86,6 +87,9 @@ def interp(
     left, right = (first if left is None else left), (last if right is None else right)
     found = np.zeros_like(x) + first
     if isinstance(count, Size) or count > 1:
+        trace = trace_of((x, xp, fp))
+        assert trace is not None
+        require_length(trace, count, 2, "np.interp")
         found = _between_points(np.where((xp[0] <= x) & (x <= xp[-1]), x, xp[0]), xp, fp)
     found = np.where(x == xp[-1], last, found)
     found = np.where(x < xp[0], left, np.where(x > xp[-1], right, found))

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.averages import dtype_of
+from chainrule.composites.composite import trace_of
 from chainrule.composites.networks.windows import windows
+from chainrule.composites.numpy_functions.rearranging import require_length
 from chainrule.composites.refusing import refuse, shown
 from chainrule.composites.statistics import as_array, size_value
 from chainrule.errors import InputError, ShapeError, UnsupportedError
@@ -101,9 +103,13 @@ def _mode(given: Any, mode: Any, asked: str) -> str:
     return found
 
 
-def _slid(a: Any, v: Any, mode: str, asked: str) -> Any:
-    """The sums of products of the shorter v and each stretch of a that it is laid on."""
+def _slid(a: Any, v: Any, mode: str, asked: str, longer: int = 0) -> Any:
+    """The sums of products of v and each stretch of a, by `longer` or more the longer of the two,
+    that it is laid on."""
     count = np.shape(v)[0]
+    trace = trace_of((a, v))
+    if mode == "same" and trace is not None:
+        require_length(trace, np.shape(a)[0], count + longer, asked)
     around = {
         "full": (count - 1, count - 1),
         "same": (count // 2, count - count // 2 - 1),
@@ -153,7 +159,7 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     """np.correlate: of two sequences."""
     mode = _mode((a, v), mode, "np.correlate")
     a, v, exchanged = _sequences(a, v, "np.correlate")
-    found = _slid(a, v, mode, "np.correlate")
+    found = _slid(a, v, mode, "np.correlate", longer=int(exchanged))
     return found[::-1] if exchanged else found
 
 

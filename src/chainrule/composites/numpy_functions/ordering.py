@@ -15,6 +15,7 @@ from chainrule.composites.numpy_functions.of_arrays import (
     positions_of,
     trace_among,
 )
+from chainrule.composites.numpy_functions.rearranging import require_length
 from chainrule.errors import ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, common_shape
 from chainrule.frontend.shapes import axis_index
@@ -94,6 +95,8 @@ def _checked(trace: Trace, a: Any, kth: Any, axis: Any) -> None:
                 where=trace.where(),
                 hint=f"give an integer from {-length} to {length - 1}",
             )
+        if isinstance(length, sizes.Size):
+            require_length(trace, length, one + 1 if one >= 0 else -one, f"np.partition(kth={one})")
 
 
 def _partitioned(by_sorting: Callable[..., Any], doc: str) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_programs import program_of, source_of
+from deciding_programs import program_of, source_of
 
 import chainrule as cr
 from chainrule import float64
