@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from chainrule.explain.nonfinite.phrases import Names, composite, computed, numb
 from chainrule.explain.nonfinite.trail import Fault, Trail
 from chainrule.explain.reading.statements import FORWARD, Direction, Pass, Reading, read
 from chainrule.explain.words import printable
+from chainrule.graph.body import holds_bodies
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -35,7 +36,8 @@ ORDINALS = ("", "", "second ", "third ")
 class Replay:
     """What was replayed: the graph as it was given, at its sizes, and the arrays.
 
-    `during` says what: "the run", "the step"; `held` are the names of the arrays of its state.
+    `during` says what: "the run", "the step"; `held` are the names of the arrays of its state,
+    `around` those of values in other graphs, which origins know.
     """
 
     traced: Graph
@@ -43,11 +45,12 @@ class Replay:
     inputs: Mapping[Node, np.ndarray]
     during: str
     held: frozenset[str]
+    around: Names = field(default_factory=dict)
 
     @cached_property
     def names(self) -> Names:
         """Of the nodes of both graphs: origins know those that were traced."""
-        return {**self.traced.name_of, **self.graph.name_of}
+        return {**self.around, **self.traced.name_of, **self.graph.name_of}
 
     @cached_property
     def replayed(self) -> Mapping[Node, Node]:
@@ -183,6 +186,8 @@ def _given_cause(node: Node, replay: Replay) -> Cause:
 
 
 def _computed_cause(fault: Fault, trail: Trail, replay: Replay) -> Cause | None:
+    if holds_bodies(fault.node):
+        return None
     derived = _derived(fault.node)
     return cause_of(
         Case(

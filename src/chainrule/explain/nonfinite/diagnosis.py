@@ -59,7 +59,8 @@ class Diagnosis:
     `expression` how it was computed, "" for one that was not.  `phase` is the pass in which it came
     about ("before the run began" for an input, "in the program" for a constant).  `place` is
     `model.py:31`, `where` shows the line.  `elements` are its first bad elements, of `count` among
-    `size`.  `because` and `hint` are "" where there is nothing classical to say.
+    `size`.  `inside` says in which iteration of a loop, or branch of a choice, from the outermost
+    on.  `because` and `hint` are "" where there is nothing classical to say.
     """
 
     graph: str
@@ -78,6 +79,7 @@ class Diagnosis:
     elements: tuple[Element, ...]
     inputs: tuple[Operand, ...]
     poisoned: tuple[Poisoned, ...]
+    inside: tuple[str, ...] = ()
 
     @property
     def indices(self) -> tuple[tuple[int, ...], ...]:
@@ -102,6 +104,7 @@ class Diagnosis:
             "schema": "chainrule.nonfinite/1",
             **{name: getattr(self, name) for name in (*plain, "because", "hint", "count", "size")},
             "forward_was_finite": self.forward_was_finite,
+            "inside": list(self.inside),
             "elements": [
                 {
                     "index": list(one.index),

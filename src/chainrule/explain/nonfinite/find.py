@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.explain.nonfinite.describe import Replay, diagnosis
 from chainrule.explain.nonfinite.diagnosis import Diagnosis
+from chainrule.explain.nonfinite.inside import with_inside
 from chainrule.explain.nonfinite.trail import Fault, Trail, fault_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
@@ -67,7 +68,8 @@ def _found(
     if fault is None:
         return None
     during = "the step" if held else "the run"
-    return diagnosis(fault, trail, Replay(graph, concrete, inputs, during, held))
+    replay = Replay(graph, concrete, inputs, during, held)
+    return with_inside(diagnosis(fault, trail, replay), fault.node, trail, replay)
 
 
 def _targets(graph: Graph, of: str | Iterable[str] | None) -> list[Node]:

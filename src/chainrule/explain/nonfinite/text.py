@@ -22,6 +22,7 @@ def headline(found: Diagnosis) -> str:
     if not found.was_computed:
         return f"{at(found.value, first.index)} is {found.became} {found.phase}"
     line = f"{_what(found)} became {found.became} in {found.phase}"
+    line += "".join(f", in {one}" for one in found.inside)
     line += f", {printable(found.place)}" if found.place else ""
     line += f": {', '.join(first.operands)}" if first.operands else ""
     said = found.phase == FORWARD_PASS and found.forward is Forward.NOT_FINITE
@@ -74,7 +75,8 @@ def _constant(found: Diagnosis) -> str:
 def _what(found: Diagnosis) -> str:
     if found.part_of:
         return f"{found.value}, a part of {found.part_of},"
-    return f"{found.value} = {found.expression}" if found.expression else found.value
+    is_named = found.expression not in ("", found.value)
+    return f"{found.value} = {found.expression}" if is_named else found.value
 
 
 def _elements(found: Diagnosis) -> str:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.control.turns import Turn, turns
 from chainrule.explain.nonfinite.births import born, hands_on, is_finite, is_mask
 from chainrule.explain.values.statistics import Statistics, statistics_of
+from chainrule.graph.body import holds_bodies
 from chainrule.graph.node import Node
 from chainrule.primitives.primitive import Map, Move
 from chainrule.primitives.sources import input_
+from chainrule.run.reference import evaluate
 
 SHOWN = 3  # elements of the fault that are shown one by one
 
@@ -43,15 +46,29 @@ class Fault:
     statistics: tuple[Statistics, ...]
 
 
+@dataclass(frozen=True)
+class Inside:
+    """The first fault in a loop or a choice: in which turn, with the trail of that."""
+
+    turn: Turn
+    given: Mapping[Node, np.ndarray]
+    trail: Trail
+    fault: Fault
+
+
 class Trail:
     """Watches a replay (`reference.evaluate(..., watch=trail)`).
 
     `bad` are the values that are not finite, in the order in which they were computed; `faults`
     those of them that do not come from an earlier fault.  An inf in a constant, in a Python
     number, or in a mask of 0 and -inf is no fault: it is meant, until something makes a NaN of it.
+    Nor is one that a body gets from outside (`of_body`).  `inside` has for each loop and choice
+    among the faults the first one in it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, of_body: bool = False) -> None:
+        self._of_body = of_body
+        self.inside: dict[Node, Inside] = {}
         self.bad: dict[Node, Bad] = {}
         self.faults: dict[Node, Fault] = {}
         self._spoilt: set[Node] = set()  # faults, and what comes from them
@@ -78,7 +95,14 @@ class Trail:
         if any(one in self._spoilt for one in sources):
             self._spoilt.add(node)
             return
-        wrong = born(node, value, operands) if node.inputs else _given_wrong(node, value)
+        inside = first_inside(node, operands) if holds_bodies(node) else None
+        if inside is not None:
+            self.inside[node] = inside
+            wrong = ~finite
+        elif node.inputs:
+            wrong = born(node, value, operands)
+        else:
+            wrong = np.isnan(value) if self._of_body else _given_wrong(node, value)
         if wrong.any():
             self._spoilt.add(node)
             self.faults[node] = fault_of(node, value, operands, wrong)
@@ -101,6 +125,23 @@ class Trail:
             if any(source in found for source in bad.sources):
                 found[one] = None
         return list(found)[1:]
+
+
+def first_inside(node: Node, operands: Sequence[np.ndarray]) -> Inside | None:
+    """The first fault in a loop or a choice that reaches the end of its turn; None if none does."""
+    for turn in turns(node, operands):
+        if all(is_finite(one) for one in turn.outputs):
+            continue
+        graph, trail = turn.body.graph, Trail(of_body=True)
+        pairs = zip(graph.inputs, turn.inputs, strict=True)
+        given = {item.node: array for item, array in pairs}
+        outputs = [one for _, one in graph.outputs]
+        evaluate(graph, given, outputs, watch=trail)
+        reached = trail.towards(outputs)
+        for one, fault in trail.faults.items():
+            if one.inputs and one in reached:
+                return Inside(turn, given, trail, fault)
+    return None
 
 
 def fault_of(

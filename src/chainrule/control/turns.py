@@ -1,0 +1,93 @@
+"""Goes through a loop or a choice turn by turn: each body that is done, and on which arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chainrule.control.cond_node import cond
+from chainrule.control.scan_node import scan
+from chainrule.control.steps import program_of, store
+from chainrule.control.while_node import while_
+from chainrule.graph.body import Body
+from chainrule.graph.node import Node
+
+LAMBDA = "function"  # how the body of a lambda is called
+DERIVED = re.compile("(_(cotangent|tangent|saving))+$")  # of bodies that transforms made
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One evaluation of a body: `inputs` are its arrays, in order, `outputs` what it gave.
+
+    `said` is the place in words: `iteration 2 (of 0 to 9) of the scan over cell`.
+    """
+
+    said: str
+    body: Body
+    inputs: tuple[np.ndarray, ...]
+    outputs: tuple[np.ndarray, ...]
+
+
+def turns(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
+    """What the node does on these operands, in the order in which it is done; none for a node that
+    is no loop and no choice.  Iterations are counted from 0, those of a scan by their slices."""
+    found = {scan: _scanned, cond: _chosen, while_: _repeated}.get(node.primitive)
+    return iter(()) if found is None else found(node, operands)
+
+
+def _turn(said: str, body: Body, inputs: Sequence[np.ndarray]) -> Turn:
+    with np.errstate(all="ignore"):
+        outputs = program_of(body)(inputs)
+    return Turn(said, body, tuple([np.array(one) for one in inputs]), tuple(outputs))
+
+
+def _chosen(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
+    taken = bool(operands[0])
+    body = node.param("if_true" if taken else "if_false")
+    yield _turn(f"the branch for {taken}{_called(body)} of a cond", body, operands[1:])
+
+
+def _scanned(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
+    body, carries, constants = (node.param(key) for key in ("body", "carries", "constants"))
+    length, last = node.param("length"), constants + carries
+    fixed = operands[:constants]
+    states = _states(body, operands[constants:last])
+    for step in range(length - 1, -1, -1) if node.param("reverse") else range(length):
+        rows = [np.asarray(one[step]) for one in operands[last:]]
+        said = f"iteration {step} (of 0 to {length - 1}) of a loop{_over(body)}"
+        turn = _turn(said, body, [*fixed, *states, *rows])
+        yield turn
+        store(states, turn.outputs[:carries])
+
+
+def _repeated(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
+    body, condition, constants = (node.param(key) for key in ("body", "condition", "constants"))
+    fixed, states = operands[:constants], _states(body, operands[constants:])
+    step = 0
+    while program_of(condition)([*fixed, *states])[0]:
+        turn = _turn(f"iteration {step} of a loop{_over(body)}", body, [*fixed, *states])
+        yield turn
+        store(states, turn.outputs)
+        step += 1
+
+
+def _states(body: Body, initial: Sequence[np.ndarray]) -> list[np.ndarray]:
+    pairs = zip(initial, body.graph.outputs, strict=False)
+    return [np.array(array, node.dtype) for array, (_, node) in pairs]
+
+
+def _name(body: Body, say: Callable[[str], str]) -> str:
+    name = DERIVED.sub("", body.graph.name)
+    return "" if name == LAMBDA else say(name)
+
+
+def _over(body: Body) -> str:
+    return _name(body, " over {}".format)
+
+
+def _called(body: Body) -> str:
+    return _name(body, " ({})".format)
