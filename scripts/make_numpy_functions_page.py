@@ -36,7 +36,8 @@ All functions of NumPy {version} and its `numpy.linalg`, and what becomes of the
 * **refused**: an error with your line says so, and why.
 
 [NumPy on traced arrays](numpy.md) says which options are traced, and how they differ from NumPy.
-`numpy.fft` and `numpy.random` are not traced: the one is complex, and random numbers here are
+`numpy.fft` and `numpy.random` are not traced: the one is complex (the message says how to write a
+spectrum with cosines and sines), and random numbers here are
 values ([random](random.md)).
 
 Two suites of others are run against them. Of PyTorch's database OpInfo (2.13) values, gradients and

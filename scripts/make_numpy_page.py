@@ -33,6 +33,15 @@ Operators: `+ - * / // % ** @`, comparisons, `& | ^ ~` of booleans and integers,
 axis of known length; of one number also `round`, `math.floor`, `math.ceil` and `math.trunc`. Item assignment, `out=` and `np.add.at` are
 refused, since a traced array is a value.
 
+`x.at[key].set(value)` is a new array, x with `x[key] = value`; so are `add`, `subtract`, `multiply`,
+`divide`, `power`, `min`, `max` and `apply`, and `get` reads. `cr.at(x)[key].set(value)` does the same
+whether x, the key or the value are traced or NumPy arrays: write so in a function that is to run in
+both ways, and where a constant table is read at a traced place, `cr.at(table)[i].get()`.
+
+NumPy's own `np.array`, `np.asarray`, `np.full`, `np.r_`, `np.c_`, and lists of traced arrays in the
+place of one array (`np.sum([x, y])`), have nothing by which a traced array could answer: the message
+writes what to put there, from your source (`cr.array([x, y])`, `np.broadcast_to`, `np.concatenate`).
+
 A traced array lives in the call that traces it. One that is kept outside (in a global, a cache, an
 object) and used after that call, or in another thread, is a `ForeignValueError` with your line.
 

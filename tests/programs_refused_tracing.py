@@ -56,7 +56,7 @@ def an_array_of_traced_arrays():
       where: FILE:LINE, in an_array_of_traced_arrays.<locals>.objective
         return np.array([x, x])
                ^^^^^^^^^^^^^^^^
-      try: call NumPy functions on it directly; make an array of several by cr.array([...])
+      try: write cr.array([x, x])
     """
 
     def objective(x):
@@ -72,7 +72,8 @@ def an_assignment_to_an_element():
       where: FILE:LINE, in an_assignment_to_an_element.<locals>.objective
         h[0] = 1
         ^^^^
-      try: build the new array: x = x.at[key].set(value), or np.where(mask, value, x)
+      try: build the new array: x = x.at[key].set(value), or np.where(mask, value, x);
+           cr.at(x)[key].set(value) does the same where x may be a NumPy array
     """
 
     def objective(x):
@@ -123,7 +124,8 @@ def an_array_that_is_added_to():
       where: FILE:LINE, in an_array_that_is_added_to.<locals>.objective
         total += x
         ^^^^^^^^^^
-      try: bind the result to a name: a = a + b in place of a += b
+      try: bind the result to a name: a = a + b in place of a += b;
+           of an element, a = cr.at(a)[key].add(b) in place of a[key] += b
     """
 
     def objective(x):
@@ -141,7 +143,7 @@ def an_element_that_is_assigned():
       where: FILE:LINE, in an_element_that_is_assigned.<locals>.objective
         buffer[0] = x[0, 0]
         ^^^^^^^^^
-      try: build the array of its parts: np.stack([...]) or np.concatenate([...])
+      try: write buffer = cr.at(buffer)[0].set(x[0, 0])
     """
 
     def objective(x):

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     )
     from chainrule.composites.networks.one_hot import one_hot
     from chainrule.composites.networks.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+    from chainrule.composites.numpy_functions.at import at
     from chainrule.composites.numpy_functions.creating import array
     from chainrule.composites.numpy_functions.norms import norm
     from chainrule.control import cond, fori_loop, scan, while_loop
@@ -117,6 +118,7 @@ __all__ = [
     "adam",
     "adamw",
     "array",
+    "at",
     "avg_pool1d",
     "avg_pool2d",
     "backward",
@@ -225,6 +227,7 @@ _LATER = {
     "absolute_error": "chainrule.composites.networks.distances",
     "adam": "chainrule.train",
     "adamw": "chainrule.train",
+    "at": "chainrule.composites.numpy_functions.at",
     "array": "chainrule.composites.numpy_functions.creating",
     "avg_pool1d": "chainrule.composites.networks.pooling",
     "avg_pool2d": "chainrule.composites.networks.pooling",

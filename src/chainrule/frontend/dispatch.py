@@ -11,7 +11,9 @@ from chainrule.errors import ChainruleError, MutationError, UnsupportedError
 from chainrule.frontend.elementwise import UFUNCS, elementwise
 from chainrule.frontend.failing import FAILURES, raise_explained
 from chainrule.frontend.instead import INSTEAD, PAGE, instead_of, primitive_of
+from chainrule.frontend.instead_of_asking import instead_of_asking
 from chainrule.frontend.trace import Trace
+from chainrule.frontend.types_of import TYPES_OF
 
 
 def dispatch(trace: Trace, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -24,6 +26,8 @@ def dispatch(trace: Trace, function: Any, args: Any, kwargs: dict[str, Any]) -> 
         return elementwise(trace, function, args)
     traced = trace.functions.get(function)
     if traced is None:
+        if function in TYPES_OF:
+            return TYPES_OF[function](*args, **kwargs)
         _refuse_function(trace, function)
     try:
         return traced(trace, *args, **kwargs)
@@ -52,7 +56,8 @@ def _plain_options(
                 f"np.{name_of(function)} of a traced array cannot write into the NumPy array "
                 "on its left: the numbers do not exist while the program is traced",
                 where=trace.where(),
-                hint="bind the result to a name: a = a + b in place of a += b",
+                hint="bind the result to a name: a = a + b in place of a += b;\n"
+                "of an element, a = cr.at(a)[key].add(b) in place of a[key] += b",
             )
         raise MutationError(
             f"np.{name_of(function)} cannot write into out=: traced arrays are values",
@@ -73,6 +78,8 @@ def _refuse_function(trace: Trace, function: Any) -> NoReturn:
     name = name_of(function)
     is_numpys = not isinstance(function, np.ufunc) or getattr(np, name, None) is function
     hint = instead_of(name)
+    if function is np.copyto:  # perhaps by np.full
+        hint = instead_of_asking(sys._getframe()) or hint
     if not is_numpys and name not in INSTEAD:
         same = getattr(np, name, None) in UFUNCS
         hint = f"write np.{name}, which is" if same else primitive_of(_path_of(function))

@@ -41,6 +41,13 @@ REASONS = {
     "fill": "traced arrays are values: np.full_like(x, value)",
     "flat": "use np.ravel(x)",
 }
+_SPECTRUM = (
+    "complex arrays are not traced yet; of a known length n, spectra are products with cosines:\n"
+    "angles = 2 * np.pi / n * np.outer(np.arange(n // 2 + 1), np.arange(n)); "
+    "c, s = np.cos(angles), np.sin(angles);\n"
+    "c @ x is np.fft.rfft(x).real, -s @ x its .imag, (c @ x)**2 + (s @ x)**2 its power; "
+    "np.convolve and np.correlate are traced"
+)
 PAGE = 'the page "NumPy on traced arrays" (docs/numpy.md in the repository)'
 
 
@@ -54,6 +61,8 @@ def primitive_of(function: str) -> str:
 
 def instead_of(name: str) -> str:
     """The hint for a function or method that is not traced."""
+    if name.startswith("fft."):
+        return _SPECTRUM
     expression = INSTEAD.get(name.rpartition(".")[2])
     reason = REASONS.get(name.rpartition(".")[2])
     if reason is not None:

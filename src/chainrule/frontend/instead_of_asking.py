@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.frontend.instead import primitive_of
+from chainrule.frontend.instead_of_arrays import of_element, of_numpy_call
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.refused import REFUSED
 from chainrule.source import source_location
@@ -73,9 +74,19 @@ def _advice(frame: FrameType) -> str:
     around = _around(frame)
     if not around:
         return ""
+
+    def value(node: ast.AST) -> Any:
+        return _value(node, frame)
+
     if _is_calling(frame):
         call = around[0]
-        return _of_call(call, _value(call.func, frame)) if isinstance(call, ast.Call) else ""
+        if not isinstance(call, ast.Call):
+            return ""
+        function = value(call.func)
+        return _of_call(call, function) or of_numpy_call(call, function, value)
+    element = of_element(around, value)
+    if element:
+        return element
     found = []
     for inner, node in zip([None, *around], around, strict=False):
         match node:

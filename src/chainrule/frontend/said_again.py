@@ -17,6 +17,11 @@ from chainrule.graph.origin import Origin
 
 NO_SIZE = "expected a sequence of integers or a single integer, got "
 NO_ELEMENT = "setting an array element with a sequence."
+WRITTEN = "= cr.at("
+OF_PARTS = (
+    "build the array anew: x = cr.at(x)[key].set(value); or of its parts: np.stack([...]), "
+    "np.concatenate([...])"
+)
 
 
 def said_again(error: Exception) -> ChainruleError | None:
@@ -43,11 +48,12 @@ def said_again(error: Exception) -> ChainruleError | None:
             "a number broadcasts by itself",
         )
     if text == NO_ELEMENT and isinstance(error.__cause__, DataDependentError):
+        written = error.__cause__.hint
         return MutationError(
             "a traced array cannot be written into an element of a NumPy array: its numbers do not "
             "exist while the program is traced",
             where=error.__cause__.where,
-            hint="build the array of its parts: np.stack([...]) or np.concatenate([...])",
+            hint=written if WRITTEN in written else OF_PARTS,
         )
     return None
 

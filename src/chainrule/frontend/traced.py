@@ -545,14 +545,16 @@ class Traced:
             "a NumPy array",
             "write int(...) around it; the graph then holds for this number only"
             if known
-            else "call NumPy functions on it directly; make an array of several by cr.array([...])",
+            else "call NumPy functions on it directly; cr.array([...]) makes an array of several,\n"
+            "cr.at(x)[key].set(...) writes into one, cr.at(x)[key].get() reads of one",
         )
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise MutationError(
             f"item assignment to {self._shown()}: traced arrays are values, not storage",
             where=self._here(),
-            hint="build the new array: x = x.at[key].set(value), or np.where(mask, value, x)",
+            hint="build the new array: x = x.at[key].set(value), or np.where(mask, value, x);\n"
+            "cr.at(x)[key].set(value) does the same where x may be a NumPy array",
         )
 
     def __contains__(self, item: object) -> bool:

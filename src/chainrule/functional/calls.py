@@ -17,6 +17,7 @@ from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.logic import cast
 from chainrule.primitives.sources import full_like
 from chainrule.tracing import definition, function_name, output_node
+from chainrule.transforms.backward import to_a_scalar
 from chainrule.transforms.deduplicate import deduplicated
 from chainrule.transforms.jvp import push
 from chainrule.transforms.simplify import simplified
@@ -164,7 +165,7 @@ def _need_scalar(function: Any, output: Node) -> None:
             f"the gradient of {function_name(function)} needs a floating-point scalar, "
             f"got {output.type}",
             where=output.origin.describe(),
-            hint="reduce it with np.sum or np.mean, or use cr.vjp with a seed",
+            hint=f"{to_a_scalar(output.type)}, or use cr.vjp with a seed",
         )
 
 

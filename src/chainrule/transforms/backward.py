@@ -13,7 +13,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import ArrayValue, Node, stamp, topological
 from chainrule.graph.parts import Gradient, Input
 from chainrule.graph.rebuild import ordered, substituted
-from chainrule.graph.types import type_of
+from chainrule.graph.types import ArrayType, type_of
 from chainrule.primitives.sources import constant_of, full_like, input_
 from chainrule.transforms.deduplicate import deduplicate
 from chainrule.transforms.simplify import simplify
@@ -210,13 +210,22 @@ def _argument_at(graph: Graph, position: int) -> str:
     return arguments[position]
 
 
+def to_a_scalar(type_: ArrayType) -> str:
+    """What to do with a value of this type that is to be an objective."""
+    if not type_.is_float:
+        return "compute it in floating point, with x.astype(np.float64): integers have no gradient"
+    if all(isinstance(size, int) and size == 1 for size in type_.shape):
+        return f"return its one element, J[{', '.join('0' * len(type_.shape))}]"
+    return "reduce it (np.sum, np.mean)"
+
+
 def _seed(graph: Graph, name: str, target: Node, seed: Any) -> tuple[tuple[Input, ...], Node]:
     if seed is None:
         if target.type.shape != ():
             raise ShapeError(
                 f"{name} is {target.type}, not a scalar: its gradient needs a seed",
                 where=target.origin.describe(),
-                hint=f"reduce it (np.sum, np.mean), or pass seed=: an array of shape "
+                hint=f"{to_a_scalar(target.type)}, or pass seed=: an array of shape "
                 f"{list(target.type.shape)}, or the name of a new input".replace("'", ""),
             )
         return graph.inputs, seed_one(target)

@@ -1,0 +1,325 @@
+"""A hint that is a recipe gives NumPy's numbers when it is followed, and every recipe is followed.
+
+What a message writes out of the user's own source is put in the place of what was refused; the
+recipes that messages have at hand are found in the source of the library, each in a table here.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.errors import ChainruleError
+
+PACKAGE = Path(cr.__file__).parent
+HEAD = "import numpy as np\nimport chainrule as cr\nT = np.arange(12.0).reshape(4, 3)\n"
+GIVEN = {
+    "x": np.array([0.5, -1.5, 2.0]),
+    "A": np.array([[1.0, 2.0], [3.0, 5.0]]),
+    "i": np.array(2),
+    "k": np.array([0, 3, 1]),
+    "m": np.array([True, False, True]),
+}
+NUMBERS = itertools.count()
+
+
+def module_of(source: str, folder: Path) -> Any:
+    """The program `f(x, A, i, k, m)` with this body, in a file, so that messages see its source."""
+    lines = source.splitlines()
+    body = [*lines[:-1], lines[-1] if lines[-1].startswith("return") else f"return {lines[-1]}"]
+    text = f"{HEAD}\n\ndef f({', '.join(GIVEN)}):\n" + "".join(f"    {line}\n" for line in body)
+    path = folder / f"program_{next(NUMBERS)}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def plain(source: str, folder: Path) -> np.ndarray:
+    return np.asarray(module_of(source, folder).f(**{n: a.copy() for n, a in GIVEN.items()}))
+
+
+def traced(source: str, folder: Path) -> np.ndarray:
+    graph = cr.trace(module_of(source, folder).f, **GIVEN)
+    needed = {item.name for item in graph.inputs}
+    return graph.run({n: a for n, a in GIVEN.items() if n in needed}, keep="outputs").outputs
+
+
+def refusal(source: str, folder: Path) -> ChainruleError:
+    with pytest.raises(ChainruleError) as caught:
+        traced(source, folder)
+    return caught.value
+
+
+WRITTEN = [
+    "T[i]",
+    "T[i, 1]",
+    "T[i, 1:]",
+    "T[1, i]",
+    "T[k]",
+    "T[k][:, None]",
+    "T[k, 0]",
+    "T[:, i]",
+    "T[i,]",
+    "[1.0, 4.0, 9.0][i]",
+    "np.take(T, i)",
+    "np.take(T, k)",
+    "np.take(T, k, axis=0)",
+    "np.full(3, x[0])",
+    "np.full((2, 3), x)",
+    "np.full((2, 3), fill_value=x[1], dtype=np.float32)",
+    "np.full(shape=(2,), fill_value=x[1])",
+    "np.array([x[0], 1.0, x[2]])",
+    "np.array([[x[0], 1.0], [x[1], x[2]]])",
+    "np.array([x, x], dtype=np.float32)",
+    "np.array(x)",
+    "np.asarray(x)",
+    "np.asarray([x[0], 2], np.float64)",
+    "np.r_[x, 1.0, x]",
+    "np.r_[x[0], 1]",
+    "np.r_[A, A]",
+    "np.c_[x, x]",
+    "np.c_[A, A]",
+    "np.sum([x[0], x[1]])",
+    "np.sum([x, x], axis=0)",
+    "np.mean((x, x))",
+    "np.max([x[0], x[1]])",
+    "np.exp([x[0], x[1]])",
+    "np.dot([x[0], x[1]], [1.0, 2.0])",
+    "np.linalg.norm([x[0], x[1]])",
+    "np.linalg.det([[x[0], x[1]], [1.0, 2.0]])",
+    "np.transpose([x, x])",
+    "np.reshape([x[0], x[1]], (2, 1))",
+    "np.cumsum([x[0], x[1]])",
+    "np.outer([x[0], 1], x)",
+    "np.interp([x[0], x[1]], [0.0, 1, 2], [3.0, 4, 5])",
+    "np.sum([v**2 for v in x])",
+    "values = [x[0], x[1]]\nnp.prod(values)",
+]
+
+
+@pytest.mark.parametrize("source", WRITTEN)
+def test_what_a_message_writes_gives_numpys_numbers(source: str, tmp_path: Path) -> None:
+    hint = refusal(source, tmp_path).hint
+    assert hint.startswith("write "), hint
+    *before, last = source.splitlines()
+    last = ast.unparse(ast.parse(last))
+    refused = next(one for one in ast.walk(ast.parse(last)) if followed_at(one, hint))
+    replaced = last.replace(ast.unparse(refused), hint.removeprefix("write "))
+    assert replaced != last
+    got = traced("\n".join([*before, replaced]), tmp_path)
+    wanted = plain(source, tmp_path)
+    assert got.shape == wanted.shape and got.dtype == wanted.dtype
+    np.testing.assert_allclose(got, wanted, rtol=1e-15)
+    again = plain("\n".join([*before, replaced]), tmp_path)  # the same source, on NumPy's arrays
+    np.testing.assert_array_equal(again, wanted)
+
+
+def followed_at(node: ast.AST, hint: str) -> bool:
+    """Whether this is the expression that the hint replaces: the innermost that reads or calls."""
+    kinds = (ast.Subscript, ast.Call)
+    inner = [one for one in ast.walk(node) if isinstance(one, kinds)]
+    if not isinstance(node, kinds):
+        return False
+    return isinstance(node, ast.Call) or not any(
+        isinstance(one, ast.Subscript) and ast.unparse(one.value) in ("T", "np.r_", "np.c_")
+        for one in inner[1:]
+    )
+
+
+ASSIGNED = [
+    "out[0] = x[1]",
+    "out[:2] = A[0]",
+    "out[1:] = x[:2] * 2",
+    "out[i] = x[0]",
+    "out[i] = 7.0",
+    "out[k[:1]] = x[2]",
+]
+
+
+@pytest.mark.parametrize("statement", ASSIGNED)
+def test_an_assignment_is_followed_by_one_that_works_on_both(
+    statement: str, tmp_path: Path
+) -> None:
+    program = "out = np.zeros(3)\n{}\nout"
+    hint = refusal(program.format(statement), tmp_path).hint
+    assert hint.startswith("write out = cr.at(out)["), hint
+    instead = program.format(hint.removeprefix("write "))
+    wanted = plain(program.format(statement), tmp_path)
+    np.testing.assert_array_equal(traced(instead, tmp_path), wanted)
+    np.testing.assert_array_equal(plain(instead, tmp_path), wanted)
+
+
+# By words of a hint: a program that is refused with it, what follows it, and what NumPy gives.
+RECIPES = {
+    "a = cr.at(a)[key].add(b)": (
+        "out = np.zeros(3)\nout[1:] += x[:2]\nout",
+        "out = np.zeros(3)\nout = cr.at(out)[1:].add(x[:2])\nout",
+        "np.array([0, 0.5, -1.5])",
+    ),
+    "x = x.at[key].set(value), or np.where(mask, value, x)": (
+        "x[0] = 3.0\nx",
+        "x = x.at[0].set(3.0)\nx",
+        "np.array([3.0, -1.5, 2.0])",
+    ),
+    "cr.at(x)[key].set(value) does the same": (
+        "x[m] = 3.0\nx",
+        "np.where(m, 3.0, cr.at(x)[m].set(3.0))",
+        "np.array([3.0, -1.5, 3.0])",
+    ),
+    "build the array anew: x = x.at[": (
+        "x.at[0] = 3.0\nx",
+        "x = x.at[0].set(3.0)\nx",
+        "np.array([3.0, -1.5, 2.0])",
+    ),
+    "build the result anew: x = x.at[places].add(values)": (
+        "np.add.at(x, [0, 0], 1.0)\nx",
+        "x = x.at[[0, 0]].add(1.0)\nx",
+        "np.array([2.5, -1.5, 2.0])",
+    ),
+    "or of its parts: np.stack([...]), np.concatenate([...])": (
+        "np.fromiter([x[0], x[1]], float)",
+        "np.stack([x[0], x[1]])",
+        "np.array([0.5, -1.5])",
+    ),
+    "c @ x is np.fft.rfft(x).real": (
+        "np.abs(np.fft.rfft(x)) ** 2",
+        "n = 3\nangles = 2 * np.pi / n * np.outer(np.arange(n // 2 + 1), np.arange(n)); "
+        "c, s = np.cos(angles), np.sin(angles);\n(c @ x)**2 + (s @ x)**2",
+        "np.abs(np.fft.rfft(x)) ** 2",
+    ),
+    "-s @ x its .imag": (
+        "np.fft.rfft(x).imag",
+        "n = 3\nangles = 2 * np.pi / n * np.outer(np.arange(n // 2 + 1), np.arange(n)); "
+        "c, s = np.cos(angles), np.sin(angles);\n-s @ x",
+        "np.fft.rfft(x).imag",
+    ),
+    "np.convolve and np.correlate are traced": (
+        "np.fft.irfft(np.fft.rfft(x, 5) * np.fft.rfft(x, 5), 5)",
+        "np.convolve(x, x)",
+        "np.convolve(x, x)",
+    ),
+    "keep the shape and choose with np.where(mask, x, 0)": (
+        "np.sum(x[m])",
+        "np.sum(np.where(m, x, 0))",
+        "np.sum(x[m])",
+    ),
+    "choose among arrays with np.where(mask, value, x)": (
+        "x.at[m].set(x[::-1])",
+        "np.where(m, x[::-1], x)",
+        "np.where(m, x[::-1], x)",
+    ),
+    "compare first (x > 0), or convert with .astype(bool)": (
+        "x & m",
+        "(x > 0) & m",
+        "(x > 0) & m",
+    ),
+    "convert it with .astype(np.int64)": (
+        "x[m * 1.0]",
+        "x[(m * 1.0).astype(np.int64)]",
+        "x[[1, 0, 1]]",
+    ),
+    "choose with np.where(condition, x, 0)": (
+        "np.where(m)[0]",
+        "np.where(m, x, 0)",
+        "np.where(m, x, 0)",
+    ),
+    "count with np.bincount(np.digitize(x, edges), minlength=len(edges) + 1)": (
+        "np.histogram(x, [0.0, 1.0, 3.0])[0]",
+        "edges = np.array([0.0, 1.0, 3.0])\n"
+        "np.bincount(np.digitize(x, edges), minlength=len(edges) + 1)[1:-1]",
+        "np.histogram(x, [0.0, 1.0, 3.0])[0]",
+    ),
+    "np.where(np.eye(n, dtype=bool), value, x)": (
+        "np.fill_diagonal(A, 7.0)\nA",
+        "np.where(np.eye(2, dtype=bool), 7.0, A)",
+        "np.array([[7.0, 2.0], [3.0, 7.0]])",
+    ),
+    "np.full_like(x, value)": ("x.fill(3.0)\nx", "np.full_like(x, 3.0)", "np.full(3, 3.0)"),
+    "np.broadcast_to(value, shape) is an array of one value": (
+        "np.copyto(x, 3.0)\nx",
+        "np.broadcast_to(3.0 + 0 * x[0], (3,))",
+        "np.full(3, 3.0)",
+    ),
+    "traced arrays are values: x = x.at[key].set(value)": (
+        "np.put(x, [0, 2], 3.0)\nx",
+        "x = x.at[[0, 2]].set(3.0)\nx",
+        "np.array([3.0, -1.5, 3.0])",
+    ),
+    "np.linalg.svd(x, full_matrices=False)": (
+        "np.linalg.svd(A[:1])[1]",
+        "np.linalg.svd(A[:1], full_matrices=False)[1]",
+        "np.linalg.svd(A[:1])[1]",
+    ),
+    "np.linalg.pinv(a) @ b takes stacks of matrices": (
+        "np.linalg.lstsq(A[None], x[:2])[0]",
+        "np.linalg.pinv(A[None]) @ x[:2]",
+        "np.linalg.lstsq(A, x[:2])[0][None]",
+    ),
+    "use np.ravel(x)": ("A.flat[1]", "np.ravel(A)[1]", "A.ravel()[1]"),
+}
+
+
+@pytest.mark.parametrize("words", RECIPES)
+def test_a_recipe_gives_numpys_numbers_when_it_is_followed(words: str, tmp_path: Path) -> None:
+    refused, followed, wanted = RECIPES[words]
+    assert words in refusal(refused, tmp_path).hint
+    np.testing.assert_allclose(
+        traced(followed, tmp_path), plain(wanted, tmp_path), rtol=1e-12, atol=1e-12
+    )
+
+
+# Rooms whose hints are recipes for numbers; those of the others call the library, and the pages
+# of the documentation run such calls.
+ROOMS = ("frontend", "composites")
+RECIPE = re.compile(r"(np|cr)\.\w+(\.\w+)?\(|\.at\[|cr\.at\(")
+# Hints that convert, or name what may be called, and need no numbers to be right.
+NO_RECIPES = (
+    "convert",
+    "for one-hot labels use",  # tests/composites/test_composites.py follows both
+    "give the number of classes, as cr.one_hot(labels, 10)",
+    "np.clip(x, 0, 1)",
+    "write integers from 0 to 51",  # an example of a call, not of this one
+    "pass np.asarray(...) of it",
+    "np.reshape(x, (n, 1)) makes a matrix",
+    "np.reshape(b, (n, 1)) for one column",
+    "call NumPy functions on it directly",
+    "cr.random draws in every run",
+    "np.linalg.pinv(a) @ b is the solution",  # of named sizes; the same for stacks is followed
+)
+
+
+def hints() -> Iterator[str]:
+    """Every hint in the source of these rooms, f-strings with their expressions left out."""
+    for path in [one for room in ROOMS for one in (PACKAGE / room).rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.keyword) and node.arg == "hint":
+                yield "".join(
+                    one.value
+                    for one in ast.walk(node.value)
+                    if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                )
+    from chainrule.frontend import instead
+
+    yield from instead.REASONS.values()
+    yield instead.instead_of("fft.fft")
+
+
+def test_every_recipe_in_the_source_is_followed_here() -> None:
+    left = [
+        hint
+        for hint in hints()
+        if RECIPE.search(hint) and not any(words in hint for words in (*RECIPES, *NO_RECIPES))
+    ]
+    assert left == []
