@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule import float64, uint32
 from chainrule.errors import ChainruleError
 
 PACKAGE = Path(cr.__file__).parent
@@ -267,6 +268,22 @@ RECIPES = {
         "np.linalg.pinv(A[None]) @ x[:2]",
         "np.linalg.lstsq(A, x[:2])[0][None]",
     ),
+    "compare, and reduce: np.sum(x**2) > tolerance": (
+        "cr.while_loop(lambda v: v > 1, lambda v: v / 2, x * 8)",
+        "cr.while_loop(lambda v: np.sum(v**2) > 1, lambda v: v / 2, x * 8)",
+        "v = x * 8\nwhile np.sum(v**2) > 1:\n    v = v / 2\nv",
+    ),
+    "cr.while_loop(..., max_steps=1000) has a gradient": (
+        "cr.grad(lambda a: cr.while_loop(lambda v: v < 10, lambda v: v * a, a))(x[2])",
+        "cr.grad(lambda a: cr.while_loop(lambda v: v < 10, lambda v: v * a, a, max_steps=1000))"
+        "(x[2])",
+        "4 * x[2] ** 3",
+    ),
+    "so has cr.fori_loop with Python integers as bounds": (
+        "cr.grad(lambda a: cr.fori_loop(0, i, lambda j, v: v * a, a))(x[2])",
+        "cr.grad(lambda a: cr.fori_loop(0, 2, lambda j, v: v * a, a))(x[2])",
+        "3 * x[2] ** 2",
+    ),
     "use np.ravel(x)": ("A.flat[1]", "np.ravel(A)[1]", "A.ravel()[1]"),
 }
 
@@ -280,9 +297,53 @@ def test_a_recipe_gives_numpys_numbers_when_it_is_followed(words: str, tmp_path:
     )
 
 
+def test_recipes_for_named_sizes_are_right_when_they_are_followed() -> None:
+    rows = np.random.default_rng(0).normal(size=(5, 3))
+
+    def counted(x: float64["n m"], start: Any = None) -> Any:
+        start = 0.0 if start is None else start
+        return cr.fori_loop(0, x.shape[0], lambda i, v: v + 1.0, start)
+
+    def from_traced(x: float64["n m"]) -> Any:
+        return counted(x, np.zeros_like(x, shape=()))
+
+    with pytest.raises(
+        ChainruleError, match=r"begin with a traced value: np.zeros_like\(x, shape=\(\)\)"
+    ):
+        cr.trace(counted)
+    assert cr.trace(from_traced).run(x=rows).outputs == 5.0
+
+    def least(x: float64["n m"], y: float64["n"]) -> Any:
+        return np.linalg.lstsq(x, y)[0]
+
+    def by_inverse(x: float64["n m"], y: float64["n"]) -> Any:
+        return np.linalg.pinv(x) @ y
+
+    y = rows[:, 0] * 2
+    with pytest.raises(ChainruleError, match=r"np.linalg.pinv\(a\) @ b is the solution"):
+        cr.trace(least)
+    got = cr.trace(by_inverse).run(x=rows, y=y).outputs
+    np.testing.assert_allclose(got, np.linalg.lstsq(rows, y)[0], rtol=1e-12, atol=1e-12)
+
+    def shuffled(x: float64["n m"], key: uint32["2"]) -> Any:
+        return x[cr.random.permutation(key, x.shape[0])]
+
+    def in_random_order(x: float64["n m"], key: uint32["2"]) -> Any:
+        return x[np.argsort(cr.random.bits(key, x.shape[:1]))]
+
+    with pytest.raises(ChainruleError, match=r"x\[np.argsort\(cr.random.bits"):
+        cr.trace(shuffled)
+    orders = [
+        cr.trace(in_random_order).run(x=rows, key=cr.random.key(seed)).outputs for seed in range(9)
+    ]
+    assert len({one.tobytes() for one in orders}) > 5
+    for one in orders:
+        np.testing.assert_array_equal(one[np.argsort(one[:, 0])], rows[np.argsort(rows[:, 0])])
+
+
 # Rooms whose hints are recipes for numbers; those of the others call the library, and the pages
 # of the documentation run such calls.
-ROOMS = ("frontend", "composites")
+ROOMS = ("frontend", "composites", "control", "custom", "functional", "random")
 RECIPE = re.compile(r"(np|cr)\.\w+(\.\w+)?\(|\.at\[|cr\.at\(")
 # Hints that convert, or name what may be called, and need no numbers to be right.
 NO_RECIPES = (
@@ -296,7 +357,18 @@ NO_RECIPES = (
     "np.reshape(b, (n, 1)) for one column",
     "call NumPy functions on it directly",
     "cr.random draws in every run",
-    "np.linalg.pinv(a) @ b is the solution",  # of named sizes; the same for stacks is followed
+    "np.linalg.pinv(a) @ b is the solution",  # these three for named sizes: above
+    "begin with a traced value: np.zeros_like",
+    "or order the rows of x yourself",
+    "cr.primitive(",  # calls of the library
+    "cr.custom_derivative(",
+    "cr.stop_gradient(",
+    "cr.compile(f)",
+    "cr.grad(",
+    "cr.random.key(0)",
+    "cr.random.fold_in(key, number)",
+    "cr.random.truncated_normal(key, -2, 2)",
+    "what was broadcast is summed again",  # of a rule of the user's
 )
 
 
