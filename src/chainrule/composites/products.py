@@ -10,7 +10,8 @@ import numpy as np
 
 from chainrule.composites.composite import trace_of
 from chainrule.errors import ShapeError
-from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.elementwise import as_node, to_dtype
+from chainrule.frontend.traced import Traced
 
 
 def shape_error(what: str, *arrays: Any, hint: str) -> ShapeError:
@@ -22,7 +23,11 @@ def shape_error(what: str, *arrays: Any, hint: str) -> ShapeError:
 
 
 def strong(a: Any) -> Any:
-    """A Python number as NumPy's functions take it, an array that widens others; else a itself."""
+    """A Python number as NumPy's functions take it, an array that widens others; else a itself.
+
+    Numbers of the traced program, its arguments or closed over, are such numbers, too."""
+    if isinstance(a, Traced) and a.node.type.weak:
+        return Traced(to_dtype(a.program, a.node, a.node.type.dtype), a.program)
     return np.asarray(a) if isinstance(a, (bool, int, float)) else a
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError, ShapeError
-from chainrule.frontend.elementwise import as_node, kind_of, resolve, to_dtype
+from chainrule.frontend.elementwise import as_node, resolve, to_dtype
 from chainrule.frontend.trace import Trace
 from chainrule.graph import sizes
 from chainrule.graph.node import Node
@@ -98,7 +98,7 @@ def _path(terms: list[Term], output: Labels, optimize: Any) -> list[tuple[int, .
 def _dtype(nodes: list[Node]) -> np.dtype:
     dtype = nodes[0].type.dtype
     for node in nodes[1:]:
-        found = resolve(np.multiply, (dtype, kind_of(node)))
+        found = resolve(np.multiply, (dtype, node.type.dtype))
         dtype = found[0] if found else dtype
     return dtype
 
