@@ -91,12 +91,12 @@ WIDENED_BY_NUMPY = (  # to float64
 
 def test_float32_stays_float32() -> None:
     x = np.ones((2, 3), np.float32)
-    for c in CASES:
-        if c.shapes == ((2, 3),):
-            if c.name.startswith(WIDENED_BY_NUMPY):
-                continue
-            graph = cr.trace(c.call, x)
-            assert graph.outputs[0][1].type.dtype == np.float32, c.name
+    chosen = [c for c in CASES if c.shapes == ((2, 3),)]
+    chosen = [c for c in chosen if not c.name.startswith(WIDENED_BY_NUMPY)]
+    assert len(chosen) > 30
+    for c in chosen:
+        graph = cr.trace(c.call, x)
+        assert graph.outputs[0][1].type.dtype == np.float32, c.name
 
 
 def refuse(function: Any, *examples: Any) -> Any:

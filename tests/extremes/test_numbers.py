@@ -22,6 +22,8 @@ UFUNCS = sorted(
     },
     key=lambda one: one.__name__,
 )
+# Refused while they are traced; docs/numpy-functions.md says why.
+NOT_TRACED = "bitwise_count frexp gcd isnat lcm ldexp nextafter spacing".split()
 DTYPES = [np.dtype(code) for code in "?bBhilQefd"]
 
 
@@ -41,7 +43,8 @@ def arguments(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     return x.ravel(), y.ravel()
 
 
-def compare(ufunc: Any, dtype: np.dtype, executor: str) -> None:
+def compare(ufunc: Any, dtype: np.dtype, executor: str) -> bool:
+    """Whether there was something to compare: NumPy has the dtype, and the function is traced."""
     given = arguments(dtype)[: ufunc.nin]
     if ufunc in (np.power,) and dtype.kind == "i":
         given = given[0], np.maximum(given[1], 0)  # negative powers of integers are refused
@@ -49,11 +52,11 @@ def compare(ufunc: Any, dtype: np.dtype, executor: str) -> None:
         try:
             wanted = ufunc(*given)
         except TypeError:
-            return
+            return False
     try:
         graph = cr.trace(lambda *xs: ufunc(*xs), *given)
     except UnsupportedError:
-        return  # as tests/frontend says, which functions these are
+        return False
     inputs = {item.name: x for item, x in zip(graph.inputs, given, strict=True)}
     found = graph.run(inputs, executor=executor).outputs
     for got, want in zip(
@@ -70,18 +73,20 @@ def compare(ufunc: Any, dtype: np.dtype, executor: str) -> None:
             rtol=48 * float(limits.eps),
             atol=2 * float(limits.smallest_subnormal),
         )
+    return True
 
 
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda one: one.__name__)
 def test_an_elementwise_function_is_numpys_at_extreme_numbers(ufunc: Any) -> None:
-    for dtype in DTYPES:
-        compare(ufunc, dtype, "reference")
+    compared = [compare(ufunc, dtype, "reference") for dtype in DTYPES]
+    assert any(compared) == (ufunc.__name__ not in NOT_TRACED)
 
 
 @needs_native
 @pytest.mark.slow
 @pytest.mark.parametrize("code", ["b", "l", "f", "d"])
 def test_compiled_functions_are_numpys_at_extreme_numbers(code: str) -> None:
-    for ufunc in UFUNCS:
-        if ufunc is not np.logaddexp2:  # which cancels to within 1e-16 of 0
-            compare(ufunc, np.dtype(code), "native")
+    # logaddexp2 cancels to within 1e-16 of 0
+    chosen = [ufunc for ufunc in UFUNCS if ufunc is not np.logaddexp2]
+    compared = [compare(ufunc, np.dtype(code), "native") for ufunc in chosen]
+    assert sum(compared) > 50

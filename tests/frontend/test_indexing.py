@@ -4,7 +4,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import chainrule as cr
@@ -115,8 +115,7 @@ def test_an_index_gives_numpys_elements(case):
 def test_an_index_of_named_sizes_gives_numpys_elements_once_they_are_known(case, named):
     shape, key = case
     x = counting(shape)
-    if numpys(x, key) is None:
-        return
+    assume(numpys(x, key) is not None)
     axes = [NAMES[i] if named[i] else size for i, size in enumerate(shape)]
     check(cr.trace(lambda x: x[key], x=cr.float64[tuple(axes)]), x, key)
 
