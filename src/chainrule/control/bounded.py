@@ -15,14 +15,16 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from chainrule.control.cond_node import choose, inlined
 from chainrule.control.ended import COUNT, ended
-from chainrule.control.loops import Given, Loop
+from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.scan_node import scan
 from chainrule.errors import InputError
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import Origin
-from chainrule.graph.types import INT_SCALAR
+from chainrule.graph.types import INT_SCALAR, array_type
 from chainrule.primitives.arithmetic import add, multiply
 from chainrule.primitives.logic import cast, less, logical_and
 from chainrule.primitives.sources import input_, positions, uniform
@@ -66,22 +68,42 @@ def repeat_at_most(loop: Loop, steps: int, shown: str, origin: Origin) -> list[N
     )
     stamp(segment, origin)
     starts: Any = multiply(positions(count, COUNT), uniform(length, COUNT, (count,)))
+    initials = [one.initial for one in loop.carries]
+    flags = _flags(loop, holds, segment)
     outer = replace(
         loop,
         name=f"{loop.name}_segment",
-        carries=_with(loop, [one.initial for one in loop.carries], segment),
+        carries=(*_with(loop, initials, segment), *flags.values()),
         slices=(Given("start", starts, start),) if too_many else (),
         stacked=(),
         length=count,
         names={},
     )
-    last = outer.run(scan, range(len(befores)), ())[0]
-    values = [last[i] for i in range(len(befores))]
-    outside = [one.outer for one in loop.constants]
+    last = outer.run(scan, range(len(outer.carries)), ())[0]
+    left = {}
+    for place, dtype in enumerate(flags, len(befores)):
+        left[dtype] = cast(last[place], dtype=COUNT, weak=False)
+    return [
+        ended(last[i], left[one.dtype], loop=shown, steps=steps) for i, one in enumerate(befores)
+    ]
+
+
+def _flags(loop: Loop, holds: Node, results: Sequence[Node]) -> dict[np.dtype, Carry]:
+    """For each dtype a carry that is 1 as long as the condition holds.
+
+    A scan gives the carries of one dtype: so one scan gives values and whether they are the last.
+    """
     inside = [one.inner for one in loop.constants]
-    (open_,) = inlined([*inside, *befores], [*outside, *values], [holds])
-    left: Any = cast(open_, dtype=COUNT, weak=False)
-    return [ended(one, left, loop=shown, steps=steps) for one in values]
+    befores = [one.before for one in loop.carries]
+    outside = [*(one.outer for one in loop.constants), *(one.initial for one in loop.carries)]
+    (at_first,) = inlined([*inside, *befores], outside, [holds])
+    (after,) = inlined([*inside, *befores], [*inside, *results], [holds])
+    found = {}
+    for dtype in dict.fromkeys(one.dtype for one in befores):
+        first, later = (cast(one, dtype=dtype, weak=False) for one in (at_first, after))
+        before = input_(index=-1, type=array_type(dtype, ()))
+        found[dtype] = Carry("left", first, before, later)
+    return found
 
 
 def _segment(steps: int) -> int:

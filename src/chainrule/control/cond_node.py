@@ -106,14 +106,21 @@ def _evaluate(
     xp: Any, predicate: Any, *operands: Any, if_true: Body, if_false: Body, dtype: np.dtype
 ) -> Any:
     body = if_true if predicate else if_false
-    types = result_types(body)
-    flat = np.empty(packed_type(dtype, types).shape, dtype)
+    places = body.made.get("places") or body.made.setdefault("places", _places(body))
+    flat = np.empty(places[-1].stop, dtype)
     found = program_of(body)([in_c_order(one) for one in operands])
-    start = 0
-    for value, one in zip(found, types, strict=True):
-        flat[start : start + one.size] = value.ravel()
-        start += one.size
+    for value, place in zip(found, places, strict=True):
+        flat[place] = value.ravel()
     return flat
+
+
+def _places(body: Body) -> list[slice]:
+    """Where each result of a concrete body lies in the flat array."""
+    found, start = [], 0
+    for one in result_types(body):
+        found.append(slice(start, start + int(one.size)))
+        start = found[-1].stop
+    return found
 
 
 def _scratch(out: Node, predicate: np.ndarray, *operands: np.ndarray) -> int:
