@@ -106,7 +106,7 @@ NOTES = {
     np.right_shift: "The `>>` operator, of integers.",
     np.shape: "A tuple of integers and sizes, known while tracing.",
     np.size: "An integer or a size, known while tracing.",
-    np.squeeze: "A named size is never 1.",
+    np.squeeze: "That a named size is not 1 becomes a condition.",
     np.take: 'With `mode="raise"`, an index outside the axis is an error when it runs.',
     np.where: "With three arguments.",
 }
