@@ -174,12 +174,20 @@ x_type, W_type = float64["n 3"], float64["3"]
 
 
 def steps(step, *, x):
-    return step.run(step.init(W=W), x=x)
+    return step(step.init(W=W), x=x)
 
 
 DOORS = {
     "a gradient": lambda g, x: cr.backward(g, wrt="W").run(x=x, W=W),
     "a training step": lambda g, x: steps(cr.training_step(g, "W", cr.sgd(0.1)), x=x),
+    "micro-batches": lambda g, x: steps(
+        cr.training_step(g, "W", cr.sgd(0.1)).micro_batched(2), x=np.concatenate([x, x])
+    ),
+    "a trainer": lambda g, x: cr.Trainer(
+        branching, {"W": W}, cr.sgd(0.1), {"x": x}, batch_size=len(x), progress=False
+    ).fit(1),
+    "prediction": lambda g, x: cr.predict(branching, {"W": W}, {"x": x}, "z"),
+    "evaluation": lambda g, x: cr.evaluate(branching, {"W": W}, {"x": x}),
     "a plan": lambda g, x: g.compile().plan(n=len(x)),
     "memory": lambda g, x: g.memory(n=len(x)),
     "fits": lambda g, x: g.fits(n=len(x), nbytes="1GiB"),
