@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import opinfo_activations
 import opinfo_elementwise
 import opinfo_excluded
@@ -21,6 +22,8 @@ import opinfo_products
 import opinfo_reductions
 import pytest
 from opinfo_compared import Compared, shown
+
+import chainrule as cr
 
 torch = pytest.importorskip("torch")
 database = pytest.importorskip("torch.testing._internal.common_methods_invocations")
@@ -141,6 +144,43 @@ def samples_of(op: Any, dtype: Any) -> Iterator[Any]:
             COUNTS["left out"] += 1
         else:
             yield sample
+
+
+def tripled_slope(x: Any) -> Any:
+    """tanh, with a gradient that is right and a second derivative that is not."""
+    slope = 1 - np.tanh(x) ** 2
+    other = 3 * slope - 2 * cr.stop_gradient(slope)
+    return cr.stop_gradient(np.tanh(x)) + linear(other, x)
+
+
+def linear(slope: Any, x: Any) -> Any:
+    """0, with this slope: what the slope depends on counts at the second order alone."""
+    return slope * (x - cr.stop_gradient(x))
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (lambda x: np.tanh(x) * (1 + 1e-6), "value"),
+        (lambda x: np.tanh(x) + linear(1e-6, x), "gradient"),
+        (tripled_slope, "second derivative"),
+        (lambda x: np.tanh(x).astype(np.float32), "float32"),
+    ],
+)
+def test_a_planted_fault_is_found(fault: Callable[..., Any], message: str):
+    (op,) = [op for op in OPERATIONS if op.name == "tanh"]
+    samples = list(samples_of(op, torch.float64))
+    assert sum(Compared(op, np.tanh, samples[0]).check().values()) > 0
+    with pytest.raises(AssertionError, match=message):
+        for sample in samples:
+            Compared(op, fault, sample).check()
+
+
+def test_samples_without_elements_count_as_nothing():
+    (op,) = [op for op in OPERATIONS if op.name == "tanh"]
+    (sample, *_) = samples_of(op, torch.float64)
+    sample.input = torch.zeros((0, 3), dtype=torch.float64, requires_grad=True)
+    assert sum(Compared(op, np.tanh, sample).check().values()) == 0
 
 
 def test_every_operation_is_compared_or_excluded_with_a_reason():
