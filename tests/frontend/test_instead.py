@@ -60,7 +60,7 @@ def test_conditions_belong_to_expressions() -> None:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda x: scipy.special.expit(x), "scipy.special.expit is not traced"),
+        (lambda x: scipy.special.log_expit(x), "scipy.special.log_expit is not traced"),
         (lambda x: np.spacing(x), "np.spacing is not traced"),
         (lambda x: np.linalg.eig(x), "np.linalg.eig is not traced"),
         (lambda x: np.histogram(x), "np.histogram is not traced"),
@@ -77,8 +77,7 @@ def test_a_function_is_called_by_its_own_name(function: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("function", "hint"),
     [
-        (scipy.special.log1p, "write np.log1p, which is"),
-        (scipy.special.gammaln, primitive_of("scipy.special.gammaln")),
+        (scipy.special.gamma, primitive_of("scipy.special.gamma")),
         (np.frompyfunc(lambda x: x, 1, 1), primitive_of("<lambda> (vectorized)")),
     ],
 )

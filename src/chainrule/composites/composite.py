@@ -94,23 +94,49 @@ def unary(primitive: Primitive, ufunc: np.ufunc, name: str, doc: str) -> Callabl
     """A function of one array for a primitive that NumPy lacks; dtypes follow `ufunc`."""
 
     def function(x: Any) -> Any:
-        trace = trace_of((x,))
-        if trace is None:
-            array = np.asarray(x)
-            found = resolve(ufunc, (array.dtype,))
-            return primitive.evaluate(np, array.astype(found[0]) if found else array)
-        outer = trace.site
-        frame = trace.enter(sys._getframe(1)) if outer is None else None
-        try:
-            operand = lift(trace, x)
-            found = resolve(ufunc, (kind_of(operand),)) or (np.dtype(kind_of(operand)), False)
-            node: Node = apply(trace, primitive, name, [operand], *found)
-        finally:
-            trace.site = outer
-        if outer is None:
-            trace.name_result(node, frame)
-        return Traced(node, trace)
+        return _applied(primitive, ufunc, name, (x,), sys._getframe(1))
 
+    return _named(function, name, doc)
+
+
+def binary(primitive: Primitive, ufunc: np.ufunc, name: str, doc: str) -> Callable[[Any, Any], Any]:
+    """The same of two arrays, which broadcast."""
+
+    def function(x: Any, y: Any) -> Any:
+        return _applied(primitive, ufunc, name, (x, y), sys._getframe(1))
+
+    return _named(function, name, doc)
+
+
+def _named(function: Any, name: str, doc: str) -> Any:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
+
+
+def _applied(
+    primitive: Primitive, ufunc: np.ufunc, name: str, values: tuple[Any, ...], caller: Any
+) -> Any:
+    """The primitive of arrays, at once, or of traced arrays, named by the line of the caller."""
+    trace = trace_of(values)
+    if trace is None:
+        return _of_arrays(primitive, ufunc, values)
+    outer = trace.site
+    frame = trace.enter(caller) if outer is None else None
+    try:
+        operands = [lift(trace, value) for value in values]
+        kinds = tuple(kind_of(operand) for operand in operands)
+        found = resolve(ufunc, kinds) or (np.dtype(kinds[0]), False)
+        node: Node = apply(trace, primitive, name, operands, *found)
+    finally:
+        trace.site = outer
+    if outer is None:
+        trace.name_result(node, frame)
+    return Traced(node, trace)
+
+
+def _of_arrays(primitive: Primitive, ufunc: np.ufunc, values: tuple[Any, ...]) -> Any:
+    kinds = tuple(type(x) if type(x) in (int, float) else np.asarray(x).dtype for x in values)
+    found = resolve(ufunc, kinds)
+    arrays = [np.asarray(x, found[0] if found else None) for x in values]
+    return primitive.evaluate(np, *np.broadcast_arrays(*arrays))

@@ -6,23 +6,13 @@ from chainrule.frontend.refused import REFUSED
 
 # By the names of functions of NumPy, its arrays and scipy.special; x and y are their arguments.
 INSTEAD = {
-    "entr": "-x * np.log(x)",
-    "erf": "cr.erf(x)",
-    "erfc": "1 - cr.erf(x)",
     "exp10": "10.0**x",
-    "expit": "cr.sigmoid(x)",
     "log_expit": "-cr.softplus(-x)",
-    "logit": "np.log(x) - np.log1p(-x)",
-    "ndtr": "(1 + cr.erf(x / np.sqrt(2))) / 2",
-    "rel_entr": "x * np.log(x / y)",
-    "xlogy": "x * np.log(y)",
+    "rel_entr": "cr.xlogy(x, x / y)",
 }
 # Where the expression is not as general as the function.
 CONDITIONS = {
-    "entr": "for x > 0",
-    "erfc": "which is 0 for large x",
-    "rel_entr": "for x and y > 0",
-    "xlogy": "for y > 0",
+    "rel_entr": "for x >= 0 and y > 0",
 }
 _OF_VALUES = (
     "the shape of its result would depend on values, which do not exist while tracing;\n"

@@ -35,14 +35,14 @@ MATH = {
     "atan2": "np.arctan2",
     "atanh": "np.arctanh",
     "erf": "cr.erf",
+    "erfc": "cr.erfc",
     "fsum": "np.sum",
+    "lgamma": "cr.gammaln",
     "pow": "np.power",
 }
 # What to do for those that NumPy has not, or has with another meaning.
 MATH_ALONE = {
-    "erfc": "write 1 - cr.erf(x)",
     "gamma": primitive_of("scipy.special.gamma"),
-    "lgamma": primitive_of("scipy.special.gammaln"),
     "remainder": "write x - y * np.rint(x / y)",
 }
 SCIPY = {

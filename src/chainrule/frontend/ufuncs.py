@@ -1,8 +1,9 @@
-"""Which primitive a ufunc of NumPy is on traced arrays."""
+"""Which primitive a ufunc of NumPy or of scipy.special is on traced arrays."""
 
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -70,19 +71,46 @@ LATER: dict[np.ufunc, str] = {
     np.right_shift: "shifts",
 }
 
+# Those of scipy.special, by the names that they have there.
+SCIPYS: dict[str, tuple[str, str]] = {
+    **{
+        name: ("special", name)
+        for name in (
+            *("erfc", "erfcx", "erfinv", "ndtr", "log_ndtr", "gammaln", "betaln", "logit"),
+            *("xlogy", "entr", "i0e", "i1e"),
+        )
+    },
+    "erf": ("arithmetic", "erf"),
+    "expit": ("arithmetic", "logistic"),
+    "expm1": ("arithmetic", "expm1"),
+    "log1p": ("arithmetic", "log1p"),
+    "psi": ("special", "digamma"),
+    "exp2": ("logarithms", "exp2"),
+    "cbrt": ("logarithms", "cbrt"),
+}
+
+
+def _of_scipy(ufunc: object) -> tuple[str, str] | None:
+    """The module and the name of the primitive of a ufunc of scipy.special, if it is one."""
+    if not isinstance(ufunc, np.ufunc) or ufunc.__name__ not in SCIPYS:
+        return None
+    special = sys.modules.get("scipy.special")  # who has its ufunc has imported it
+    is_there = getattr(special, ufunc.__name__, None) is ufunc
+    return SCIPYS[ufunc.__name__] if is_there else None
+
 
 class Ufuncs(Mapping[np.ufunc, Primitive]):
-    """The primitives of all ufuncs; to ask whether there is one loads nothing."""
+    """The primitives of all ufuncs, listed without SciPy's; to ask for one loads nothing."""
 
     def __getitem__(self, ufunc: np.ufunc) -> Primitive:
         found = EVERYDAY.get(ufunc)
         if found is None:
-            module = importlib.import_module(f"chainrule.primitives.{LATER[ufunc]}")
-            found = getattr(module, ufunc.__name__)
+            place, name = _of_scipy(ufunc) or (LATER[ufunc], ufunc.__name__)
+            found = getattr(importlib.import_module(f"chainrule.primitives.{place}"), name)
         return found
 
     def __contains__(self, ufunc: object) -> bool:
-        return ufunc in EVERYDAY or ufunc in LATER
+        return ufunc in EVERYDAY or ufunc in LATER or _of_scipy(ufunc) is not None
 
     def __iter__(self) -> Iterator[np.ufunc]:
         yield from EVERYDAY

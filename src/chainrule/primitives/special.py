@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from chainrule.graph.node import Node
-from chainrule.primitives.arithmetic import exp
+from chainrule.primitives import special_evaluation
+from chainrule.primitives.arithmetic import absolute, exp, log, named, sign
 from chainrule.primitives.families import SHAPES, batch_pointwise, same_type
+from chainrule.primitives.logic import equal, less_equal, logical_and, where
 from chainrule.primitives.primitive import (
     ATOM,
     Latex,
     Library,
+    Map,
     Partials,
     Primitive,
+    Rule,
     Sample,
     every_axis,
 )
-from chainrule.primitives.python import calls_own
+from chainrule.primitives.python import Python, Writing, Written, calls_own
+from chainrule.primitives.sources import full_like
 
 FLOATS = (np.float32, np.float64)  # in which SciPy computes
+BLOCK = 2048  # elements that `blockwise` computes at a time
+ROOT_PI = math.sqrt(math.pi)
 
 SOURCE = '''
 def erfinv(x):
@@ -61,7 +72,7 @@ erfinv = Primitive(
     inputs=("x",),
     result_type=same_type,
     evaluate=_erfinv,
-    derivative=Partials((lambda out, x: (math.sqrt(math.pi) / 2) * exp(out * out),)),
+    derivative=Partials((lambda out, x: (ROOT_PI / 2) * exp(out * out),)),
     batch=batch_pointwise,
     kernel=Library("erfinv"),
     flops=lambda out: 20 * out.type.size,
@@ -72,4 +83,265 @@ erfinv = Primitive(
     python=calls_own(SOURCE),
 )
 
-SPECIAL = (erfinv,)
+
+@cache
+def _source(function: Callable[..., Any]) -> str:
+    """The text of a function, without types that are not known where it is written."""
+    text = inspect.getsource(function)
+    return re.sub(
+        r": (Wide|int|np\.ndarray|Callable\[\.\.\., Wide\])| -> (Wide|np\.ndarray)", "", text
+    )
+
+
+def _special(
+    name: str,
+    doc: str,
+    *partials: Rule,
+    nbytes: tuple[int, int],
+    inputs: tuple[str, ...] = ("x",),
+    domains: tuple[tuple[float, float], ...] = ((-2.0, 2.0),),
+    more: tuple[tuple[float, float], ...] = (),
+    latex: Latex | None = None,
+    kernel: str = "",
+    **params: int,
+) -> Primitive:
+    """An elementwise function of `special_evaluation`, computed in float64.
+
+    `nbytes` is what each element of a block takes beside the result, and what all of them take
+    together; `more` are further domains.
+    """
+    function = getattr(special_evaluation, name)
+
+    def evaluate(xp: Any, *arrays: Any, **params: int) -> Any:
+        if xp is not np:  # only JAX shares this evaluation, and has not all of them
+            found = evaluate(np, *map(np.asarray, arrays), **params)
+            return xp.asarray(found)
+        return special_evaluation.blockwise(function, *arrays, **params)
+
+    def write(out: Node, writing: Writing, *operands: Written) -> Written:
+        texts = [writing.helper(_source(function)), *(one.text for one in operands)]
+        texts += [f"{key}={value}" for key, value in out.params]
+        return Written(
+            f"{writing.helper(_source(special_evaluation.blockwise))}({', '.join(texts)})"
+        )
+
+    items = tuple(params.items())
+    samples = [Sample((shape,) * len(inputs), domains, items) for shape in SHAPES]
+    samples += [Sample(((5,),) * len(inputs), (domain,) * len(inputs), items) for domain in more]
+    return Primitive(
+        name=name,
+        doc=doc,
+        inputs=inputs,
+        result_type=same_type,
+        evaluate=evaluate,
+        derivative=Partials(partials),
+        batch=batch_pointwise,
+        kernel=Map(kernel) if kernel else Library(name),
+        flops=lambda out: 20 * out.type.size,
+        latex=latex or named(name),
+        samples=tuple(samples),
+        scratch=lambda out, x, *others: _block_nbytes(x.size, *nbytes),
+        python=Python(write, noun=name),
+    )
+
+
+def _block_nbytes(size: int, each: int, once: int) -> int:
+    return each * min(size, BLOCK) + once if size else 0
+
+
+erfc = _special(
+    "erfc",
+    "The complementary error function 1 - erf(x), accurate where it is small.",
+    lambda out, x: (-2 / ROOT_PI) * exp(-(x * x)),
+    nbytes=(64, 0),
+    more=((2.0, 5.0),),
+)
+
+erfcx = _special(
+    "erfcx",
+    "exp(x^2) erfc(x), which neither overflows nor vanishes for positive x.",
+    lambda out, x: erfcx_slope(x, order=1),
+    nbytes=(57, 0),
+    more=((2.0, 9.0),),
+)
+
+erfcx_slope = _special(
+    "erfcx_slope",
+    "The derivative of erfcx of an order from 1 on.",
+    lambda out, x: erfcx_slope(x, order=out.param("order") + 1),
+    nbytes=(113, 0),
+    more=((2.0, 9.0),),
+    latex=Latex(r"\operatorname{{erfcx}}^{{({order})}}({x})", ATOM, (0,)),
+    order=1,
+)
+
+ndtr = _special(
+    "ndtr",
+    "The distribution function of the standard normal distribution, accurate in both tails.",
+    lambda out, x: (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x)),
+    nbytes=(56, 0),
+    more=((-9.0, -2.0),),
+)
+
+
+def _normal_hazard(out: Any, x: Any) -> Any:
+    # exp(-x^2/2) / sqrt(2 pi) over ndtr(x); below 0 the factor exp(-x^2/2) of both is left out.
+    below = less_equal(x, full_like(x, 0))
+    density = (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x))
+    safe = where(below, x, full_like(x, 0))
+    tail = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * safe)
+    return where(below, tail, density / ndtr(absolute(x)))
+
+
+log_ndtr = _special(
+    "log_ndtr",
+    "The logarithm of ndtr, finite where that vanishes.",
+    _normal_hazard,
+    nbytes=(57, 0),
+    more=((-30.0, -3.0), (3.0, 6.0)),
+)
+
+gammaln = _special(
+    "gammaln",
+    "The logarithm of the absolute value of the gamma function; inf at 0, -1, -2, ...",
+    lambda out, x: digamma(x),
+    nbytes=(42, 0),
+    domains=((0.3, 4.0),),
+    more=((-1.9, -1.1),),
+)
+
+digamma = _special(
+    "digamma",
+    "The derivative of gammaln; NaN at -1, -2, ..., and -inf at 0.",
+    lambda out, x: polygamma(x, order=1),
+    nbytes=(16, 0),
+    domains=((0.3, 4.0),),
+    more=((-1.9, -1.1),),
+    latex=Latex(r"\psi({x})", ATOM, (0,)),
+)
+
+polygamma = _special(
+    "polygamma",
+    "The derivative of digamma of an order from 1 on.",
+    lambda out, x: polygamma(x, order=out.param("order") + 1),
+    nbytes=(65, 9),
+    domains=((0.3, 4.0),),
+    more=((-1.9, -1.1),),
+    latex=Latex(r"\psi^{{({order})}}({x})", ATOM, (0,)),
+    order=1,
+)
+
+betaln = _special(
+    "betaln",
+    "The logarithm of the beta function of x and y.",
+    lambda out, x, y: digamma(x) - digamma(x + y),
+    lambda out, x, y: digamma(y) - digamma(x + y),
+    nbytes=(112, 8),
+    inputs=("x", "y"),
+    domains=((0.3, 4.0), (0.5, 4.0)),
+    latex=Latex(r"\log \mathrm{{B}}({x}, {y})", ATOM, (0, 0)),
+)
+
+logit = _special(
+    "logit",
+    "log(x / (1 - x)), the inverse of the logistic sigmoid; NaN outside of [0, 1].",
+    lambda out, x: 1 / (x * (1 - x)),
+    nbytes=(16, 0),
+    domains=((0.1, 0.9),),
+    kernel="where(fabs(x - 0.5) <= 0.25, 2 * atanh(2 * x - 1), log(x / (1 - x)))",
+)
+
+
+def _log_beside_zero(out: Any, x: Any, y: Any) -> Any:
+    # 0 log(y) is 0 for every y, so that log(0) = -inf is not its slope.
+    nothing = logical_and(equal(x, full_like(x, 0)), less_equal(y, full_like(y, 0)))
+    return where(nothing, full_like(y, 0), log(y))
+
+
+def _quotient_beside_zero(out: Any, x: Any, y: Any) -> Any:
+    nothing = logical_and(equal(x, full_like(x, 0)), equal(y, full_like(y, 0)))
+    return where(nothing, full_like(y, 0), x / y)
+
+
+xlogy = _special(
+    "xlogy",
+    "x log(y), and 0 where x is 0 (NaN if y is); where x is 0 and y is not positive, flat.",
+    _log_beside_zero,
+    _quotient_beside_zero,
+    nbytes=(24, 0),
+    inputs=("x", "y"),
+    domains=((-2.0, 2.0), (0.3, 2.5)),
+    latex=Latex(r"{x} \log({y})", 20, (20, 0)),
+    kernel="where((x == 0) & (y == y), 0.0, x * log(y))",
+)
+
+entr = _special(
+    "entr",
+    "-x log(x), which is 0 of 0, and -inf below 0.",
+    lambda out, x: -(log(x) + 1),
+    nbytes=(16, 0),
+    domains=((0.3, 2.5),),
+    kernel="where(x > 0, -(x * log(x)), log(sign(x) + 1))",
+)
+
+
+def _scaled_slope(out: Any, x: Any, below: Any, above: Any) -> Any:
+    # I_n' = (I_{n-1} + I_{n+1}) / 2 (DLMF 10.29.1); the factor exp(-|x|) has a kink at 0.
+    return 0.5 * (below + above) - sign(x) * out
+
+
+def _bessel_partial(out: Any, x: Any) -> Any:
+    order = out.param("order")
+    below = i1e(x) if order == 2 else bessel_ie(x, order=order - 1)
+    return _scaled_slope(out, x, below, bessel_ie(x, order=order + 1))
+
+
+i0e = _special(
+    "i0e",
+    "exp(-|x|) times the modified Bessel function of order 0; its derivative at 0 is 0.",
+    lambda out, x: i1e(x) - sign(x) * out,
+    nbytes=(16, 0),
+    domains=((0.3, 4.0),),
+    more=((-4.0, -0.3),),
+    latex=Latex(r"e^{{-\left|{x}\right|}} I_0({x})", 20, (0,)),
+)
+
+i1e = _special(
+    "i1e",
+    "exp(-|x|) times the modified Bessel function of order 1.",
+    lambda out, x: _scaled_slope(out, x, i0e(x), bessel_ie(x, order=2)),
+    nbytes=(16, 0),
+    domains=((0.3, 4.0),),
+    more=((-4.0, -0.3),),
+    latex=Latex(r"e^{{-\left|{x}\right|}} I_1({x})", 20, (0,)),
+)
+
+bessel_ie = _special(
+    "bessel_ie",
+    "exp(-|x|) times the modified Bessel function of an order from 2 on.",
+    _bessel_partial,
+    nbytes=(16, 8),
+    domains=((0.3, 4.0),),
+    more=((-4.0, -0.3),),
+    latex=Latex(r"e^{{-\left|{x}\right|}} I_{{{order}}}({x})", 20, (0,)),
+    order=2,
+)
+
+SPECIAL = (
+    erfinv,
+    erfc,
+    erfcx,
+    erfcx_slope,
+    ndtr,
+    log_ndtr,
+    gammaln,
+    digamma,
+    polygamma,
+    betaln,
+    logit,
+    xlogy,
+    entr,
+    i0e,
+    i1e,
+    bessel_ie,
+)

@@ -194,7 +194,9 @@ def _fractional_flops(primitive: Primitive) -> Primitive:
 
 def _wrong_kernel(primitive: Primitive) -> Primitive | None:
     match primitive.kernel:
-        case Map(expression) if any(sign in expression for sign in "<>=&|~"):
+        case Map(expression) if not expression.startswith("where(") and any(
+            sign in expression for sign in "<>=&|~"
+        ):
             return replace(primitive, kernel=Map(f"~({expression})"))
         case Map(expression):
             return replace(primitive, kernel=Map(f"({expression}) + {SHIFT}"))

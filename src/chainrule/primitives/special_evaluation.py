@@ -1,0 +1,205 @@
+"""Special functions in float64, by SciPy where it is right to a few ulp.
+
+Each function takes and gives 1-d float64 arrays and stands by itself, so that its text can be
+written into the source of a graph.  Where a tail has the factor exp(-x²), x² is summed of two parts
+that are exact: rounded, it would be wrong by x² eps, 450 ulp of erfc(24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+Wide = np.ndarray
+
+
+def erfc(x: Wide) -> Wide:
+    """The complementary error function; beyond 0.5 the scaled one times exp(-x²)."""
+    from scipy import special
+
+    near = np.clip(x, 0, 30)
+    high = near.astype(np.float32).astype(np.float64)
+    tail = np.exp(-high * high)
+    tail = special.erfcx(near) * (tail + tail * np.expm1((high - near) * (high + near)))
+    return np.where(x > 0.5, tail, special.erfc(x))
+
+
+def erfcx(x: Wide) -> Wide:
+    """exp(x²) times the complementary error function; below -1 as 2 exp(x²) - erfcx(-x)."""
+    from scipy import special
+
+    near = np.clip(x, -30, 0)
+    high = near.astype(np.float32).astype(np.float64)
+    large = 2 * np.exp(high * high)
+    large = large * np.exp((near - high) * (near + high))
+    return np.where(x < -1, large - special.erfcx(-near), special.erfcx(x))
+
+
+def ndtr(x: Wide) -> Wide:
+    """The distribution function of the normal distribution."""
+    from scipy import special
+
+    near = np.clip(x, -40, 0)
+    high = near.astype(np.float32).astype(np.float64)
+    tail = np.exp(-0.5 * high * high)
+    tail = tail + tail * np.expm1(0.5 * (high - near) * (high + near))
+    tail = 0.5 * special.erfcx(near * -np.sqrt(0.5)) * tail
+    return np.where(x < -1, tail, special.ndtr(x))
+
+
+def log_ndtr(x: Wide) -> Wide:
+    """Its logarithm; above 1 that of 1 less the other tail."""
+    from scipy import special
+
+    near = np.clip(x, 0, 40)
+    high = near.astype(np.float32).astype(np.float64)
+    tail = np.exp(-0.5 * high * high)
+    tail = tail + tail * np.expm1(0.5 * (high - near) * (high + near))
+    tail = 0.5 * special.erfcx(near * np.sqrt(0.5)) * tail
+    return np.where(x > 1, np.log1p(-tail), special.log_ndtr(x))
+
+
+def gammaln(x: Wide) -> Wide:
+    """The logarithm of |Γ(x)|; around its zeros at 1 and 2 by Taylor's series (DLMF 5.7.3)."""
+    from scipy import special
+
+    below = x < 1.5
+    z = np.clip(x, 0.5, 2.5) - np.where(below, 1, 2)
+    series = np.zeros_like(z)
+    for k in range(32, 1, -1):
+        series = z * ((-1) ** k * special.zetac(k) / k + series)
+    series = z * (1 - np.euler_gamma + series)
+    series = np.where(below, series - np.log1p(z), series)
+    return np.where((x > 0.5) & (x < 2.5), series, special.gammaln(x))
+
+
+def betaln(x: Wide, y: Wide) -> Wide:
+    """The logarithm of the beta function.  What cancels in the logarithms of Γ is left out of them
+    by Stirling's series (Didonato and Morris, *Algorithm 708*, 1992, bcorr and algdiv)."""
+    from scipy import special
+
+    def rest(z: Wide) -> Wide:
+        s = 1 / (z * z)
+        series = 1 / 1188 - s * (691 / 360360)
+        series = 1 / 1260 - s * (1 / 1680 - s * series)
+        return (1 / 12 - s * (1 / 360 - s * series)) / z
+
+    low, high = np.minimum(x, y), np.maximum(x, y)
+    small, large = np.maximum(low, 10), np.maximum(high, 10)
+    both = small * np.log(small / (small + large)) - large * np.log1p(small / large)
+    both = both + 0.5 * (np.log(2 * np.pi / large) - np.log(small / (small + large)))
+    both = both + rest(small) + (rest(large) - rest(small + large))
+    one = rest(large) - rest(low + large) - (low + large - 0.5) * np.log1p(low / large)
+    one = special.gammaln(low) + (one - low * (np.log(large) - 1))
+    near = np.log(special.beta(np.clip(low, 1e-300, 10), np.clip(high, 1e-300, 10)))
+    found = np.where(high < 10, near, np.where(low < 10, one, both))
+    return np.where((low > 0) & (high < 1e150), found, special.betaln(x, y))
+
+
+def digamma(x: Wide) -> Wide:
+    """The derivative of the logarithm of Γ."""
+    from scipy import special
+
+    return special.psi(x)
+
+
+def polygamma(x: Wide, order: int) -> Wide:
+    """The derivative of that order of digamma; below 0 by reflection (DLMF 5.15.6)."""
+    from scipy import special
+
+    powers = [0.0, 1.0]  # the derivative of cot of that order as a polynomial in c = cot
+    for _ in range(order):
+        slopes = [k * powers[k] for k in range(1, len(powers))] + [0.0, 0.0]
+        powers = [-slope for slope in slopes]
+        for k in range(2, len(slopes)):
+            powers[k] -= slopes[k - 2]
+    c = 1 / np.tan(np.pi * np.where(x < 0, x - np.rint(x), 0.25))
+    total = np.polyval(powers[::-1], c) * np.pi ** (order + 1)
+    mirrored = (-1) ** order * special.polygamma(order, np.where(x < 0, 1 - x, 1)) - total
+    return np.where(x < 0, mirrored, special.polygamma(order, np.where(x < 0, 1, x)))
+
+
+def logit(x: Wide) -> Wide:
+    """The inverse of the logistic sigmoid."""
+    from scipy import special
+
+    return special.logit(x)
+
+
+def xlogy(x: Wide, y: Wide) -> Wide:
+    """x log(y), and 0 where x is 0."""
+    from scipy import special
+
+    return special.xlogy(x, y)
+
+
+def entr(x: Wide) -> Wide:
+    """-x log(x), 0 of 0, and -inf below."""
+    from scipy import special
+
+    return special.entr(x)
+
+
+def i0e(x: Wide) -> Wide:
+    """The modified Bessel function of order 0, times exp(-|x|)."""
+    from scipy import special
+
+    return special.i0e(x)
+
+
+def i1e(x: Wide) -> Wide:
+    """The modified Bessel function of order 1, times exp(-|x|)."""
+    from scipy import special
+
+    return special.i1e(x)
+
+
+def bessel_ie(x: Wide, order: int) -> Wide:
+    """The modified Bessel function of the first kind of that order, times exp(-|x|)."""
+    from scipy import special
+
+    return special.ive(order, x)
+
+
+def erfcx_slope(x: Wide, order: int) -> Wide:
+    """The derivative of that order of erfcx, from 1 on (DLMF 7.10.3).
+
+    D' = 2 x D - 2/sqrt(pi), and D_{k+1} = 2 x D_k + 2 k D_{k-1}.  Nothing cancels in that below 0;
+    above, the ratios of the D are a continued fraction, which begins far behind.
+    """
+    from scipy import special
+
+    below = np.minimum(x, 0.75)
+    near = np.clip(x, -30, 0)
+    high = near.astype(np.float32).astype(np.float64)
+    large = 2 * np.exp(high * high)
+    large = large * np.exp((near - high) * (near + high))
+    before = np.where(x < -1, large - special.erfcx(-near), special.erfcx(below))
+    now = 2 * below * before - 2 / np.sqrt(np.pi)
+    for k in range(1, order):
+        before, now = now, 2 * below * now + 2 * k * before
+    above = np.maximum(x, 0.75)
+    ratio = np.zeros_like(above)
+    for k in range(order + 400, order, -1):
+        ratio = 2 * k / (2 * above + ratio)
+    found = np.ones_like(above)
+    for k in range(order, 1, -1):
+        ratio = 2 * k / (2 * above + ratio)
+        found = -ratio * found
+    # d_1 = d_0 times the first ratio, where d_{-1} is 2/sqrt(pi).
+    first = 2 / (2 * above + ratio)
+    return np.where(x > 0.75, found * -first * special.erfcx(above), now)
+
+
+def blockwise(function: Callable[..., Wide], *arrays: np.ndarray, **parameters: int) -> np.ndarray:
+    """A function of 1-d float64 arrays on arrays of any shape and float dtype, 2048 elements at a
+    time."""
+    out = np.empty(arrays[0].shape, np.result_type(arrays[0].dtype, np.float16))
+    with np.errstate(all="ignore"):
+        for start in range(0, out.size, 2048):
+            places = slice(start, start + 2048)
+            out.reshape(-1)[places] = function(
+                *[one.flat[places].astype(np.float64) for one in arrays], **parameters
+            )
+    return out

@@ -1,0 +1,211 @@
+"""Special functions: a few ulp from mpmath, far out too; every order; what they are at the ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.special
+
+import chainrule as cr
+
+INF, NAN = np.inf, np.nan
+RANDOM = np.random.default_rng(3)
+ULPS = 5
+
+
+def log_beta(x: Any, y: Any) -> Any:
+    return mpmath.loggamma(x) + mpmath.loggamma(y) - mpmath.loggamma(x + y)
+
+
+EXACT = {
+    "erfc": mpmath.erfc,
+    "erfcx": lambda x: mpmath.exp(x * x) * mpmath.erfc(x),
+    "ndtr": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2,
+    "log_ndtr": lambda x: mpmath.log(mpmath.erfc(-x / mpmath.sqrt(2)) / 2),
+    "gammaln": lambda x: mpmath.log(abs(mpmath.gamma(x))),
+    "digamma": mpmath.digamma,
+    "logit": lambda x: mpmath.log(x / (1 - x)),
+    "expit": lambda x: 1 / (1 + mpmath.exp(-x)),
+    "entr": lambda x: -x * mpmath.log(x),
+    "i0e": lambda x: mpmath.exp(-abs(x)) * mpmath.besseli(0, x),
+    "i1e": lambda x: mpmath.exp(-abs(x)) * mpmath.besseli(1, x),
+}
+NEAR, WIDE = RANDOM.uniform(0.01, 3, 60), 10 ** RANDOM.uniform(0, 5, 40)
+UNIT = np.concatenate([RANDOM.uniform(0, 1, 80), 0.5 + RANDOM.normal(size=20) * 1e-4])
+POINTS = {
+    "erfc": RANDOM.uniform(-6, 26, 150),
+    "erfcx": np.concatenate([RANDOM.uniform(-26, 30, 120), WIDE]),
+    "ndtr": RANDOM.uniform(-37, 9, 150),
+    "log_ndtr": np.concatenate([RANDOM.uniform(-40, 9, 150), -WIDE]),
+    "gammaln": np.concatenate([NEAR, WIDE, 1 + 1e-6 * NEAR, 2 - 1e-3 * NEAR]),
+    "digamma": np.concatenate([NEAR, WIDE]),
+    "logit": np.concatenate([UNIT, 1 / (1 + WIDE)]),
+    "expit": RANDOM.uniform(-80, 40, 150),
+    "entr": np.concatenate([NEAR, WIDE, 1 / WIDE]),
+    "i0e": np.concatenate([NEAR, -NEAR, 1 + WIDE[:10] / 1e5]),
+    "i1e": np.concatenate([NEAR, -NEAR, 1 + WIDE[:10] / 1e5]),
+}
+
+
+def ulps(found: np.ndarray, exact: list[Any]) -> float:
+    """The largest error in units of the last place of the exact numbers."""
+    rounded = np.array([float(one) for one in exact]).astype(found.dtype)
+    spacing = np.spacing(np.abs(rounded))
+    errors = [
+        abs(mpmath.mpf(float(a)) - b) / float(c)
+        for a, b, c in zip(found, exact, spacing, strict=True)
+    ]
+    return float(max(errors))
+
+
+@pytest.mark.parametrize("executor", ["reference", "native"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", EXACT)
+def test_values_are_within_ulps_of_exact_ones(name: str, dtype: Any, executor: str) -> None:
+    x = POINTS[name].astype(dtype)
+    if dtype == np.float32:  # subnormal results have ulps of their own
+        x = x[(np.abs(x) < 80) & (x > -9)] if name != "logit" else x[(x > 1e-30) & (x < 1)]
+    with mpmath.workdps(60):
+        exact = [EXACT[name](mpmath.mpf(float(one))) for one in x]
+        graph = cr.trace(getattr(cr, name), x)
+        assert ulps(graph.run(x=x, executor=executor).outputs, exact) < ULPS
+        assert ulps(getattr(cr, name)(x), exact) < ULPS
+
+
+def test_betaln_cancels_nothing_but_its_own_zeros() -> None:
+    x, y = 10 ** RANDOM.uniform(-3, 7, (2, 200))
+    with mpmath.workdps(60):
+        exact = [log_beta(mpmath.mpf(a), mpmath.mpf(b)) for a, b in zip(x, y, strict=True)]
+    wanted = np.array([float(one) for one in exact])
+    eps = np.finfo(np.float64).eps
+    for found in (cr.betaln(x, y), cr.betaln(y, x)):
+        assert np.all(np.abs(found - wanted) <= 8 * eps * np.maximum(np.abs(wanted), 1))
+
+
+@pytest.mark.parametrize("at", [0.31, 0.7])
+@pytest.mark.parametrize("name", EXACT)
+def test_derivatives_of_every_order(name: str, at: float) -> None:
+    function = getattr(cr, name)
+    with mpmath.workdps(40):
+        for order in range(1, 5):
+            function = cr.grad(function)
+            exact = mpmath.diff(EXACT[name], mpmath.mpf(at), order)
+            np.testing.assert_allclose(function(at), float(exact), rtol=2e-13)
+
+
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        ("erfcx", -8.0), ("erfcx", 0.0), ("erfcx", 5.0), ("erfcx", 1e4),
+        ("log_ndtr", -30.0), ("log_ndtr", -2.0), ("log_ndtr", 0.0), ("log_ndtr", 5.0),
+        ("erfc", 6.0), ("ndtr", -20.0), ("gammaln", -1.3), ("digamma", -2.6), ("gammaln", 1e5),
+        ("i0e", -3.0), ("i1e", 12.0), ("i1e", -0.4), ("entr", 1e-9), ("logit", 1 - 1e-9),
+    ],
+)  # fmt: skip
+def test_first_and_second_derivatives_far_out(name: str, at: float) -> None:
+    with mpmath.workdps(60):
+        slope, bend = (float(mpmath.diff(EXACT[name], mpmath.mpf(at), k)) for k in (1, 2))
+    function = getattr(cr, name)
+    np.testing.assert_allclose(cr.grad(function)(at), slope, rtol=1e-11)
+    np.testing.assert_allclose(cr.grad(cr.grad(function))(at), bend, rtol=1e-9)
+    np.testing.assert_allclose(cr.hessian(function)(at), bend, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "value", "slope"),
+    [
+        ("erfc", INF, 0, 0), ("erfc", -INF, 2, 0), ("erfcx", INF, 0, 0), ("erfcx", -INF, INF, -INF),
+        ("ndtr", -INF, 0, 0), ("ndtr", INF, 1, 0), ("log_ndtr", INF, 0, 0),
+        ("log_ndtr", -INF, -INF, INF), ("log_ndtr", 40.0, 0, 0), ("log_ndtr", 1e200, 0, 0),
+        ("gammaln", 1.0, 0, -np.euler_gamma), ("gammaln", 2.0, 0, 1 - np.euler_gamma),
+        ("gammaln", 0.0, INF, -INF), ("gammaln", -1.0, INF, NAN), ("digamma", -1.0, NAN, NAN),
+        ("logit", 0.0, -INF, INF), ("logit", 0.5, 0, 4), ("logit", 1.5, NAN, -4 / 3),
+        ("entr", 0.0, 0, INF), ("entr", -1.0, -INF, NAN), ("entr", 1.0, 0, -1),
+        ("i0e", 0.0, 1, 0), ("i1e", 0.0, 0, 0.5), ("expit", -INF, 0, 0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("executor", ["reference", "native"])
+def test_what_they_are_at_the_ends(
+    name: str, given: float, value: float, slope: float, executor: str
+) -> None:
+    function = getattr(cr, name)
+    x = np.asarray(given)
+    with np.errstate(all="ignore"):
+        run = cr.backward(cr.trace(lambda x: function(x), x), wrt="x").run(x=x, executor=executor)
+    np.testing.assert_allclose(run["out"], value, rtol=1e-14, atol=0)
+    np.testing.assert_allclose(run["dout/dx"], slope, rtol=1e-14, atol=0)
+    assert np.isnan(function(NAN))
+
+
+@pytest.mark.parametrize("executor", ["reference", "native"])
+def test_xlogy_beside_zero(executor: str) -> None:
+    x, y = np.array([0, 0, 0, 0, 2, 0, NAN]), np.array([0, 2, -1, NAN, 0, INF, 1])
+    graph = cr.backward(cr.trace(lambda x, y: cr.xlogy(x, y), x, y), ("x", "y"), seed=np.ones(7))
+    with np.errstate(all="ignore"):
+        run = graph.run(x=x, y=y, executor=executor)
+    np.testing.assert_array_equal(run["out"], scipy.special.xlogy(x, y))
+    np.testing.assert_array_equal(run["dout/dx"], [0, np.log(2), 0, NAN, -INF, INF, 0])
+    np.testing.assert_array_equal(run["dout/dy"], [0, 0, 0, NAN, INF, 0, NAN])
+
+
+SAME = {
+    "erf": cr.erf, "erfc": cr.erfc, "erfcx": cr.erfcx, "ndtr": cr.ndtr, "log_ndtr": cr.log_ndtr,
+    "gammaln": cr.gammaln, "digamma": cr.digamma, "psi": cr.digamma, "logit": cr.logit,
+    "expit": cr.expit, "entr": cr.entr, "i0e": cr.i0e, "i1e": cr.i1e, "expm1": np.expm1,
+    "log1p": np.log1p, "exp2": np.exp2, "cbrt": np.cbrt,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("name", SAME)
+def test_scipys_functions_are_traced(name: str, dtype: Any) -> None:
+    of_scipy = getattr(scipy.special, name)
+    x = np.array([0.2, 0.7]).astype(dtype)
+    graph = cr.trace(lambda x: of_scipy(x), x)
+    assert graph.outputs[0][1].primitive is cr.trace(SAME[name], x).outputs[0][1].primitive
+    with np.errstate(all="ignore"):
+        found, wanted = graph.run(x=x).outputs, of_scipy(x)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_allclose(found, wanted, rtol=1e-6 if dtype == np.float32 else 1e-14)
+
+
+def test_scipys_functions_of_two_arguments_broadcast() -> None:
+    x, y = np.array([[1.0], [2.0]]), np.array([0.5, 3.0])
+    for name in ("xlogy", "betaln"):
+        function = getattr(scipy.special, name)
+        for other in (y, 2.0, 2):
+            found = cr.trace(lambda x, f=function, y=other: f(x, y), x).run(x=x).outputs
+            np.testing.assert_allclose(found, function(x, other), rtol=1e-14)
+            np.testing.assert_allclose(getattr(cr, name)(x, other), function(x, other), rtol=1e-14)
+    assert cr.xlogy(0.5, np.ones(2, np.float32)).dtype == np.float32
+    assert cr.vmap(cr.betaln)(x, y).shape == (2, 1)
+
+
+def test_differences_that_would_lose_their_digits_are_one_function() -> None:
+    x = np.array([-3.0, 0.1, 4.9, 26.0])
+    rewritten = [
+        (lambda x: 1 - cr.erf(x), cr.erfc),
+        (lambda x: 1.0 - scipy.special.erf(x), cr.erfc),
+        (lambda x: 1 - cr.expit(x), lambda x: cr.expit(-x)),
+        (lambda x: 1 - cr.sigmoid(x), lambda x: cr.expit(-x)),
+        (lambda x: 1 - cr.ndtr(x), lambda x: cr.ndtr(-x)),
+        (lambda x: np.log(cr.ndtr(-x)), lambda x: cr.log_ndtr(-x)),
+    ]
+    for written, meant in rewritten:
+        np.testing.assert_array_equal(cr.trace(written, x).run(x=x).outputs, meant(x))
+
+
+def test_a_difference_of_a_named_value_stays_a_difference() -> None:
+    def f(x: Any) -> Any:
+        e = cr.erf(x)
+        y = 1 - e
+        return y
+
+    graph = cr.trace(f, np.asarray(0.5))
+    assert graph["y"].primitive.name == "subtract"
+    assert cr.backward(graph, wrt="e").run(x=0.5)["dy/de"] == -1
+    for other in (lambda x: 2 - cr.erf(x), lambda x: cr.erf(x) - 1, lambda x: True - cr.erf(x)):
+        assert cr.trace(other, np.asarray(0.5)).outputs[0][1].primitive.name == "subtract"
