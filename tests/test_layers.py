@@ -17,6 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     "version",
     "errors",
+    "tracebacks",
     "source",
     "graph",
     "annotations",

@@ -15,6 +15,7 @@ from chainrule.errors import TypeSpecError
 from chainrule.graph import sizes
 from chainrule.graph.size_text import parse
 from chainrule.graph.types import ArrayType, array_type
+from chainrule.tracebacks import entry
 
 MISSING = inspect.Parameter.empty
 
@@ -27,6 +28,7 @@ class ElementType:
     def __init__(self, name: str) -> None:
         self.dtype = np.dtype(name)
 
+    @entry
     def __getitem__(self, axes: Any) -> ArrayType:
         return array_type(self.dtype, shape_of(axes))
 

@@ -13,7 +13,7 @@ from chainrule.annotations import MISSING, ElementType, Unread, described, evalu
 from chainrule.composites.numpy_names import TABLE
 from chainrule.errors import ForeignValueError, InputError, TypeSpecError, UnsupportedError
 from chainrule.frontend.drawn import warning_of_draws
-from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.elementwise import COMPLEX, NUMBERS, REAL, as_node
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.graph.agreement import Axis, axes_of, refuse_contradictions
@@ -29,6 +29,7 @@ from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import FLOAT_SCALAR, INT_SCALAR, ArrayType, array_type
 from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.sources import input_
+from chainrule.tracebacks import entry
 
 _KINDS = "fiub"
 
@@ -38,6 +39,7 @@ def new_trace() -> Trace:
     return Trace(TABLE)
 
 
+@entry
 def trace(function: Callable[..., Any], /, *examples: Any, **types: Any) -> Graph:
     """The graph of what `function` does.
 
@@ -240,9 +242,11 @@ def leaf_type(value: Any, name: str) -> ArrayType | None:
         if dtype.kind not in _KINDS or dtype.itemsize > 8:
             raise TypeSpecError(
                 f"the argument {name} has dtype {dtype}, which is not traced",
-                hint="use real floating-point, integer or boolean arrays",
+                hint=REAL if dtype.kind == "c" else NUMBERS,
             )
         return array_type(dtype.newbyteorder("="), tuple(int(size) for size in array.shape))
+    if isinstance(value, complex):
+        raise TypeSpecError(f"the argument {name} is {value!r}, {COMPLEX}", hint=REAL)
     if isinstance(value, float):
         return FLOAT_SCALAR
     if isinstance(value, int):
@@ -342,6 +346,8 @@ def output_node(building: Trace, leaf: Any, name: str) -> Node:
     """The node of something that a traced function returned."""
     if isinstance(leaf, (Traced, np.ndarray, np.generic, bool, int, float, Size)):
         return as_node(building, leaf)
+    if isinstance(leaf, complex):
+        raise UnsupportedError(f"a traced function returned {leaf!r}, {COMPLEX}", hint=REAL)
     raise UnsupportedError(
         f"a traced function returned {name}, a {type(leaf).__name__}",
         hint="return arrays and numbers, or dicts, lists, tuples and dataclasses of them",

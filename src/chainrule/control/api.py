@@ -27,11 +27,13 @@ from chainrule.graph.types import INT_SCALAR, type_of
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.sources import positions, size_of
+from chainrule.tracebacks import entry
 from chainrule.tracing import function_name
 
 Step = Callable[..., Any]
 
 
+@entry
 def scan(
     f: Step, init: Any, xs: Any = None, length: int | Size | None = None, reverse: bool = False
 ) -> tuple[Any, Any]:
@@ -56,6 +58,7 @@ def scan(
     return _on(in_trace, f, init, xs, steps=length)
 
 
+@entry
 def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
     """`true_fun(*operands)` where the boolean `pred` holds, else `false_fun(*operands)`.
 
@@ -70,6 +73,7 @@ def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
     return _on(in_trace, cond, _as_array(pred), *operands)
 
 
+@entry
 def while_loop(
     cond_fun: Step, body_fun: Step, init_val: Any, *, max_steps: int | None = None
 ) -> Any:
@@ -90,6 +94,7 @@ def while_loop(
     return _on(in_trace, body_fun, init_val)
 
 
+@entry
 def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     """`value = body_fun(i, value)` for i from `lower` to `upper` - 1; gives the last value.
 

@@ -15,11 +15,13 @@ from chainrule.data.rows import Rows, rows_of
 from chainrule.errors import IndexOutOfRangeError, InputError
 from chainrule.random import fold_in, permutation
 from chainrule.random.keys import checked
+from chainrule.tracebacks import entry
 
 AHEAD = 2  # batches that are made beforehand, where that pays
 WORTH_A_THREAD = 1 << 18  # bytes of a batch: to hand one over takes as long as to copy these
 
 
+@entry
 def minibatches(
     arrays: Any,
     batch_size: int,

@@ -27,6 +27,9 @@ from chainrule.primitives.sources import full, size_of, size_value
 _RETYPED = (full, size_value)
 Operand = Node | int | float | bool
 
+COMPLEX = "a complex number, which is not traced"
+NUMBERS = "use real floating-point, integer or boolean arrays"
+REAL = "complex numbers are not traced: use the real and the imaginary part as two real arrays"
 _BOOLEAN = frozenset({np.logical_and, np.logical_or, np.logical_not})
 _DTYPES = frozenset("?bBhHiIlLqQefd")
 
@@ -76,6 +79,10 @@ def lift(trace: Trace, value: Any) -> Operand:
         return trace.build(size_of(value, INT_SCALAR).primitive, size=value, type=INT_SCALAR)
     if isinstance(value, (np.ndarray, np.generic, list, tuple)):
         return lift_array(trace, value)
+    if isinstance(value, complex):
+        raise DTypeError(
+            f"a traced array meets {value!r}, {COMPLEX}", where=trace.where(), hint=REAL
+        )
     raise UnsupportedError(
         f"a traced array meets {_short(value)}, a {type(value).__name__}",
         where=trace.where(),
@@ -99,7 +106,7 @@ def lift_array(trace: Trace, value: Any) -> Node:
         raise DTypeError(
             f"arrays of dtype {array.dtype} cannot be traced",
             where=trace.where(),
-            hint="use real floating-point, integer or boolean arrays",
+            hint=REAL if array.dtype.kind == "c" else NUMBERS,
         )
     return trace.constant(array)
 

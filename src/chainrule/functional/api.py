@@ -22,10 +22,12 @@ from chainrule.functional.calls import Call, gradient_in_trace, like
 from chainrule.functional.numbers import on_numbers_too, vjp_of_numbers
 from chainrule.graph.structure import flatten
 from chainrule.run.executors import executor_named
-from chainrule.tracing import output_node, refuse_contradicting
+from chainrule.tracebacks import entry
+from chainrule.tracing import function_name, output_node, refuse_contradicting
 from chainrule.transforms.vjp import summed_seeds
 
 
+@entry
 def value_and_grad(
     function: Callable[..., Any],
     wrt: Wrt = None,
@@ -53,6 +55,7 @@ def value_and_grad(
     return on_numbers_too(function, in_trace, executor)
 
 
+@entry
 def grad(
     function: Callable[..., Any],
     wrt: Wrt = None,
@@ -75,6 +78,7 @@ def grad(
     return on_numbers_too(function, in_trace, executor)
 
 
+@entry
 def jvp(
     function: Callable[..., Any], primals: Any, tangents: Any, *, executor: str | None = None
 ) -> tuple[Any, Any]:
@@ -96,9 +100,11 @@ def jvp(
     def both(primals: Any, tangents: Any) -> Any:
         raise AssertionError("replaced by in_trace")
 
+    both.__name__ = function_name(function)
     return on_numbers_too(both, in_trace, executor)(args, directions)
 
 
+@entry
 def hvp(
     function: Callable[..., Any], primals: Any, tangents: Any, *, executor: str | None = None
 ) -> Any:
@@ -121,6 +127,7 @@ def hvp(
     return product if isinstance(primals, tuple) else product[0]
 
 
+@entry
 def vjp(
     function: Callable[..., Any], *primals: Any, executor: str | None = None
 ) -> tuple[Any, Callable[[Any], Any]]:

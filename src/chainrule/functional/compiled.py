@@ -22,11 +22,13 @@ from chainrule.graph.structure import flatten
 from chainrule.run.compiled import CompiledGraph
 from chainrule.run.executors import executor_named
 from chainrule.run.run import distinct, run_graph
+from chainrule.tracebacks import entry, shorten
 from chainrule.tracing import function_name, leaf_type, trace
 
 MOST = 64  # combinations of types that one function is compiled for at a time
 
 
+@entry
 def compile(
     function: Callable[..., Any] | Graph, *, executor: str | None = None, strict: bool = False
 ) -> Any:
@@ -56,7 +58,11 @@ def compile(
             found = latest.quick((*args, *kwargs.values()) if kwargs else args)
             if found is not None:
                 return found[0] if latest.is_single else latest.traced.wrapped(found)
-        return calls(args, kwargs)
+        try:
+            return calls(args, kwargs)
+        except Exception as error:
+            shorten(error)
+            raise
 
     return compiled
 

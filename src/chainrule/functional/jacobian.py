@@ -20,6 +20,7 @@ from chainrule.functional.numbers import on_numbers_too
 from chainrule.functional.row_numbers import OnNumbers
 from chainrule.functional.rows import Rows, Wanted
 from chainrule.run.executors import executor_named
+from chainrule.tracebacks import entry
 from chainrule.tracing import function_name
 
 
@@ -36,6 +37,7 @@ class Derivative(Protocol):
         ...
 
 
+@entry
 def jacobian(
     function: Callable[..., Any],
     wrt: Wrt = None,
@@ -75,6 +77,7 @@ def jacfwd(function: Callable[..., Any], wrt: Wrt = None, **options: Any) -> Der
     return jacobian(function, wrt, mode="forward", **options)
 
 
+@entry
 def hessian(
     function: Callable[..., Any],
     wrt: Wrt = None,

@@ -28,6 +28,7 @@ from chainrule.graph.structure import flatten
 from chainrule.graph.types import type_of
 from chainrule.run.executors import executor_named
 from chainrule.run.run import Run, distinct, run_graph
+from chainrule.tracebacks import entry
 from chainrule.tracing import function_name, traced_anew
 from chainrule.transforms.seeded import split, vjp_graph
 
@@ -47,6 +48,7 @@ def on_numbers_too(
     executor = executor_named(executor)
     on_numbers = traced_and_run if on_numbers is None else on_numbers
 
+    @entry
     def derivative(*args: Any, **kwargs: Any) -> Any:
         building = trace_in(args, kwargs)
         if building is not None:

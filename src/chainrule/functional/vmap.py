@@ -27,12 +27,14 @@ from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.movement import add_batch_axis, transpose
 from chainrule.primitives.sources import input_
+from chainrule.tracebacks import entry
 from chainrule.tracing import function_name, leaf_type, output_node
 from chainrule.transforms.batch import batch_nodes
 
 _serials = itertools.count(1)
 
 
+@entry
 def vmap(
     function: Callable[..., Any],
     in_axes: Any = 0,

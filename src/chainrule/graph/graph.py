@@ -16,6 +16,7 @@ from chainrule.graph.frozen import Frozen
 from chainrule.graph.node import Node, structural_hash
 from chainrule.graph.parts import Condition, Gradient, Input, ValueGuard
 from chainrule.graph.unknown import unknown_name
+from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.cost import Cost
@@ -106,6 +107,7 @@ class Graph(Frozen):
         wiring = [places[node] for _, node in self.outputs]
         return structural_hash(self.nodes) + f":{wiring}"
 
+    @entry
     def __getitem__(self, name: str) -> Node:
         """The node called `name` (of several assignments, the first)."""
         node = self.names.get(name)
@@ -143,6 +145,7 @@ class Graph(Frozen):
         """A copy with some fields replaced."""
         return replace(self, **changes)
 
+    @entry
     def bind(self, **values: int) -> Graph:
         """The graph with named sizes replaced by integers: `graph.bind(n=256)`.
 
@@ -169,6 +172,7 @@ class Graph(Frozen):
                 self._bound[key] = found
         return found
 
+    @entry
     def run(
         self,
         arguments: Mapping[str, Any] | None = None,
@@ -194,6 +198,7 @@ class Graph(Frozen):
             )
         return run_graph(self, {**(arguments or {}), **named}, keep=keep, executor=executor)
 
+    @entry
     def compile(
         self,
         keep: str | tuple[str, ...] | list[str] = "outputs",
@@ -210,6 +215,7 @@ class Graph(Frozen):
 
         return CompiledGraph(self, keep, executor=executor, strict=strict)
 
+    @entry
     def memory(
         self,
         sizes: Mapping[str, int] | None = None,
@@ -262,6 +268,7 @@ class Graph(Frozen):
         report = self.memory(sizes, keep=keep, predict=None, executor=executor, **named)
         return fit_of(report, nbytes)
 
+    @entry
     def cost(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> Cost:
         """The floating-point operations of a run and the bytes it moves, before anything runs.
 
@@ -278,6 +285,7 @@ class Graph(Frozen):
             )
         return cost_of_graph(self, {**(sizes or {}), **named})
 
+    @entry
     def draw(
         self,
         *,
@@ -311,6 +319,7 @@ class Graph(Frozen):
             theme=theme,
         )
 
+    @entry
     def equations(
         self,
         names: str | Iterable[str] | None = None,
@@ -329,6 +338,7 @@ class Graph(Frozen):
 
         return equations(self, names, phase=phase, indices=indices, symbols=symbols, shapes=shapes)
 
+    @entry
     def python(
         self, *, name: str | None = None, delete: bool = False, comments: bool = True
     ) -> str:
@@ -342,6 +352,7 @@ class Graph(Frozen):
 
         return python(self, name=name, delete=delete, comments=comments)
 
+    @entry
     def nonfinite(
         self,
         arguments: Mapping[str, Any] | None = None,

@@ -88,8 +88,13 @@ def _wrong_type(
     if array.dtype != expected.dtype:
         name = expected.dtype.name
         is_array = isinstance(value, (np.ndarray, np.generic))
-        hint = f"{item.name}.astype(np.{name})" if is_array else f"np.asarray(..., np.{name})"
+        hint = (
+            f"{item.name}.astype(np.{name})" if is_array else f"np.asarray({item.name}, np.{name})"
+        )
         hint = f"convert it: {hint}"
+    if array.dtype.kind == "c":
+        hint = f"graphs have no complex numbers: pass {item.name}.real and {item.name}.imag as two "
+        hint += "arguments, or np.abs of it"
     return InputError(
         f"the input {item.name} of {graph.name} must be {expected}, got {got}{at}",
         where=item.node.origin.describe(),

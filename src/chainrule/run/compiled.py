@@ -10,6 +10,7 @@ from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.run.executors import evaluator, executor_named
 from chainrule.run.run import Keep, Run, kept_nodes, run_graph
+from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
     from chainrule.plan.planner import Plan
@@ -26,6 +27,7 @@ class CompiledGraph(Frozen):
 
     _called = "a compiled graph"
 
+    @entry
     def __init__(
         self, graph: Graph, keep: Keep = "outputs", *, executor: str | None = None, strict: bool
     ) -> None:
@@ -38,6 +40,7 @@ class CompiledGraph(Frozen):
 
             Launcher(graph, kept, strict=strict)
 
+    @entry
     def run(self, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Run:
         """The values that `keep` says, by name; arguments as for `Graph.run`."""
         if arguments is not None and not isinstance(arguments, Mapping):
@@ -53,6 +56,7 @@ class CompiledGraph(Frozen):
             strict=self.strict,
         )
 
+    @entry
     def __call__(self, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         """What the traced function returned, in its containers."""
         return self.run(arguments, **named).outputs

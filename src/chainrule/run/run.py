@@ -16,6 +16,7 @@ from chainrule.graph.structure import flatten
 from chainrule.run.arguments import checked, sizes_from
 from chainrule.run.executors import evaluator, executor_named
 from chainrule.run.refusal import explain_refusal, refuse_reference, report_for
+from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
@@ -34,6 +35,7 @@ class Run(Mapping[str, np.ndarray]):
         self._keep = keep
         self._values = {n: values[node] for n, node in graph.names.items() if node in values}
 
+    @entry
     def __getitem__(self, name: str) -> np.ndarray:
         if name in self._values:
             return self._values[name]

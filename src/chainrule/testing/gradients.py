@@ -12,6 +12,7 @@ from chainrule.errors import GradientCheckError, InputError
 from chainrule.functional import jvp, vjp
 from chainrule.testing.arguments import Wrt, flat_call
 from chainrule.testing.differences import EPS, Slope, largest, slopes
+from chainrule.tracebacks import entry
 from chainrule.tracing import function_name, trace
 
 MODES = ("forward", "reverse")
@@ -57,6 +58,7 @@ class _Direction:
     arrays: Leaves
 
 
+@entry
 def check_gradients(
     f: Callable[..., Any],
     *args: Any,

@@ -13,6 +13,7 @@ from chainrule.random import key
 from chainrule.random.keys import checked
 from chainrule.run.executors import executor_named
 from chainrule.run.run import leaves_of
+from chainrule.tracebacks import entry
 from chainrule.tracing import trace
 from chainrule.train.counting import Accuracy, checked_accuracy
 from chainrule.train.forward import Forward
@@ -23,6 +24,7 @@ from chainrule.train.step import TrainingStep
 BATCH_SIZE = 256  # rows at a time, where nothing is said
 
 
+@entry
 def evaluate(
     objective: Callable[..., Any] | Graph | TrainingStep,
     parameters: Mapping[str, Any],

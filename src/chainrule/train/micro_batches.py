@@ -18,6 +18,7 @@ from chainrule.graph.sizes import Size
 from chainrule.random import fold_in
 from chainrule.run import Run
 from chainrule.run.run import Keep, bound_to
+from chainrule.tracebacks import entry
 from chainrule.train.accumulation import accumulating, sums_of, updating
 from chainrule.train.given import refuse_no_state
 from chainrule.train.random_inputs import key_inputs
@@ -66,6 +67,7 @@ class MicroBatchedStep(Frozen):
         """As `TrainingStep.restore`."""
         return self.whole.restore(arrays, steps=steps)
 
+    @entry
     def __call__(
         self, state: State, batch: Mapping[str, Any] | None = None, /, **named: Any
     ) -> Any:

@@ -12,12 +12,14 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.sizes import Size
 from chainrule.run.executors import executor_named
 from chainrule.run.run import leaves_of
+from chainrule.tracebacks import entry
 from chainrule.train.evaluation import BATCH_SIZE, checked_key, graph_of
 from chainrule.train.forward import Forward
 from chainrule.train.rows import count_rows, roots_of, row_arguments
 from chainrule.train.step import TrainingStep
 
 
+@entry
 def predict(
     objective: Callable[..., Any] | Graph | TrainingStep,
     parameters: Mapping[str, Any],

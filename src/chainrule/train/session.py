@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from chainrule.errors import DataFileError, StateError
+from chainrule.tracebacks import shorten
 from chainrule.train.divergence import refuse_spoiled
 from chainrule.train.epoch import Epoch
 from chainrule.train.interrupt import Interrupted, Interrupts
@@ -46,12 +47,16 @@ class Session:
 
     def epochs(self, number: int) -> Generator[Epoch, None, None]:
         """Train up to epoch `number`; see `Trainer.epochs`."""
-        with self._opened(number) as progress:
-            done = self.loop.position.epoch
-            if done >= number:
-                progress.say(f"nothing to do: {done} epochs are done")
-            while self.loop.position.epoch < number:
-                yield self._one_epoch(progress, number)
+        try:
+            with self._opened(number) as progress:
+                done = self.loop.position.epoch
+                if done >= number:
+                    progress.say(f"nothing to do: {done} epochs are done")
+                while self.loop.position.epoch < number:
+                    yield self._one_epoch(progress, number)
+        except Exception as error:
+            shorten(error)
+            raise
 
     def save(self) -> None:
         """Write a checkpoint where there is none of this moment."""

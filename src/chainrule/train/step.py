@@ -19,6 +19,7 @@ from chainrule.run.arguments import sizes_from
 from chainrule.run.executors import executor_named
 from chainrule.run.refusal import explain_refusal
 from chainrule.run.run import Keep, bound_to, leaves_of
+from chainrule.tracebacks import entry, shorten
 from chainrule.tracing import trace
 from chainrule.train.given import (
     checked_arrays,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 REMEMBERED = 8  # sizes for which a state keeps its code bound (the last batch may be short)
 
 
+@entry
 def training_step(
     objective: Callable[..., Any] | Graph,
     wrt: Wrt,
@@ -129,6 +131,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         """The parameters on which the objective does not depend: a step leaves them as they are."""
         return tuple(name for name in self.parameters if name in self.graph.unreached)
 
+    @entry
     def init(self, parameters: Mapping[str, Any] | None = None, /, **named: Any) -> State:
         """A new state with copies of these parameters: `step.init(W1=W1, W2=W2)`.
 
@@ -151,6 +154,7 @@ class TrainingStep(Frozen, ShownAsGraph):
                 arrays[part.name] = np.broadcast_to(initial, shape)
         return State(arrays, self.parameters, structures)
 
+    @entry
     def restore(self, arrays: Mapping[str, Any], /, *, steps: int = 0) -> State:
         """A new state with copies of these arrays: all that a state of such a step has, by name.
 
@@ -180,17 +184,21 @@ class TrainingStep(Frozen, ShownAsGraph):
         `J = step(state, x=x, y=y)`; a NumPy scalar.  `learning_rate=` and other scalars may be
         given too.  Whatever is raised, the state is then as it was.
         """
-        if type(state) is not State:
-            refuse_no_state(state, self.parameters)
-        given = {**batch, **named} if batch else named
-        latest = state.latest
-        if latest is not None and latest.step is self:
-            objective = latest(given)
-            if objective is not None:
-                return objective
-        state.refuse_second_step()
-        with state.stepping, state.updating:
-            return self.taken(state, given)
+        try:
+            if type(state) is not State:
+                refuse_no_state(state, self.parameters)
+            given = {**batch, **named} if batch else named
+            latest = state.latest
+            if latest is not None and latest.step is self:
+                objective = latest(given)
+                if objective is not None:
+                    return objective
+            state.refuse_second_step()
+            with state.stepping, state.updating:
+                return self.taken(state, given)
+        except Exception as error:
+            shorten(error)
+            raise
 
     def taken(self, state: State, given: Mapping[str, Any]) -> Any:
         """Take one step, and return the objective, for a caller who holds the state."""
@@ -202,6 +210,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         state.advance([(part.name, run[part.next_name]) for part in self.persistent])
         return objective
 
+    @entry
     def micro_batched(self, count: int, *, size: str | None = None) -> MicroBatchedStep:
         """The same step on `count` equal parts of a batch, one after another, and one update.
 

@@ -12,6 +12,7 @@ import numpy as np
 from chainrule.errors import InputError, StateError
 from chainrule.graph.graph import Graph
 from chainrule.run.run import bound_to
+from chainrule.tracebacks import entry
 from chainrule.train.assembly import assembled, counted
 from chainrule.train.checkpoints.file import check_names
 from chainrule.train.checkpoints.folder import absolute
@@ -74,6 +75,7 @@ class Trainer:
     `TrainingStep.micro_batched`; `executor` as for `cr.training_step`.
     """
 
+    @entry
     def __init__(
         self,
         objective: Callable[..., Any] | Graph | Step,
@@ -184,12 +186,14 @@ class Trainer:
         """
         return self._session.epochs(counted("number", number, 0))
 
+    @entry
     def fit(self, number: int) -> list[dict[str, Any]]:
         """Train up to epoch `number` in all, as `epochs`; returns the history."""
         for _ in self.epochs(number):
             pass
         return self.history
 
+    @entry
     def evaluate(self, data: Mapping[str, Any] | Any = None, /, **named: Any) -> Measures:
         """The objective, and accuracy and confusion counts if classes are named, over all rows.
 
@@ -197,6 +201,7 @@ class Trainer:
         """
         return measured(self._forward, _data(data, named), self.batch_size)
 
+    @entry
     def predict(
         self, data: Mapping[str, Any] | Any = None, /, *, output: str | None = None, **named: Any
     ) -> np.ndarray:

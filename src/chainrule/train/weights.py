@@ -13,6 +13,7 @@ from chainrule.errors import DataFileError, InputError
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import type_of
+from chainrule.tracebacks import entry
 from chainrule.train.checkpoints import file
 from chainrule.train.checkpoints.durable import write_durably
 from chainrule.version import VERSION
@@ -21,6 +22,7 @@ SCHEMA = "chainrule.weights/1"
 PARAMETERS = "parameters"  # among the notes of a trainer's checkpoints: which arrays these are
 
 
+@entry
 def save_weights(path: str | Path, parameters: Mapping[str, Any]) -> Path:
     """Write arrays, or containers of arrays, to a safetensors file; returns its path.
 
@@ -46,6 +48,7 @@ def save_weights(path: str | Path, parameters: Mapping[str, Any]) -> Path:
     return path
 
 
+@entry
 def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The arrays of a safetensors file by name, in memory of their own.
 

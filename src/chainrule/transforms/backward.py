@@ -15,6 +15,7 @@ from chainrule.graph.parts import Gradient, Input
 from chainrule.graph.rebuild import ordered, substituted
 from chainrule.graph.types import ArrayType, type_of
 from chainrule.primitives.sources import constant_of, full_like, input_
+from chainrule.tracebacks import entry
 from chainrule.transforms.deduplicate import deduplicate
 from chainrule.transforms.simplify import simplify
 from chainrule.transforms.unintended import warn_of_outer_pairs
@@ -32,6 +33,7 @@ def _bracketed(name: str) -> str:
     return name if name.isidentifier() else f"({name})"
 
 
+@entry
 @without_collector
 def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = None) -> Graph:
     """The graph with the gradients of `of` with respect to `wrt` after its own nodes.

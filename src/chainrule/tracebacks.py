@@ -1,0 +1,94 @@
+"""Tracebacks without this library's own frames, so that they end at the user's line.
+
+`CHAINRULE_TRACEBACK=full` keeps all frames.  So does an exception that is a fault of this library,
+and no refusal: its report needs them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import ParamSpec, TypeVar
+
+from chainrule.errors import ChainruleError, InvariantError, ScheduleError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+OURS = "chainrule"
+FAULTS = (InvariantError, ScheduleError)  # of this library
+THROUGH = ("numpy", "scipy", "optree", "contextlib", "functools")  # that lie between ours
+
+
+def entry(function: Callable[P, R]) -> Callable[P, R]:
+    """A public function whose errors show the user's lines; costs nothing but a call.
+
+    What is called in microseconds has `except Exception as error: shorten(error); raise` instead.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            shorten(error)
+            raise
+
+    return call
+
+
+def shorten(error: BaseException) -> None:
+    """Take this library's frames out of the traceback of an error, and of those that caused it.
+
+    The frames that are left are those that were there: debuggers go through them as ever.
+    """
+    if os.environ.get("CHAINRULE_TRACEBACK") == "full":
+        return
+    links = _links(error.__traceback__)
+    is_refusal = isinstance(error, ChainruleError) and not isinstance(error, FAULTS)
+    if not links or (not is_refusal and _is_ours(links[-1].tb_frame)):
+        return
+    error.__traceback__ = _joined(_kept(links))
+    seen, cause = {id(error)}, error.__cause__ or error.__context__
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        links = _links(cause.__traceback__)
+        cause.__traceback__ = _joined(_kept(links) or links[-1:])
+        cause = cause.__cause__ or cause.__context__
+
+
+def _links(traceback: TracebackType | None) -> list[TracebackType]:
+    found = []
+    while traceback is not None:
+        found.append(traceback)
+        traceback = traceback.tb_next
+    return found
+
+
+def _kept(links: list[TracebackType]) -> list[TracebackType]:
+    """The links of the user's frames: without ours, and what other libraries ran between."""
+    ours = [place for place, one in enumerate(links) if _is_ours(one.tb_frame)]
+    kept = []
+    for place, one in enumerate(links):
+        between = bool(ours) and place < ours[-1] and _package(one.tb_frame) in THROUGH
+        if place not in ours and not between:
+            kept.append(one)
+    return kept
+
+
+def _joined(links: list[TracebackType]) -> TracebackType | None:
+    """One traceback of these links."""
+    found = None
+    for one in reversed(links):
+        found = TracebackType(found, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return found
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
+
+
+def _is_ours(frame: FrameType) -> bool:
+    is_program = frame.f_globals.get("__user_program__", False)
+    return _package(frame) == OURS and not is_program
