@@ -58,7 +58,7 @@ class Trace:
 
     def __init__(self, functions: Mapping[Any, Callable[..., Any]]) -> None:
         self.serial = next(_SERIALS)
-        self.thread, self.has_ended = get_ident(), False
+        self.thread: int | None = get_ident()  # None when it has ended
         self.functions = functions
         self.namer = Namer(call_traced.__code__)
         self.names: dict[str, Node] = {}
@@ -82,13 +82,13 @@ class Trace:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.has_ended = True
+        self.thread = None
 
     # Building ------------------------------------------------------------------------------
 
     def build(self, primitive: Primitive, *inputs: Node, **params: Any) -> Value:
         """A node with the origin of the user's expression that is running."""
-        if self.has_ended or self.thread != get_ident():
+        if self.thread != get_ident():
             self.refuse_leaked(*inputs)
         type_ = primitive.result_type(*[node.type for node in inputs], **params)
         if exceeds_memory(type_):
@@ -192,7 +192,7 @@ class Trace:
 
     def own(self, trace: Trace, node: Node) -> None:
         """Raise ForeignValueError unless `trace`, to which the node belongs, is this one."""
-        if trace is not self or trace.has_ended:
+        if trace is not self or trace.thread is None:
             trace.refuse_leaked(node)
             error = ForeignValueError(
                 f"{trace.show(node)} belongs to another call of trace",
@@ -204,12 +204,12 @@ class Trace:
 
     def refuse_leaked(self, *nodes: Node) -> None:
         """ForeignValueError where this trace has ended, or is another thread's."""
-        if not self.has_ended and self.thread == get_ident():
+        if self.thread == get_ident():
             return
         what = self.show(nodes[0]) if nodes else "a traced array"
-        end = "after the call that traced it has ended"
+        has_ended, end = self.thread is None, "after the call that traced it has ended"
         raise ForeignValueError(
-            f"{what} is used {end if self.has_ended else 'in another thread than traces it'}",
+            f"{what} is used {end if has_ended else 'in another thread than traces it'}",
             where=self.origin_at(sys._getframe(1)).describe(),
             hint=KEEP_INSIDE,
         )
