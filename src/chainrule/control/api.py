@@ -17,8 +17,9 @@ from chainrule.control.tracing import traced_scan, traced_while
 from chainrule.errors import DTypeError, InputError, UndecidableSize
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.results import nodes_of
-from chainrule.frontend.trace import Trace, type_text
+from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.frontend.types_shown import type_text
 from chainrule.functional.numbers import on_numbers_too
 from chainrule.graph import sizes
 from chainrule.graph.origin import Origin

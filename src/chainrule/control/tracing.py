@@ -17,8 +17,9 @@ from chainrule.control.settled import converted, settled
 from chainrule.control.while_node import loop_text, repeat
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.elementwise import as_node
-from chainrule.frontend.trace import Trace, too_large
+from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.frontend.types_shown import too_large
 from chainrule.graph import sizes
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import UNKNOWN, Origin

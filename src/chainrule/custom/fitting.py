@@ -9,8 +9,9 @@ import optree
 
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.elementwise import as_node, to_dtype, to_shape
-from chainrule.frontend.trace import Trace, type_text
+from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.frontend.types_shown import type_text
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.structure import NAMESPACE, leaf_name

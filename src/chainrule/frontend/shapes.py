@@ -15,7 +15,8 @@ from chainrule.frontend.elementwise import (
     to_dtype,
     to_shape,
 )
-from chainrule.frontend.trace import Trace, declared_size, show_shape
+from chainrule.frontend.trace import Trace
+from chainrule.frontend.types_shown import declared_size, show_shape
 from chainrule.graph import sizes
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import DTypeError, ForeignValueError, ShapeError
+from chainrule.errors import DTypeError, ForeignValueError
 from chainrule.frontend.naming import (
     Namer,
     Place,
@@ -25,11 +25,12 @@ from chainrule.frontend.naming import (
     user_frame,
 )
 from chainrule.frontend.said_again import said_again
+from chainrule.frontend.types_shown import too_large
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.origin import Origin, Scope
 from chainrule.graph.parts import Condition, ValueGuard
 from chainrule.graph.sizes import Size, names
-from chainrule.graph.types import ArrayType, exceeds_memory, type_of
+from chainrule.graph.types import exceeds_memory, type_of
 from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import constant, constant_of, input_
 from chainrule.primitives.value import Value
@@ -389,29 +390,3 @@ def _name_of_object(value: Any, frame: FrameType) -> str:
         if frame.f_globals.get(name) is value:
             return name
     return ""
-
-
-def too_large(name: str, type_: ArrayType, where: str) -> ShapeError:
-    """The error for an array that no computer has room for; `name` is what would make it."""
-    return ShapeError(
-        f"{name} would make {type_}, which has more bytes than can be counted",
-        where=where,
-        hint="the elements of an array take less than 2**63 bytes; check the sizes",
-    )
-
-
-def declared_size(value: int | Size) -> int | Size:
-    """The size as it is, an int for NumPy integers; TypeError for what is no integer."""
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"the size {value} is a boolean, not an integer")
-    return value if isinstance(value, Size) else operator.index(value)
-
-
-def show_shape(shape: tuple) -> str:
-    """`[n, 784]`."""
-    return "[" + ", ".join(map(str, shape)) + "]"
-
-
-def type_text(type_: ArrayType) -> str:
-    """A type without the word weak, for messages."""
-    return f"{type_.dtype.name}{show_shape(type_.shape)}"

@@ -21,7 +21,8 @@ from chainrule.frontend.elementwise import elementwise, name_scalar
 from chainrule.frontend.instead import instead_of
 from chainrule.frontend.instead_of_asking import CHOICE, instead_of_asking
 from chainrule.frontend.results import nodes_of
-from chainrule.frontend.trace import Trace, type_text
+from chainrule.frontend.trace import Trace
+from chainrule.frontend.types_shown import type_text
 from chainrule.graph.asking import asking, goes_on
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size

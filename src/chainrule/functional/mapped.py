@@ -10,7 +10,7 @@ import numpy as np
 import optree
 
 from chainrule.errors import InputError, ShapeError
-from chainrule.frontend.trace import type_text
+from chainrule.frontend.types_shown import type_text
 from chainrule.functional.arguments import argument_name
 from chainrule.graph import sizes
 from chainrule.graph.sizes import Size

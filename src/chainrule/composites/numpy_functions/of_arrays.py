@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.composite import trace_of
-from chainrule.frontend.trace import Trace, show_shape
+from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.frontend.types_shown import show_shape
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import array_type

@@ -24,8 +24,9 @@ from chainrule.frontend.indexing import (
     read_part,
     whole_axes,
 )
-from chainrule.frontend.trace import Trace, show_shape
+from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.frontend.types_shown import show_shape
 from chainrule.graph import sizes
 from chainrule.graph.node import Node
 from chainrule.graph.types import Shape
