@@ -4,7 +4,8 @@
                                 [--threads 2]
 
 torch and jax were used before, and mkl is loaded.  Fresh processes in turns, alone and beside;
-prints medians, their ratio (aim: 1.0), the ratio of the best, and how many threads were busy.  A library that is not installed is left out, and the line says so.
+prints medians, their ratio (aim: 1.0), the ratio of the best, and how many threads were busy.
+A library that is not installed is left out, and the line says so.
 """
 
 from __future__ import annotations
