@@ -34,6 +34,15 @@ def pytest_addoption(parser):
     parser.addoption("--skipped", action="store_true", help="only skipped tests, peers, slow ones")
 
 
+def pytest_configure():
+    """A machine that is slow, or busy, is no fault of what is tested: hypothesis takes no times."""
+    from hypothesis import HealthCheck, settings
+
+    untimed = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    settings.register_profile("untimed", settings.default, **untimed)
+    settings.load_profile("untimed")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
     """Many thousand tests stay to the end: the garbage collector need not look for them."""
