@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from scipy import special
 
 import chainrule as cr
 
@@ -91,12 +94,6 @@ def lerp(x, end, weight):
     return x + weight * (end - x)
 
 
-def xlogy(x, y):
-    """x log y, 0 where x is 0."""
-    is_zero = (x == 0) & ~np.isnan(y)
-    return np.where(is_zero, 0.0, x * np.log(np.where(is_zero, 1.0, y)))
-
-
 def xlog1py(x, y):
     is_zero = (x == 0) & ~np.isnan(y)
     return np.where(is_zero, 0.0, x * np.log1p(np.where(is_zero, 0.0, y)))
@@ -105,6 +102,23 @@ def xlog1py(x, y):
 def bucketize(x, edges, out_int32=False, right=False):
     found = np.searchsorted(edges, x, side="right" if right else "left")
     return found.astype(np.int32) if out_int32 else found
+
+
+def logit(x, eps=None):
+    return cr.logit(x if eps is None else np.clip(x, eps, 1 - eps))
+
+
+def mvlgamma(x, p=1):
+    terms = [cr.gammaln(x - i / 2) for i in range(p)]
+    return p * (p - 1) / 4 * math.log(math.pi) + sum(terms)
+
+
+def i0(x):
+    return np.exp(np.abs(x)) * cr.i0e(x)
+
+
+def i1(x):
+    return np.exp(np.abs(x)) * cr.i1e(x)
 
 
 SAME = (  # PyTorch's name, and NumPy's where it has another
@@ -156,10 +170,26 @@ TABLE = {
     "lerp": lerp,
     "addcmul": weighted_sum,
     "addcdiv": weighted_quotient,
-    "xlogy": xlogy,
+    "xlogy": lambda x, y: cr.xlogy(x, y),
     "special.xlog1py": xlog1py,
     "bucketize": bucketize,
     "erf": lambda x: cr.erf(x),
+    "erfc": lambda x: cr.erfc(x),
+    "erfinv": special.erfinv,
+    "special.erfcx": lambda x: cr.erfcx(x),
+    "special.ndtr": lambda x: cr.ndtr(x),
+    "special.log_ndtr": lambda x: cr.log_ndtr(x),
+    "special.entr": lambda x: cr.entr(x),
+    "lgamma": lambda x: cr.gammaln(x),
+    "digamma": lambda x: cr.digamma(x),
+    "mvlgamma": mvlgamma,
+    "logit": logit,
+    "i0": i0,
+    "special.i0e": lambda x: cr.i0e(x),
+    "special.i1": i1,
+    "special.i1e": lambda x: cr.i1e(x),
+    "special.modified_bessel_i0": i0,
+    "special.modified_bessel_i1": i1,
     "sigmoid": lambda x: cr.sigmoid(x),
     "softmax": softmax,
     "log_softmax": log_softmax,

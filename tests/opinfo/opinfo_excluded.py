@@ -82,21 +82,18 @@ NAMES: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "erfinv igamma igammac i0 mvlgamma polygamma "
-            "special.i1 special.i1e special.ndtri special.zeta special.airy_ai "
+            "igamma igammac polygamma special.ndtri special.zeta special.airy_ai "
             "special.polygamma special.bessel_j0 special.bessel_j1 special.bessel_y0 "
             "special.bessel_y1 "
             "special.chebyshev_polynomial_t special.chebyshev_polynomial_u "
             "special.chebyshev_polynomial_v special.chebyshev_polynomial_w "
             "special.hermite_polynomial_h special.hermite_polynomial_he "
             "special.laguerre_polynomial_l special.legendre_polynomial_p "
-            "special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0 "
+            "special.modified_bessel_k0 "
             "special.modified_bessel_k1 special.scaled_modified_bessel_k0 "
             "special.scaled_modified_bessel_k1 special.shifted_chebyshev_polynomial_t "
             "special.shifted_chebyshev_polynomial_u special.shifted_chebyshev_polynomial_v "
-            "special.shifted_chebyshev_polynomial_w special.spherical_bessel_j0 "
-            "digamma erfc lgamma logit special.entr special.erfcx special.i0e "
-            "special.log_ndtr special.ndtr"
+            "special.shifted_chebyshev_polynomial_w special.spherical_bessel_j0"
         ).split(),
         SPECIAL,
     ),
