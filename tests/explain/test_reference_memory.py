@@ -22,13 +22,13 @@ from chainrule.errors import IndexOutOfRangeError
 from chainrule.explain.memory.report import MemoryReport, memory_of_graph, memory_of_step
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import type_of
-from chainrule.plan import in_numpy
 from chainrule.plan.simulate import simulate
 from chainrule.primitives.primitive import Fold, Map, Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
 from chainrule.run import reference
 from chainrule.testing.samples import graph_of, sample_arrays
 
+pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")
 OPTIMIZERS = {
     "sgd": cr.sgd(0.1),
     "momentum": cr.sgd(0.1, momentum=0.9),
@@ -149,12 +149,6 @@ def test_a_step_of_a_transformer_takes_what_its_report_says(
 
 
 # Any graph ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture(autouse=True)
-def only_what_numpy_sees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What routines in C take besides is measured by test_library_bytes.py."""
-    monkeypatch.setattr(in_numpy, "unseen_nbytes", lambda node, operands: 0)
 
 
 def error_of_run(graph: Graph, arguments: dict[str, Any], keep: Any) -> int:

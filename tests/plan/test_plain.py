@@ -128,7 +128,7 @@ def graphs(program: Program, seed: int) -> Any:
 @random_programs(60)
 def test_outlines_lie_in_memory_as_the_arrays_do(program: Program, seed: int) -> None:
     for graph, inputs in graphs(program, seed):
-        outlines = _Plain(graph, tuple(graph.nodes)).outlines
+        outlines = _Plain(graph, tuple(graph.nodes), {}).outlines
         values: dict[Node, np.ndarray] = dict(inputs)
         for node in graph.nodes:
             if node not in values:

@@ -19,13 +19,14 @@ from chainrule.control.packing import (
     unpacked,
 )
 from chainrule.control.samples import choosing
-from chainrule.control.steps import in_c_order, peak_nbytes, program_of
+from chainrule.control.steps import in_c_order, program_of
 from chainrule.control.work import COND, flops
 from chainrule.control.written import cond_python
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
+from chainrule.plan.plain import step_nbytes
 from chainrule.primitives.families import BOOL
 from chainrule.primitives.logic import where
 from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape
@@ -107,7 +108,7 @@ def _evaluate(
 ) -> Any:
     body = if_true if predicate else if_false
     places = body.made.get("places") or body.made.setdefault("places", _places(body))
-    flat = np.empty(places[-1].stop, dtype)
+    flat = np.empty(places[-1].stop, dtype) if xp is np else xp.result
     found = program_of(body)([in_c_order(one) for one in operands])
     for value, place in zip(found, places, strict=True):
         flat[place] = value.ravel()
@@ -126,7 +127,7 @@ def _places(body: Body) -> list[slice]:
 def _scratch(out: Node, predicate: np.ndarray, *operands: np.ndarray) -> int:
     """What the larger branch takes: which one it will be is not known before."""
     taken = sum(one.nbytes for one in operands if not one.flags.c_contiguous)
-    return taken + max(peak_nbytes(body) for body in _bodies(out))
+    return taken + max(step_nbytes(body) for body in _bodies(out))
 
 
 def _branches(out: Node) -> list[tuple[str, list[Node], list[Node], Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,14 @@ from chainrule.control.packing import packed_type, result_types, stacked_type, s
 from chainrule.control.samples import accumulating, filtering
 from chainrule.control.scan_batch import batch
 from chainrule.control.scan_rules import cotangents, tangent
-from chainrule.control.steps import in_c_order, peak_nbytes, program_of, store
+from chainrule.control.steps import in_c_order, program_of, result_of, store
 from chainrule.control.work import SCAN, flops
 from chainrule.control.written import scan_python
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
+from chainrule.plan.plain import step_nbytes
 from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
 
@@ -66,7 +68,7 @@ def _evaluate(
     fixed = [in_c_order(one) for one in arrays[:constants]]
     slices = arrays[constants + carries :]
     types = [node.type for _, node in body.graph.outputs]
-    flat = np.empty(packed_type(dtype, result_types(body, carries, dtype, length)).shape, dtype)
+    flat = result_of(xp, packed_type(dtype, result_types(body, carries, dtype, length)))
     start, parts = 0, []
     for one in result_types(body, carries, dtype, length):
         parts.append(flat[start : start + one.size].reshape(one.shape))
@@ -78,12 +80,25 @@ def _evaluate(
     ]
     stacks = [*own]
     store(states, arrays[constants : constants + carries])
+    row_of = [_rows(one) for one in slices]
     for step in range(length - 1, -1, -1) if reverse else range(length):
-        rows = [in_c_order(np.asarray(one[step])) for one in slices]
-        found = program([*fixed, *states, *rows])
+        found = program([*fixed, *states, *[row(step) for row in row_of]])
         store([*states, *(one[step : step + 1] for one in stacks)], found)
-        del found, rows
+        del found
     return flat
+
+
+def _rows(array: np.ndarray) -> Callable[[int], np.ndarray]:
+    """What gives the row of a step, in C order: a view, or copies in one array."""
+    if not len(array) or array[0, ...].flags.c_contiguous:
+        return lambda step: array[step, ...]
+    row = np.empty(array.shape[1:], array.dtype)
+
+    def copied(step: int) -> np.ndarray:
+        row[...] = array[step]
+        return row
+
+    return copied
 
 
 def _scratch(out: Node, *operands: np.ndarray) -> int:
@@ -93,12 +108,9 @@ def _scratch(out: Node, *operands: np.ndarray) -> int:
     taken += sum(int(one.nbytes) for one in types if one.dtype != out.dtype)
     if not out.param("length"):
         return taken
-    rows = [one[0] for one in operands[constants + carries :]]
-    # a row of one axis is a number, which NumPy makes no view of
-    taken += sum(
-        one.nbytes for one in rows if not isinstance(one, np.ndarray) or not one.flags.c_contiguous
-    )
-    return taken + peak_nbytes(body)
+    rows = [one[0, ...] for one in operands[constants + carries :]]
+    taken += sum(one.nbytes for one in rows if not one.flags.c_contiguous)
+    return taken + step_nbytes(body)
 
 
 scan = Primitive(

@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 
 from chainrule.graph.body import Body
-from chainrule.graph.node import Node, topological
-from chainrule.plan.plain import plain_schedule
-from chainrule.plan.schedule import Compute, Free
-from chainrule.primitives.primitive import Library
+from chainrule.graph.node import topological
+from chainrule.graph.types import ArrayType
 from chainrule.primitives.sources import is_uniform
 from chainrule.run.reference import apply
-
-ARGUMENT = Library("argument")
 
 
 class Program:
@@ -42,7 +38,7 @@ class Program:
         uniform = [node for node in order if is_uniform(node)]
         for number, node in enumerate((*uniform, *computed)):
             place[node] = self.count + number
-        last = {one: node for node in computed for one in node.inputs}
+        last = {one: node for node in computed for one in (node, *node.inputs)}
         self.names = (graph.name_of,)
         self.outputs = [place[node] for node in outputs]
         kept = set(outputs)
@@ -55,7 +51,9 @@ class Program:
                 tuple([place[one] for one in node.inputs]),
                 node.dtype,
                 node in kept,
-                tuple([place[one] for one in dict.fromkeys(node.inputs) if last[one] is node]),
+                tuple(
+                    [place[one] for one in dict.fromkeys((node, *node.inputs)) if last[one] is node]
+                ),
             )
             for node in computed
         ]
@@ -96,30 +94,9 @@ def program_of(body: Body, xp: Any = np, steps: int | None = 1) -> Callable[...,
     return found or body.made.get("program") or body.made.setdefault("program", Program(body))
 
 
-def peak_nbytes(body: Body) -> int:
-    """The most bytes that one evaluation of a concrete body takes, its outputs among them."""
-    found = body.made.get("peak_nbytes")
-    if found is None:
-        found = body.made["peak_nbytes"] = _peak_nbytes(body)
-    return found
-
-
-def _peak_nbytes(body: Body) -> int:
-    outputs = list(dict.fromkeys(node for _, node in body.graph.outputs))
-    schedule = plain_schedule(body.graph, outputs)
-    sizes: dict[Node, int] = {}
-    live = sum(int(node.type.nbytes) for node in outputs if node.primitive.kernel == ARGUMENT)
-    peak = live
-    for instruction in schedule.instructions:
-        match instruction:
-            case Compute(nodes=nodes, into=into, workspace=workspace):
-                for node, buffer in zip(nodes, into, strict=True):
-                    sizes[node] = buffer.nbytes
-                    live += buffer.nbytes
-                peak = max(peak, live + (workspace.nbytes if workspace else 0))
-            case Free(node=node):
-                live -= sizes.pop(node)
-    return peak
+def result_of(xp: Any, type_: ArrayType) -> np.ndarray:
+    """The array for the result of a node: the one that `xp` has for it, or a new one."""
+    return np.empty(type_.shape, type_.dtype) if xp is np else xp.result
 
 
 def in_c_order(array: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from chainrule.control.packing import (
 )
 from chainrule.control.samples import repeating
 from chainrule.control.scan_rules import shown_carries, variable, with_tangents
-from chainrule.control.steps import in_c_order, peak_nbytes, program_of, store
+from chainrule.control.steps import in_c_order, program_of, result_of, store
 from chainrule.control.work import WHILE, flops
 from chainrule.control.written import while_python
 from chainrule.errors import NotDifferentiableError
@@ -30,6 +30,7 @@ from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
+from chainrule.plan.plain import step_nbytes
 from chainrule.primitives.families import BOOL
 from chainrule.primitives.logic import cast, greater
 from chainrule.primitives.movement import add_batch_axis
@@ -128,7 +129,7 @@ def _evaluate(
 ) -> Any:
     step, holds = (program_of(one, xp, None) for one in (body, condition))
     fixed = [in_c_order(one) for one in arrays[:constants]]
-    flat = np.empty(packed_type(dtype, _shown_types(body, dtype)).shape, dtype)
+    flat = result_of(xp, packed_type(dtype, _shown_types(body, dtype)))
     start = 0
     states = []
     for initial, (_, node) in zip(arrays[constants:], body.graph.outputs, strict=True):
@@ -149,7 +150,7 @@ def _scratch(out: Node, *operands: np.ndarray) -> int:
     constants, body = out.param("constants"), out.param("body")
     taken = sum(one.nbytes for one in operands[:constants] if not one.flags.c_contiguous)
     taken += sum(int(n.type.nbytes) for _, n in body.graph.outputs if n.dtype != out.dtype)
-    return taken + max(peak_nbytes(body), peak_nbytes(out.param("condition")))
+    return taken + max(step_nbytes(body), step_nbytes(out.param("condition")))
 
 
 def _tangent(dxs: tuple[Any, ...], out: Node, *inputs: Node) -> Any:

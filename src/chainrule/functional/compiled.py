@@ -235,16 +235,11 @@ class _Traced:
         if launch is None:
             return self._by_name(leaves)
         from chainrule.run.native.evaluate import given_value
-        from chainrule.run.native.launch import plain
 
-        inputs = dict(self.arrays)
-        try:
-            inputs.update((node, plain(leaves[leaf], node.dtype)) for node, leaf in self.places)
-        except OverflowError:  # an int beyond int64
-            return self._by_name(leaves)  # raises, and says which
+        inputs = {**self.arrays, **{node: leaves[leaf] for node, leaf in self.places}}
         try:
             found = launch(inputs)
-        except MemoryLimitError:
+        except (MemoryLimitError, OverflowError):  # OverflowError: an int beyond int64
             found = None
         if found is None:
             return self._by_name(leaves)  # raises, with the call and its line, or what is too large

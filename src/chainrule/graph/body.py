@@ -19,7 +19,7 @@ class Body:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.made: dict[str, Any] = {}  # what executors have made of it
+        self.made: dict[Any, Any] = {}  # what executors have made of it
 
     @cached_property
     def key(self) -> str:

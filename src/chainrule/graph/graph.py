@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chainrule.explain.equations import Equations
     from chainrule.explain.equations.equations import Phase
     from chainrule.explain.memory.fits import Fit
+    from chainrule.explain.memory.lying import Layout
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.nonfinite import Diagnosis
     from chainrule.explain.reading.symbols import Indices
@@ -224,6 +225,7 @@ class Graph(Frozen):
         keep: str | tuple[str, ...] | list[str] = "outputs",
         predict: str | tuple[str, ...] | list[str] | None = None,
         executor: str | None = None,
+        layout: Layout | None = None,
         **named: int,
     ) -> MemoryReport:
         """The bytes that running the graph takes, before anything runs.
@@ -232,10 +234,13 @@ class Graph(Frozen):
         `report.prediction.peak_nbytes`, `report.why("h")`.  Training is the whole graph, if it has
         a backward pass; prediction is what the values in `predict` need (default: the objective,
         or all that `keep` says).  `keep` says which values outlive the run, and `executor` who runs
-        it (default: as for `compile`).  Sizes not given are taken as 256, and the report says
-        so; one that is called `keep`, `predict` or `executor` goes into the mapping `sizes`.
+        it (default: as for `compile`).  Arguments count as arrays in C order; `layout="F"` says
+        that they are in Fortran order, `layout={"x": x}` that the argument x lies as this array:
+        compiled code has it copied.  Sizes not given are taken as 256, and the report says so; one
+        that is called as one of these keywords goes into the mapping `sizes`.
 
-        Raises SizeError as `bind` does, NameLookupError for an unknown name in `keep` or `predict`.
+        Raises SizeError as `bind` does, NameLookupError for an unknown name in `keep` or `predict`,
+        InputError for one in `layout`.
         """
         from chainrule.explain.memory.report import memory_of_graph
 
@@ -245,7 +250,9 @@ class Graph(Frozen):
                 hint="graph.memory(" + ", ".join(f"{name}=256" for name in self.sizes) + ")",
             )
         given = {**(sizes or {}), **named}
-        return memory_of_graph(self, given, keep=keep, predict=predict, executor=executor)
+        return memory_of_graph(
+            self, given, keep=keep, predict=predict, executor=executor, layout=layout
+        )
 
     def fits(
         self,
@@ -255,6 +262,7 @@ class Graph(Frozen):
         nbytes: int | str | None = None,
         keep: str | tuple[str, ...] | list[str] = "outputs",
         executor: str | None = None,
+        layout: Layout | None = None,
         **named: int,
     ) -> Fit:
         """Whether a run at these sizes fits in `nbytes`: `graph.fits(n=256, nbytes="8GiB")`.
@@ -265,7 +273,9 @@ class Graph(Frozen):
         """
         from chainrule.explain.memory.fits import fit_of
 
-        report = self.memory(sizes, keep=keep, predict=None, executor=executor, **named)
+        report = self.memory(
+            sizes, keep=keep, predict=None, executor=executor, layout=layout, **named
+        )
         return fit_of(report, nbytes)
 
     @entry

@@ -61,7 +61,13 @@ def outline_of(node: Node, operands: Sequence[np.ndarray] = ()) -> np.ndarray:
 @lru_cache(maxsize=4096)
 def without_memory(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]) -> np.ndarray:
     """An array that must not be read."""
-    return as_strided(np.empty(1, dtype), shape, strides)
+    return as_strided(_one(dtype), shape, strides)
+
+
+@lru_cache
+def _one(dtype: np.dtype) -> np.ndarray:
+    """One element, which all outlines share."""
+    return np.empty(1, dtype)
 
 
 def taken_nbytes(node: Node, operands: Sequence[np.ndarray]) -> int:

@@ -1,15 +1,16 @@
 """The reference executor's storage as a schedule: every value an array of its own, or a view.
 
-Inputs and constants count as arrays in C order.
+Constants count as arrays in C order, and inputs where nothing else is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 import numpy as np
 
+from chainrule.graph.body import Body
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
@@ -26,46 +27,97 @@ from chainrule.plan.schedule import (
 )
 from chainrule.primitives.primitive import Gather, Library
 
+ARGUMENT = Library("argument")
+
 
 @without_collector
-def plain_schedule(graph: Graph, results: Sequence[Node]) -> Schedule:
+def plain_schedule(
+    graph: Graph,
+    results: Sequence[Node],
+    outlines: Mapping[Node, np.ndarray] | None = None,
+) -> Schedule:
     """What `run.reference.evaluate(graph, inputs, results)` does, for a concrete graph.
 
     One Compute for each needed node that gets an array, in the order of the graph; a result that
     is a view gets one, too, for its copy.  Every array is a place of its own: no two ever share
     bytes.  Workspaces are the scratch that primitives declare.  Results that are given are copied
-    before the first instruction; the schedule does not show these copies.
+    before the first instruction; the schedule does not show these copies.  `outlines` say how
+    inputs lie that are not in C order.
     """
-    return _Plain(graph, results).schedule()
+    return _Plain(graph, results, outlines or {}).schedule()
 
 
-class _Plain:
-    """The needed nodes in order; their outlines; and whose bytes they are (uniform: nobody's)."""
+def step_nbytes(body: Body) -> int:
+    """The most bytes that one evaluation of a concrete body takes, its outputs among them."""
+    found = body.made.get("step_nbytes")
+    if found is None:
+        found = body.made["step_nbytes"] = _step_nbytes(body)
+    return found
 
-    def __init__(self, graph: Graph, results: Sequence[Node]) -> None:
-        needed = set(topological(results))
-        self.graph, self.results = graph, dict.fromkeys(results)
-        self.order = [node for node in graph.nodes if node in needed]
-        self.given = dict.fromkeys(item.node for item in graph.inputs)
-        self.outlines: dict[Node, np.ndarray] = {}
+
+def _step_nbytes(body: Body) -> int:
+    outputs = list(dict.fromkeys(node for _, node in body.graph.outputs))
+    schedule = plain_schedule(body.graph, outputs)
+    sizes: dict[Node, int] = {}
+    live = sum(int(node.type.nbytes) for node in outputs if node.primitive.kernel == ARGUMENT)
+    peak = live
+    for instruction in schedule.instructions:
+        match instruction:
+            case Compute(nodes=nodes, into=into, workspace=workspace):
+                for node, buffer in zip(nodes, into, strict=True):
+                    sizes[node] = buffer.nbytes
+                    live += buffer.nbytes
+                peak = max(peak, live + (workspace.nbytes if workspace else 0))
+            case Free(node=node):
+                live -= sizes.pop(node)
+    return peak
+
+
+class Outlines(dict[Node, np.ndarray]):
+    """The outlines of nodes, and whose bytes each shows (`owners`; uniform: nobody's)."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.owners: dict[Node, Node] = {}
-        self.scratch_nbytes = 0
-        self.numbers = count()
-        for node in self.order:
-            self.follow(node)
+
+    def give(self, node: Node, outline: np.ndarray) -> None:
+        """An array that is there."""
+        self.owners[node], self[node] = node, outline
+
+    def of_inputs(self, node: Node) -> list[np.ndarray]:
+        """Those of a node's operands."""
+        return [self[one] for one in node.inputs]
 
     def follow(self, node: Node) -> None:
         """The outline of a node, from those of its inputs."""
-        if node.primitive.kernel == Library("argument"):
-            self.given[node] = None
-            self.outlines[node], own = outline_of(node), True
-        else:
-            operands = [self.outlines[one] for one in node.inputs]
-            self.outlines[node], own = followed(node, operands)
+        self[node], own = followed(node, self.of_inputs(node))
         if own:
             self.owners[node] = node
         elif node.inputs and node.inputs[0] in self.owners:
             self.owners[node] = self.owners[node.inputs[0]]
+
+
+class _Plain:
+    """The needed nodes in order, and their outlines."""
+
+    def __init__(
+        self, graph: Graph, results: Sequence[Node], outlines: Mapping[Node, np.ndarray]
+    ) -> None:
+        needed = set(topological(results))
+        self.graph, self.results = graph, dict.fromkeys(results)
+        self.order = [node for node in graph.nodes if node in needed]
+        self.given = dict.fromkeys(item.node for item in graph.inputs)
+        self.outlines = Outlines()
+        self.owners = self.outlines.owners
+        self.scratch_nbytes = 0
+        self.numbers = count()
+        for node in self.order:
+            if node.primitive.kernel == ARGUMENT:
+                self.given[node] = None
+                lies = outlines.get(node)
+                self.outlines.give(node, outline_of(node) if lies is None else lies)
+            else:
+                self.outlines.follow(node)
 
     def schedule(self) -> Schedule:
         """The records for all nodes in order."""
@@ -100,8 +152,7 @@ class _Plain:
             read = (node,) if owner is not node else node.inputs
             workspace = 0
             if owner is node:
-                operands = [self.outlines[one] for one in node.inputs]
-                workspace = taken_nbytes(node, operands)
+                workspace = taken_nbytes(node, self.outlines.of_inputs(node))
             yield Compute(
                 nodes=(node,),
                 into=(self.buffer(node),),

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from chainrule.errors import SizeError
+from chainrule.graph.body import Body
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.access import row_major
 from chainrule.plan.fold import Products, folded_products
+from chainrule.plan.foreign import Needs, workspace_of_steps
 from chainrule.plan.fuse import Nest
 from chainrule.plan.keep import stored_values
 from chainrule.plan.loops import Builder, NotAffineError
@@ -85,7 +87,28 @@ def plan(
             hint=f"plan({', '.join(f'{name}=...' for name in graph.sizes)})",
         )
     worker = partial(Worker, threads=threads, vector_nbytes=vector_nbytes)
+    settings = threads, vector_nbytes, plain
+    worker = partial(worker, of_body=partial(_of_body, settings=settings))
     return _Planner(graph, results, dict(overwrites or {}), threads, worker, plain).planned()
+
+
+def _of_body(body: Body, settings: tuple[int, int, bool]) -> Needs:
+    """What the steps of a compiled body take, by the plan that it has with these settings."""
+    found = body.made.get(("needs", *settings))
+    if found is None:
+        threads, vector_nbytes, plain = settings
+        outputs = [node for _, node in body.graph.outputs]
+        made = plan(
+            body.graph,
+            outputs,
+            threads=threads,
+            vector_nbytes=vector_nbytes,
+            plain=plain,
+        )
+        schedule = made.schedule
+        workspace = workspace_of_steps(schedule.scratch_nbytes, body)
+        found = body.made["needs", *settings] = Needs(workspace, schedule.allocated_nbytes)
+    return found
 
 
 class _Planner:
@@ -143,7 +166,7 @@ class _Planner:
             for node in self.traced.nodes
             if node in values or roles[node] is Role.GIVEN
         }
-        worker = self.worker(roles, strides)
+        worker = self.worker(roles, strides, set(overwrites.values()))
         available = {node for node in graph.nodes if roles[node] is Role.GIVEN}
         made: list[tuple[Unit, Work]] = []
         unfit: set[Node] = set()

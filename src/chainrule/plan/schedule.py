@@ -48,7 +48,7 @@ class Compute:
     needed only while it runs.  `in_place` pairs a written node with a value read whose bytes it
     may take (element by element, each read before it is written); where it does, the life of that
     value ends here, without a Free.  `fails` says whether it can stop the run (an index out of
-    range).
+    range).  `allocated_nbytes` is what it allocates itself, beside the arena, and frees again.
     """
 
     nodes: tuple[Node, ...]
@@ -59,6 +59,7 @@ class Compute:
     in_place: tuple[tuple[Node, Node], ...] = ()
     fails: bool = False
     label: str = ""
+    allocated_nbytes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +101,12 @@ class Schedule:
     results: tuple[Node, ...]
     overwrites: Mapping[Node, Node] = field(default_factory=dict)
     scratch_nbytes: int = 0
+
+    @property
+    def allocated_nbytes(self) -> int:
+        """The most that an instruction allocates beside the arena."""
+        found = (getattr(one, "allocated_nbytes", 0) for one in self.instructions)
+        return max(found, default=0)
 
 
 def aligned(nbytes: int) -> int:

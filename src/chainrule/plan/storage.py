@@ -113,6 +113,7 @@ class Storage:
                     in_place=tuple(pairs),
                     fails=work.fails,
                     label=work.label,
+                    allocated_nbytes=work.allocated_nbytes,
                 )
             )
             gone = self.dying.get(number, ())

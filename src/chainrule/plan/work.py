@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
+from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
 from chainrule.plan.access import address, natural, row_major
 from chainrule.plan.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
 from chainrule.plan.fold import Coefficient, Products
+from chainrule.plan.foreign import Needs, needs
 from chainrule.plan.fuse import Nest
 from chainrule.plan.loops import Builder, Instance, Kind, LoopNest, NotAffineError, Store
 from chainrule.plan.memory import axis_by_axis, place_in_memory
@@ -38,6 +41,8 @@ class NestWork:
     inner: tuple[Node, ...] = ()
     fails: bool = False
     label: str = ""
+
+    allocated_nbytes: ClassVar[int] = 0
 
     @property
     def workspace_nbytes(self) -> int:
@@ -95,18 +100,20 @@ class ProductWork:
     fails: bool = False
     label: str = ""
     workspace_nbytes: int = 0
+    allocated_nbytes: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, eq=False)
 class ForeignWork:
-    """A node that has no kernel."""
+    """A node that has no kernel; what it takes, see `foreign.needs`."""
 
     node: Node
     reads: tuple[Node, ...]
     fails: bool
     inner: tuple[Node, ...] = ()
     label: str = ""
-    workspace_nbytes: int = field(default=0, init=False)
+    workspace_nbytes: int = 0
+    allocated_nbytes: int = 0
 
     @property
     def writes(self) -> tuple[Node, ...]:
@@ -119,12 +126,18 @@ Work = NestWork | ProductWork | ForeignWork
 
 @dataclass(frozen=True, eq=False)
 class Worker:
-    """Makes works from units; `strides` are those of every value in memory."""
+    """Makes works from units; `strides` are those of every value in memory.
+
+    `overwriting` are the results that take the array of a given value; `of_body` is what steps of a
+    compiled body take.
+    """
 
     roles: Mapping[Node, Role]
     strides: Mapping[Node, Strides]
+    overwriting: Container[Node]
     threads: int
     vector_nbytes: int
+    of_body: Callable[[Body], Needs]
 
     def nest(self, nest: LoopNest) -> NestWork:
         """A nest as an instruction; what it computes is told by the nodes of the graph."""
@@ -164,7 +177,9 @@ class Worker:
         inner = _scalar_nodes([*node.inputs], self.roles, available)
         label = node.primitive.name
         fails = self.roles[node] in FAILING
-        return [ForeignWork(node, tuple(reads), fails, tuple(inner), label)]
+        given = {one: self.strides.get(one) or row_major(one.shape) for one in reads}
+        took = needs(node, given, self.of_body, direct=node not in self.overwriting)
+        return [ForeignWork(node, tuple(reads), fails, tuple(inner), label, *took)]
 
     def _builder(self, shape: tuple[int, ...], available: set[Node]) -> Builder:
         nest = Nest(shape[:-1], shape[-1:], self.roles, available, (), self.strides)

@@ -278,9 +278,9 @@ def _erf(xp: Any, x: Any) -> Any:
 
         return jax_erf(x)
     order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))  # as ufuncs have it
-    along = x.transpose(order)
+    along = x.transpose(*order)
     found = np.fromiter(map(math.erf, along.flat), x.dtype, x.size).reshape(along.shape)
-    return found.transpose(sorted(range(x.ndim), key=order.__getitem__))
+    return found.transpose(*sorted(range(x.ndim), key=order.__getitem__))
 
 
 erf = elementwise(

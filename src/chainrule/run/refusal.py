@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from chainrule.errors import MemoryLimitError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 _all_values: WeakKeyDictionary[Graph, int] = WeakKeyDictionary()
 
 
-def refuse_reference(graph: Graph, kept: Sequence[Node]) -> None:
+def refuse_reference(graph: Graph, kept: Sequence[Node], inputs: Mapping[Node, np.ndarray]) -> None:
     """MemoryLimitError if the reference executor would allocate more than is free.
 
     Its storage is planned only where all values together, and as much scratch, might not be.
@@ -32,7 +34,7 @@ def refuse_reference(graph: Graph, kept: Sequence[Node]) -> None:
         from chainrule.explain.memory.usage import usage_of
 
         results = list(dict.fromkeys(kept))
-        usage = usage_of(plain_schedule(graph, results), results, block=False)
+        usage = usage_of(plain_schedule(graph, results, inputs), results, block=False)
         return usage.peak_nbytes - usage.given_nbytes
 
     refuse_beyond_free(2 * most, exactly)
@@ -40,20 +42,31 @@ def refuse_reference(graph: Graph, kept: Sequence[Node]) -> None:
 
 def report_for(
     graph: Graph, keep: str | tuple[str, ...] | list[str], executor: str
-) -> Callable[[Mapping[str, int]], MemoryReport]:
-    """What gives the memory of runs of a graph, by their sizes."""
+) -> Callable[..., MemoryReport]:
+    """What gives the memory of runs of a graph, by their sizes and `layout=`."""
     from chainrule.explain.memory.report import memory_of_graph
 
     return partial(memory_of_graph, graph, keep=keep, executor=executor)
 
 
-def explain_refusal(error: MemoryLimitError, report: Callable[[], MemoryReport]) -> NoReturn:
-    """Raise the error again with the parts of the memory, and the largest size that fits."""
+def explain_refusal(
+    error: MemoryLimitError,
+    report: Callable[..., MemoryReport],
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, np.ndarray],
+) -> NoReturn:
+    """Raise the error again with the parts of the memory, and the largest size that fits.
+
+    `report` gives the memory at sizes, for a `layout`; `arrays` are the arguments by name.
+    """
     from chainrule.explain.memory.refusal import explained
 
     if not error.needed_nbytes:  # of NumPy's, in the middle of a run
         raise error
-    what, hint = explained(report(), error.needed_nbytes, error.free_nbytes, error.source)
+    flags = {name: array.flags for name, array in arrays.items()}
+    layout = {n: arrays[n] for n, one in flags.items() if not (one.c_contiguous and one.aligned)}
+    made = report(dict(sizes), layout=layout)
+    what, hint = explained(made, error.needed_nbytes, error.free_nbytes, error.source)
     found = MemoryLimitError(what, hint=hint + SWITCH)
     found.needed_nbytes, found.free_nbytes = error.needed_nbytes, error.free_nbytes
     found.source = error.source

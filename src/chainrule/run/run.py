@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,7 +107,7 @@ def run_graph(
     flat: bool = False,
     executor: str | None = "reference",
     strict: bool = False,
-    report: Callable[[dict[str, int]], MemoryReport] | None = None,
+    report: Callable[..., MemoryReport] | None = None,
 ) -> Run:
     """Evaluate `graph` on the arguments, given by name (containers as they were traced).
 
@@ -126,11 +125,12 @@ def run_graph(
     kept = kept_nodes(concrete, keep)
     try:
         if executor == "reference":
-            refuse_reference(concrete, kept)
+            refuse_reference(concrete, kept, inputs)
         return Run(concrete, evaluate(concrete, inputs, kept, graph), keep)
     except MemoryLimitError as error:
-        found = sizes_from(graph, {item.name: inputs[item.node] for item in concrete.inputs})
-        explain_refusal(error, partial(report or report_for(graph, keep, executor), found))
+        arrays = {item.name: inputs[item.node] for item in concrete.inputs}
+        report = report or report_for(graph, keep, executor)
+        explain_refusal(error, report, sizes_from(graph, arrays), arrays)
 
 
 def bound_to(graph: Graph, given: Mapping[str, Any]) -> tuple[Graph, dict[Node, np.ndarray]]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.run.native.arrays import plain, pointer_of, usual
+from chainrule.run.free_memory import refuse_beyond_free
+from chainrule.run.native.arrays import copied_nbytes, plain, pointer_of, usual
 from chainrule.run.native.binding import binder
 from chainrule.run.native.evaluate import given_value, raise_failure
 from chainrule.run.native.launch import Launcher
@@ -140,9 +141,9 @@ class BoundStep:
     def take(self, inputs: Mapping[Node, np.ndarray]) -> Any:
         """A step on checked arrays, for every input of the graph; the caller holds the state."""
         kept = []
-        for item in self.concrete.inputs:
-            if item.name in self.state.arrays:
-                continue
+        batch = [x for x in self.concrete.inputs if x.name not in self.state.arrays]
+        refuse_beyond_free(sum(copied_nbytes(inputs[item.node], item.node.dtype) for item in batch))
+        for item in batch:
             value = inputs[item.node]
             if item.name in self.scalars:
                 self.changed.add(item.name)

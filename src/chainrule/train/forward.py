@@ -42,9 +42,8 @@ class _Code:
     def __call__(self, given: Mapping[str, np.ndarray]) -> list[np.ndarray] | None:
         """The outputs; None where there is not enough memory, or an index is out of range."""
         from chainrule.run.native.evaluate import given_value
-        from chainrule.run.native.launch import plain
 
-        inputs = {node: plain(given[name], node.dtype) for name, node in self._nodes}
+        inputs = {node: given[name] for name, node in self._nodes}
         inputs |= self._defaults
         try:
             made = self._launch(inputs)

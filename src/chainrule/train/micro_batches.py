@@ -27,6 +27,7 @@ from chainrule.train.step import TrainingStep
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.fits import Fit
+    from chainrule.explain.memory.lying import Layout
     from chainrule.plan.planner import Plan
     from chainrule.train.micro_memory import MicroBatchMemory
 
@@ -110,15 +111,17 @@ class MicroBatchedStep(Frozen):
         /,
         *,
         executor: str | None = None,
+        layout: Layout | None = None,
         **named: int,
     ) -> MicroBatchMemory:
         """The bytes that a step takes, before one is taken: `print(step.memory(n=256))`.
 
-        Sizes are those of the whole batch.  InputError where it has no `count` equal parts.
+        Sizes and `layout` are those of the whole batch.  InputError where it has no `count` equal
+        parts.
         """
         from chainrule.train.micro_memory import memory_of_parts
 
-        return memory_of_parts(self, executor, {**(sizes or {}), **named})
+        return memory_of_parts(self, executor, layout, {**(sizes or {}), **named})
 
     def fits(
         self,
@@ -127,13 +130,14 @@ class MicroBatchedStep(Frozen):
         *,
         nbytes: int | str | None = None,
         executor: str | None = None,
+        layout: Layout | None = None,
         **named: int,
     ) -> Fit:
         """Whether a step at these sizes fits in `nbytes`: `step.fits(n=256, nbytes="8GiB")`.
 
         As `TrainingStep.fits`; sizes are those of the whole batch.
         """
-        return self.memory(sizes, executor=executor, **named).fits(nbytes)
+        return self.memory(sizes, executor=executor, layout=layout, **named).fits(nbytes)
 
     def plan(self, **sizes: int) -> tuple[Plan, Plan]:
         """How the native executor takes a part, and the update, of a batch of these sizes."""

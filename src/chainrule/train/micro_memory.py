@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from chainrule.errors import MemoryLimitError, SizeError
 from chainrule.explain.memory.fits import Fit, fit_of
 from chainrule.explain.memory.largest import Largest, largest
-from chainrule.explain.memory.report import MemoryReport, memory_of_step
+from chainrule.explain.memory.lying import Layout, Lying, lying_of
+from chainrule.explain.memory.report import MemoryReport, memory_of_step, of_step
 from chainrule.explain.memory.words import in_bytes
 from chainrule.graph.graph import Graph
 
@@ -118,6 +119,7 @@ class MicroBatchMemory:
 def memory_of_parts(
     step: MicroBatchedStep,
     executor: str | None,
+    layout: Layout | None,
     sizes: Mapping[str, int],
     one: MemoryReport | None = None,
     update: MemoryReport | None = None,
@@ -125,24 +127,46 @@ def memory_of_parts(
     """See `MicroBatchedStep.memory`; `one` and `update` are the reports of a part and of the
     update at these sizes, where they are there already."""
     part, known = sizes_of_parts(step, sizes, "memory")
+    whole = step.whole.graph.bind(**sizes)
+    lying = lying_of(whole, layout, [x.name for x in whole.inputs if x.name not in _own(step)])
     if one is None:
-        one = memory_of_step(step.accumulating, part, executor=executor)
+        lies = _lying_of_parts(step, whole, lying)
+        one = of_step(step.accumulating, None, executor, lies, part)
     if update is None:
         update = memory_of_step(step.updating, known, executor=executor)
-    whole = step.whole.graph.bind(**sizes)
     sums = _nbytes(one.concrete, [summed.name for summed in step.accumulating.persistent])
     scratch = [_allocated(report) for report in (one, update)]
+    once = [report.main.usage for report in (one, update)]  # by one run at a time
+    passing = [usage.allocated_nbytes + usage.copied_nbytes for usage in once]
+    swapped = _nbytes(whole, [name for name, one in lying.items() if one.swapped])
     return MicroBatchMemory(
         sizes=dict(sizes),
         accumulating=one,
         updating=update,
         count=step.count,
         executor=one.executor,
-        held_nbytes=_nbytes(whole) + sums,
+        held_nbytes=_nbytes(whole) + swapped + sums,
         sums_nbytes=sums,
-        scratch_nbytes=sum(scratch) if one.executor == "native" else max(scratch),
-        _again=partial(memory_of_parts, step, executor),
+        scratch_nbytes=(sum(scratch) - min(passing) if one.executor == "native" else max(scratch)),
+        _again=partial(memory_of_parts, step, executor, layout),
     )
+
+
+def _own(step: MicroBatchedStep) -> set[str]:
+    """The arrays of the state."""
+    return {part.name for part in step.whole.persistent}
+
+
+def _lying_of_parts(
+    step: MicroBatchedStep, whole: Graph, lying: Mapping[str, Lying]
+) -> dict[str, Lying]:
+    """How what a part is given lies: a part of the batch, as a view of it."""
+    found = dict(lying)
+    for name, axis in step.split.items():
+        node = whole.input(name).node
+        here = lying.get(name) or Lying(tuple(range(node.ndim)))
+        found[name] = here.part(node, axis, step.part_of(node.shape[axis]))
+    return found
 
 
 def sizes_of_parts(

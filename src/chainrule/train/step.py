@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +41,7 @@ from chainrule.transforms.backward import Wrt, backward, wrt_names
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.fits import Fit
+    from chainrule.explain.memory.lying import Layout
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.plan.planner import Plan
     from chainrule.train.bound import BoundStep
@@ -227,23 +227,25 @@ class TrainingStep(Frozen, ShownAsGraph):
     def _native(self, state: State, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
         """A step in machine code, bound to the state's memory at the first call of each size."""
         concrete, inputs = bound_to(self.graph, self.arguments(arrays, given))
-        bound = state.bound.get(concrete)
-        if bound is None:
-            bound = self._bound(state, concrete, inputs)
-            while len(state.bound) >= REMEMBERED:
-                state.bound.pop(next(iter(state.bound)))
-            state.bound[concrete] = bound
-        state.latest = bound
-        return bound.take(inputs)
-
-    def _bound(self, state: State, concrete: Graph, inputs: Mapping[Node, np.ndarray]) -> BoundStep:
-        from chainrule.train.bound import BoundStep
-
         try:
-            return BoundStep(self, state, concrete)
+            bound = state.bound.get(concrete)
+            if bound is None:
+                bound = self._bound(state, concrete)
+            state.latest = bound
+            return bound.take(inputs)
         except MemoryLimitError as error:
             shown = {item.name: inputs[item.node] for item in concrete.inputs}
-            explain_refusal(error, partial(self.memory, sizes_from(self.graph, shown)))
+            batch = {name: array for name, array in shown.items() if name not in arrays}
+            explain_refusal(error, self.memory, sizes_from(self.graph, shown), batch)
+
+    def _bound(self, state: State, concrete: Graph) -> BoundStep:
+        from chainrule.train.bound import BoundStep
+
+        bound = BoundStep(self, state, concrete)
+        while len(state.bound) >= REMEMBERED:
+            state.bound.pop(next(iter(state.bound)))
+        state.bound[concrete] = bound
+        return bound
 
     def run(
         self,
@@ -277,13 +279,14 @@ class TrainingStep(Frozen, ShownAsGraph):
         *,
         predict: str | tuple[str, ...] | list[str] | None = None,
         executor: str | None = None,
+        layout: Layout | None = None,
         **named: int,
     ) -> MemoryReport:
         """The bytes that a step takes, before one is taken: `print(step.memory(n=256))`.
 
         Training is the whole step with its optimizer, prediction what the values in `predict` need
         (default: the objective).  The rest is as for `Graph.memory`; `executor=None` is the
-        executor of the step.
+        executor of the step.  `layout` is of the batch: parameters are copied once, by `init`.
         """
         from chainrule.explain.memory.report import memory_of_step
 
@@ -292,7 +295,8 @@ class TrainingStep(Frozen, ShownAsGraph):
                 f"step.memory takes sizes by name, got {type(sizes).__name__}",
                 hint="step.memory(" + ", ".join(f"{name}=256" for name in self.graph.sizes) + ")",
             )
-        return memory_of_step(self, {**(sizes or {}), **named}, predict=predict, executor=executor)
+        given = {**(sizes or {}), **named}
+        return memory_of_step(self, given, predict=predict, executor=executor, layout=layout)
 
     def fits(
         self,
@@ -301,6 +305,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         *,
         nbytes: int | str | None = None,
         executor: str | None = None,
+        layout: Layout | None = None,
         **named: int,
     ) -> Fit:
         """Whether a step at these sizes fits in `nbytes`: `step.fits(n=256, nbytes="8GiB")`.
@@ -309,7 +314,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         """
         from chainrule.explain.memory.fits import fit_of
 
-        report = self.memory(sizes, predict=None, executor=executor, **named)
+        report = self.memory(sizes, predict=None, executor=executor, layout=layout, **named)
         return fit_of(report, nbytes)
 
     def results(self, concrete: Graph) -> tuple[list[Node], dict[Node, Node]]:

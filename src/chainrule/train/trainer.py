@@ -37,6 +37,7 @@ from chainrule.train.watching import sizes_of
 from chainrule.train.weights import save_weights
 
 if TYPE_CHECKING:
+    from chainrule.explain.memory.lying import Layout
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.train.micro_memory import MicroBatchMemory
 
@@ -231,6 +232,7 @@ class Trainer:
         /,
         *,
         executor: str | None = None,
+        layout: Layout | None = None,
         **named: int,
     ) -> MemoryReport | MicroBatchMemory:
         """The bytes that a step takes, in parts where it is taken so: `print(trainer.memory())`.
@@ -241,7 +243,8 @@ class Trainer:
         loop, whole = self._loop, self._made.whole
         first = next(loop.feed.first(), None)
         known = {} if first is None else sizes_of(loop, whole, first)
-        return loop.step.memory({**known, **(sizes or {}), **named}, executor=executor)
+        given = {**known, **(sizes or {}), **named}
+        return loop.step.memory(given, executor=executor, layout=layout)
 
     def save_weights(self, path: str | Path) -> Path:
         """Write all parameters to a safetensors file, for `cr.load_weights`; returns its path."""

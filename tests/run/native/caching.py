@@ -13,9 +13,13 @@ KEY = sha256(b"a key").hexdigest()
 PLACES = Place(3, "scratch", 64, (8, -4)), Place(0, "given 0", 0, ())
 ARTIFACT = Artifact(
     code=bytes(range(256)) * 10,
-    parts=(Part("step0", True, Foreign(PLACES[0], PLACES)), Part("step1", False, None)),
+    parts=(
+        Part("step0", True, Foreign(PLACES[0], PLACES, True, 64, 128)),
+        Part("step1", False, None),
+    ),
     arenas=("given 0", "result 0"),
     scratch_nbytes=4096,
+    allocated_nbytes=100,
     threads=2,
     overwritten=(True, False),
     routines=("dgemm", "sgemm"),

@@ -45,7 +45,9 @@ def compiles(graph: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
     for module, name in ((bodies, "NativeBody"), (steps, "Program")):
         right = getattr(module, name)
         monkeypatch.setattr(
-            module, name, lambda body, name=name, right=right: [made.append(name), right(body)][1]
+            module,
+            name,
+            lambda *body, name=name, right=right: [made.append(name), right(*body)][1],
         )
     graph.run(x=X[: graph.inputs[0].type.shape[0]], executor="native")
     assert len(set(made)) == 1

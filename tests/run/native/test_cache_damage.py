@@ -108,6 +108,8 @@ HOSTILE = [
     {"arenas": ["given 0", "scratch"]},
     {"arenas": "given 0"},
     {"scratch_nbytes": -1},
+    {"scratch_nbytes": 191},  # the workspace of the loop ends at 192
+    {"allocated_nbytes": -1},
     {"scratch_nbytes": HUGE},
     {"scratch_nbytes": 1.0},
     {"scratch_nbytes": float("inf")},

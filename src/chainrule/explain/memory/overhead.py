@@ -6,14 +6,17 @@ measure them anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.words import in_bytes
+from chainrule.graph.body import bodies_of
+from chainrule.graph.node import Node
+from chainrule.plan.roles import repeats_compiled_code
 from chainrule.plan.schedule import ALIGNMENT, SCRATCH
 from chainrule.plan.tiles import COLUMNS
 
-CODE_NBYTES = 4 << 10  # of any compiled graph: its entry, its counters
+CODE_NBYTES = 4 << 10  # of any compiled graph or body of a loop: its entry, its counters
 CODE_NBYTES_PER_INSTRUCTION = 2 << 10  # measured: 250 to 1,300
 STACK_NBYTES = 64 << 10  # that one more thread really touches
 BLAS_NBYTES_PER_THREAD = 8 << 20  # where OpenBLAS packs matrices; measured: 1.2 to 4.4 MiB
@@ -30,13 +33,21 @@ def overhead_of(phase: Phase, executor: str) -> dict[str, int]:
 
     outside = sum(life.arena != SCRATCH and not life.in_place for life in phase.usage.lives)
     found = {
-        "compiled code": CODE_NBYTES + CODE_NBYTES_PER_INSTRUCTION * phase.usage.count,
+        "compiled code": _code_nbytes(phase.usage.count, phase.computed),
         "stacks of threads": STACK_NBYTES * (threads - 1),
         "alignment of arrays": ALIGNMENT * (outside + 1),
     }
     if host_target().vector_nbytes not in COLUMNS:  # all products are BLAS', none in tiles
         found["buffers of BLAS"] = BLAS_NBYTES_PER_THREAD * threads
     return found
+
+
+def _code_nbytes(instructions: int, nodes: Iterable[Node]) -> int:
+    """The machine code of so many instructions, and of the loops among the nodes."""
+    nbytes = CODE_NBYTES + CODE_NBYTES_PER_INSTRUCTION * instructions
+    loops = [node for node in nodes if repeats_compiled_code(node)]
+    bodies = [body.graph for node in loops for body in bodies_of(node)]
+    return nbytes + sum(_code_nbytes(len(graph.nodes), graph.nodes) for graph in bodies)
 
 
 def overhead_words(overhead: Mapping[str, int]) -> str:

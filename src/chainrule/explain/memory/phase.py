@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chainrule.explain.memory.kinds import Kind, kinds_of, saved_values
+from chainrule.explain.memory.lying import Lying
 from chainrule.explain.memory.usage import Life, Usage, usage_of
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
@@ -110,6 +111,11 @@ class Phase:
 
         return timeline_of(self)
 
+    @property
+    def computed(self) -> Iterator[Node]:
+        """The values that instructions compute."""
+        return (node for one in self.computes for node in (*one.nodes, *one.inner))
+
     def computed_at(self, number: int) -> set[Node]:
         """The values that an instruction computes, written or on the way."""
         one = self.computes[number - 1]
@@ -150,16 +156,22 @@ def phase_of(
     state: Collection[Node] = (),
     overwrites: Mapping[Node, Node] | None = None,
     executor: str,
+    lying: Mapping[str, Lying] | None = None,
 ) -> Phase:
-    """The phase that computes `results` of a concrete graph by this executor."""
+    """The phase that computes `results` of a concrete graph by this executor, where the inputs
+    with these names lie so."""
+    lies = {x.node: lying[x.name] for x in graph.inputs if x.name in lying} if lying else {}
+    copied = {node: one.copies(node, executor) for node, one in lies.items()}
     if executor == "native":
         from chainrule.run.native.machine import plan_for
 
-        usage = usage_of(plan_for(graph, results, overwrites).schedule, results)
+        schedule = plan_for(graph, results, overwrites).schedule
     else:
         from chainrule.plan.plain import plain_schedule
 
-        usage = usage_of(plain_schedule(graph, results), results, block=False)
+        outlines = {node: one.outline(node) for node, one in lies.items()}
+        schedule = plain_schedule(graph, results, outlines)
+    usage = usage_of(schedule, results, block=executor == "native", copied=copied)
     forward = set(topological(objectives) if graph.gradients else graph.nodes)
     saved = saved_values(usage.schedule, forward)
     return Phase(graph, usage, kinds_of(graph, saved, parameters, state, results))

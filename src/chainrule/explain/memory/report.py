@@ -13,6 +13,7 @@ from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
 from chainrule.explain.memory.html import page, section
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.largest import Largest, largest
+from chainrule.explain.memory.lying import Layout, Lying, lying_of
 from chainrule.explain.memory.overhead import overhead_of
 from chainrule.explain.memory.phase import Phase, phase_of
 from chainrule.explain.memory.picture import picture, save
@@ -63,7 +64,8 @@ class MemoryReport:
     `training` is the whole graph, forward and backward propagation (and the update of a training
     step); None for a graph without a backward pass.  `prediction` is what `predict` needs.
     `assumed` are the sizes that nobody gave: a reference, at which the order is chosen.
-    `concrete` is the graph at these sizes, `predicting` the graph of prediction, without dropout.
+    `concrete` is the graph at these sizes, `predicting` the graph of prediction, without dropout;
+    `lying` says how arguments lie that are not in C order.
     """
 
     graph: Graph
@@ -74,6 +76,7 @@ class MemoryReport:
     executor: str
     keep: Keep
     predict: tuple[str, ...]
+    lying: Mapping[str, Lying]
     training: Phase | None
     prediction: Phase
     _again: Callable[[Mapping[str, int]], MemoryReport] = field(repr=False)
@@ -217,8 +220,20 @@ def memory_of_graph(
     keep: Keep = "outputs",
     predict: str | Sequence[str] | None = None,
     executor: str | None = None,
+    layout: Layout | None = None,
 ) -> MemoryReport:
     """The report of a graph; see `Graph.memory`."""
+    return _of_graph(graph, keep, predict, executor, lying_of(graph, layout), sizes)
+
+
+def _of_graph(
+    graph: Graph,
+    keep: Keep,
+    predict: str | Sequence[str] | None,
+    executor: str | None,
+    lying: Mapping[str, Lying],
+    sizes: Mapping[str, int],
+) -> MemoryReport:
     executor = executor_named(executor)
     check_sizes(graph, sizes)
     used, assumed = _all_sizes(graph, sizes)
@@ -238,17 +253,19 @@ def memory_of_graph(
             objectives=[concrete[name] for name in targets],
             parameters=parameters,
             executor=executor,
+            lying=lying,
         )
     names = _predicted(predict, targets or tuple(name for name, _ in concrete.outputs))
     if targets or predict is not None:
         predicting = _without_dropout(graph, names)
-        prediction = _prediction(predicting, used, _names_of(concrete, parameters), executor)
+        own = _names_of(concrete, parameters)
+        prediction = _prediction(predicting, used, own, executor, lying)
     else:  # a run of the graph as it is
         predicting = graph
         prediction = phase_of(
-            concrete, kept, objectives=kept, parameters=parameters, executor=executor
+            concrete, kept, objectives=kept, parameters=parameters, executor=executor, lying=lying
         )
-    again = partial(memory_of_graph, graph, keep=keep, predict=predict, executor=executor)
+    again = partial(_of_graph, graph, keep, predict, executor, lying)
     return MemoryReport(
         graph,
         concrete,
@@ -258,6 +275,7 @@ def memory_of_graph(
         executor,
         keep,
         names,
+        lying,
         training,
         prediction,
         again,
@@ -271,8 +289,22 @@ def memory_of_step(
     *,
     predict: str | Sequence[str] | None = None,
     executor: str | None = None,
+    layout: Layout | None = None,
 ) -> MemoryReport:
     """The report of a training step with its optimizer; see `TrainingStep.memory`."""
+    own = {part.name for part in step.persistent}
+    given = [item.name for item in step.graph.inputs if item.name not in own]
+    return of_step(step, predict, executor, lying_of(step.graph, layout, given), sizes)
+
+
+def of_step(
+    step: TrainingStep,
+    predict: str | Sequence[str] | None,
+    executor: str | None,
+    lying: Mapping[str, Lying],
+    sizes: Mapping[str, int],
+) -> MemoryReport:
+    """As `memory_of_step`, where the inputs with these names lie so."""
     executor = executor_named(executor or step.executor)
     check_sizes(step.graph, sizes)
     used, assumed = _all_sizes(step.graph, sizes)
@@ -290,12 +322,13 @@ def memory_of_step(
         state=persistent - parameters,
         overwrites=overwrites,
         executor=executor,
+        lying=lying,
     )
     names = _predicted(predict, (step.objective,))
     known = all(name in step.differentiated for name in names)
     predicting = _without_dropout(step.differentiated if known else step.graph, names)
-    prediction = _prediction(predicting, used, set(step.parameters), executor)
-    again = partial(memory_of_step, step, predict=predict, executor=executor)
+    prediction = _prediction(predicting, used, set(step.parameters), executor, lying)
+    again = partial(of_step, step, predict, executor, lying)
     return MemoryReport(
         step.graph,
         concrete,
@@ -305,6 +338,7 @@ def memory_of_step(
         executor,
         "outputs",
         names,
+        lying,
         training,
         prediction,
         again,
@@ -320,12 +354,18 @@ def _without_dropout(graph: Graph, names: tuple[str, ...]) -> Graph:
 
 
 def _prediction(
-    predicting: Graph, sizes: Mapping[str, int], parameters: Collection[str], executor: str
+    predicting: Graph,
+    sizes: Mapping[str, int],
+    parameters: Collection[str],
+    executor: str,
+    lying: Mapping[str, Lying],
 ) -> Phase:
     graph = with_sizes(predicting, sizes).replace(conditions=())
     results = list(dict.fromkeys(node for _, node in graph.outputs))
     own = {item.node for item in graph.inputs if item.name in parameters}
-    return phase_of(graph, results, objectives=results, parameters=own, executor=executor)
+    return phase_of(
+        graph, results, objectives=results, parameters=own, executor=executor, lying=lying
+    )
 
 
 def _names_of(graph: Graph, nodes: Collection[Node]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from chainrule.graph.cached import cached_property
@@ -36,13 +36,17 @@ class Usage:
     """The lives of all values in the order of their birth, and what kernels need beside them.
 
     `scratch_nbytes` is the size of the one block in which scratch values and workspaces lie, or
-    None where each value is an allocation of its own.
+    None where each value is an allocation of its own.  `workspaces` has what kernels allocate
+    themselves, too: of this, which is not in the block, `allocated_nbytes` is what the peak has
+    of it beside all copies (less than 0 where not all are there at once).
     """
 
     schedule: Schedule
     lives: tuple[Life, ...]
     workspaces: tuple[int, ...]  # bytes, by instruction; of 0 none
     scratch_nbytes: int | None
+    allocated_nbytes: int = 0
+    copied_nbytes: int = 0  # of arguments
 
     @property
     def count(self) -> int:
@@ -85,7 +89,7 @@ class Usage:
         """What is allocated when most is: the block is there as a whole."""
         if self.scratch_nbytes is None:
             return max(self.live_nbytes)
-        return self.outside_nbytes + self.scratch_nbytes
+        return self.outside_nbytes + self.scratch_nbytes + self.allocated_nbytes
 
     @property
     def padding_nbytes(self) -> int:
@@ -97,10 +101,18 @@ class Usage:
         return tuple(one for one in self.lives if one.first <= number <= one.last)
 
 
-def usage_of(schedule: Schedule, results: Iterable[Node] = (), *, block: bool = True) -> Usage:
+def usage_of(
+    schedule: Schedule,
+    results: Iterable[Node] = (),
+    *,
+    block: bool = True,
+    copied: Mapping[Node, int] | None = None,
+) -> Usage:
     """Read a schedule.  With `block`, scratch is one block; arrays of results are there at once.
 
-    A result that is given (an input, a constant) has two lives: its own, and that of its copy.
+    A result that is given (an input, a constant) has two lives: its own, and that of its copy,
+    which is made before the first instruction, with `block` after the last.  `copied` are how many
+    arrays are made of inputs before a run, and are there throughout.
     """
     kept = {*results, *schedule.results}
     computes = [one for one in schedule.instructions if isinstance(one, Compute)]
@@ -123,11 +135,21 @@ def usage_of(schedule: Schedule, results: Iterable[Node] = (), *, block: bool = 
                     ended[value].append(number - 1)
         elif isinstance(instruction, Free):
             ended[instruction.node].append(number)
+    at = end if block else 0
     lives = [
-        Life(node, buffer.nbytes, 0, end, end, f"copy of {buffer.arena}", 0)
+        Life(node, buffer.nbytes, at, end, end, f"copy of {buffer.arena}", 0)
         for node, buffer in schedule.given.items()
         if node in kept and node not in schedule.overwrites
     ]
+    copies = sum(life.nbytes for life in lives) if block else 0
+    stop = end - 1 if copies and end else end
+    arguments = [
+        Life(node, schedule.given[node].nbytes, 0, stop, stop, f"{number} made of an argument", 0)
+        for node, count in (copied or {}).items()
+        for number in range(count)
+    ]
+    made = sum(life.nbytes for life in arguments)
+    lives += arguments
     lives += [
         Life(
             node,
@@ -161,6 +183,11 @@ def usage_of(schedule: Schedule, results: Iterable[Node] = (), *, block: bool = 
                     in_place=borrowed,  # of a given array, or of the result that comes later
                 )
             )
-    workspaces = (0, *(one.workspace.nbytes if one.workspace else 0 for one in computes))
+    inside = (one.workspace.nbytes if one.workspace else 0 for one in computes)
+    allocated = [one.allocated_nbytes for one in computes]
+    # the copies of results come after the last instruction, when those of arguments are gone
+    allocated[-1:] = [max(one - copies, 0) for one in allocated[-1:]]
+    workspaces = (0, *map(sum, zip(inside, allocated, strict=True)))
     scratch = schedule.scratch_nbytes if block else None
-    return Usage(schedule, tuple(lives), workspaces, scratch)
+    beside = max(schedule.allocated_nbytes - copies, -made)
+    return Usage(schedule, tuple(lives), workspaces, scratch, beside, made)

@@ -57,7 +57,7 @@ def _found(
     concrete, inputs = bound_to(graph, leaves_of(graph, arguments))
     targets = _targets(concrete, of)
     kept = _not_needed_by_others(targets)
-    refuse_reference(concrete, kept)
+    refuse_reference(concrete, kept, inputs)
     trail = Trail()
     evaluate(concrete, inputs, kept, graph, watch=trail)
     reached = trail.towards(targets)

@@ -43,6 +43,13 @@ def plain(value: object, dtype: np.dtype) -> np.ndarray:
     return np.require(value, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
+def copied_nbytes(value: object, dtype: np.dtype) -> int:
+    """The bytes of the copy that `plain` makes; 0 where it makes none of an array."""
+    if type(value) is not np.ndarray or (value.dtype == dtype and is_plain(value)):
+        return 0
+    return value.size * dtype.itemsize
+
+
 def usual(dtype: np.dtype) -> np.dtype:
     """The one object that NumPy gives most arrays of an equal dtype: they can be told by `is`."""
     return np.dtype(dtype.type)

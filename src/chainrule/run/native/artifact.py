@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.planner import Plan, plan
+from chainrule.plan.schedule import SCRATCH, Buffer, Compute
 from chainrule.plan.work import ForeignWork
 from chainrule.run.native.driver import RUNTIME, program
 from chainrule.run.native.target import Target, compile_object
@@ -32,10 +33,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Foreign:
-    """A node without a kernel: what must be read to evaluate it, and where its value goes."""
+    """A node without a kernel: what must be read to evaluate it, and where its value goes.
+
+    `direct`: it is written there while the others are read.  The workspace is where compiled bodies
+    work.
+    """
 
     result: Place
     reads: tuple[Place, ...]
+    direct: bool
+    workspace_offset: int
+    workspace_nbytes: int
 
 
 @dataclass(frozen=True)
@@ -53,13 +61,15 @@ class Artifact:
 
     `arenas` are the arrays given from outside, in the order of their pointers; `overwritten` says
     for each of the overwrites that were asked for whether it is so.  `threaded_products`: BLAS
-    would use threads of its own.  `phase_count`: see `phases`.
+    would use threads of its own.  `phase_count`: see `phases`.  `allocated_nbytes`: the most that
+    an evaluation of a node without a kernel takes beside the scratch memory.
     """
 
     code: bytes
     parts: tuple[Part, ...]
     arenas: tuple[str, ...]
     scratch_nbytes: int
+    allocated_nbytes: int
     threads: int
     overwritten: tuple[bool, ...]
     routines: tuple[str, ...]
@@ -126,9 +136,16 @@ def artifact_of(made: Plan, overwrites: Mapping[Node, Node], target: Target) -> 
         strides = tuple(k * node.dtype.itemsize for k in made.strides[node])
         return Place(positions[node], buffer.arena, buffer.offset, strides)
 
+    taken = set(made.overwrites.values())
+
+    def foreign_of(node: Node, compute: Compute) -> Foreign:
+        reads = tuple([place(one) for one in compute.reads])
+        space = compute.workspace or Buffer(SCRATCH, 0, 0)
+        return Foreign(place(node), reads, node not in taken, space.offset, space.nbytes)
+
     foreign = {
-        work.node: Foreign(place(work.node), tuple(place(one) for one in work.reads))
-        for work in made.works
+        work.node: foreign_of(work.node, compute)
+        for compute, work in zip(made.computes, made.works, strict=True)
         if isinstance(work, ForeignWork)
     }
     parts = tuple(
@@ -140,6 +157,7 @@ def artifact_of(made: Plan, overwrites: Mapping[Node, Node], target: Target) -> 
         parts=parts,
         arenas=text.slots.arenas,
         scratch_nbytes=made.schedule.scratch_nbytes,
+        allocated_nbytes=made.schedule.allocated_nbytes,
         threads=made.threads,
         overwritten=tuple(made.overwrites.get(g) is r for g, r in overwrites.items()),
         routines=tuple(sorted(text.routines)),

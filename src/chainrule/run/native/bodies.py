@@ -1,8 +1,13 @@
-"""Bodies of loops as compiled code: each step is one call of a native function."""
+"""Bodies of loops as compiled code: each step is one call of a native function.
+
+A loop's result is written where the plan puts it, and its steps work in the workspace that the
+plan has for them: nothing is allocated.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,33 +15,44 @@ import numpy as np
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.plan.roles import WORTH_COMPILING
+from chainrule.plan.schedule import ALIGNMENT, aligned
 from chainrule.run.native.arrays import is_plain, pointer_of
 from chainrule.run.native.launch import Launcher
+from chainrule.run.native.machine import Settings
 from chainrule.run.reference import evaluate
+
+NOTHING = bytearray(ALIGNMENT)  # for arrays of no elements
 
 
 class NativeBody:
     """A body as a native function."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, settings: Settings) -> None:
         self.graph = body.graph
         self.given = [item.node for item in self.graph.inputs]
         self.results = [node for _, node in self.graph.outputs]
-        self.launcher = Launcher(self.graph, self.results)
+        self.launcher = Launcher(self.graph, self.results, settings=settings)
 
 
 class Steps:
-    """Calls of a body, one after another, by one caller."""
+    """Calls of a body, one after another, by one caller; the outputs of a step lie where those of
+    the one before did."""
 
-    def __init__(self, body: NativeBody) -> None:
+    def __init__(self, body: NativeBody, room: Room) -> None:
         self.body = body
         launcher = body.launcher
-        self.context = launcher.new_context()
+        arena = launcher.machine.artifact.scratch_nbytes
+        self.context = launcher.machine.new_context(room.empty((arena,), np.dtype(np.uint8)))
         self.slots = [launcher.slots[node] for node in body.given]
         self.seen: list[Any] = [None] * len(self.slots)
-        self.fresh = [
-            (node, launcher.result_slots[node], node.shape, node.dtype) for node in launcher.fresh
-        ]
+        self.made: dict[Node, np.ndarray] = {}
+        for node in dict.fromkeys(body.results):
+            self.made[node] = array = room.empty(node.shape, node.dtype)
+            if node in launcher.result_slots:
+                self.context.slots[launcher.result_slots[node]] = pointer_of(array)
+        self.outputs = [self.made[node] for node in body.results]
+        given = {node: place for place, node in enumerate(body.given)}
+        self.copied = [(self.made[n], given[n]) for n in self.made if n in given]
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs, each in memory that is no input's.  The inputs are in C order."""
@@ -45,33 +61,45 @@ class Steps:
             if array is not seen[place]:
                 seen[place] = array = array if is_plain(array) else array.copy()
                 slots[self.slots[place]] = pointer_of(array)
-        made: dict[Node, np.ndarray] = {}
-        for node, slot, shape, dtype in self.fresh:
-            made[node] = array = np.empty(shape, dtype)
-            slots[slot] = pointer_of(array)
         body = self.body
         if not body.launcher.machine.call(body.graph, self.context):
             # an index was out of range: this says which, and where
             evaluate(body.graph, dict(zip(body.given, inputs, strict=True)), body.results)
-        return [
-            made[node] if node in made else inputs[body.given.index(node)].copy()
-            for node in body.results
-        ]
+        for array, place in self.copied:
+            array[...] = inputs[place]
+        return self.outputs
 
 
-class _Native:
-    """NumPy, for nodes that hold bodies: it compiles these."""
+class Room:
+    """NumPy for one node that holds bodies, with its `result` and memory in which steps work.
+
+    Code for other settings than those of the plan may need more than there is: that is allocated.
+    """
+
+    def __init__(self, settings: Settings, result: np.ndarray, workspace: Any) -> None:
+        self.settings, self.result = settings, result
+        self.workspace, self.free = workspace, len(workspace)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An array of the workspace, which begins at a multiple of ALIGNMENT bytes."""
+        nbytes = prod(shape) * dtype.itemsize
+        if not nbytes:
+            return np.ndarray(shape, dtype, NOTHING)
+        if nbytes > self.free:
+            return np.empty(shape, dtype)
+        begin = len(self.workspace) - self.free
+        self.free -= aligned(nbytes)
+        return np.ndarray(shape, dtype, self.workspace, begin)
 
     def program_of(self, body: Body, steps: int | None) -> Steps | None:
         """The body as compiled code; None where it is done too seldom for that (`steps` is None
         where nobody knows how often)."""
         if steps is not None and steps < WORTH_COMPILING:
             return None
-        made = body.made.get("native") or body.made.setdefault("native", NativeBody(body))
-        return Steps(made)
-
-
-NATIVE = _Native()
+        made = body.made.get(self.settings)
+        if made is None:
+            made = body.made.setdefault(self.settings, NativeBody(body, self.settings))
+        return Steps(made, self)

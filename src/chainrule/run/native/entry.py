@@ -19,12 +19,12 @@ from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from chainrule.plan.schedule import SCRATCH
-from chainrule.run.native.artifact import Artifact, Place
+from chainrule.run.native.artifact import Artifact, Foreign, Place
 from chainrule.run.native.blas import ROUTINES
 from chainrule.run.native.driver import RUNTIME
 
 MAGIC = b"chainrule code\r\n"
-FORMAT = 1
+FORMAT = 2
 HEADER = struct.Struct(f"<{len(MAGIC)}sIIQ32s")
 MOST_JSON_NBYTES = 4 << 20  # as Python objects, the worst JSON takes thirty times as much
 MOST_NBYTES = 64 << 20
@@ -127,10 +127,8 @@ def _typed(hint: Any, value: Any) -> Any:
 def _check(artifact: Artifact) -> None:
     """What `machine` relies on, beyond the types."""
     names = [part.function for part in artifact.parts]
-    places: list[Place] = []
-    for part in artifact.parts:
-        if part.then is not None:
-            places += [part.then.result, *part.then.reads]
+    foreign = [part.then for part in artifact.parts if part.then is not None]
+    places = [place for one in foreign for place in (one.result, *one.reads)]
     arenas = set(artifact.arenas)
     sensible = (
         names
@@ -139,13 +137,21 @@ def _check(artifact: Artifact) -> None:
         and len(arenas) == len(artifact.arenas)
         and SCRATCH not in arenas
         and 0 <= artifact.scratch_nbytes
+        and 0 <= artifact.allocated_nbytes
         and 1 <= artifact.threads <= MOST_THREADS
         and 0 <= artifact.phase_count <= MOST_PHASES
         and {*artifact.routines} <= {*ROUTINES} & {*RUNTIME}
         and all(_is_sensible(place, arenas) for place in places)
+        and all(_has_room(one, artifact.scratch_nbytes) for one in foreign)
     )
     if not sensible:
         raise DamagedEntryError("numbers and names that do not go together")
+
+
+def _has_room(foreign: Foreign, scratch_nbytes: int) -> bool:
+    """Whether the workspace lies in the scratch memory."""
+    offset, nbytes = foreign.workspace_offset, foreign.workspace_nbytes
+    return 0 <= offset and 0 <= nbytes and (not nbytes or offset + nbytes <= scratch_nbytes)
 
 
 def _is_sensible(place: Place, arenas: set[str]) -> bool:

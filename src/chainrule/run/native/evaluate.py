@@ -12,7 +12,8 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.sources import constant
 from chainrule.run import reference
-from chainrule.run.native.launch import Launcher, plain
+from chainrule.run.free_memory import refuse_beyond_free
+from chainrule.run.native.launch import Launcher
 
 
 def evaluate(
@@ -29,8 +30,11 @@ def evaluate(
     """
     kept = list(dict.fromkeys(keep))
     launcher = Launcher(graph, kept, strict=strict)
-    arrays = {node: plain(array, node.dtype) for node, array in inputs.items()}
-    made = launcher(arrays) if launcher.results else {}
+    computed = set(launcher.results)
+    copies = sum(int(node.type.nbytes) for node in kept if node not in computed)
+    if not computed:
+        refuse_beyond_free(copies)
+    made = launcher(inputs, copies) if computed else {}
     if made is None:
         raise_failure(graph, inputs, kept, traced)
     return {node: made[node] if node in made else given_value(node, inputs) for node in kept}

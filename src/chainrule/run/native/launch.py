@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,8 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.sources import constant
 from chainrule.run.free_memory import WORTH_CHECKING, refuse_beyond_free
-from chainrule.run.native.arrays import plain, pointer_of, usual
-from chainrule.run.native.machine import Context, Machine, given_nodes, machine_for
+from chainrule.run.native.arrays import copied_nbytes, plain, pointer_of, usual
+from chainrule.run.native.machine import Context, Machine, Settings, given_nodes, machine_for
 from chainrule.run.native.recycled import kind_of
 
 
@@ -30,6 +31,7 @@ class Launcher:
         *,
         strict: bool = False,
         threads: int | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self.graph = graph
         overwrites = overwrites or {}
@@ -37,7 +39,7 @@ class Launcher:
         outside = set(given)
         self.results = [node for node in dict.fromkeys(results) if node not in outside]
         self.machine: Machine = machine_for(
-            graph, self.results, overwrites, strict=strict, threads=threads
+            graph, self.results, overwrites, strict=strict, threads=threads, settings=settings
         )
         pairs = zip(overwrites.items(), self.machine.artifact.overwritten, strict=True)
         self.overwritten = {result: node for (node, result), done in pairs if done}
@@ -57,14 +59,20 @@ class Launcher:
     @property
     def needs_checking(self) -> bool:
         """Whether a call allocates so much that the machine may not have it."""
-        return self.fresh_nbytes + self.machine.artifact.scratch_nbytes >= WORTH_CHECKING
+        return self.most_nbytes >= WORTH_CHECKING
+
+    @property
+    def most_nbytes(self) -> int:
+        """What the first call allocates beside its arguments, at its fullest."""
+        artifact = self.machine.artifact
+        return self.fresh_nbytes + artifact.scratch_nbytes + artifact.allocated_nbytes
 
     def new_context(self) -> Context:
         """Memory for calls that nobody else uses, with the constants in place.
 
         MemoryLimitError if there is not enough for it and for the results.
         """
-        refuse_beyond_free(self.fresh_nbytes + self.machine.artifact.scratch_nbytes)
+        refuse_beyond_free(self.most_nbytes)
         return self._prepared(self.machine.new_context())
 
     def _prepared(self, context: Context) -> Context:
@@ -72,16 +80,21 @@ class Launcher:
             context.slots[slot] = pointer_of(array)
         return context
 
-    def __call__(self, inputs: Mapping[Node, np.ndarray]) -> dict[Node, np.ndarray] | None:
+    def __call__(
+        self, inputs: Mapping[Node, Any], later_nbytes: int = 0
+    ) -> dict[Node, np.ndarray] | None:
         """The values of the results; None if an index was out of range.
 
-        `inputs` are arrays in C order of the inputs' types, for every input.  MemoryLimitError
-        if there is not enough memory; nothing is allocated then.
+        `inputs` are arrays or numbers of the inputs' types, for every input; what code cannot read
+        as it is is copied.  MemoryLimitError if there is not enough memory, also for what the
+        caller will allocate when it is done (`later_nbytes`); nothing is allocated then.
         """
-        refuse_beyond_free(self.fresh_nbytes + self.machine.new_scratch_nbytes)
+        copies = sum([copied_nbytes(array, node.dtype) for node, array in inputs.items()])
+        refuse_beyond_free(self.fresh_nbytes + self.machine.needs(copies, later_nbytes))
+        arrays = {node: plain(array, node.dtype) for node, array in inputs.items()}
         context = self._prepared(self.machine.take())
         slots = context.slots
-        for node, array in inputs.items():
+        for node, array in arrays.items():
             slots[self.slots[node]] = pointer_of(array)
         made: dict[Node, np.ndarray] = {}
         for node in self.fresh:

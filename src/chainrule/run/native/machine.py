@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from threading import get_ident
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.nest import FAILED_NBYTES
-from chainrule.plan.pieces import piece_of, pieces
+from chainrule.plan.pieces import piece_of
 from chainrule.plan.planner import Plan, plan
 from chainrule.plan.roles import Role, roles_of
 from chainrule.plan.schedule import ALIGNMENT
@@ -26,6 +26,7 @@ from chainrule.run.native.artifact import Artifact, Foreign, Place, compiled, ke
 from chainrule.run.native.blas import Blas, load_blas
 from chainrule.run.native.driver import RUNTIME
 from chainrule.run.native.forks import making, multiplying, under_way, wait_for_forks
+from chainrule.run.native.in_pieces import apply_in_pieces
 from chainrule.run.native.phases import PHASE_NBYTES
 from chainrule.run.native.pool import pool, thread_count
 from chainrule.run.native.target import (
@@ -35,25 +36,43 @@ from chainrule.run.native.target import (
     load_objects,
     native_refusal,
 )
-from chainrule.run.reference import Names, apply
+from chainrule.run.reference import apply
 
 ENTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 REMEMBERED = 256  # compiled plans in memory
 
 
-class Context:
-    """The memory of one call at a time: pointers, scratch arena, flags."""
+class Settings(NamedTuple):
+    """What code is made for, beside its graph; `plain` as in `plan`."""
 
-    def __init__(self, artifact: Artifact, fixed: Mapping[str, int]) -> None:
+    threads: int
+    target: Target
+    plain: bool
+
+
+class Context:
+    """The memory of one call at a time: pointers, scratch arena, flags.
+
+    `scratch` are aligned bytes for the arena, of the caller's; else it is allocated.
+    """
+
+    def __init__(
+        self, artifact: Artifact, fixed: Mapping[str, int], scratch: np.ndarray | None = None
+    ) -> None:
         self.slots = (ctypes.c_void_p * slot_count(artifact))()
         self.address = ctypes.addressof(self.slots)
-        memory = np.empty(artifact.scratch_nbytes + ALIGNMENT, np.uint8)
-        start = -address_of(memory) % ALIGNMENT
-        self.scratch = memory[start : start + artifact.scratch_nbytes]
-        self.failed = np.zeros(FAILED_NBYTES * max(artifact.threads, 1), np.uint8)
-        self.slots[0] = address_of(memory) + start
+        if scratch is None:
+            memory = np.empty(artifact.scratch_nbytes + ALIGNMENT, np.uint8)
+            start = -address_of(memory) % ALIGNMENT
+            scratch = memory[start : start + artifact.scratch_nbytes]
+            self.slots[0] = address_of(memory) + start
+        else:
+            self.slots[0] = address_of(scratch)
+        self.scratch = scratch
+        # flags and counters: part of the code, and so no arrays of a run
+        self.failed = _zeros(FAILED_NBYTES * max(artifact.threads, 1))
         self.finished = ctypes.c_int64(0)  # parts that ran to their end, of all calls so far
-        self.phases = np.zeros(artifact.phase_count * PHASE_NBYTES // 8 + 8, np.int64)
+        self.phases = _zeros(artifact.phase_count * PHASE_NBYTES + ALIGNMENT)
         fixed = {
             **fixed,
             "failed": address_of(self.failed),
@@ -65,16 +84,25 @@ class Context:
             self.slots[RUNTIME.index(name)] = value
 
 
+def _zeros(nbytes: int) -> np.ndarray:
+    """Bytes in memory of Python's."""
+    return np.frombuffer(bytearray(nbytes), np.uint8)
+
+
 def address_of(array: np.ndarray) -> int:
     """Where the first element is."""
     return array.__array_interface__["data"][0]
 
 
 class Machine:
-    """A loaded artifact.  Calls from several threads at once each get memory of their own."""
+    """A loaded artifact.  Calls from several threads at once each get memory of their own.
 
-    def __init__(self, artifact: Artifact) -> None:
+    The bodies of its loops are compiled with the same `settings`, by which they were planned.
+    """
+
+    def __init__(self, artifact: Artifact, settings: Settings | None = None) -> None:
         self.artifact = artifact
+        self.settings = settings or settings_now(artifact.threads)
         self.library = load_objects([artifact.code], {})
         self.blas: Blas | None = load_blas() if artifact.routines else None
         self.enters = [
@@ -82,12 +110,13 @@ class Machine:
         ]
         self.first_array = len(RUNTIME)
         self._free: list[Context] = []
-        self.pieces: dict[int, tuple[int, ...]] = {}  # of nodes without a kernel, by position
+        self._pieces: dict[int, tuple[int, ...]] = {}  # of nodes without a kernel, by position
 
-    @property
-    def new_scratch_nbytes(self) -> int:
-        """What `take` allocates: nothing where memory of an earlier call is free."""
-        return 0 if self._free else self.artifact.scratch_nbytes
+    def needs(self, copied_nbytes: int, later_nbytes: int) -> int:
+        """What a call allocates: no arena where that of an earlier call is free; beside the copies
+        of its arguments, and what its caller does when these are gone."""
+        arena = 0 if self._free else self.artifact.scratch_nbytes
+        return arena + max(copied_nbytes + self.artifact.allocated_nbytes, later_nbytes)
 
     def take(self) -> Context:
         """Memory for one call; give it back afterwards."""
@@ -100,8 +129,8 @@ class Machine:
         """Let other calls use the memory."""
         self._free.append(context)
 
-    def new_context(self) -> Context:
-        """Memory that nobody else uses."""
+    def new_context(self, scratch: np.ndarray | None = None) -> Context:
+        """Memory that nobody else uses; `scratch` as in `Context`."""
         fixed: dict[str, int] = {}
         if any(part.shared for part in self.artifact.parts):
             threads = pool(self.artifact.threads)
@@ -110,7 +139,7 @@ class Machine:
             fixed[name] = getattr(self.blas, name)
         if self.artifact.threaded_products:
             fixed.update(_blas_threads(self.blas))
-        context = Context(self.artifact, fixed)
+        context = Context(self.artifact, fixed, scratch)
         context.process = _process
         return context
 
@@ -142,10 +171,12 @@ class Machine:
 
     def _evaluate(self, graph: Graph, foreign: Foreign, context: Context) -> None:
         """A node that has no kernel, by its reference evaluation."""
+        from chainrule.run.native.bodies import Room  # here, as bodies are run by machines
+
         nodes = graph.nodes
         names = (graph.name_of,)
         values = {nodes[one.node]: self._array(graph, one, context) for one in foreign.reads}
-        result = nodes[foreign.result.node]
+        result, into = nodes[foreign.result.node], self._array(graph, foreign.result, context)
         pending = [result]
         with np.errstate(all="ignore"):
             while pending:
@@ -160,28 +191,20 @@ class Machine:
                     if getattr(node.primitive.kernel, "keeps", False):
                         # of its own: what is in this program's memory is written over
                         operands = [operand.copy() for operand in operands]
-                    if node is result:
-                        into = self._array(graph, foreign.result, context)
-                        self._write(node, operands, names, foreign, into)
-                        break
-                    values[node] = apply(node, operands, names)
-
-    def _write(
-        self, node: Node, operands: list[np.ndarray], names: Names, foreign: Foreign, into: Any
-    ) -> None:
-        """The value of a node, in one piece or in many."""
-        place = foreign.result.node
-        piece = self.pieces.get(place)
-        if piece is None:
-            piece = self.pieces[place] = piece_of(node)
-        if not piece:
-            from chainrule.run.native.bodies import NATIVE  # here, as bodies are run by machines
-
-            into[...] = apply(node, operands, names, NATIVE if holds_bodies(node) else np)
-            return
-        for part, needed in pieces(node, piece):
-            cut = [one[key] for one, key in zip(operands, needed, strict=True)]
-            into[part] = apply(node, cut, names)
+                    xp: Any = np
+                    if node is result and foreign.direct and holds_bodies(node):
+                        begin = (context.slots[0] or 0) + foreign.workspace_offset
+                        space = _memory(begin, foreign.workspace_nbytes)
+                        xp = Room(self.settings, into, space)
+                    elif node is result and foreign.direct:
+                        piece = self._pieces.get(foreign.result.node)
+                        if piece is None:
+                            piece = self._pieces[foreign.result.node] = piece_of(node)
+                        apply_in_pieces(node, piece, operands, names, into)
+                        return
+                    values[node] = apply(node, operands, names, xp)
+        if values[result] is not into:
+            into[...] = values[result]
 
     def _array(self, graph: Graph, place: Place, context: Context) -> np.ndarray:
         """The memory of a value as an array."""
@@ -192,9 +215,13 @@ class Machine:
         address = (context.slots[slot] or 0) + place.offset
         if not node.type.size:
             return np.empty(node.shape, node.dtype)
-        count = int(np.prod(node.shape)) * node.dtype.itemsize
-        memory: Any = (ctypes.c_char * count).from_address(address)  # a buffer
+        memory = _memory(address, int(node.type.nbytes))
         return np.ndarray(node.shape, node.dtype, memory, 0, place.strides)
+
+
+def _memory(address: int, nbytes: int) -> Any:
+    """So many bytes as a buffer."""
+    return (ctypes.c_char * nbytes).from_address(address)
 
 
 def _begin_to_multiply() -> None:
@@ -246,10 +273,11 @@ def machine_for(
     strict: bool = False,
     threads: int | None = None,
     target: Target | None = None,
+    settings: Settings | None = None,
 ) -> Machine:
     """The code that computes `results` of a concrete graph: from memory, from disk, or compiled.
 
-    `strict` refuses a node that has no kernel.
+    `strict` refuses a node that has no kernel; `settings` are given instead of threads and target.
     """
     refusal = _refusal()
     if refusal:
@@ -257,23 +285,27 @@ def machine_for(
     if strict:
         _refuse_foreign(graph, results)
     with making:
-        threads = _default_threads() if threads is None else threads
-        target = target or host_target()
-        plain = wants_plain_order()
-        key = key_of(graph, results, overwrites or {}, threads, target, plain)
+        settings = settings or settings_now(threads, target)
+        key = key_of(graph, results, overwrites or {}, *settings)
         found = _machines.get(key)
         if found is not None:
             _machines.move_to_end(key)
             return found
-        made = _stored(key)
+        made = _stored(key, settings)
         if made is None:
-            artifact = compiled(graph, results, overwrites or {}, threads, target, plain)
-            made = Machine(artifact)
+            artifact = compiled(graph, results, overwrites or {}, *settings)
+            made = Machine(artifact, settings)
             cache.store(key, artifact)
         _machines[key] = made
         while len(_machines) > REMEMBERED:
             _machines.popitem(last=False)
         return made
+
+
+def settings_now(threads: int | None = None, target: Target | None = None) -> Settings:
+    """What code is made for now, on this machine and by the environment."""
+    threads = _default_threads() if threads is None else threads
+    return Settings(threads, target or host_target(), wants_plain_order())
 
 
 def plan_for(
@@ -323,13 +355,13 @@ def _refuse_foreign(graph: Graph, results: Sequence[Node]) -> None:
             )
 
 
-def _stored(key: str) -> Machine | None:
+def _stored(key: str, settings: Settings) -> Machine | None:
     """The code that this process or another one has stored on disk."""
     artifact = cache.load(key)
     if artifact is None:
         return None
     try:
-        return Machine(artifact)
+        return Machine(artifact, settings)
     except (ObjectError, KeyError):  # no code for this machine, or other functions
         return None
 

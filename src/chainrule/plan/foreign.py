@@ -1,0 +1,92 @@
+"""What an operation without a kernel takes while it is evaluated: of the arena, and from NumPy.
+
+A loop whose steps are compiled writes its result into the arena, where its body works, too: the
+body has a plan of its own, whose arena is part of the loop's workspace, with an array for each
+output of a step.  Every other operation makes its result in arrays of NumPy's, which are copied:
+piece by piece where it can, at once where it may read what it writes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from chainrule.graph.body import Body, bodies_of, holds_bodies
+from chainrule.graph.node import Node
+from chainrule.plan.in_numpy import taken_nbytes, without_memory
+from chainrule.plan.pieces import evaluation_nbytes, piece_of
+from chainrule.plan.plain import Outlines, step_nbytes
+from chainrule.plan.roles import nbytes_of, repeats_compiled_code
+from chainrule.plan.schedule import aligned
+from chainrule.primitives.sources import is_uniform
+
+
+class Needs(NamedTuple):
+    """Bytes of the arena, and those that are allocated outside of it at its fullest."""
+
+    workspace_nbytes: int
+    allocated_nbytes: int
+
+
+def needs(
+    node: Node,
+    reads: Mapping[Node, tuple[int, ...]],
+    of_body: Callable[[Body], Needs],
+    *,
+    direct: bool,
+) -> Needs:
+    """What evaluating `node` takes, given the values `reads` (each with its strides, in elements).
+
+    Operands are what `run.native` makes of these: views, and arrays where NumPy copies; all are
+    there until the end.  `direct`: the result is written where it lies while operands are read.
+    """
+    outlines = Outlines()
+    for one, strides in reads.items():
+        lying = tuple(k * one.dtype.itemsize for k in strides)
+        outlines.give(one, without_memory(one.shape, one.dtype, lying))
+    held = fullest = 0
+    for one in _between(reads, node):
+        operands = outlines.of_inputs(one)
+        if getattr(one.primitive.kernel, "keeps", False):
+            held += sum(operand.nbytes for operand in operands)
+        if one is node:
+            break
+        scratch = taken_nbytes(one, operands)
+        outlines.follow(one)
+        if is_uniform(one):
+            scratch = one.dtype.itemsize  # its number, for a moment
+        elif outlines.owners.get(one) is one:
+            held += nbytes_of(one)
+        fullest = max(fullest, held + scratch)
+    operands = outlines.of_inputs(node)
+    if not holds_bodies(node):
+        piece = piece_of(node) if direct else ()
+        return Needs(0, max(fullest, held + evaluation_nbytes(node, piece, operands)))
+    workspace, scratch = 0, taken_nbytes(node, operands)
+    if repeats_compiled_code(node):
+        bodies = list(bodies_of(node))
+        found = [of_body(body) for body in bodies]
+        workspace = sum(one.workspace_nbytes for one in found)
+        scratch -= max(map(step_nbytes, bodies))
+        scratch += max(one.allocated_nbytes for one in found)
+    result = 0 if direct else nbytes_of(node)
+    return Needs(workspace, max(fullest, held + scratch + result))
+
+
+def workspace_of_steps(arena_nbytes: int, body: Body) -> int:
+    """The bytes in which steps of compiled code work: their arena, and an array for each output."""
+    outputs = dict.fromkeys(node for _, node in body.graph.outputs)
+    return aligned(arena_nbytes) + sum(aligned(nbytes_of(node)) for node in outputs)
+
+
+def _between(reads: Mapping[Node, object], node: Node) -> list[Node]:
+    """The nodes that are evaluated for `node`, itself the last, operands first."""
+    found: dict[Node, None] = {}
+    pending = [node]
+    while pending:
+        missing = [one for one in pending[-1].inputs if one not in found and one not in reads]
+        if missing:
+            pending += missing
+        else:
+            found.setdefault(pending.pop())
+    return list(found)

@@ -1,0 +1,64 @@
+"""What calls take from NumPy, from the first to the third, beside what their reports say."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy_memory import numpy_traced
+
+from chainrule.explain.memory.report import MemoryReport
+from chainrule.plan.schedule import ALIGNMENT, SCRATCH
+from chainrule.run.native import binding, machine, recycled
+
+CALLS = 3
+
+
+def peaks_of(prepare: Callable[[], Callable[[], Any]], calls: int = CALLS) -> list[int]:
+    """The most bytes of arrays at once, in each of some calls: of all that is prepared and kept,
+    but for what was there before.  Every call has compiled code that no other test has called."""
+    binding._code()  # a trial of how arrays are laid out, once in a process
+    machine._machines.clear()
+    recycled.forget()
+    gc.collect()
+    found = []
+    with numpy_traced():
+        call = prepare()
+        for _ in range(calls):
+            tracemalloc.reset_peak()
+            call()
+            found.append(tracemalloc.get_traced_memory()[1])
+    return found
+
+
+def arrays_nbytes(given: Any) -> int:
+    """Of the arrays in containers, those in which elements repeat in full."""
+    if isinstance(given, Mapping):
+        given = list(given.values())
+    if isinstance(given, (list, tuple)):
+        return sum(map(arrays_nbytes, given))
+    return given.nbytes if isinstance(given, np.ndarray) else 0
+
+
+def constants_nbytes(report: MemoryReport) -> int:
+    """Of the arrays that the program closed over."""
+    inputs = sum(int(item.type.nbytes) for item in report.main.graph.inputs)
+    return report.main.usage.given_nbytes - inputs
+
+
+def aligned_nbytes(report: MemoryReport, *, recycled_results: bool) -> int:
+    """What the native executor takes to align its block, and results that are large."""
+    if report.executor != "native":
+        return 0
+    results = {
+        life.arena: life.nbytes
+        for life in report.main.usage.lives
+        if life.arena.startswith("result ") and life.arena != SCRATCH
+    }
+    large = [nbytes for nbytes in results.values() if nbytes >= recycled.SMALLEST]
+    found = ALIGNMENT * (1 + recycled_results * len(large))
+    assert found <= report.overhead["alignment of arrays"]
+    return found
