@@ -11,10 +11,12 @@ import numpy as np
 from numpy_memory import numpy_traced
 
 from chainrule.explain.memory.report import MemoryReport
+from chainrule.graph.graph import Graph
 from chainrule.plan.schedule import ALIGNMENT, SCRATCH
 from chainrule.run.native import binding, machine, recycled
 
 CALLS = 3
+EXACT = [0] * CALLS
 
 
 def peaks_of(prepare: Callable[[], Callable[[], Any]], calls: int = CALLS) -> list[int]:
@@ -62,3 +64,22 @@ def aligned_nbytes(report: MemoryReport, *, recycled_results: bool) -> int:
     found = ALIGNMENT * (1 + recycled_results * len(large))
     assert found <= report.overhead["alignment of arrays"]
     return found
+
+
+def error_of_runs(
+    graph: Graph,
+    sizes: dict[str, int],
+    given: dict[str, Any],
+    keep: Any,
+    executor: str,
+    layout: Any = None,
+) -> list[int]:
+    """The bytes that runs take more than their report says."""
+    report = graph.memory(sizes, keep=keep, executor=executor, layout=layout)
+    there = arrays_nbytes(given) + constants_nbytes(report)
+    expected = report.main.peak_nbytes - there + aligned_nbytes(report, recycled_results=True)
+
+    def prepare() -> Callable[[], Any]:
+        return lambda: graph.run(given, keep=keep, executor=executor)
+
+    return [peak - expected for peak in peaks_of(prepare)]

@@ -43,7 +43,8 @@ class Program:
         """A batch, in this order in memory, and parameters."""
         x = RANDOM.normal(size=self.shape).astype(np.float32)
         W = (RANDOM.normal(size=(D, D)) * 0.1).astype(np.float32)
-        return {"x": np.asarray(x, order=order), "W": np.asarray(W, order=order)}
+        found = {"x": x, "W": W}
+        return {k: np.asfortranarray(v) for k, v in found.items()} if order == "F" else found
 
 
 def plain(x: Any, W: Any) -> Any:

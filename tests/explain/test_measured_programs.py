@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from executors import EITHER
-from measured_memory import CALLS, aligned_nbytes, arrays_nbytes, constants_nbytes, peaks_of
+from measured_memory import (
+    CALLS,
+    EXACT,
+    aligned_nbytes,
+    arrays_nbytes,
+    constants_nbytes,
+    error_of_runs,
+    peaks_of,
+)
 from memory_programs import CHOICES, PROGRAMS, Program
 
 import chainrule as cr
@@ -29,26 +36,6 @@ CASES = pytest.mark.parametrize(
         for order in ("C", "F")
     ],
 )
-EXACT = [0] * CALLS
-
-
-def error_of_runs(
-    graph: Graph,
-    sizes: dict[str, int],
-    given: dict[str, Any],
-    keep: Any,
-    executor: str,
-    layout: Any = None,
-) -> list[int]:
-    """The bytes that runs take more than their report says."""
-    report = graph.memory(sizes, keep=keep, executor=executor, layout=layout)
-    there = arrays_nbytes(given) + constants_nbytes(report)
-    expected = report.main.peak_nbytes - there + aligned_nbytes(report, recycled_results=True)
-
-    def prepare() -> Callable[[], Any]:
-        return lambda: graph.run(given, keep=keep, executor=executor)
-
-    return [peak - expected for peak in peaks_of(prepare)]
 
 
 def error_of_steps(program: Program, executor: str, order: str) -> list[int]:

@@ -1,0 +1,78 @@
+"""A process that trains at the largest size that is said to fit, and may have no more memory.
+
+python limited_memory.py PROGRAM EXECUTOR PARTS ORDER MIB
+
+Address space is limited to what the process has when all is compiled and no array of the training
+is there, and MIB more.  It prints the size, what it needs and the limit; exits with 1 and a
+MemoryError where that was too little, or where three quarters of the arrays' bytes are enough.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from memory_programs import CHOICES, PROGRAMS, D, Program
+
+from chainrule.run.native import machine, recycled
+
+STEPS = 3
+
+
+def address_space() -> int:
+    """The bytes of address space that this process has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return pages * resource.getpagesize()
+
+
+def train(step: Any, program: Program, n: int, order: str) -> None:
+    """A few steps on arrays of this size."""
+    shape = [n if axis == program.n else size for axis, size in enumerate(program.shape)]
+    x = np.empty(shape, np.float32, order)  # type: ignore[call-overload]
+    x[...] = 0.5
+    state = step.init(W=np.eye(D, dtype=np.float32))
+    for _ in range(STEPS):
+        J = step(state, x=x)
+    assert np.isfinite(J)
+
+
+def forget() -> None:
+    """Keep no memory of what ran."""
+    machine_memory = [one._free for one in machine._machines.values()]
+    for free in machine_memory:
+        free.clear()
+    recycled.forget()
+    gc.collect()
+
+
+def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
+    program = next(one for one in (*PROGRAMS, *CHOICES) if one.name == name)
+    step: Any = program.step(executor)
+    step = step.micro_batched(parts) if parts > 1 else step
+    limit = mib << 20
+    memory = step.memory(n=parts * 8, layout=order)
+    found = memory.largest("n", limit)
+    arrays = found.nbytes - memory.at(n=found.size).overhead_nbytes
+    train(step, program, found.size, order)  # and all is compiled
+    forget()
+    there = address_space()
+    resource.setrlimit(resource.RLIMIT_AS, (there + limit,) * 2)
+    train(step, program, found.size, order)
+    forget()
+    print(found.size, found.nbytes, limit)
+    resource.setrlimit(resource.RLIMIT_AS, (there + arrays * 3 // 4,) * 2)
+    try:
+        train(step, program, found.size, order)
+    except MemoryError:
+        return
+    raise SystemExit("three quarters of the arrays' bytes are enough, too")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
