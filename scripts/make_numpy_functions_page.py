@@ -40,10 +40,10 @@ All functions of NumPy {version} and its `numpy.linalg`, and what becomes of the
 spectrum with cosines and sines), and random numbers here are
 values ([random](random.md)).
 
-Two suites of others are run against them. Of PyTorch's database OpInfo (2.13) values, gradients
-and second derivatives are compared for 441 of 540 differentiable operations, by their names or
-written with NumPy; `tests/opinfo/opinfo_excluded.py` has what is missing for the others, above all
-complex numbers, rarer special functions and random numbers of PyTorch's own. Of autograd's own tests
+Two suites of others are run against them. Of PyTorch's database OpInfo (2.13) values, gradients and
+second derivatives are compared for 441 of 540 differentiable operations, by their names or written
+with NumPy; `tests/opinfo/opinfo_excluded.py` has what is missing for the others, above all complex
+numbers, rarer special functions and random numbers of PyTorch's own. Of autograd's own tests
 (1.9.1) those of 118 of 119 differentiable functions pass, without their complex cases; at
 `np.linalg.eigvalsh` the two differ by convention: NumPy reads one triangle, and the derivative here
 is symmetric.
