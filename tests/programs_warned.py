@@ -14,6 +14,7 @@ from provoking import provokes
 import chainrule as cr
 from chainrule import errors
 from chainrule.run.native import cache
+from chainrule.testing import check_gradients
 from chainrule.train.history import History, read
 
 
@@ -128,6 +129,24 @@ def a_random_number_that_is_a_constant():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cr.trace(objective, np.ones(4))
+
+
+@provokes(errors.KinkWarning)
+def a_gradient_that_is_checked_at_a_kink():
+    """
+    smooth is checked at a kink of absolute: the derivative there is a convention, and the second one need not be that of either side
+      where: FILE:LINE, in a_gradient_that_is_checked_at_a_kink.<locals>.smooth
+        return np.sum(np.abs(x) * np.log1p(np.abs(x)))
+                      ^^^^^^^^^
+      try: move the point away from it; docs/conventions.md lists the conventions
+    """
+
+    def smooth(x):
+        return np.sum(np.abs(x) * np.log1p(np.abs(x)))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_gradients(smooth, np.array([0.0, 1.0]), order=1)
 
 
 @provokes(errors.PrecisionWarning)

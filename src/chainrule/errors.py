@@ -191,6 +191,10 @@ class InvariantError(ChainruleError):
     """A graph that breaks one of its own rules: an error of a transform, not of the user."""
 
 
+class KinkWarning(UserWarning):
+    """Gradients are checked at a point where a function has none: a convention decides there."""
+
+
 class PrecisionWarning(UserWarning):
     """An objective of float32 parameters that is float64, because of a constant of NumPy's."""
 

@@ -1,4 +1,5 @@
-"""Writes `1 - erf(x)` as erfc(x), and its like: nothing is left of the digits of the difference.
+"""Writes `1 - erf(x)` as erfc(x), and its like: nothing is left of the digits of the difference;
+`norm(x)**2` as the sum of squares, and `abs(x)**2` as x**2, which have no kink at 0.
 
 Only where the operand has no name, so that every value that you named stays one that is used.
 """
@@ -12,7 +13,9 @@ import numpy as np
 
 from chainrule.frontend.trace import Trace
 from chainrule.graph.node import Node
-from chainrule.primitives import arithmetic
+from chainrule.primitives import arithmetic, logic
+from chainrule.primitives.movement import reshape
+from chainrule.primitives.reduce import sum_
 
 REWRITTEN = frozenset({np.subtract, np.log})
 
@@ -52,3 +55,40 @@ def _logarithm(trace: Trace, inner: Node) -> Node | None:
 def _is_ndtr(node: Node) -> bool:
     special = sys.modules.get("chainrule.primitives.special")  # loaded if there is such a node
     return special is not None and node.primitive is special.ndtr
+
+
+def smooth_power(trace: Trace, base: Node, exponent: int) -> Node | None:
+    """The node for an even power of an absolute value or of a norm; None for another base."""
+    if exponent <= 0 or exponent % 2 or base in trace.name_of:
+        return None
+    if base.primitive is arithmetic.absolute:
+        return trace.build(arithmetic.integer_power, *base.inputs, exponent=exponent)
+    squares = _under_root(base)
+    if squares is None or not _is_of_squares(squares):
+        return None
+    if exponent == 2:
+        return squares
+    return trace.build(arithmetic.integer_power, squares, exponent=exponent // 2)
+
+
+def _under_root(node: Node) -> Node | None:
+    """What the node is the root of, also if 0 is treated apart, as in norms."""
+    if node.primitive is arithmetic.sqrt:
+        return node.inputs[0]
+    if node.primitive is not logic.where or node.inputs[2].primitive is not arithmetic.sqrt:
+        return None
+    condition, (inside,) = node.inputs[0], node.inputs[2].inputs
+    if inside.primitive is not logic.where or inside.inputs[0] is not condition:
+        return None
+    squares = inside.inputs[2]
+    compared = condition.primitive is logic.equal and condition.inputs[0] is squares
+    return squares if compared else None
+
+
+def _is_of_squares(node: Node) -> bool:
+    """Whether it is a sum of squares, and so never negative."""
+    while node.primitive in (reshape, sum_):
+        (node,) = node.inputs
+    if node.primitive is arithmetic.multiply:
+        return node.inputs[0] is node.inputs[1]
+    return node.primitive is arithmetic.integer_power and node.param("exponent") % 2 == 0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import DTypeError, ShapeError, UnsupportedError
-from chainrule.frontend.accurate import REWRITTEN, accurate
+from chainrule.frontend.accurate import REWRITTEN, accurate, smooth_power
 from chainrule.frontend.naming import operand_name
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.ufuncs import UFUNCS
@@ -266,6 +266,8 @@ def _is_static_exponent(operands: list[Any]) -> bool:
 
 def _static_power(trace: Trace, base: Any, exponent: Any) -> Node:
     kind = base.type.dtype.kind
+    if kind == "f" and (smooth := smooth_power(trace, base, exponent)) is not None:
+        return smooth
     if kind in "iub" and exponent < 0:
         raise DTypeError(
             f"integers to the negative power {exponent} are not integers: {trace.show(base)}",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from chainrule.errors import GradientCheckError, InputError
+from chainrule.errors import ChainruleError, GradientCheckError, InputError, KinkWarning
 from chainrule.functional import jvp, vjp
 from chainrule.testing.arguments import Wrt, flat_call
 from chainrule.testing.differences import EPS, Slope, largest, slopes
+from chainrule.testing.kinks import kinks
 from chainrule.tracebacks import entry
 from chainrule.tracing import function_name, trace
 
@@ -81,7 +83,8 @@ def check_gradients(
 
     No absolute tolerance: a derivative of 1e-9 is checked as closely as one of 1.  NaN fails,
     and so does a point where finite differences cannot decide.  Raises GradientCheckError
-    naming the argument, the numbers and the seed (drawn anew for each call unless given).
+    naming the argument, the numbers and the seed (drawn anew for each call unless given); warns
+    (KinkWarning) where the point is at a kink.
     """
     chosen = tuple(modes)
     if order < 1 or not chosen or any(mode not in MODES for mode in chosen):
@@ -89,7 +92,23 @@ def check_gradients(
             f"check_gradients(order={order}, modes={chosen})",
             hint='order is at least 1, modes are "forward", "reverse" or both',
         )
-    _check(_first(f, args, wrt, seed, rtol), order, chosen)
+    check = _first(f, args, wrt, seed, rtol)
+    _warn_of_kinks(check)
+    _check(check, order, chosen)
+
+
+def _warn_of_kinks(check: _Check) -> None:
+    found = kinks(trace(check.function, check.point), check.point)
+    if not found:
+        return
+    names = dict.fromkeys(one.primitive.name for one in found)
+    said = ChainruleError(
+        f"{check.shown} is checked at a kink of {' and '.join(names)}: the derivative there is a "
+        "convention, and the second one need not be that of either side",
+        where=found[0].origin.describe(),
+        hint="move the point away from it; docs/conventions.md lists the conventions",
+    )
+    warnings.warn(str(said), KinkWarning, stacklevel=3)
 
 
 def check_modes_agree(f: Callable[..., Any], *args: Any, seed: int | None = None) -> None:

@@ -13,28 +13,31 @@ from chainrule.frontend.traced import Traced
 from chainrule.primitives.trigonometric import sinc as sinc_of_floats
 
 
-def _above(high: Any, low: Any) -> Any:
-    """low - high, and 0 where both are the same infinity, whose difference would be NaN."""
+def _sorted(x1: Any, x2: Any) -> tuple[Any, Any, Any]:
+    """The larger of two; the smaller less it; whether both are the same infinity, where that is 0
+    and not NaN."""
+    first = x1 > x2
+    high, low = np.where(first, x1, x2), np.where(first, x2, x1)
     endless = (low == high) & (np.abs(high) == np.inf)
-    return np.where(endless, 0, low - high)
+    return high, np.where(endless, 0, low - high), endless
 
 
 def logaddexp(x1: Any, x2: Any) -> Any:
-    """log(exp(x1) + exp(x2)) without overflow."""
+    """log(exp(x1) + exp(x2)) without overflow; the same infinities get half of the slope each."""
     x1, x2 = promoted(np.logaddexp, x1, x2)
-    first = x1 > x2
-    high, low = np.where(first, x1, x2), np.where(first, x2, x1)
-    return high + np.log1p(np.exp(_above(high, low)))
+    high, above, endless = _sorted(x1, x2)
+    return np.where(endless, 0.5 * x1 + 0.5 * x2, high + np.log1p(np.exp(above)))
 
 
 def logaddexp2(x1: Any, x2: Any) -> Any:
-    """log2(2**x1 + 2**x2) without overflow."""
+    """log2(2**x1 + 2**x2) without overflow; the same infinities get half of the slope each."""
     x1, x2 = promoted(np.logaddexp2, x1, x2)
-    first = x1 > x2
-    high, low = np.where(first, x1, x2), np.where(first, x2, x1)
-    part = np.exp2(_above(high, low))
+    high, above, endless = _sorted(x1, x2)
+    part = np.exp2(above)
     small = np.log1p(part) * (1 / math.log(2))
-    return high + np.where(part > 0.5, np.log2(1 + part), small)  # exact where both are equal
+    # exact where both are equal
+    both = high + np.where(part > 0.5, np.log2(1 + part), small)
+    return np.where(endless, 0.5 * x1 + 0.5 * x2, both)
 
 
 def fmax(x1: Any, x2: Any) -> Any:
