@@ -91,7 +91,7 @@ def _in_c_order(node: Node, operands: Sequence[np.ndarray]) -> bool:
     One axis has one order; what is told a shape fills it, or copies into it.
     """
     kernel = node.primitive.kernel
-    if node.ndim < 2 or any([key == "shape" for key, _ in node.params]):
+    if node.ndim < 2 or node.primitive.c_order or any([key == "shape" for key, _ in node.params]):
         return True
     if isinstance(kernel, Contract):
         return False

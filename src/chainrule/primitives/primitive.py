@@ -180,7 +180,8 @@ class Primitive(Frozen):
 
     `independent(out)` are the axes of the result along which it can be computed in pieces, with
     the bits that it has as a whole: each with the axis of every operand that is cut with it, None
-    for an operand that each piece needs as a whole.
+    for an operand that each piece needs as a whole.  `c_order`: an elementwise evaluation that
+    makes arrays in C order, however its operands lie.
 
     `python` is how a call is written as source; without it, as that of NumPy's function of the
     same name.
@@ -204,6 +205,7 @@ class Primitive(Frozen):
     scratch: Callable[..., int] = field(default=lambda out, *operands: 0)
     library_bytes: Callable[..., int] = field(default=lambda out, *operands: 0)
     independent: Callable[[Node], tuple[Cut, ...]] = field(default=lambda out: ())
+    c_order: bool = field(default=False)
     python: Python | None = field(default=None)
 
     def __post_init__(self) -> None:

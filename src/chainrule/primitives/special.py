@@ -137,6 +137,7 @@ def _special(
         derivative=Partials(partials),
         batch=batch_pointwise,
         kernel=Map(kernel) if kernel else Library(name),
+        c_order=True,
         flops=lambda out: 20 * out.type.size,
         latex=latex or named(name),
         samples=tuple(samples),
