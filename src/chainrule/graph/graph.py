@@ -234,13 +234,11 @@ class Graph(Frozen):
         `report.prediction.peak_nbytes`, `report.why("h")`.  Training is the whole graph, if it has
         a backward pass; prediction is what the values in `predict` need (default: the objective,
         or all that `keep` says).  `keep` says which values outlive the run, and `executor` who runs
-        it (default: as for `compile`).  Arguments count as arrays in C order; `layout="F"` says
-        that they are in Fortran order, `layout={"x": x}` that the argument x lies as this array:
-        compiled code has it copied.  Sizes not given are taken as 256, and the report says so; one
-        that is called as one of these keywords goes into the mapping `sizes`.
+        it (default: as for `compile`).  Arguments are in C order, or lie as `layout` says, "F" or
+        {"x": x}: compiled code has them copied.  Sizes not given are taken as 256, and the report
+        says so; one that is called as one of these keywords goes into the mapping `sizes`.
 
-        Raises SizeError as `bind` does, NameLookupError for an unknown name in `keep` or `predict`,
-        InputError for one in `layout`.
+        Raises SizeError as `bind` does, NameLookupError for unknown names (InputError in `layout`).
         """
         from chainrule.explain.memory.report import memory_of_graph
 
@@ -268,15 +266,12 @@ class Graph(Frozen):
         """Whether a run at these sizes fits in `nbytes`: `graph.fits(n=256, nbytes="8GiB")`.
 
         True or False, with the numbers and, as text, the reason.  `nbytes` is an integer or text
-        with a unit (KiB, MiB, GiB, KB, MB, GB); None stands for what is free on this machine.  The
-        rest is as for `memory`.  SizeError where a size is not given.
+        with a unit (KiB, GiB, GB); None stands for what is free here.  The rest is as for `memory`.
         """
         from chainrule.explain.memory.fits import fit_of
 
-        report = self.memory(
-            sizes, keep=keep, predict=None, executor=executor, layout=layout, **named
-        )
-        return fit_of(report, nbytes)
+        keywords: Any = {"keep": keep, "executor": executor, "layout": layout, **named}
+        return fit_of(self.memory(sizes, **keywords), nbytes)
 
     @entry
     def cost(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> Cost:
