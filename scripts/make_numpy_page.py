@@ -33,26 +33,26 @@ Operators: `+ - * / // % ** @`, comparisons, `& | ^ ~` of booleans and integers,
 axis of known length; of one number also `round`, `math.floor`, `math.ceil` and `math.trunc`. Item assignment, `out=` and `np.add.at` are
 refused, since a traced array is a value.
 
-`x.at[key].set(value)` is a new array, x with `x[key] = value`; so are `add`, `subtract`, `multiply`,
-`divide`, `power`, `min`, `max` and `apply`, and `get` reads. `cr.at(x)[key].set(value)` does the same
-whether x, the key or the value are traced or NumPy arrays: write so in a function that is to run in
-both ways, and where a constant table is read at a traced place, `cr.at(table)[i].get()`.
+`x.at[key].set(value)` returns a copy of x in which `x[key]` is value. `add`, `subtract`, `multiply`,
+`divide`, `power`, `min`, `max` and `apply` update in the same way; `get` reads.
+`cr.at(x)[key].set(value)` also takes NumPy arrays: use it in functions that run both traced and
+untraced, and to read a constant table at a traced index, `cr.at(table)[i].get()`.
 
 NumPy's own `np.array`, `np.asarray`, `np.full`, `np.r_`, `np.c_`, and lists of traced arrays in the
-place of one array (`np.sum([x, y])`), have nothing by which a traced array could answer: the message
-writes what to put there, from your source (`cr.array([x, y])`, `np.broadcast_to`, `np.concatenate`).
+place of one array (`np.sum([x, y])`), cannot be intercepted by a traced array. The error contains the
+replacement, written from your source (`cr.array([x, y])`, `np.broadcast_to`, `np.concatenate`).
 
-A traced array lives in the call that traces it. One that is kept outside (in a global, a cache, an
-object) and used after that call, or in another thread, is a `ForeignValueError` with your line.
+A traced array is valid only during the call that traces it. Storing one (in a global, a cache, an
+object) and using it later, or in another thread, raises `ForeignValueError` with your line.
 
 Masked arrays, `np.matrix` and arrays with units are refused wherever arrays come in, also in
-containers: NumPy would take them for plain arrays and drop what sets them apart. Pass
+containers: NumPy would take them for plain arrays and silently drop the mask or the unit. Pass
 `np.asarray(...)`, and a mask as an array of its own.
 
 Random numbers that are drawn in a traced function (by `np.random`, `random`, `secrets`, `uuid`,
 `os.urandom`, PyTorch, JAX, or a generator of yours) are constants of its graph, the same in every
-run: a `FrozenRandomWarning` says so, with your line. [`cr.random`](random.md) draws in every run. It
-also says so of clocks and files, where a number that is not in your code came into the graph.
+run: a `FrozenRandomWarning` says so, with your line. [`cr.random`](random.md) draws in every run. The
+same warning covers clocks and files that are read while tracing, if their value enters the graph.
 
 Methods of ufuncs: `reduce` of `np.add`, `np.multiply`, `np.maximum`, `np.minimum`, `np.logical_and`
 and `np.logical_or`, `accumulate` of the first four (where elements tie, the first takes the
