@@ -54,3 +54,21 @@ def test_choices_in_loops_in_loops_read_the_variables_of_all_of_them(executor: s
 
     for found, expected in zip(order(loops), order(written_out), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+STEP_READS_OUTSIDE = {
+    "cond": lambda x: cr.cond(True, lambda c: c + np.sum(np.sin(x)), lambda c: c, 0.0),
+    "scan": lambda x: cr.scan(lambda c, t: (c + np.sum(np.sin(x)) * t, None), 0.0, np.ones(2))[0],
+    "fori_loop": lambda x: cr.fori_loop(0, 2, lambda i, c: c * np.sin(x[0]) + x[1], 0.5),
+}
+
+
+@pytest.mark.parametrize("name", STEP_READS_OUTSIDE)
+@pytest.mark.parametrize("moved", [lambda w: 2 * w, lambda w: w + 1, lambda w: w * 0.5])
+@pytest.mark.parametrize("derivative", [cr.grad, cr.hessian])
+def test_a_point_made_with_literals_is_not_part_of_a_body(name, moved, derivative) -> None:
+    """Else the derivative taken at it, within a traced function, is 0."""
+    taken, point = derivative(STEP_READS_OUTSIDE[name]), np.array([1.0, 2.0])
+    wanted = taken(moved(point))
+    assert np.any(wanted)
+    np.testing.assert_allclose(cr.compile(lambda w: taken(moved(w)))(point), wanted)

@@ -174,9 +174,10 @@ def _cut(
 
     for node in topological(outputs):
         own = node in made or node.primitive in SOURCES
-        if node in new or not (own or any([parent in inside for parent in node.inputs])):
+        reads_own = any([one in inside and one.primitive not in SOURCES for one in node.inputs])
+        if node in new or not (own or reads_own):  # a literal alone makes nothing the body's
             continue
-        if node.primitive is identity:  # the variable of a derivative that was taken inside
+        if node.primitive is identity and node in made:  # a derivative's that was taken inside
             new[node] = new.get(node.inputs[0], node.inputs[0])
             inside |= {node} if new[node] in inside else set()
             continue
