@@ -100,7 +100,10 @@ def test_second_derivatives_of_composites_are_true(composite: Any, is_named: boo
     run = graph.run(**arguments, v=random.normal(size=(3, 3)))
     assert_true(graph, equations(graph), run)
     found = equations(graph, shapes=False)
-    assert assert_reads_true(graph, found, run) >= 5
+    # Where relu leaves out is asked once for several factors: nested cases, which none can read.
+    assert assert_reads_true(graph, found, run) >= (
+        5 if is_named or composite is not cr.relu else 3
+    )
     assert ("″(" in str(found)) is (composite in (cr.softplus, cr.gelu))
 
 

@@ -203,3 +203,21 @@ def test_numbers_are_no_reason_to_select():
 def test_norms_select_once_for_each_length():
     shapes = [node.shape for node in selects(lambda x: cr.norm(x, axis=1).sum(), np.ones((2, 3)))]
     assert set(shapes) == {(2,)}
+
+
+def test_what_divides_by_0_is_left_out_too() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.where(x > 1e3, x / 0.0, x))
+
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(cr.grad(f)(np.array([1.0, 2.0])), [1.0, 1.0])
+
+
+def test_a_condition_and_its_opposite_leave_nothing_out() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.sin(np.where(x > 0, x, -x) + np.where(x > 0, 0.0, x)))
+
+    graph = cr.backward(cr.trace(f, np.ones(3)), wrt="x")
+    assert not [
+        node for node in graph.nodes if node.primitive.name in ("logical_or", "logical_and")
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chainrule.graph.node import Node
+from chainrule.graph.node import Node, stamp
 from chainrule.primitives import arithmetic, logic
 from chainrule.primitives.sources import is_uniform
 
@@ -34,7 +34,11 @@ def _given(x: Node, condition: Node, holds: bool) -> Node:
     if x.primitive not in PRODUCTS:
         return x
     inputs = tuple([_branch(one, condition, holds) for one in x.inputs])
-    return x if inputs == x.inputs else x.primitive(*inputs, **dict(x.params))
+    if inputs == x.inputs:
+        return x
+    found = x.primitive(*inputs, **dict(x.params))
+    stamp([found], x.origin)  # it is still what x is, for whoever explains it
+    return found
 
 
 def _branch(x: Node, condition: Node, holds: bool) -> Node:

@@ -83,7 +83,9 @@ class Selections:
         """`total` is the sum of the parts: it is 0 where all of them are."""
         conditions = [one for part in parts if (one := self._conditions.get(part)) is not None]
         if conditions and len(conditions) == len(parts):
-            self._conditions[total] = _any_of(conditions)
+            condition = _any_of(conditions)
+            if condition is not None:
+                self._conditions[total] = condition
 
     def _of_choice(self, node: Node, value: Node) -> Condition | None:
         """Where the rule of a `where` has selected."""
@@ -198,6 +200,8 @@ def _is_harmless(node: Node, g: Node, value: Node, only_steep: bool) -> bool:
         return True
     if value.primitive not in (arithmetic.multiply, arithmetic.divide):
         return False
+    if value.primitive is arithmetic.divide and not _is_nonzero(value.inputs[1]):
+        return False
     return all(x is g or _is_a_number(x) for x in value.inputs)
 
 
@@ -206,13 +210,22 @@ def _is_shifted(x: Node) -> bool:
     return x.primitive is arithmetic.add and any(map(_is_a_number, x.inputs))
 
 
+def _is_nonzero(x: Node) -> bool:
+    """Whether nothing says that it is the number 0."""
+    while x.primitive is broadcast_to:
+        x = x.inputs[0]
+    return not _is_zero(x)
+
+
 def _is_a_number(x: Node) -> bool:
     """Whether it is made of constants and of Python numbers that the program was given."""
     while x.primitive is broadcast_to:
         x = x.inputs[0]
     if x.primitive is logic.where:
         return all(map(_is_a_number, x.inputs[1:]))
-    if x.primitive in (full, size_value):
+    if x.primitive is full:
+        return math.isfinite(x.param("value"))
+    if x.primitive is size_value:
         return True
     return x.primitive in (input_, constant) and not x.type.shape and x.type.weak
 
@@ -223,7 +236,14 @@ def _both(one: Condition, other: Condition) -> Condition:
     return Condition(cache(lambda: logic.logical_and(one.node(), other.node())))
 
 
-def _any_of(conditions: list[Condition]) -> Condition:
+def _any_of(conditions: list[Condition]) -> Condition | None:
+    """The condition that one of these holds; None where that is always so, by what is known."""
+    keys = {one.key for one in conditions if one.key is not None}
+    if any((asked, not holds) in keys for asked, holds in keys):
+        return None
+    if len(set(conditions)) == 1:
+        return conditions[0]
+
     def joined() -> Node:
         first, *others = dict.fromkeys(one.node() for one in conditions)
         for other in others:

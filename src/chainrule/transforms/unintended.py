@@ -17,6 +17,7 @@ from chainrule.graph.types import ArrayType
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to, expanded_axes, reshape, slice_
 from chainrule.primitives.primitive import Map, Move
+from chainrule.tracebacks import warn_user
 from chainrule.transforms.only_summed import only_summed
 from chainrule.transforms.vjp import depends_on
 
@@ -46,7 +47,7 @@ def warn_of_outer_pairs(
         text = str(_message(pair, target, name))
         where = pair.out.origin.location
         if where is None:
-            warnings.warn(text, BroadcastWarning, stacklevel=3)
+            warn_user(text, BroadcastWarning)
         else:
             warnings.warn_explicit(
                 BroadcastWarning(text),

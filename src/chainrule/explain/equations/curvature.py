@@ -9,7 +9,7 @@ from chainrule.explain.equations.formula import Unit
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.reading.statements import GENERATED
 from chainrule.graph.cached import cached_property
-from chainrule.graph.node import Node
+from chainrule.graph.node import Node, topological
 from chainrule.graph.parts import Gradient
 
 
@@ -82,7 +82,14 @@ class Curvatures:
             if gradient is not None and any(one.consumer not in inside for one in gradient.terms):
                 return False
         result = gradients.get((of, unit.result))
-        return result is None or all(one.consumer not in block.members for one in result.terms)
+        if result is None:  # or what is left of it is part of another value
+            return not self._has_other_readers(of, unit.result, inside)
+        return all(one.consumer not in block.members for one in result.terms)
+
+    def _has_other_readers(self, of: str, node: Node, inside: Collection[Node]) -> bool:
+        """Whether a node that is not inside reads this one on the way to `of`."""
+        graph = self.functions.reading.graph
+        return any(node in one.inputs and one not in inside for one in topological([graph[of]]))
 
 
 def _between(values: Collection[Node], ends: set[Node | None]) -> frozenset[Node]:
