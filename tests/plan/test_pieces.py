@@ -11,7 +11,7 @@ from every_sample import for_every_sample
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.types import type_of
-from chainrule.plan.in_numpy import outline_of, taken_nbytes
+from chainrule.plan.in_numpy import outline_in_c_order, taken_nbytes
 from chainrule.plan.pieces import PIECE_NBYTES, evaluation_nbytes, piece_of, pieces
 from chainrule.primitives.primitive import Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
@@ -104,7 +104,7 @@ def large(name: str, *shapes: tuple[int, ...], dtype: str = "float64", **params:
     ids=lambda one: f"{one.primitive.name}-{one.dtype}",
 )
 def test_a_piece_is_small(node: Node) -> None:
-    outlines = [outline_of(one) for one in node.inputs]
+    outlines = [outline_in_c_order(one) for one in node.inputs]
     piece = piece_of(node)
     whole = node.type.nbytes + taken_nbytes(node, outlines)
     assert evaluation_nbytes(node, (), outlines) == whole > 3 * PIECE_NBYTES

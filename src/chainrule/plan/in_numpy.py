@@ -41,11 +41,17 @@ def followed(node: Node, operands: Sequence[np.ndarray]) -> tuple[np.ndarray, bo
     return outline_of(node, operands), True
 
 
-def outline_of(node: Node, operands: Sequence[np.ndarray] = ()) -> np.ndarray:
-    """The outline of an array that the node's evaluation makes; of a given one, in C order."""
+def outline_in_c_order(node: Node) -> np.ndarray:
+    """The outline of an array of the node's type in C order, whatever makes it."""
+    shape, step = node.shape, node.dtype.itemsize
+    return without_memory(shape, node.dtype, tuple([k * step for k in row_major(shape)]))
+
+
+def outline_of(node: Node, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """The outline of an array that the node's evaluation makes of operands that lie like these."""
     shape, step = node.shape, node.dtype.itemsize
     if _in_c_order(node, operands):
-        return without_memory(shape, node.dtype, tuple([k * step for k in row_major(shape)]))
+        return outline_in_c_order(node)
     lying = tuple([(_lying(one.shape, one.strides, one.itemsize), one.dtype) for one in operands])
     if _is_elementwise(node.primitive):
         order = _order_of_elementwise(tuple([one for one, _ in lying]))

@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
-from chainrule.plan.in_numpy import outline_of, taken_nbytes
+from chainrule.plan.in_numpy import outline_in_c_order, taken_nbytes
 
 PIECE_NBYTES = 1 << 18  # that a piece takes, about: it stays in the caches of one core
 
@@ -25,7 +25,8 @@ def piece_of(node: Node) -> tuple[int, ...]:
     axes = [axis for axis, _ in node.primitive.independent(node)]
     if not axes or not node.type.size:
         return ()
-    whole = node.type.nbytes + taken_nbytes(node, [outline_of(one) for one in node.inputs])
+    operands = [outline_in_c_order(one) for one in node.inputs]
+    whole = node.type.nbytes + taken_nbytes(node, operands)
     shape, nbytes = list(node.shape), whole
     for axis in axes:
         if nbytes <= PIECE_NBYTES:

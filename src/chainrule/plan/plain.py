@@ -14,7 +14,7 @@ from chainrule.graph.body import Body
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.in_numpy import followed, outline_of, taken_nbytes
+from chainrule.plan.in_numpy import followed, outline_in_c_order, taken_nbytes
 from chainrule.plan.schedule import (
     SCRATCH,
     Buffer,
@@ -115,7 +115,7 @@ class _Plain:
             if node.primitive.kernel == ARGUMENT:
                 self.given[node] = None
                 lies = outlines.get(node)
-                self.outlines.give(node, outline_of(node) if lies is None else lies)
+                self.outlines.give(node, outline_in_c_order(node) if lies is None else lies)
             else:
                 self.outlines.follow(node)
 
