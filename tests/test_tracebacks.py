@@ -169,6 +169,7 @@ def test_errors_that_are_each_others_cause_come_to_an_end():
 ELSEWHERE = {
     "a_data_file_that_is_damaged",
     "a_graph_that_is_none",
+    "a_history_that_is_gone",
     "a_run_that_does_not_fit",
     "a_schedule_that_reads_what_is_not_there",
     "a_training_that_diverges",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
+import warnings
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import ParamSpec, TypeVar
@@ -46,7 +48,7 @@ def shorten(error: BaseException) -> None:
     if os.environ.get("CHAINRULE_TRACEBACK") == "full":
         return
     links = _links(error.__traceback__)
-    is_refusal = isinstance(error, ChainruleError) and not isinstance(error, FAULTS)
+    is_refusal = isinstance(error, (ChainruleError, Warning)) and not isinstance(error, FAULTS)
     if not links or (not is_refusal and _is_ours(links[-1].tb_frame)):
         return
     error.__traceback__ = _joined(_kept(links))
@@ -56,6 +58,14 @@ def shorten(error: BaseException) -> None:
         links = _links(cause.__traceback__)
         cause.__traceback__ = _joined(_kept(links) or links[-1:])
         cause = cause.__cause__ or cause.__context__
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """A warning at the line of the nearest frame that is not this library's."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and (_is_ours(frame) or _package(frame) in THROUGH):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 def _links(traceback: TracebackType | None) -> list[TracebackType]:

@@ -196,12 +196,12 @@ BACKWARD = (
     Case(
         "np.where leaves out a logarithm",
         model(
-            "x: float64[3]",
-            "z = np.where(x > 0, np.log(x), 0.0)",
+            "x: float64[3, 1], w: float64[1]",  # no mask goes back through a product of matrices
+            "z = np.where(x[:, 0] > 0, np.log(x) @ w, 0.0)",
             "J = np.sum(z)",
             "return J",
         ),
-        {"x": f64([0, 1, 2])},
+        {"x": f64([[0], [1], [2]]), "w": f64([1])},
     ),
     Case(
         "sigmoid by hand",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -38,8 +38,8 @@ EVERY_COMPOSITE = pytest.mark.parametrize(
 )
 
 
-def in_order(given: dict[str, Any], order: str) -> dict[str, Any]:
-    return {k: np.asfortranarray(v) if order == "F" else v for k, v in given.items()}
+def in_order(given: dict[str, Any], order: Literal["C", "F"]) -> dict[str, Any]:
+    return {name: np.asarray(array, order=order) for name, array in given.items()}
 
 
 @EITHER

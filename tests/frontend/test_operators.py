@@ -196,7 +196,7 @@ REFUSED = [
     (lambda x: x @ 2, "@ needs arrays of at least one axis: x: float64[2, 3] @ (full): float64[]", "multiply by a number with *"),
     (lambda x: x + "a", "a traced array meets 'a', a str", "use NumPy arrays and Python numbers"),
     (lambda x: x == None, "a traced array meets None, a NoneType", "use NumPy arrays and Python numbers; ask for None with `is None`"),  # noqa: E711
-    (lambda x: x + np.ones(3, complex), "arrays of dtype complex128 cannot be traced", "use real floating-point, integer or boolean arrays"),
+    (lambda x: x + np.ones(3, complex), "arrays of dtype complex128 cannot be traced", "complex numbers are not traced: use the real and the imaginary part as two real arrays"),
     (lambda x: x & True, "& is defined on booleans and integers only, not on x: float64[2, 3]", "compare first (x > 0), or convert with .astype(bool)"),
     (lambda x: np.negative(x > 0), "np.negative is not defined for (greater): bool[2, 3]", "convert with .astype(...) first"),
     (lambda x: x.astype(np.int8) + 300, "the Python integer 300 does not fit int8", "convert the array with .astype(...) to a wider dtype"),

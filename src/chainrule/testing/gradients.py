@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +13,7 @@ from chainrule.functional import jvp, vjp
 from chainrule.testing.arguments import Wrt, flat_call
 from chainrule.testing.differences import EPS, Slope, largest, slopes
 from chainrule.testing.kinks import kinks
-from chainrule.tracebacks import entry
+from chainrule.tracebacks import entry, warn_user
 from chainrule.tracing import function_name, trace
 
 MODES = ("forward", "reverse")
@@ -108,7 +107,7 @@ def _warn_of_kinks(check: _Check) -> None:
         where=found[0].origin.describe(),
         hint="move the point away from it; docs/conventions.md lists the conventions",
     )
-    warnings.warn(str(said), KinkWarning, stacklevel=3)
+    warn_user(str(said), KinkWarning)
 
 
 def check_modes_agree(f: Callable[..., Any], *args: Any, seed: int | None = None) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.errors import DataFileError, HistoryWarning
+from chainrule.tracebacks import warn_user
 
 NAME = "history.jsonl"
 
@@ -125,7 +125,7 @@ def read(path: Path, note: Mapping[str, Any]) -> list[dict[str, Any]]:
     if not path.is_file():
         if count:
             text = f"the history {path} is gone: {count} lines; it begins anew with the next line"
-            warnings.warn(text, HistoryWarning, stacklevel=3)
+            warn_user(text, HistoryWarning)
         return []
     try:
         lines = path.read_bytes().split(b"\n")[:-1][:count]  # the last part is cut off, or empty

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from chainrule.run.arguments import sizes_from
 from chainrule.run.executors import executor_named
 from chainrule.run.refusal import explain_refusal
 from chainrule.run.run import Keep, bound_to, leaves_of
-from chainrule.tracebacks import entry, shorten
+from chainrule.tracebacks import entry, shorten, warn_user
 from chainrule.tracing import trace
 from chainrule.train.given import (
     checked_arrays,
@@ -81,10 +80,10 @@ def training_step(
     name = of or forward.outputs[0][0]
     twice = second_decay(forward, name, parameters, optimizer)
     if twice:
-        warnings.warn(twice, UserWarning, stacklevel=2)
+        warn_user(twice, UserWarning)
     widened = unasked_widening(forward, name, parameters)
     if widened:
-        warnings.warn(widened, PrecisionWarning, stacklevel=2)
+        warn_user(widened, PrecisionWarning)
     update = with_update(combined, name, parameters, optimizer)
     return TrainingStep(
         graph=update.graph,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import numpy as np
 from chainrule.errors import InputError, StateError
 from chainrule.graph.graph import Graph
 from chainrule.run.run import bound_to
-from chainrule.tracebacks import entry
+from chainrule.tracebacks import entry, warn_user
 from chainrule.train.assembly import assembled, counted
 from chainrule.train.checkpoints.file import check_names
 from chainrule.train.checkpoints.folder import absolute
@@ -129,7 +128,7 @@ class Trainer:
             found = saving.find(made.state, resume)
             if found is not None and nonfinite != "off" and not is_finite(found.state):
                 text = f"the state in {saving.saved} has numbers that are not finite"
-                warnings.warn(text, RuntimeWarning, stacklevel=2)
+                warn_user(text, RuntimeWarning)
         self.state = made.state if found is None else found.state
         self._forwards: dict[tuple[str, ...], Forward] = {}
         self._loop = Loop(

@@ -18,9 +18,7 @@ import errno
 import hashlib
 import os
 import stat
-import sys
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -29,6 +27,7 @@ from pathlib import Path
 from chainrule.errors import CacheWarning
 from chainrule.run.native.artifact import Artifact
 from chainrule.run.native.entry import MOST_NBYTES, DamagedEntryError, pack, unpack
+from chainrule.tracebacks import warn_user
 
 SWITCH, FOLDER, SIZE = "CHAINRULE_CACHE", "CHAINRULE_CACHE_DIR", "CHAINRULE_CACHE_SIZE"
 DEFAULT_SIZE = 256  # MiB
@@ -157,15 +156,9 @@ def _warn(what: str, hint: str = "") -> None:
     if path in _told:
         return
     _told.add(path)
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((str(PACKAGE), _LIB)):
-        level, frame = level + 1, frame.f_back
     hints = f"{hint} set {FOLDER} to a folder of your own, or {SWITCH}=0 to do without".strip()
     text = f"compiled code is not kept on disk: {what}\n  try: {hints}"
-    warnings.warn(text, CacheWarning, stacklevel=level)
-
-
-_LIB = str(Path(contextmanager.__code__.co_filename))  # its frames are between ours
+    warn_user(text, CacheWarning)
 
 
 def _most_nbytes() -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from chainrule.errors import DamagedCheckpointWarning, DataFileError, InputError, StateError
+from chainrule.tracebacks import warn_user
 from chainrule.train.checkpoints import file
 from chainrule.train.checkpoints.durable import remove_partial
 from chainrule.train.checkpoints.file import Checkpoint
@@ -126,7 +126,7 @@ class Checkpoints:
             try:
                 found = file.read(path)
             except DataFileError as error:
-                warnings.warn(f"{error.what}; passed over", DamagedCheckpointWarning, stacklevel=3)
+                warn_user(f"{error.what}; passed over", DamagedCheckpointWarning)
                 continue
             self._check_model(found, like)
             return found
