@@ -227,6 +227,48 @@ def test_numbers_of_steps_are_checked() -> None:
     assert close(cr.while_loop(lambda x: x < 1, lambda x: x + 1, 0.0, max_steps=enough), 1.0)
 
 
+def test_an_int_argument_without_a_number_is_named_and_the_hint_is_right_when_followed() -> None:
+    def scanned(x: Any, k: int) -> Any:
+        return cr.scan(lambda c, _: (c * 2.0, None), x, None, length=2 * k - 3)[0]
+
+    def bounded(x: Any, k: int) -> Any:
+        return cr.while_loop(lambda v: v < 8.0, lambda v: v * 2.0, x, max_steps=k)
+
+    def written_out(x: Any, k: int) -> Any:
+        for _ in range(k):
+            x = x * 2.0
+        return x
+
+    for function, what in (
+        (scanned, "length: k has no value while tracing"),
+        (bounded, "max_steps: k has no value while tracing"),
+        (written_out, "an integer of k (int64[])"),
+    ):
+        with pytest.raises(cr.errors.ChainruleError) as refused:
+            cr.trace(function, np.array(1.0))
+        assert refused.value.what.startswith(what)
+        assert refused.value.hint == (
+            "give it a default (k: int = 3), or trace with a number: k=3 in cr.trace"
+        )
+        graph = cr.trace(function, np.array(1.0), k=3)
+        assert graph.run(x=np.array(1.0), k=3).outputs == 8.0
+        assert str(graph) == str(cr.trace(function, np.array(1.0), 3))
+        function.__defaults__ = (3,)  # k: int = 3
+        assert str(cr.trace(function, np.array(1.0))) == str(graph)
+
+    def counter(x: Any) -> Any:
+        return cr.fori_loop(0, 3, lambda i, v: v * len(range(i)), x)
+
+    with pytest.raises(cr.errors.DataDependentError, match="use a Python int, or "):
+        cr.trace(counter, np.array(1.0))
+
+    def of_a_float(x: Any, k: float) -> Any:
+        return cr.scan(lambda c, _: (c * 2.0, None), x, None, length=k)[0]  # type: ignore
+
+    with pytest.raises(InputError, match="is no number of steps"):
+        cr.trace(of_a_float, np.array(1.0))
+
+
 def test_the_hint_of_the_loop_without_a_bound_is_right_when_followed() -> None:
     with pytest.raises(cr.errors.NotDifferentiableError) as refused:
         cr.grad(lambda a: root(a, None))(2.0)

@@ -22,6 +22,7 @@ from chainrule.control.ended import COUNT, ended
 from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.scan_node import scan
 from chainrule.errors import InputError
+from chainrule.frontend.instead_of_asking import argument_without_number
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import Origin
 from chainrule.graph.types import INT_SCALAR, array_type
@@ -142,9 +143,18 @@ def checked_steps(steps: Any, where: str) -> int:
         with suppress(TypeError):
             found = operator.index(steps)  # of an int argument the number, for which alone it holds
     if not 0 <= found < 2**63:
-        raise InputError(
-            f"max_steps={steps!r} is no number of steps",
-            where=where,
-            hint="max_steps is a Python integer of at least 0, which is known while tracing",
+        raise no_number_of_steps(
+            "max_steps",
+            steps,
+            where,
+            "max_steps is a Python integer of at least 0, which is known while tracing",
         )
     return found
+
+
+def no_number_of_steps(what: str, value: Any, where: str, hint: str) -> InputError:
+    """The error where a number of steps is something else, or is not known while tracing."""
+    name, given = argument_without_number(value)
+    if name:
+        return InputError(f"{what}: {name} has no value while tracing", where=where, hint=given)
+    return InputError(f"{what}={value!r} is no number of steps", where=where, hint=hint)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.control.apart import Call, call_apart, parameter
-from chainrule.control.bounded import checked_steps, repeat_at_most
+from chainrule.control.bounded import checked_steps, no_number_of_steps, repeat_at_most
 from chainrule.control.cond_node import inlined
 from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.scan_node import scan
@@ -161,10 +161,11 @@ def common_length(
     if length is not None:
         if not isinstance(length, Size):
             if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 0:
-                raise InputError(
-                    f"length={length!r} is no number of steps",
-                    where=building.where(),
-                    hint="a Python integer of at least 0, or a size such as x.shape[0]",
+                raise no_number_of_steps(
+                    "length",
+                    length,
+                    building.where(),
+                    "a Python integer of at least 0, or a size such as x.shape[0]",
                 )
             length = int(length)
         found.append(("length", length))

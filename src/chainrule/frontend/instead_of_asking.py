@@ -18,6 +18,8 @@ from chainrule.frontend.instead import primitive_of
 from chainrule.frontend.instead_of_arrays import of_element, of_numpy_call
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.refused import REFUSED
+from chainrule.graph.node import Node
+from chainrule.primitives.sources import input_
 from chainrule.source import source_location
 
 LONGEST = 60  # characters of an expression that is written out
@@ -56,6 +58,32 @@ NOT_AS_SCIPY = {
     "linalg.qr": ", whose factors are reduced",
 }
 GENERATORS = (np.random.Generator, np.random.RandomState)
+
+
+def argument_without_number(value: Any) -> tuple[str, str]:
+    """The int argument on which a traced integer depends and that has no number while tracing, and
+    how to give it one; "" and "" of every other value."""
+    pending = [value.node] if isinstance(getattr(value, "node", None), Node) else []
+    if not pending or value.program.known_int(value) is not None or pending[0].ndim:
+        return "", ""
+    found: list[str] = []
+    while pending:
+        node = pending.pop()
+        pending += node.inputs
+        if node.dtype.kind != "i" or node.ndim:
+            return "", ""
+        name = value.program.name_of.get(node, "")
+        if node.primitive is input_ and node not in value.program.scalars:
+            if node.param("index") < 0 or not name.isidentifier():  # of a loop's step; of a part
+                return "", ""
+            found.append(name)
+    if not found:
+        return "", ""
+    name = found[0]
+    return (
+        name,
+        f"give it a default ({name}: int = 3), or trace with a number: {name}=3 in cr.trace",
+    )
 
 
 def instead_of_asking(frame: FrameType | None) -> str:

@@ -19,7 +19,7 @@ from chainrule.frontend.at import At
 from chainrule.frontend.dispatch import dispatch, ufunc_method
 from chainrule.frontend.elementwise import elementwise, name_scalar
 from chainrule.frontend.instead import instead_of
-from chainrule.frontend.instead_of_asking import CHOICE, instead_of_asking
+from chainrule.frontend.instead_of_asking import CHOICE, argument_without_number, instead_of_asking
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.types_shown import type_text
@@ -519,7 +519,8 @@ class Traced:
     def __index__(self) -> int:
         if self.node in self.program.scalars and self.dtype.kind == "i":
             return self.program.guard(self.node)
-        raise self._number("an integer", "use a Python int, or x.shape[0] for a size")
+        _, hint = argument_without_number(self)
+        raise self._number("an integer", hint or "use a Python int, or x.shape[0] for a size")
 
     def __int__(self) -> int:
         if self.node in self.program.scalars and self.dtype.kind == "i":
