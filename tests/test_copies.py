@@ -1,6 +1,8 @@
 """What is never changed is its own copy; nothing is pickled, and the message says what to do."""
 
 import copy
+import io
+import json
 import pickle
 
 import numpy as np
@@ -64,7 +66,7 @@ def test_what_is_frozen_is_not_pickled(named, one, protocol):
     with pytest.raises(UnsupportedError) as caught:
         pickle.dumps([one], protocol)
     named = named.removesuffix(" that is a gradient")
-    what = f"{named} is not pickled: what reads a pickle runs what stands in it"
+    what = f"unpickling can run arbitrary code, so {named} cannot be pickled"
     assert what in str(caught.value)
     assert isinstance(caught.value, TypeError)  # as that of other objects that are not pickled
 
@@ -84,6 +86,38 @@ def test_the_hints_are_right_when_they_are_followed(tmp_path):
         restored = again.restore(found)
     assert again(restored, x=X) == STEP(state, x=X)
     assert restored["W"].tobytes() == state["W"].tobytes()
+
+
+HOLDING = {
+    "a run": GRAPH.run(x=X, **weights()),
+    "a report of memory": GRAPH.memory(n=4),
+    "a report of cost": GRAPH.cost(n=4),
+    "a list of equations": GRAPH.equations(),
+    "a plan": STEP.plan(n=4),
+}
+
+
+@pytest.mark.parametrize(("named", "one"), HOLDING.items(), ids=HOLDING)
+def test_what_holds_a_graph_is_copied_and_says_how_it_is_kept(named, one):
+    for other in (copy.copy(one), copy.deepcopy(one)):
+        assert other is not one
+        assert str(other) == str(one)
+    assert copy.copy(one).__dict__ == one.__dict__
+    with pytest.raises(UnsupportedError) as caught:
+        pickle.dumps(one)
+    assert f"so {named} cannot be pickled" in str(caught.value)
+    if hasattr(one, "json"):
+        assert "json.dumps(report.json())" in caught.value.hint
+        assert json.loads(json.dumps(one.json())) == one.json()
+    elif named == "a run":
+        assert "np.savez(file, **run)" in caught.value.hint
+        np.savez(file := io.BytesIO(), **one)
+        file.seek(0)
+        assert {name: array.tolist() for name, array in np.load(file).items()} == {
+            name: array.tolist() for name, array in one.items()
+        }
+    else:
+        assert "is its text" in caught.value.hint
 
 
 def test_a_run_is_copied_with_arrays_of_its_own():
@@ -133,6 +167,6 @@ def test_a_trainer_is_not_copied(take, has_folder, tmp_path):
 @pytest.mark.parametrize("take", [copy.deepcopy, pickle.dumps])
 def test_a_folder_is_held_once(take, tmp_path):
     with cr.Checkpoints(tmp_path, STEP) as checkpoints:
-        with pytest.raises(ChainruleError, match=r"not pickled|neither copied nor pickled"):
+        with pytest.raises(ChainruleError, match=r"cannot be pickled|neither copied nor pickled"):
             take(checkpoints)
         checkpoints.save(STEP.init(**weights()))

@@ -71,6 +71,6 @@ def test_copies_of_a_state_have_memory_of_their_own():
         before = state["W"]
         step(other, x=np.ones((4, 3)))
         assert (state["W"] == before).all() and (other["W"] != before).any()
-    with pytest.raises(StateError, match="not pickled") as caught:
+    with pytest.raises(StateError, match="a state cannot be pickled") as caught:
         pickle.dumps(state)
     assert "np.savez" in str(caught.value)

@@ -1,17 +1,17 @@
-"""Makes copies of what never changes the thing itself, and refuses to pickle it."""
+"""Refuses to pickle what holds a graph; makes copies of what never changes the thing itself."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar, Self
 
 from chainrule.errors import UnsupportedError
 
 
-class Frozen:
-    """The base of graphs and what is made of them: `copy` and `deepcopy` give the thing itself.
+class NotPickled:
+    """The base of what holds a graph: copied as other objects are, and not pickled.
 
-    Nodes are equal only to themselves, so a true copy of a graph would know none of the nodes that
-    others hold.  UnsupportedError, a TypeError, where one is pickled.
+    UnsupportedError, a TypeError, where one is pickled.
     """
 
     __slots__ = ()
@@ -22,13 +22,33 @@ class Frozen:
     )
 
     def __copy__(self) -> Self:
-        return self
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
 
-    def __deepcopy__(self, _: dict[int, Any]) -> Self:
-        return self
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        other = memo[id(self)] = object.__new__(type(self))
+        other.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return other
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise UnsupportedError(
-            f"{self._called} is not pickled: what reads a pickle runs what stands in it",
+            f"unpickling can run arbitrary code, so {self._called} cannot be pickled",
             hint=self._instead,
         )
+
+
+class Frozen(NotPickled):
+    """The base of graphs and what is made of them: `copy` and `deepcopy` give the thing itself.
+
+    Nodes are equal only to themselves, so a true copy of a graph would know none of the nodes that
+    others hold.
+    """
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self

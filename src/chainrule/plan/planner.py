@@ -8,6 +8,7 @@ from functools import partial
 
 from chainrule.errors import SizeError
 from chainrule.graph.body import Body
+from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.access import row_major
@@ -30,13 +31,16 @@ from chainrule.primitives.windows import fold_windows
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(NotPickled):
     """How a graph runs: for each instruction that computes, the work that it stands for.
 
     `strides` are those, in elements, of the array of every value in memory.  `overwrites` maps
     a given value to the result that takes its array.  `load_nbytes` are the most bytes of scratch
     memory in use at one instruction, so that no arena is smaller.
     """
+
+    _called = "a plan"
+    _instead = "str(plan) is its text"
 
     graph: Graph
     schedule: Schedule

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import InputError, MemoryLimitError, NameLookupError
+from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import perhaps
 from chainrule.graph.node import Node
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
 Keep = str | tuple[str, ...] | list[str]
 
 
-class Run(Mapping[str, np.ndarray]):
+class Run(NotPickled, Mapping[str, np.ndarray]):
     """The named values of one run: `run["h"]`, `run["dJ/dh"]`; iterating gives the names.
 
     `run.outputs` is what the function returned, in its containers.
     """
+
+    _called = "a run"
+    _instead = "np.savez(file, **run) keeps its arrays by name, and np.load(file) reads them"
 
     def __init__(self, graph: Graph, values: dict[Node, np.ndarray], keep: Keep) -> None:
         self.graph = graph

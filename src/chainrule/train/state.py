@@ -106,7 +106,7 @@ class State(Mapping[str, Any]):
 
     def __reduce__(self) -> Any:
         raise StateError(
-            "a state is not pickled: what reads a pickle runs what stands in it",
+            "unpickling can run arbitrary code, so a state cannot be pickled",
             hint="np.savez(file, **state), and step.restore(np.load(file)); or cr.Checkpoints",
         )
 

@@ -16,6 +16,7 @@ from chainrule.explain.memory.polynomials import Polynomial
 from chainrule.graph import sizes
 from chainrule.graph.bind import check_sizes
 from chainrule.graph.cached import cached_property
+from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
@@ -67,13 +68,16 @@ class ValueCost(Count):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cost:
+class Cost(NotPickled):
     """What a graph takes at `sizes`, of which some or all may be open: then `flops` and `nbytes`
     are polynomials in `names`.
 
     Bytes moved are those that each node reads and writes when it runs alone, views none: compiled
     code, which computes several nodes together, moves fewer.
     """
+
+    _called = "a report of cost"
+    _instead = "json.dumps(report.json()) holds its numbers, str(report) its text"
 
     graph: Graph
     sizes: Mapping[str, int]

@@ -26,6 +26,7 @@ from chainrule.explain.equations.writing import Line, latex_of, markdown_of, sav
 from chainrule.explain.reading.statements import FORWARD, Pass
 from chainrule.explain.reading.symbols import Indices, notation_of
 from chainrule.graph.collector import without_collector
+from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Input
@@ -59,11 +60,14 @@ class Equation:
         return self.line.latex
 
 
-class Equations:
+class Equations(NotPickled):
     """The equations of a graph, in order; `equations["dJ/dW2"]` is one, by its name.
 
     `str` gives text for terminals, `latex` and `markdown` the same with mathematics.
     """
+
+    _called = "a list of equations"
+    _instead = "str(equations) is its text"
 
     def __init__(self, graph: Graph, all_: Iterable[Equation], given: Iterable[Line]) -> None:
         self._graph, self._all, self._given = graph, tuple(all_), tuple(given)

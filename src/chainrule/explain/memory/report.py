@@ -23,6 +23,7 @@ from chainrule.explain.memory.why import reason, sentence
 from chainrule.graph.bind import check_sizes, named_nodes, with_sizes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.collector import without_collector
+from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run.executors import executor_named
@@ -58,7 +59,7 @@ class Value:
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryReport:
+class MemoryReport(NotPickled):
     """What a graph needs at `sizes`, run by `executor` with `keep`.
 
     `training` is the whole graph, forward and backward propagation (and the update of a training
@@ -67,6 +68,9 @@ class MemoryReport:
     `concrete` is the graph at these sizes, `predicting` the graph of prediction, without dropout;
     `lying` says how arguments lie that are not in C order.
     """
+
+    _called = "a report of memory"
+    _instead = "json.dumps(report.json()) holds its numbers, str(report) its text"
 
     graph: Graph
     concrete: Graph
