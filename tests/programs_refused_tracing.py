@@ -72,8 +72,7 @@ def an_assignment_to_an_element():
       where: FILE:LINE, in an_assignment_to_an_element.<locals>.objective
         h[0] = 1
         ^^^^
-      try: build the new array: x = x.at[key].set(value), or np.where(mask, value, x);
-           cr.at(x)[key].set(value) does the same where x may be a NumPy array
+      try: write h = h.at[0].set(1)
     """
 
     def objective(x):

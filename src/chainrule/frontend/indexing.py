@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+import sys
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from chainrule.errors import IndexOutOfRangeError, ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, common_shape, to_dtype, to_shape
+from chainrule.frontend.instead_of_asking import instead_of_writing
 from chainrule.frontend.trace import Trace
 from chainrule.graph import sizes
 from chainrule.graph.node import Node
@@ -112,7 +114,8 @@ def _refuse_mask(trace: Trace, mask: Any) -> NoReturn:
     raise UnsupportedError(
         "a traced boolean mask as an index would give an array whose shape depends on its values",
         where=trace.where(),
-        hint="keep the shape and choose with np.where(mask, x, 0)",
+        hint=instead_of_writing(sys._getframe(1))
+        or "keep the shape and choose with np.where(mask, x, 0)",
     )
 
 

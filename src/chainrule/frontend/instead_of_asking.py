@@ -8,14 +8,16 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
+from collections.abc import Callable
 from dis import opname
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from chainrule.frontend.instead import primitive_of
-from chainrule.frontend.instead_of_arrays import of_element, of_numpy_call
+from chainrule.frontend.instead_of_arrays import of_element, of_numpy_call, of_writing
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.refused import REFUSED
 from chainrule.graph.node import Node
@@ -89,11 +91,21 @@ def argument_without_number(value: Any) -> tuple[str, str]:
 def instead_of_asking(frame: FrameType | None) -> str:
     """What the user could write where code that `frame` runs asks for a number; "" where it is
     not known."""
+    return _from_source(_advice, frame)
+
+
+def instead_of_writing(frame: FrameType | None) -> str:
+    """What the user could write where code that `frame` runs assigns to elements; "" where it
+    does not."""
+    return _from_source(lambda one: of_writing(_around(one), partial(_value, frame=one)), frame)
+
+
+def _from_source(advice: Callable[[FrameType], str], frame: FrameType | None) -> str:
     frame = user_frame(frame)
     if frame is None:
         return ""
     try:
-        return _advice(frame)
+        return advice(frame)
     except Exception:  # source that surprises us must not hide the refusal
         return ""
 
@@ -103,9 +115,7 @@ def _advice(frame: FrameType) -> str:
     if not around:
         return ""
 
-    def value(node: ast.AST) -> Any:
-        return _value(node, frame)
-
+    value = partial(_value, frame=frame)
     if _is_calling(frame):
         call = around[0]
         if not isinstance(call, ast.Call):

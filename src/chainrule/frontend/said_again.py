@@ -11,6 +11,7 @@ from chainrule.errors import (
     UndecidableSize,
     UnsupportedError,
 )
+from chainrule.frontend.instead_of_arrays import known_shape
 from chainrule.frontend.naming import user_frame
 from chainrule.graph.asking import is_library
 from chainrule.graph.origin import Origin
@@ -40,11 +41,13 @@ def said_again(error: Exception) -> ChainruleError | None:
         return error.at(where, what, hint)
     text = str(error) if type(error) in (TypeError, ValueError) else ""
     if text.startswith(NO_SIZE):
+        size = text.removeprefix(NO_SIZE).strip("'")
         return UnsupportedError(
-            f"NumPy makes no array of the size {text.removeprefix(NO_SIZE).strip(chr(39))}, "
-            "which is not known while tracing",
+            f"NumPy makes no array of the size {size}, which is not known while tracing",
             where=_place(error)[0],
-            hint="np.zeros_like, np.ones_like and np.full_like take a traced array's shape; "
+            hint=known_shape("it")
+            if size.startswith("<traced ")
+            else "np.zeros_like, np.ones_like and np.full_like take a traced array's shape; "
             "a number broadcasts by itself",
         )
     if text == NO_ELEMENT and isinstance(error.__cause__, DataDependentError):

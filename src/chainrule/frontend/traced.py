@@ -19,7 +19,12 @@ from chainrule.frontend.at import At
 from chainrule.frontend.dispatch import dispatch, ufunc_method
 from chainrule.frontend.elementwise import elementwise, name_scalar
 from chainrule.frontend.instead import instead_of
-from chainrule.frontend.instead_of_asking import CHOICE, argument_without_number, instead_of_asking
+from chainrule.frontend.instead_of_asking import (
+    CHOICE,
+    argument_without_number,
+    instead_of_asking,
+    instead_of_writing,
+)
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.types_shown import type_text
@@ -555,7 +560,8 @@ class Traced:
         raise MutationError(
             f"item assignment to {self._shown()}: traced arrays are values, not storage",
             where=self._here(),
-            hint="build the new array: x = x.at[key].set(value), or np.where(mask, value, x);\n"
+            hint=instead_of_writing(sys._getframe(1))
+            or "build the new array: x = x.at[key].set(value), or np.where(mask, value, x);\n"
             "cr.at(x)[key].set(value) does the same where x may be a NumPy array",
         )
 
