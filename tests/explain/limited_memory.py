@@ -65,7 +65,7 @@ def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (there + limit,) * 2)
     train(step, program, found.size, order)
     forget()
-    print(found.size, found.nbytes, limit)
+    print(found.size, found.nbytes, limit, flush=True)
     resource.setrlimit(resource.RLIMIT_AS, (there + arrays * 3 // 4,) * 2)
     try:
         train(step, program, found.size, order)
