@@ -11,9 +11,10 @@ import numpy as np
 
 from chainrule.annotations import MISSING, ElementType, Unread, described, evaluated
 from chainrule.composites.numpy_names import TABLE
-from chainrule.errors import ForeignValueError, InputError, TypeSpecError, UnsupportedError
+from chainrule.errors import InputError, TypeSpecError, UnsupportedError
 from chainrule.frontend.drawn import warning_of_draws
 from chainrule.frontend.elementwise import COMPLEX, NUMBERS, REAL, as_node
+from chainrule.frontend.inner import refuse_inner
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.graph.agreement import Axis, axes_of, refuse_contradictions
@@ -313,24 +314,13 @@ def _graph(
         result=structure,
     )
     graph = graph.replace(nodes=ordered(graph))
-    _refuse_leaks(building, graph)
+    known = {item.node for item in graph.inputs}
+    inner = {node for node in graph.nodes if node.primitive is input_ and node not in known}
+    if inner:
+        refuse_inner(building.show, [node for _, node in outputs], inner, (), set())
     if any(node.primitive is identity for node in graph.nodes):
         graph = rebuild(graph, _without_marker)
     return graph
-
-
-def _refuse_leaks(building: Trace, graph: Graph) -> None:
-    """ForeignValueError where a value of a loop's step, or of a branch, is used outside of it."""
-    inputs = {item.node for item in graph.inputs}
-    for node in graph.nodes:
-        if node.primitive is input_ and node not in inputs:
-            user = next((one for one in graph.nodes if node in one.inputs), node)
-            raise ForeignValueError(
-                f"{building.show(node)} is a value inside of a loop, a branch or a batch, and is "
-                "used outside of it",
-                where=user.origin.describe(),
-                hint="return it from the function that has it",
-            )
 
 
 def _without_marker(node: Node, inputs: tuple[Node, ...], _: Origin) -> Node:

@@ -119,6 +119,7 @@ def call_apart(
         given = []
         for structure, types in arguments:
             leaves = [input_(index=-1, type=one) for one in types]
+            made.update(leaves)
             stamp(leaves, origin)  # or an inner loop would take them for nodes that it has made
             for leaf, leaf_name in zip(leaves, structure.leaf_names, strict=True):
                 names.setdefault(leaf_name, leaf)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import DTypeError, ForeignValueError
+from chainrule.frontend.inner import refuse_ended
 from chainrule.frontend.naming import (
     Namer,
     Place,
@@ -72,6 +73,8 @@ class Trace:
         self.scalars: dict[Node, Any] = {}
         self.site: Origin | None = None
         self.made: set[Node] | None = None  # what is built while a body is traced
+        self.ended: set[Node] = set()  # variables of bodies and batches that are over
+        self.settled: set[Node] = set()  # nodes that no variable reaches but those of the graph
         self._constants: dict[tuple[int, str], tuple[Any, Node]] = {}
         self._scopes: dict[FrameType, Scope | None] = {}
         self._roots: set[FrameType] = set()
@@ -102,7 +105,8 @@ class Trace:
 
     @contextmanager
     def apart(self) -> Iterator[tuple[dict[str, Node], set[Node]]]:
-        """While a body is traced: the names that it gives, and the nodes that it builds."""
+        """While a body is traced: the names that it gives, and the nodes that it builds, to which
+        its variables are added: after it they are of no use."""
         self.name_returned()
         before = self.names, self.assigned, self._calls, self.made, self.site
         self.names, self.assigned, self._calls, self.made, self.site = {}, {}, {}, set(), None
@@ -110,6 +114,7 @@ class Trace:
             yield self.names, self.made
             self.name_returned()
         finally:
+            self.ended |= {node for node in self.made or () if node.primitive is input_}
             self.names, self.assigned, self._calls, self.made, self.site = before
 
     def constant(self, value: Any, name: str = "") -> Node:
@@ -351,7 +356,8 @@ def call_traced(
 ) -> Any:
     """Call the user's function, which is traced into `program`.  What it returns has no name
     beyond this frame; unless `nested` (a function differentiated inside a traced one), neither
-    have its scopes.  How sizes compare in it becomes a condition of the program."""
+    have its scopes.  How sizes compare in it becomes a condition of the program.  What it returns
+    needs no value of a body or a batch that is over: its derivative would be zero."""
     try:
         returned = function(*args, **kwargs)
     except (TypeError, ValueError) as error:
@@ -359,6 +365,7 @@ def call_traced(
         if clearer is None:
             raise
         raise clearer.with_traceback(error.__traceback__) from None
+    refuse_ended(program, returned, [args, kwargs])
     while program.warned:
         warnings.warn_explicit(*program.warned.pop(0), registry=_told)
     return returned

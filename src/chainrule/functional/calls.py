@@ -8,6 +8,7 @@ from typing import Any
 
 from chainrule.errors import NotDifferentiableError, ShapeError
 from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.inner import refuse_ended
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.functional.arguments import Wrt, argument_name, check_count, check_like, positions_of
@@ -43,6 +44,7 @@ class Call:
             fresh = [self._fresh(*leaf) for leaf in zip(leaves, structure.leaf_names, strict=True)]
             self.variables.append((fresh, structure))
             given[key] = structure.unflatten(fresh)
+        refuse_ended(building, [args, kwargs])
         positional = [given[i] for i in range(len(args))]
         keywords = {key: given[key] for key in kwargs}
         self.result = call_traced(building, function, positional, keywords, nested=True)

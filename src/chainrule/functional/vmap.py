@@ -142,6 +142,7 @@ class _Batch:
             keywords = dict(zip(kwargs, given[len(args) :], strict=True))
             value = call_traced(building, self.function, given[: len(args)], keywords, nested=True)
         finally:
+            building.ended |= self.given.keys()
             if self.frame is not None:
                 building.site = None
         building.name_returned()
