@@ -174,6 +174,8 @@ def _cut(
         return found
 
     for node in topological(outputs):
+        if node.primitive is identity and node not in made:
+            continue  # the variable of a derivative taken outside, also where it is a number
         own = node in made or node.primitive in SOURCES
         reads_own = any([one in inside and one.primitive not in SOURCES for one in node.inputs])
         if node in new or not (own or reads_own):  # a literal alone makes nothing the body's

@@ -96,7 +96,7 @@ where = elementwise(
 
 
 def _cast_type(x: ArrayType, *, dtype: np.dtype, weak: bool) -> ArrayType:
-    return array_type(dtype, x.shape, weak)
+    return array_type(dtype, x.shape, weak and not x.shape)  # a batch of numbers is an array
 
 
 def _cast_python(out: Any, writing: Writing, x: Written) -> Written:
