@@ -86,6 +86,55 @@ def a_type_that_is_none():
 
 
 @provokes(errors.UnsupportedError)
+def a_permutation_of_a_named_size():
+    """
+    NumPy draws from numbers whose count is a size that is not known while tracing
+      where: FILE:LINE, in a_permutation_of_a_named_size.<locals>.objective
+        return x[np.random.permutation(x.shape[0])]
+                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      try: x[np.argsort(cr.random.bits(key, x.shape[:1]))] has the rows of x in a random order,
+           with a key that is an argument; or trace with an array of a known length
+    """
+
+    def objective(x: float64["n"]):
+        return x[np.random.permutation(x.shape[0])]
+
+    cr.trace(objective)
+
+
+@provokes(errors.ShapeError)
+def arrays_to_join_that_are_no_list():
+    """
+    np.concatenate takes the arrays as one list; its second argument, the axis, is an array
+      where: FILE:LINE, in arrays_to_join_that_are_no_list.<locals>.objective
+        return np.concatenate(x, x)
+               ^^^^^^^^^^^^^^^^^^^^
+      try: np.concatenate([x, y])
+    """
+
+    def objective(x):
+        return np.concatenate(x, x)
+
+    cr.trace(objective, X)
+
+
+@provokes(errors.ShapeError)
+def an_array_to_join_that_is_no_list():
+    """
+    np.concatenate of numbers, which have no axis
+      where: FILE:LINE, in an_array_to_join_that_is_no_list.<locals>.objective
+        return np.concatenate(x[0])
+               ^^^^^^^^^^^^^^^^^^^^
+      try: give a list of arrays: np.concatenate([x, y]); np.stack makes an array of numbers
+    """
+
+    def objective(x):
+        return np.concatenate(x[0])
+
+    cr.trace(objective, X)
+
+
+@provokes(errors.UnsupportedError)
 def an_array_of_a_named_size():
     """
     NumPy makes no array of the size n, which is not known while tracing

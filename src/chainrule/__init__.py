@@ -324,6 +324,14 @@ _ELSEWHERE = {
     "nll_loss": "cr.cross_entropy(logits, labels)",
     "bce_loss": "cr.binary_cross_entropy",
     "arange": "np.arange, of a number of elements that is known while tracing",
+    "psi": "cr.digamma",
+    "lgamma": "cr.gammaln",
+    "detach": "cr.stop_gradient(x)",
+    "Tensor": "np.ndarray, which np.array makes",
+    **{
+        name: f"write np.{name}"
+        for name in ("zeros", "ones", "full", "empty", "eye", "linspace", "ndarray", "asarray")
+    },
     "tensor": "NumPy's arrays are what functions take; cr.array makes one of traced values",
     "SGD": "cr.sgd",
     "Adam": "cr.adam",

@@ -85,6 +85,11 @@ CASES = {
         InputError,
         "length=-1 is no number of steps",
     ),
+    "a list of numbers": (
+        lambda: cr.scan(lambda c, x: (c * x, c), 1.0, [1.0, 2.0, 3.0]),
+        ShapeError,
+        "x[0] is weak float64[], which has no axis to go along",
+    ),
     "too long": (
         lambda: cr.scan(lambda c, x: (c + 1.0, c), 0.0, length=2**62),
         ShapeError,
@@ -242,3 +247,10 @@ def test_a_call_on_numbers_alone_has_its_line_too() -> None:
     with pytest.raises(ShapeError) as caught:
         cr.grad(objective)(2.0)
     assert "test_messages.py" in caught.value.where
+
+
+def test_a_scan_over_a_list_of_numbers_asks_for_an_array() -> None:
+    with pytest.raises(ShapeError) as refused:
+        cr.scan(lambda c, x: (c * x, c), 1.0, [1.0, 2.0, 3.0])
+    assert refused.value.hint == "a list of numbers is several arguments: pass np.array([...])"
+    assert cr.scan(lambda c, x: (c * x, c), 1.0, np.array([1.0, 2.0, 3.0]))[0] == 6.0

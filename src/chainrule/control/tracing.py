@@ -174,7 +174,9 @@ def common_length(
             raise ShapeError(
                 f"{name} is {node.type}, which has no axis to go along",
                 where=building.where(),
-                hint="xs are arrays with one slice for each step; what every step reads whole is "
+                hint="a list of numbers is several arguments: pass np.array([...])"
+                if name.endswith("]")
+                else "xs are arrays with one slice for each step; what every step reads whole is "
                 "closed over, or a part of the carry",
             )
         found.append((name, node.shape[0]))

@@ -15,8 +15,15 @@ from chainrule.frontend.instead_of_arrays import known_shape
 from chainrule.frontend.naming import user_frame
 from chainrule.graph.asking import is_library
 from chainrule.graph.origin import Origin
+from chainrule.graph.sizes import Size
 
 NO_SIZE = "expected a sequence of integers or a single integer, got "
+NO_NUMBER = (  # what np.random.permutation and choice say to a size, and those of a Generator
+    "x must be an integer or at least 1-dimensional",
+    "axis 0 is out of bounds for array of dimension 0",
+    "a must be 1-dimensional or an integer",
+    f"a must be a sequence or an integer, not {Size}",
+)
 NO_ELEMENT = "setting an array element with a sequence."
 WRITTEN = "= cr.at("
 OF_PARTS = (
@@ -39,6 +46,16 @@ def said_again(error: Exception) -> ChainruleError | None:
             what = f"a function asks for {error.names[0]}" + what.removeprefix(error.question)
             hint = hint.partition("\n")[2]
         return error.at(where, what, hint)
+    if str(error) in NO_NUMBER:
+        where, _ = _place(error)
+        if "permutation(" in where or "choice(" in where:
+            return UnsupportedError(
+                "NumPy draws from numbers whose count is a size that is not known while tracing",
+                where=where,
+                hint="x[np.argsort(cr.random.bits(key, x.shape[:1]))] has the rows of x in a "
+                "random order,\nwith a key that is an argument; or trace with an array of a known "
+                "length",
+            )
     text = str(error) if type(error) in (TypeError, ValueError) else ""
     if text.startswith(NO_SIZE):
         size = text.removeprefix(NO_SIZE).strip("'")

@@ -231,6 +231,7 @@ def common_dtype(trace: Trace, nodes: list[Any]) -> list[Node]:
 
 def traced_concatenate(trace: Trace, arrays: Any, axis: Any = 0, dtype: Any = None) -> Node:
     """np.concatenate."""
+    _refuse_second_array(trace, "np.concatenate", axis)
     given = [as_node(trace, array) for array in arrays]
     nodes = common_dtype(trace, given) if dtype is None else _cast(trace, given, dtype)
     if not nodes:
@@ -240,6 +241,13 @@ def traced_concatenate(trace: Trace, arrays: Any, axis: Any = 0, dtype: Any = No
     if axis is None:
         nodes = [traced_reshape(trace, node, -1) for node in nodes]
         axis = 0
+    if not nodes[0].ndim:
+        raise ShapeError(
+            "np.concatenate of numbers, which have no axis",
+            where=trace.where(),
+            hint="give a list of arrays: np.concatenate([x, y]); "
+            "np.stack makes an array of numbers",
+        )
     index = axis_index(trace, axis, nodes[0])
     first = nodes[0].type.shape
     for node in nodes:
@@ -254,6 +262,15 @@ def traced_concatenate(trace: Trace, arrays: Any, axis: Any = 0, dtype: Any = No
                 hint="all axes but the joined one must be equal",
             )
     return nodes[0] if len(nodes) == 1 else trace.build(concatenate, *nodes, axis=index)
+
+
+def _refuse_second_array(trace: Trace, function: str, axis: Any) -> None:
+    if hasattr(axis, "shape") and axis.shape:
+        raise ShapeError(
+            f"{function} takes the arrays as one list; its second argument, the axis, is an array",
+            where=trace.where(),
+            hint=f"{function}([x, y])",
+        )
 
 
 def _cast(trace: Trace, nodes: list[Node], dtype: Any) -> list[Node]:
@@ -271,6 +288,7 @@ def _cast(trace: Trace, nodes: list[Node], dtype: Any) -> list[Node]:
 
 def traced_stack(trace: Trace, arrays: Any, axis: int = 0, dtype: Any = None) -> Node:
     """np.stack."""
+    _refuse_second_array(trace, "np.stack", axis)
     nodes = [as_node(trace, array) for array in arrays]
     widened = [traced_expand_dims(trace, node, axis) for node in nodes]
     return traced_concatenate(trace, widened, axis, dtype)

@@ -360,7 +360,7 @@ def call_traced(
     needs no value of a body or a batch that is over: its derivative would be zero."""
     try:
         returned = function(*args, **kwargs)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, IndexError) as error:
         clearer = said_again(error)
         if clearer is None:
             raise
