@@ -298,6 +298,19 @@ def by_an_object(x: Any) -> Any:
     return DROPOUT(x)
 
 
+def noisily(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(x: Any) -> Any:
+        return function(x) + DROPOUT.rng.normal(size=3)
+
+    return wrapper
+
+
+@noisily
+def decorated(x: Any) -> Any:
+    return x * 2.0
+
+
 # what is called, how the message calls it and what draws, and a text of the line it tells
 KEPT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str, str, str]] = {
     "a layer": (Dropout(), (), "Dropout", "self.rng.random", "self.rng.random(3)"),
@@ -323,6 +336,7 @@ KEPT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str, str, str]] = {
         "self.rng.random",
         "self.rng.random(3)",
     ),
+    "a decorator": (decorated, (), "decorated", "DROPOUT.rng.normal", "DROPOUT.rng.normal"),
     "in an argument": (
         lambda x, some: drawing(some["rng"], x),
         ({"rng": np.random.default_rng(7)},),

@@ -62,7 +62,7 @@ def warning_of_draws(
     if plain is None:
         yield graphs
         return
-    codes = reached(plain, given)
+    codes = reached(plain, given, function)
     outside = {name: value for space in codes.values() for name, value in space.items()}
     private = generators({**outside, **given, "function": function})
     found = _generators(codes, [one for _, one in private])

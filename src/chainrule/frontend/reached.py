@@ -44,11 +44,14 @@ def entered(function: Any, examples: Iterable[Any], named: Mapping[str, Any]) ->
     return plain, {**dict(zip(plain.__code__.co_varnames, given, strict=False)), **keywords}
 
 
-def reached(function: FunctionType, given: dict[str, Any]) -> Codes:
+def reached(function: FunctionType, given: dict[str, Any], wrapper: Any = None) -> Codes:
     """The code of the function and of those of the user's that it names, and so on, each with the
-    variables that it reads."""
+    variables that it reads; also of the decorators that are called in its place."""
     found: Codes = {}
     pending = deque([(function, given)])
+    while isinstance(wrapper, FunctionType) and wrapper is not function and len(pending) < 10:
+        pending.append((wrapper, {}))
+        wrapper = getattr(wrapper, "__wrapped__", None)
     while pending and len(found) < MOST_CODES:
         one, arguments = pending.popleft()
         if one.__code__ in found:
