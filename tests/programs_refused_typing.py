@@ -173,9 +173,9 @@ def a_condition_on_a_named_size():
       where: FILE:LINE, in a_condition_on_a_named_size.<locals>.objective
         return x if x.shape[0] > 3 else -x
                     ^^^^^^^^^^^^^^
-      try: use cr.minimum or cr.maximum in place of a condition
-           to fix n while tracing, write a number for it in the type, or give example arrays;
-           a graph that is there takes it by graph.bind(n=256)
+      try: cr.cond(cr.size_value(n, like=x) > 3, f, g, x) chooses when the graph runs,
+           with a traced array x; cr.minimum and cr.maximum compute with sizes
+           to fix n while tracing, write a number for it in the type, or give example arrays
     """
 
     def objective(x: float64["n"]):
@@ -191,9 +191,9 @@ def a_named_size_as_a_number():
       where: FILE:LINE, in a_named_size_as_a_number.<locals>.objective
         return sum(x[i] for i in range(x.shape[0]))
                                  ^^^^^^^^^^^^^^^^^
-      try: for an array of that size: np.zeros_like(x, shape=(n, 3)), with a traced x
-           to fix n while tracing, write a number for it in the type, or give example arrays;
-           a graph that is there takes it by graph.bind(n=256)
+      try: cr.fori_loop(0, n, body, value) repeats body(i, value) so often;
+           cr.scan(step, start, x) calls step(carry, row) with each row of x
+           to fix n while tracing, write a number for it in the type, or give example arrays
     """
 
     def objective(x: float64["n"]):
@@ -209,8 +209,9 @@ def a_range_of_a_named_size():
       where: FILE:LINE, in a_range_of_a_named_size.<locals>.objective
         return x[np.arange(x.shape[0])]
                  ^^^^^^^^^^^^^^^^^^^^^
-      try: to fix n while tracing, write a number for it in the type, or give example arrays;
-           a graph that is there takes it by graph.bind(n=256)
+      try: with a traced array x, np.arange(n) is
+           t = np.cumsum(np.ones_like(x, shape=(n,), dtype=np.int64)) - 1
+           to fix n while tracing, write a number for it in the type, or give example arrays
     """
 
     def objective(x: float64["n"]):

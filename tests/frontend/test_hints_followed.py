@@ -230,9 +230,10 @@ RECIPES = {
         "np.bincount(np.digitize(x, edges), minlength=len(edges) + 1)[1:-1]",
         "np.histogram(x, [0.0, 1.0, 3.0])[0]",
     ),
-    "np.where(np.eye(n, dtype=bool), value, x)": (
+    "np.where(i[:, None] == i, value, x) is x (n x n)": (
         "np.fill_diagonal(A, 7.0)\nA",
-        "np.where(np.eye(2, dtype=bool), 7.0, A)",
+        "n = 2\nx = A\ni = np.cumsum(np.ones_like(x, shape=(n,), dtype=np.int64)) - 1\n"
+        "np.where(i[:, None] == i, 7.0, x)",
         "np.array([[7.0, 2.0], [3.0, 7.0]])",
     ),
     "cr.fori_loop(start, stop, body, value) repeats": (

@@ -90,3 +90,120 @@ def test_recipes_for_named_sizes_are_right_when_they_are_followed() -> None:
     assert len({one.tobytes() for one in orders}) > 5
     for one in orders:
         np.testing.assert_array_equal(one[np.argsort(one[:, 0])], rows[np.argsort(rows[:, 0])])
+
+
+COUNTED = "t = np.cumsum(np.ones_like(x, shape=(n,), dtype=np.int64)) - 1"
+# What is refused of a matrix x whose sizes are n and m, words of the hint, and what follows it;
+# the first gives NumPy's numbers on an array.
+OF_NAMED_SIZES = {
+    "arange": ("np.arange(n)", COUNTED, f"{COUNTED}\nt"),
+    "arange of two": ("np.arange(1, n + 1)", "t = np.cumsum(", f"{COUNTED}\nt + 1"),
+    "mask": (
+        "np.where(np.arange(x.shape[0]) < 2, x.T, 0)",
+        "np.arange(n) is\n" + COUNTED,
+        f"{COUNTED}\nnp.where(t < 2, x.T, 0)",
+    ),
+    "linspace": (
+        "np.linspace(2, 5, n)",
+        "np.linspace(a, b, n) is a + (b - a) * t / cr.maximum(n - 1, 1)",
+        f"{COUNTED}\na, b = 2, 5\na + (b - a) * t / cr.maximum(n - 1, 1)",
+    ),
+    "eye": (
+        "np.eye(n)",
+        "np.eye(n) is np.where(t[:, None] == t, 1.0, 0.0)",
+        f"{COUNTED}\nnp.where(t[:, None] == t, 1.0, 0.0)",
+    ),
+    "tri": (
+        "np.tri(n)",
+        "np.tri(n) is np.where(t[:, None] >= t, 1.0, 0.0)",
+        f"{COUNTED}\nnp.where(t[:, None] >= t, 1.0, 0.0)",
+    ),
+    "tril": ("np.tri(n, m) * x", "np.tril and np.triu take named sizes", "np.tril(x)"),
+    "triu": ("np.triu(x)[np.arange(n)]", COUNTED, f"{COUNTED}\nnp.triu(x)[t]"),
+    "range": (
+        "sum(i * x[i] for i in range(n))",
+        "cr.fori_loop(0, n, body, value) repeats body(i, value) so often",
+        "cr.fori_loop(0, n, lambda i, value: value + i * x[i], np.zeros_like(x[0]))",
+    ),
+    "rows": (
+        "s = 1.0\nfor row in x: s = s * 0.5 + row\ns",
+        "cr.scan(step, start, x) calls step(carry, row) with each row of x",
+        "cr.scan(lambda carry, row: (carry * 0.5 + row, carry), np.ones_like(x[0]), x)[0]",
+    ),
+    "enumerate": (
+        "sum(row for _, row in enumerate(x))",
+        "cr.scan(step, start, x)",
+        "cr.scan(lambda carry, row: (carry + row, carry), np.zeros_like(x[0]), x)[0]",
+    ),
+    "sum": ("sum(x)", "write np.sum(x, axis=0)", "np.sum(x, axis=0)"),
+    "largest": ("max(x[:, 0])", "write np.max(x[:, 0])", "np.max(x[:, 0])"),
+    "larger": ("max(n, m) * x", "write cr.maximum(n, m)", "cr.maximum(n, m) * x"),
+    "least": ("min(x.shape) * x", "write cr.minimum(*x.shape)", "cr.minimum(*x.shape) * x"),
+    "zeros": (
+        "np.zeros((n, 3))",
+        "np.zeros_like(x, shape=(n, 3))",
+        "np.zeros_like(x, shape=(n, 3))",
+    ),
+    "condition": (
+        "x if n > 3 else -x",
+        "cr.cond(cr.size_value(n, like=x) > 3, f, g, x)",
+        "cr.cond(cr.size_value(n, like=x) > 3, lambda x: x, lambda x: -x, x)",
+    ),
+    "condition on two": (
+        "x if n >= m else -x",
+        "cr.cond(cr.size_value(n, like=x) >= cr.size_value(m, like=x), f, g, x)",
+        "cr.cond(cr.size_value(n, like=x) >= cr.size_value(m, like=x), "
+        "lambda x: x, lambda x: -x, x)",
+    ),
+    "diagonal": (
+        "np.fill_diagonal(x, 7.0)\nx",
+        "np.where(i[:, None] == i, value, x)",
+        COUNTED.replace("t =", "i =") + "\nnp.where(i[:, None] == i, 7.0, x)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OF_NAMED_SIZES)
+def test_a_hint_about_named_sizes_gives_numpys_numbers(case: str, tmp_path: Path) -> None:
+    refused, words, followed = OF_NAMED_SIZES[case]
+
+    def of(source: str) -> Any:
+        lines = source.splitlines()
+        return module_of("\n".join(["n, m = x.shape", *lines]), tmp_path).f
+
+    types = "n n" if case in ("diagonal", "triu") else "n m"
+    empty = dict.fromkeys("Aikm")
+
+    def traced_as(source: str) -> cr.Graph:
+        function = of(source)
+
+        def f(x: Any) -> Any:
+            return function(x, **empty)
+
+        return cr.trace(f, x=float64[types])
+
+    with pytest.raises(ChainruleError) as caught:
+        traced_as(refused)
+    assert words in caught.value.hint
+    assert "graph.bind" not in caught.value.hint
+    for shape in [(1, 1), (3, 3), (5, 5)] if types == "n n" else [(1, 2), (3, 2), (5, 4), (2, 3)]:
+        x = np.random.default_rng(0).normal(size=shape)
+        got = traced_as(followed).run(x=x).outputs
+        np.testing.assert_allclose(got, of(refused)(x.copy(), **empty), rtol=1e-12)
+
+
+def test_what_fixes_a_size_is_followed_by_numbers_and_by_example_arrays() -> None:
+    def checked(x: float64["n d"]) -> Any:
+        assert x.shape[1] >= 2
+        return -x
+
+    def of_three(x: float64["n 3"]) -> Any:
+        return checked(x)
+
+    hint = "to fix d while tracing, write a number for it in the type, or give example arrays"
+    with pytest.raises(ChainruleError) as caught:
+        cr.trace(checked)
+    assert caught.value.hint.endswith(hint)
+    x = np.arange(6.0).reshape(2, 3)
+    for graph in (cr.trace(of_three), cr.trace(checked, x)):
+        np.testing.assert_array_equal(graph.run(x=x).outputs, -x)

@@ -27,7 +27,11 @@ REASONS = {
     **dict.fromkeys(("put", "putmask", "place", "put_along_axis", "setfield"), _IN_PLACE),
     "copyto": "traced arrays are values: np.broadcast_to(value, shape) is an array of one value",
     "histogram": "count with np.bincount(np.digitize(x, edges), minlength=len(edges) + 1)",
-    "fill_diagonal": "traced arrays are values: np.where(np.eye(n, dtype=bool), value, x)",
+    "fill_diagonal": (
+        "traced arrays are values; with i = np.cumsum(np.ones_like(x, shape=(n,), "
+        "dtype=np.int64)) - 1,\n"
+        "np.where(i[:, None] == i, value, x) is x (n x n) with value on its diagonal"
+    ),
     "fill": "traced arrays are values: np.full_like(x, value)",
     "flat": "use np.ravel(x)",
 }

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-import linecache
 from collections.abc import Callable
-from dis import opname
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -20,14 +18,18 @@ from chainrule.frontend.instead import primitive_of
 from chainrule.frontend.instead_of_arrays import of_element, of_numpy_call, of_writing
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.refused import REFUSED
+from chainrule.frontend.running import around, is_calling, value_of
 from chainrule.graph.node import Node
 from chainrule.primitives.sources import input_
-from chainrule.source import source_location
 
 LONGEST = 60  # characters of an expression that is written out
 CHOICE = (
     "np.where(condition, a, b) chooses elementwise, cr.cond(condition, f, g, x) between functions;"
     "\na choice that holds for the whole trace takes a plain Python bool argument"
+)
+ALONG = (
+    "cr.scan(step, start, x) calls step(carry, row) with each row of x;\n"
+    "x.shape[0] is their number, which may be a named size"
 )
 # Functions of math under other names than np's.
 MATH = {
@@ -97,7 +99,24 @@ def instead_of_asking(frame: FrameType | None) -> str:
 def instead_of_writing(frame: FrameType | None) -> str:
     """What the user could write where code that `frame` runs assigns to elements; "" where it
     does not."""
-    return _from_source(lambda one: of_writing(_around(one), partial(_value, frame=one)), frame)
+    return _from_source(
+        lambda one: of_writing(around(one, one.f_lasti), partial(value_of, frame=one)), frame
+    )
+
+
+def instead_of_iterating(frame: FrameType | None) -> str:
+    """What the user could write where code that `frame` runs goes along an axis of a named size;
+    "" where it asks for the length alone."""
+    return _from_source(_instead_of_iterating, frame)
+
+
+def _instead_of_iterating(frame: FrameType) -> str:
+    nodes = around(frame, frame.f_lasti)
+    call = nodes[0] if nodes and is_calling(frame, frame.f_lasti) else None
+    if not nodes or not isinstance(call, ast.Call):
+        return ALONG if nodes else ""
+    function = value_of(call.func, frame)
+    return "" if function is len else _of_call(call, function) or ALONG
 
 
 def _from_source(advice: Callable[[FrameType], str], frame: FrameType | None) -> str:
@@ -111,22 +130,22 @@ def _from_source(advice: Callable[[FrameType], str], frame: FrameType | None) ->
 
 
 def _advice(frame: FrameType) -> str:
-    around = _around(frame)
-    if not around:
+    nodes = around(frame, frame.f_lasti)
+    if not nodes:
         return ""
 
-    value = partial(_value, frame=frame)
-    if _is_calling(frame):
-        call = around[0]
+    value = partial(value_of, frame=frame)
+    if is_calling(frame, frame.f_lasti):
+        call = nodes[0]
         if not isinstance(call, ast.Call):
             return ""
         function = value(call.func)
         return _of_call(call, function) or of_numpy_call(call, function, value)
-    element = of_element(around, value)
+    element = of_element(nodes, value)
     if element:
         return element
     found = []
-    for inner, node in zip([None, *around], around, strict=False):
+    for inner, node in zip([None, *nodes], nodes, strict=False):
         match node:
             case ast.BoolOp(op, values):
                 word = "and" if isinstance(op, ast.And) else "or"
@@ -152,15 +171,6 @@ def _advice(frame: FrameType) -> str:
     return ";\n".join(found)
 
 
-def _is_calling(frame: FrameType) -> bool:
-    """Whether the running instruction is a call; while a function of Python runs, the frame is at
-    the last entry of the call's cache."""
-    code, place = frame.f_code.co_code, frame.f_lasti
-    while opname[code[place]] == "CACHE" and place > 0:
-        place -= 2
-    return opname[code[place]].startswith("CALL")
-
-
 def _of_call(call: ast.Call, function: Any) -> str:
     """Instead of calling this function."""
     own = getattr(function, "__self__", None)
@@ -175,6 +185,8 @@ def _of_call(call: ast.Call, function: Any) -> str:
         if len(call.args) == 1:
             return f"write np.{name}({_shown(*given)})"
         return f"write np.{name}imum({_shown(*given) if len(given) == 2 else 'a, b'})"
+    if own is builtins and name == "sum" and len(given) == 1:
+        return f"write np.sum({_shown(*given)}, axis=0)"
     if own is builtins and name in ("any", "all", "sorted"):
         return f"write np.{'sort' if name == 'sorted' else name}({_shown(*given)})"
     if isinstance(own, GENERATORS):
@@ -209,31 +221,3 @@ def _of_scipy(call: ast.Call, module: str, name: str) -> str:
 def _shown(*parts: ast.AST) -> str:
     text = ", ".join(ast.unparse(part) for part in parts)
     return text if len(text) <= LONGEST else "..."
-
-
-def _value(node: ast.AST, frame: FrameType) -> Any:
-    """What a name, or an attribute of one, stands for in the frame."""
-    match node:
-        case ast.Name(name):
-            for space in (frame.f_locals, frame.f_globals, vars(builtins)):
-                if name in space:
-                    return space[name]
-        case ast.Attribute(value, name):
-            return getattr(_value(value, frame), name, None)
-    return None
-
-
-def _around(frame: FrameType) -> list[Any]:
-    """The nodes of the syntax tree that the running expression is within, the innermost first."""
-    where = source_location(frame.f_code, frame.f_lasti)
-    if where.column is None or where.end_line is None or where.end_column is None:
-        return []
-    begin, end = (where.line, where.column), (where.end_line, where.end_column)
-    tree = ast.parse("".join(linecache.getlines(where.filename)))
-    return [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.expr, ast.stmt))
-        and (node.lineno, node.col_offset) <= begin
-        and end <= (node.end_lineno or 0, node.end_col_offset or 0)
-    ][::-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dis import opname
+from types import TracebackType
 
 from chainrule.errors import (
     ChainruleError,
@@ -12,10 +12,12 @@ from chainrule.errors import (
     UnsupportedError,
 )
 from chainrule.frontend.instead_of_arrays import known_shape
+from chainrule.frontend.instead_of_sizes import instead_of_size
 from chainrule.frontend.naming import user_frame
+from chainrule.frontend.running import is_calling
 from chainrule.graph.asking import is_library
 from chainrule.graph.origin import Origin
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import Size, how_to_fix
 
 NO_SIZE = "expected a sequence of integers or a single integer, got "
 NO_NUMBER = (  # what np.random.permutation and choice say to a size, and those of a Generator
@@ -40,14 +42,18 @@ def said_again(error: Exception) -> ChainruleError | None:
     array raises that is assigned to an element (buffer[0] = x).
     """
     if isinstance(error, UndecidableSize) and not error.where:
-        where, called = _place(error)
-        what, hint = error.what, error.hint
-        if called and " / " in error.question:
+        step = _step(error)
+        if step is None:
+            return error
+        frame, place = step.tb_frame, step.tb_lasti
+        what, hint = error.what, error.hint.partition("\nto fix ")[0]
+        if is_calling(frame, place) and " / " in error.question:
             what = f"a function asks for {error.names[0]}" + what.removeprefix(error.question)
-            hint = hint.partition("\n")[2]
-        return error.at(where, what, hint)
+        hint = instead_of_size(frame, place, error.question) or hint
+        hint += "\n" + how_to_fix(error.names)
+        return error.at(_where(step), what, hint)
     if str(error) in NO_NUMBER:
-        where, _ = _place(error)
+        where = _where(_step(error))
         if "permutation(" in where or "choice(" in where:
             return UnsupportedError(
                 "NumPy draws from numbers whose count is a size that is not known while tracing",
@@ -61,7 +67,7 @@ def said_again(error: Exception) -> ChainruleError | None:
         size = text.removeprefix(NO_SIZE).strip("'")
         return UnsupportedError(
             f"NumPy makes no array of the size {size}, which is not known while tracing",
-            where=_place(error)[0],
+            where=_where(_step(error)),
             hint=known_shape("it")
             if size.startswith("<traced ")
             else "np.zeros_like, np.ones_like and np.full_like take a traced array's shape; "
@@ -78,15 +84,15 @@ def said_again(error: Exception) -> ChainruleError | None:
     return None
 
 
-def _place(error: Exception) -> tuple[str, bool]:
-    """The innermost line of the user's that the error went through, and whether it was a call."""
+def _step(error: Exception) -> TracebackType | None:
+    """The innermost line of the user's that the error went through."""
     step, found = error.__traceback__, None
     while step is not None:
         if user_frame(step.tb_frame) is step.tb_frame and not is_library(step.tb_frame):
             found = step
         step = step.tb_next
-    if found is None:
-        return "", False
-    code = found.tb_frame.f_code
-    called = opname[code.co_code[found.tb_lasti]].startswith("CALL")
-    return Origin(code, found.tb_lasti).describe(), called
+    return found
+
+
+def _where(step: TracebackType | None) -> str:
+    return Origin(step.tb_frame.f_code, step.tb_lasti).describe() if step is not None else ""

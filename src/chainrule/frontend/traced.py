@@ -23,6 +23,7 @@ from chainrule.frontend.instead_of_asking import (
     CHOICE,
     argument_without_number,
     instead_of_asking,
+    instead_of_iterating,
     instead_of_writing,
 )
 from chainrule.frontend.results import nodes_of
@@ -101,7 +102,8 @@ class Traced:
             raise DataDependentError(
                 f"len() is an integer, but the first axis of {self._shown()} is the size {first}",
                 where=self._here(),
-                hint="use x.shape[0], which may be a named size",
+                hint=instead_of_iterating(sys._getframe(1))
+                or "use x.shape[0], which may be a named size",
             )
         return first
 

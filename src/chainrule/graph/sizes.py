@@ -50,9 +50,16 @@ def _unknown(what: str, hint: str, question: str, a: int | Size) -> UndecidableS
     """The error; its hint goes on with how a size becomes a number."""
     unknown = tuple(sorted(names(a)))
     binding = ", ".join(f"{name}=256" for name in unknown)
-    hint += f"\nto fix {', '.join(unknown)} while tracing, write a number for it in the type, or "
-    hint += f"give example arrays;\na graph that is there takes it by graph.bind({binding})"
-    return UndecidableSize(what, hint=hint.strip()).asked(question, unknown)
+    hint += f"\n{how_to_fix(unknown)};\na graph that is there takes it by graph.bind({binding})"
+    return UndecidableSize(what, hint=hint).asked(question, unknown)
+
+
+def how_to_fix(unknown: Sequence[str]) -> str:
+    """How sizes of these names become numbers while tracing."""
+    shown = ", ".join(unknown)
+    return (
+        f"to fix {shown} while tracing, write a number for it in the type, or give example arrays"
+    )
 
 
 class Opaque(NamedTuple):
@@ -94,7 +101,14 @@ def _comparison(
             return other > 0 if symbol in "<=" else other < 0
         bound = other if isinstance(other, Size) else whole(other)  # n < 2.5 says that n < 3
         answer = is_nonnegative(excess(self, bound))
-        return _undecided(f"{self} {symbol} {other}", self + bound) if answer is None else answer
+        if answer is not None:
+            return answer
+        sides = [f"cr.size_value({self}, like=x)", f"{other}"]
+        if isinstance(other, Size):
+            sides[1] = f"cr.size_value({other}, like=x)"
+        hint = f"cr.cond({sides[0]} {symbol} {sides[1]}, f, g, x) chooses when the graph runs,\n"
+        hint += "with a traced array x; cr.minimum and cr.maximum compute with sizes"
+        return _undecided(f"{self} {symbol} {other}", self + bound, hint)
 
     return method
 
@@ -201,7 +215,7 @@ class Size:
             return True
         found = asking(_getframe(1))
         if found is None:
-            return _undecided(f"{self} != 0", self)
+            return _undecided(f"{self} != 0", self, "compare inside of a traced function")
         return not _assumed_other(found, self, f"{self} == 0")
 
     def __index__(self) -> int:
@@ -237,11 +251,7 @@ def _is_tight(factor: str | Opaque) -> bool:
     return isinstance(factor, str) or factor.kind in ("min", "max")
 
 
-def _undecided(
-    question: str,
-    a: int | Size,
-    hint: str = "use cr.minimum or cr.maximum in place of a condition",
-) -> NoReturn:
+def _undecided(question: str, a: int | Size, hint: str) -> NoReturn:
     raise _unknown(f"whether {question} is not known while tracing", hint, question, a)
 
 

@@ -1,0 +1,50 @@
+"""The running expression of the user's source: its syntax tree, and what its names stand for."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+from dis import opname
+from types import FrameType
+from typing import Any
+
+from chainrule.source import source_location
+
+
+def is_calling(frame: FrameType, place: int) -> bool:
+    """Whether the instruction at this place is a call; while a function of Python runs, the frame
+    is at the last entry of the call's cache."""
+    code = frame.f_code.co_code
+    while opname[code[place]] == "CACHE" and place > 0:
+        place -= 2
+    return opname[code[place]].startswith("CALL")
+
+
+def value_of(node: ast.AST, frame: FrameType) -> Any:
+    """What a name, or an attribute of one, stands for in the frame."""
+    match node:
+        case ast.Name(name):
+            for space in (frame.f_locals, frame.f_globals, vars(builtins)):
+                if name in space:
+                    return space[name]
+        case ast.Attribute(value, name):
+            return getattr(value_of(value, frame), name, None)
+    return None
+
+
+def around(frame: FrameType, place: int) -> list[Any]:
+    """The nodes of the syntax tree that the instruction at this place is within, the innermost
+    first."""
+    where = source_location(frame.f_code, place)
+    if where.column is None or where.end_line is None or where.end_column is None:
+        return []
+    begin, end = (where.line, where.column), (where.end_line, where.end_column)
+    tree = ast.parse("".join(linecache.getlines(where.filename)))
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.expr, ast.stmt))
+        and (node.lineno, node.col_offset) <= begin
+        and end <= (node.end_lineno or 0, node.end_col_offset or 0)
+    ][::-1]
