@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import mpmath
 import numpy as np
 import pytest
 from nonfinite_programs import f16, f32, f64, function_of, model
@@ -182,3 +185,115 @@ def test_passes_have_names() -> None:
     assert backward[2:] == ["the third backward pass", "backward pass 4"]
     assert words_of(Pass(1, Direction.UPDATE)) == "the update"
     assert words_of(Pass(1, Direction.TANGENT)) == "the tangent pass"
+
+
+# Logarithms of values that round to 0, as lines of a program, and where they are taken.
+ROUNDED = [
+    ("p = cr.ndtr(x); z = np.log(p)", -40.0, "log of 0 is -inf: here, of ndtr"),
+    ("p = cr.ndtr(x); z = np.log(p[::-1])[::-1]", -40.0, "log of 0 is -inf: here, of ndtr"),
+    ("p = cr.ndtr(x); z = np.log(1 - p)", 40.0, "log of 0 is -inf: here, of 1 - ndtr"),
+    ("q = cr.sigmoid(x); z = np.log(q)", -800.0, "log of 0 is -inf: here, of sigmoid"),
+    (
+        "q = cr.sigmoid(2 * x + 1); z = np.log(1 - q)",
+        40.0,
+        "log of 0 is -inf: here, of 1 - sigmoid",
+    ),
+    ("q = cr.sigmoid(-x); z = np.log(1 - q)", -40.0, "log of 0 is -inf: here, of 1 - sigmoid"),
+    ("z = np.log1p(-cr.sigmoid(x))", 40.0, "log1p of -1 is -inf: here, of 1 - sigmoid"),
+    ("z = np.log(1 / (1 + np.exp(-x)))", -800.0, "log of 0 is -inf: here, of sigmoid"),
+    ("z = np.log2(cr.sigmoid(x))", -800.0, "log2 of 0 is -inf: here, of sigmoid"),
+    ("z = np.log10(cr.ndtr(x))", -40.0, "log10 of 0 is -inf: here, of ndtr"),
+    ("z = np.log(cr.erfc(x))", 40.0, "log of 0 is -inf: here, of erfc"),
+    ("z = cr.xlogy(1.0, cr.ndtr(x))", -40.0, "the log of 0 is -inf: here, of ndtr"),
+    ("z = cr.xlogy(x, cr.sigmoid(x))", -800.0, "the log of 0 is -inf: here, of sigmoid"),
+    ("z = cr.xlogy(x + 1, cr.erfc(x))", 40.0, "the log of 0 is -inf: here, of erfc"),
+]
+
+
+@pytest.mark.parametrize(("line", "far", "because"), ROUNDED)
+def test_the_logarithm_of_what_rounds_to_0_is_named_and_is_right(
+    line: str, far: float, because: str
+) -> None:
+    def run(program: str, x: np.ndarray) -> np.ndarray:
+        source = model("x: float64[3]", program, "return z")
+        return cr.trace(function_of(source)).run(x=x).outputs
+
+    x = f64([0.5, far, -1.0])
+    graph = cr.trace(function_of(model("x: float64[3]", line, "return z")))
+    found = nonfinite(graph, {"x": x})
+    assert found is not None and found.because == because
+    call, _, rest = found.hint.rpartition(", which does not round")
+    assert rest == " to log(0)"
+    got, near = run(f"z = {call}", x), run(line, x)
+    assert np.isfinite(got).all() and not np.isfinite(near).all()
+    np.testing.assert_allclose(got[[0, 2]], near[[0, 2]], rtol=1e-12)  # the same function
+    names = {
+        "cr.ndtr": mpmath.ncdf,
+        "cr.sigmoid": lambda t: 1 / (1 + mpmath.exp(-t)),
+        "cr.erfc": mpmath.erfc,
+        "cr.xlogy": lambda a, b: a * mpmath.log(b),
+        "np.log2": lambda t: mpmath.log(t, 2),
+        "np.log10": mpmath.log10,
+        "np.log1p": lambda t: mpmath.log(1 + t),
+        "np.log": mpmath.log,
+        "np.exp": mpmath.exp,
+    }
+    plain = line.replace("[::-1]", "")
+    for name in names:
+        plain = re.sub(rf"{re.escape(name)}\b", name.replace(".", "_"), plain)
+    scope = {name.replace(".", "_"): function for name, function in names.items()}
+    with mpmath.workdps(1000):
+        scope["x"] = mpmath.mpf(far)
+        exec(plain, scope)
+        wanted = float(scope["z"])
+    np.testing.assert_allclose(got[1], wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("line", "x", "because", "hint"),
+    [
+        (
+            "cr.xlogy(2.0, x)",
+            [2, 0],
+            "the log of 0 is -inf",
+            "cr.xlogy(2, np.maximum(x, eps)) with a small eps",
+        ),
+        (
+            "cr.xlogy(2.0, x)",
+            [2, -1],
+            "the log of a number below 0 is NaN",
+            "x above 0: cr.xlogy(2, np.maximum(x, eps)) with a small eps",
+        ),
+        (
+            "np.log2(x)",
+            [2, 0],
+            "log2 of 0 is -inf",
+            "np.log2(np.maximum(x, eps)) with a small eps",
+        ),
+        (
+            "cr.xlogy(x, cr.softmax(x))",
+            [0, 1000],
+            "",
+            "",
+        ),
+        (
+            "cr.xlogy(0.5, cr.softmax(x))",
+            [0, 1000],
+            "the log of 0 is -inf: here, of a softmax",
+            "cr.log_softmax or cr.cross_entropy, which never form the probabilities",
+        ),
+    ],
+)
+def test_other_logarithms_of_0_are_told(line: str, x: list[float], because: str, hint: str) -> None:
+    source = model("x: float64[2]", f"z = {line}", "return z")
+    found = nonfinite(cr.trace(function_of(source)), {"x": f64(x)})
+    assert (found.because if found else "", found.hint if found else "") == (because, hint)
+
+
+@pytest.mark.parametrize("function", ["np.log", "np.log2", "np.log10"])
+def test_the_derivative_of_a_logarithm_that_rounds_is_told_too(function: str) -> None:
+    lines = ("p = cr.ndtr(x)", f"J = np.sum(np.minimum({function}(p), p - 9))", "return J")
+    graph = cr.backward(cr.trace(function_of(model("x: float64[2]", *lines))), wrt="x")
+    found = nonfinite(graph, {"x": f64([0.5, -40])})
+    assert found is not None and "here, of ndtr" in found.because
+    assert found.hint.startswith("cr.log_ndtr(x)")

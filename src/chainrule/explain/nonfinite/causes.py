@@ -8,11 +8,18 @@ from math import floor, isfinite, isinf, isnan, log
 
 import numpy as np
 
-from chainrule.explain.nonfinite.phrases import Names, beneath, number, phrase
-from chainrule.explain.nonfinite.roots import is_softmax, is_sum_of_exponentials, spread_of
+from chainrule.explain.nonfinite.logarithms import (
+    SOFTMAX,
+    better_logarithm,
+    better_logarithm_of_rest,
+)
+from chainrule.explain.nonfinite.phrases import Names, beneath, bracketed, number, phrase
+from chainrule.explain.nonfinite.roots import is_sum_of_exponentials, spread_of
 from chainrule.explain.nonfinite.trail import Fault
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic as a
+from chainrule.primitives import special
+from chainrule.primitives.logarithms import log2, log10
 from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.reduce import max_
@@ -24,6 +31,8 @@ SAFE_WHERE = (
 MASKED = "leave at least one position of each row unmasked, or mask with a large finite number"
 SMALLER_STEP = "a smaller learning rate, or cr.clip_by_global_norm(optimizer, 1.0)"
 EPS = "with a small eps"
+BASES = {log2: 2, log10: 10}
+STEEP = (a.sqrt, a.log, a.log1p, log2, log10, special.xlogy)  # of infinite derivative at an edge
 GROWN = 1e3  # an absolute value that parameters hardly have before training diverges
 
 
@@ -94,10 +103,33 @@ def _log(case: Case) -> Cause | None:
     if x < edge:
         return Cause(f"{function} of a number below {edge} is NaN", f"{name} above {edge}: {safe}")
     because = f"{function} of {edge} is -inf"
-    if is_softmax(case.beneath(0)):
-        better = "cr.log_softmax or cr.cross_entropy, which never form the probabilities"
-        return Cause(f"{because}: here, of a softmax", better)
-    return Cause(because, safe)
+    what, better = _better(case.node, case.names)
+    return Cause(f"{because}: here, of {what}", better) if what else Cause(because, safe)
+
+
+def _better(node: Node, names: Names) -> tuple[str, str]:
+    """What the logarithm that the node computes is of, and what to write in its place."""
+    found = better_logarithm_of_rest if node.primitive is a.log1p else better_logarithm
+    what, call = found(node.inputs[-1], names)
+    if not what or call is SOFTMAX:
+        return what, call
+    if node.primitive in BASES:
+        call = f"{bracketed(call)} / np.log({BASES[node.primitive]})"
+    if node.primitive is special.xlogy:
+        call = f"{bracketed(phrase(node.inputs[0], names))} * {bracketed(call)}"
+    return what, f"{call}, which does not round to log(0)"
+
+
+def _xlogy(case: Case) -> Cause | None:
+    y, name = case.operands[1], case.name(1)
+    if y > 0:
+        return None
+    safe = f"cr.xlogy({case.name(0)}, np.maximum({name}, eps)) {EPS}"
+    if y < 0:
+        return Cause("the log of a number below 0 is NaN", f"{name} above 0: {safe}")
+    because = "the log of 0 is -inf"
+    what, better = _better(case.node, case.names)
+    return Cause(f"{because}: here, of {what}", better) if what else Cause(because, safe)
 
 
 def _sqrt(case: Case) -> Cause | None:
@@ -116,7 +148,7 @@ def _divide(case: Case) -> Cause | None:
         return Cause("inf / inf is NaN", f"where a mask made both infinite, {MASKED}")
     if y != 0:
         return None
-    if case.derived is not None and case.derived.primitive in (a.sqrt, a.log, a.log1p):
+    if case.derived is not None and case.derived.primitive in STEEP:
         return _steep(case, case.derived)
     kind = f"{number(x)} / 0 is {number(case.fault.values[0])}"
     below, name = case.beneath(1), case.name(1)
@@ -145,7 +177,13 @@ def _steep(case: Case, derived: Node) -> Cause:
             f"{because}: here, of a {spread} of 0",
             f"{better}, whose derivative at 0 is 0, or add a small eps below the root",
         )
-    x = phrase(derived.inputs[0], case.names)
+    if derived.primitive is not a.sqrt:
+        what, better = _better(derived, case.names)
+        if what:
+            return Cause(f"{because}: here, of {what}", better)
+    x = phrase(derived.inputs[-1], case.names)
+    if derived.primitive is special.xlogy:
+        return Cause(because, f"np.maximum({x}, eps) in place of {x}, {EPS}")
     return Cause(because, f"np.{function}({x} + eps) or np.{function}(np.maximum({x}, eps)), {EPS}")
 
 
@@ -205,6 +243,9 @@ def _cast(case: Case) -> Cause | None:
 RULES: dict[Primitive, Callable[[Case], Cause | None]] = {
     a.log: _log,
     a.log1p: _log,
+    log2: _log,
+    log10: _log,
+    special.xlogy: _xlogy,
     a.sqrt: _sqrt,
     a.divide: _divide,
     a.power: _power,
