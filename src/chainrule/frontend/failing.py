@@ -9,7 +9,6 @@ import numpy as np
 
 from chainrule.errors import ChainruleError, InputError, MemoryLimitError, UnsupportedError
 from chainrule.frontend.naming import user_frame
-from chainrule.frontend.said_again import said_again
 from chainrule.frontend.trace import Trace
 from chainrule.graph.node import Node
 
@@ -32,6 +31,8 @@ def raise_explained(
     What already explains itself, what `said_again` explains, and what a function of the user's
     raised (a row's function, a branch) stays as it is.
     """
+    from chainrule.frontend.said_again import said_again  # loaded where a program fails
+
     if isinstance(error, ChainruleError) or said_again(error) is not None:
         raise error
     if _is_the_users(error):

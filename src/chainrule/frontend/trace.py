@@ -25,7 +25,6 @@ from chainrule.frontend.naming import (
     returned_variable,
     user_frame,
 )
-from chainrule.frontend.said_again import said_again
 from chainrule.frontend.types_shown import too_large
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.origin import Origin, Scope
@@ -361,6 +360,8 @@ def call_traced(
     try:
         returned = function(*args, **kwargs)
     except (TypeError, ValueError, IndexError) as error:
+        from chainrule.frontend.said_again import said_again  # loaded where a program fails
+
         clearer = said_again(error)
         if clearer is None:
             raise
