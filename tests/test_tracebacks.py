@@ -181,7 +181,7 @@ ELSEWHERE = {
 )
 def test_the_whole_catalogue_has_the_users_lines_alone(kind, case):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("error" if issubclass(kind, Warning) else "ignore")
         with pytest.raises(kind) as caught:
             case()
     assert len(ours(caught.value)) == 0 or case.__name__ in ELSEWHERE

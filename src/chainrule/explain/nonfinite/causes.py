@@ -135,9 +135,10 @@ def _xlogy(case: Case) -> Cause | None:
 def _sqrt(case: Case) -> Cause | None:
     if not case.operands[0] < 0:
         return None
+    x = case.name(0)
     return Cause(
         "the square root of a negative number is NaN",
-        f"np.sqrt(np.maximum({case.name(0)}, 0)); a variance computed as the mean of squared\n"
+        f"np.sqrt(np.where({x} > 0, {x}, 0)); a variance computed as the mean of squared\n"
         "distances is never negative",
     )
 
