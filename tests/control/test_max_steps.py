@@ -239,17 +239,16 @@ def test_an_int_argument_without_a_number_is_named_and_the_hint_is_right_when_fo
             x = x * 2.0
         return x
 
-    for function, what in (
-        (scanned, "length: k has no value while tracing"),
-        (bounded, "max_steps: k has no value while tracing"),
-        (written_out, "an integer of k (int64[])"),
+    by_default = "give it a default (k: int = 3), or trace with a number: k=3 in cr.trace"
+    for function, what, hint in (
+        (scanned, "length: k has no value while tracing", by_default),
+        (bounded, "max_steps: k has no value while tracing", by_default),
+        (written_out, "an integer of k (int64[])", "cr.fori_loop(start, stop, body, value) "),
     ):
         with pytest.raises(cr.errors.ChainruleError) as refused:
             cr.trace(function, np.array(1.0))
         assert refused.value.what.startswith(what)
-        assert refused.value.hint == (
-            "give it a default (k: int = 3), or trace with a number: k=3 in cr.trace"
-        )
+        assert refused.value.hint.startswith(hint)
         graph = cr.trace(function, np.array(1.0), k=3)
         assert graph.run(x=np.array(1.0), k=3).outputs == 8.0
         assert str(graph) == str(cr.trace(function, np.array(1.0), 3))
@@ -259,7 +258,7 @@ def test_an_int_argument_without_a_number_is_named_and_the_hint_is_right_when_fo
     def counter(x: Any) -> Any:
         return cr.fori_loop(0, 3, lambda i, v: v * len(range(i)), x)
 
-    with pytest.raises(cr.errors.DataDependentError, match="use a Python int, or "):
+    with pytest.raises(cr.errors.DataDependentError, match=r"of times that is a value$"):
         cr.trace(counter, np.array(1.0))
 
     def of_a_float(x: Any, k: float) -> Any:

@@ -29,6 +29,9 @@ COMPOSITES = importlib.import_module("composite_cases").CASES
 cases, training = map(importlib.import_module, ("cases", "cases.training"))
 
 FIRST = {id(case.of): case for case in reversed(COMPOSITES)}  # the first call of each
+
+pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")
+
 EVERY_COMPOSITE = pytest.mark.parametrize(
     "case",
     [
