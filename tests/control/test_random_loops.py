@@ -40,6 +40,7 @@ def given(program: Program, seed: int) -> list[Any]:
 def agree(got: Any, expected: Any) -> None:
     assume(all(np.isfinite(other).all() for other in expected))
     largest = max(np.max(np.abs(other), initial=1.0) for other in expected)
+    assume(largest < 1e9)  # else digits are lost before: 1 - tanh(x)**2 where tanh is nearly 1
     for one, other in zip(got, expected, strict=True):
         assert one.shape == other.shape
         # Sums in another order: what cancels is as far from 0 as its terms are large.
