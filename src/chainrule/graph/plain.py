@@ -23,7 +23,7 @@ def refuse_subclass(value: Any, what: str, where: str = "") -> None:
             if not isinstance(item, (int, float)):
                 refuse_subclass(item, f"a part of {what}", where)
         return
-    # Who has a masked array has imported numpy.ma (10 ms); another thread may be at it.
+    # A masked array implies that numpy.ma is imported (10 ms), perhaps by another thread just now.
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
     is_other = isinstance(value, np.ndarray) and (
         type(value).__array_ufunc__ is not np.ndarray.__array_ufunc__
