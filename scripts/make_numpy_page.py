@@ -162,7 +162,7 @@ def page() -> str:
         for function, traced in functions.items()
         if not isinstance(function, str)
     ]
-    public = [name for name in sorted(vars(Traced)) if not name.startswith("_")]
+    public = [name for name in sorted(dir(Traced)) if not name.startswith("_")]
     shown = [f"`{name}`" for name in public if not _is_refused(getattr(Traced, name))]
     return "\n".join(
         [

@@ -40,7 +40,10 @@ REFUSED = {
     "item",
     "tolist",
 }
-FROM_OBJECT = {*dir(object), "__module__", "__slots__", "__getattr__"} - {"__eq__", "__ne__"}
+FROM_OBJECT = {*dir(object), "__annotations__", "__module__", "__slots__", "__getattr__"} - {
+    "__eq__",
+    "__ne__",
+}
 
 
 def example() -> str:

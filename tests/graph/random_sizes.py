@@ -4,7 +4,8 @@ import operator
 
 from hypothesis import strategies as st
 
-from chainrule.graph.sizes import evaluate, maximum, minimum, sizes
+from chainrule.graph.size_values import evaluate
+from chainrule.graph.sizes import maximum, minimum, sizes
 
 n, m, d = sizes("n m d")
 

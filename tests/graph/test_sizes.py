@@ -10,12 +10,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_sizes import OPERATIONS, d, environments, m, n, operations, value_of, values
 
+from chainrule.errors import UndecidableSize
+from chainrule.graph.size_values import evaluate, solve
 from chainrule.graph.sizes import (
     Size,
-    UndecidableSize,
     definitely_equal,
     divide_exactly,
-    evaluate,
     is_nonnegative,
     is_positive,
     maximum,
@@ -24,7 +24,6 @@ from chainrule.graph.sizes import (
     product,
     size,
     sizes,
-    solve,
 )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from random_sizes import m, n
 
-from chainrule.graph.sizes import UndecidableSize
+from chainrule.errors import UndecidableSize
 
 CHOICE = (
     "cr.cond({}, f, g, x) chooses when the graph runs,\n"

@@ -14,7 +14,7 @@ from deciding_programs import program_of, source_of
 import chainrule as cr
 from chainrule import float64
 from chainrule.errors import ChainruleError, SizeTextWarning
-from chainrule.graph import sizes
+from chainrule.graph import asked_size
 from chainrule.graph.structure import flatten
 
 ROWS = ((1, 1), (1, 3), (2, 2), (3, 1), (4, 5))  # n and m
@@ -137,7 +137,7 @@ def test_two_thousand_programs_agree_with_numpy(part: int) -> None:
 
 
 def test_a_comparison_that_forgets_its_condition_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "_assumed_other", lambda *_: False)
+    monkeypatch.setattr(asked_size, "_assumed_other", lambda *_: False)
     assert judged(range(20)).wrong
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.errors import InputError, ShapeError
 from chainrule.frontend.elementwise import as_node, resolve, to_dtype
 from chainrule.frontend.trace import Trace
-from chainrule.graph import sizes
+from chainrule.graph import size_values, sizes
 from chainrule.graph.node import Node
 from chainrule.primitives.indexing import gather
 from chainrule.primitives.movement import reshape, transpose
@@ -89,7 +89,7 @@ def _path(terms: list[Term], output: Labels, optimize: Any) -> list[tuple[int, .
     shapes = []
     for node, _ in terms:
         names = {name: TYPICAL for size in node.type.shape for name in sizes.names(size)}
-        shapes.append(tuple(sizes.evaluate(size, names) for size in node.type.shape))
+        shapes.append(tuple(size_values.evaluate(size, names) for size in node.type.shape))
     arrays = [np.broadcast_to(np.float64(0), shape) for shape in shapes]
     subscripts = f"{','.join(texts)}->{''.join(letters[label] for label in output)}"
     return list(np.einsum_path(subscripts, *arrays, optimize=optimize)[0][1:])

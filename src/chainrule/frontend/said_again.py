@@ -15,9 +15,10 @@ from chainrule.frontend.instead_of_arrays import known_shape
 from chainrule.frontend.instead_of_sizes import instead_of_size
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.running import is_calling
+from chainrule.graph.asked_size import how_to_fix
 from chainrule.graph.asking import is_library
 from chainrule.graph.origin import Origin
-from chainrule.graph.sizes import Size, how_to_fix
+from chainrule.graph.sizes import Size
 
 NO_SIZE = "expected a sequence of integers or a single integer, got "
 NO_NUMBER = (  # what np.random.permutation and choice say to a size, and those of a Generator

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from chainrule.errors import SizeError
-from chainrule.graph import sizes
+from chainrule.graph import size_values, sizes
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import ArrayType
 
@@ -18,7 +18,7 @@ def refuse_contradictions(name: str, where: str, axes: Iterable[Axis]) -> None:
     found: dict[str, int] = {}
     shown_by: dict[str, str] = {}
     for argument, axis, size, got in axes:
-        expected = sizes.evaluate(size, found)
+        expected = size_values.evaluate(size, found)
         if isinstance(expected, int):
             if expected == got:
                 continue
@@ -29,7 +29,7 @@ def refuse_contradictions(name: str, where: str, axes: Iterable[Axis]) -> None:
                 where=where,
                 hint="give arrays that agree, or two sizes two names in the annotations",
             )
-        solved = sizes.solve(size, got, found) or {}
+        solved = size_values.solve(size, got, found) or {}
         found.update(solved)
         shown_by.update(dict.fromkeys(solved, f"axis {axis} of {argument}"))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from chainrule.errors import SizeError
-from chainrule.graph import sizes
+from chainrule.graph import size_values, sizes
 from chainrule.graph.body import Body
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -22,7 +22,7 @@ from chainrule.graph.types import ArrayType
 def bind_value(value: Any, values: Mapping[str, int]) -> Any:
     """A static parameter with named sizes replaced."""
     if isinstance(value, Size):
-        return sizes.evaluate(value, values)
+        return size_values.evaluate(value, values)
     if isinstance(value, (ArrayType, Body)):
         return value.bind(values)
     if isinstance(value, tuple):
@@ -33,7 +33,7 @@ def bind_value(value: Any, values: Mapping[str, int]) -> Any:
 def check_conditions(graph: Graph, values: Mapping[str, int]) -> None:
     """Raise SizeError for the first condition that is false under `values`."""
     for condition in graph.conditions:
-        got = sizes.evaluate(condition.expression, values)
+        got = size_values.evaluate(condition.expression, values)
         if isinstance(got, Size) or condition.holds(got):
             continue
         hint = "choose sizes for which it holds"
@@ -94,7 +94,7 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
     check_conditions(graph, values)
     conditions = []
     for condition in graph.conditions:
-        expression = sizes.evaluate(condition.expression, values)
+        expression = size_values.evaluate(condition.expression, values)
         if isinstance(expression, Size):
             conditions.append(replace(condition, expression=expression))
     return with_sizes(graph, values).replace(conditions=tuple(conditions))

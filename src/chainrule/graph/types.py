@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.graph import sizes
+from chainrule.graph import size_values, sizes
 from chainrule.graph.sizes import Size
 
 Shape = tuple["int | Size", ...]
@@ -83,7 +83,7 @@ class ArrayType:
 
     def bind(self, values: Mapping[str, int | Size]) -> ArrayType:
         """This type with named sizes replaced by `values`."""
-        shape = tuple(sizes.evaluate(axis, values) for axis in self.shape)
+        shape = tuple(size_values.evaluate(axis, values) for axis in self.shape)
         return array_type(self.dtype, shape, self.weak)
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ChainruleError, InputError, SizeError
-from chainrule.graph import sizes
+from chainrule.graph import size_values, sizes
 from chainrule.graph.graph import Graph
 from chainrule.graph.parts import Input
 from chainrule.graph.plain import refuse_subclass
@@ -117,13 +117,13 @@ def sizes_from(graph: Graph, values: Mapping[str, np.ndarray]) -> dict[str, int]
         progress, later = False, []
         for item, axis, size in pending:
             got = values[item.name].shape[axis]
-            expected = sizes.evaluate(size, found)
+            expected = size_values.evaluate(size, found)
             if isinstance(expected, int):
                 if expected != got:
                     raise _disagreement(graph, item, axis, size, values, expected, shown_by)
                 progress = True
                 continue
-            solved = sizes.solve(size, got, found)
+            solved = size_values.solve(size, got, found)
             if solved is None and len(sizes.names(expected)) == 1:
                 raise _disagreement(graph, item, axis, size, values, expected, shown_by)
             if solved is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.explain.memory.polynomials import Polynomial, expression
 from chainrule.explain.words import printable
-from chainrule.graph import sizes
+from chainrule.graph import size_values
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.cost import Cost, Count
@@ -93,7 +93,7 @@ def _largest(cost: Cost, rows: int | None) -> set[str]:
 
     def rank(name: str) -> tuple[int, int]:
         one = cost.values[name]
-        flops, nbytes = (sizes.evaluate(x, typical) for x in (one.flops, one.nbytes))
+        flops, nbytes = (size_values.evaluate(x, typical) for x in (one.flops, one.nbytes))
         assert isinstance(flops, int) and isinstance(nbytes, int)
         return -flops, -nbytes
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from chainrule.errors import SizeError
 from chainrule.explain.memory import polynomials
 from chainrule.explain.memory.polynomials import Polynomial
-from chainrule.graph import sizes
+from chainrule.graph import size_values
 from chainrule.graph.cached import cached_property
 
 
@@ -34,8 +34,8 @@ class Formula:
                     f"the formula has the sizes {', '.join(self.names)}, and {name} was not given",
                     hint=f"formula.at({', '.join(f'{one}=...' for one in self.names)})",
                 )
-        peaks = [sizes.evaluate(one, given) for one in self.peaks]
-        found = sizes.evaluate(self.values[peaks.index(max(peaks))], given)
+        peaks = [size_values.evaluate(one, given) for one in self.peaks]
+        found = size_values.evaluate(self.values[peaks.index(max(peaks))], given)
         assert isinstance(found, int)
         return found
 
@@ -43,8 +43,8 @@ class Formula:
         """The formula with some sizes given: `formula.bind(d=784)` is one in the others."""
         self._check(given)
         names = tuple(name for name in self.names if name not in given)
-        peaks = [sizes.evaluate(one, given) for one in self.peaks]
-        return formula(names, peaks, [sizes.evaluate(one, given) for one in self.values])
+        peaks = [size_values.evaluate(one, given) for one in self.peaks]
+        return formula(names, peaks, [size_values.evaluate(one, given) for one in self.values])
 
     def _check(self, given: Mapping[str, int]) -> None:
         for name, value in given.items():

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from chainrule.graph import sizes
-from chainrule.graph.sizes import Monomial, Opaque, Size
+from chainrule.graph import size_values, sizes
+from chainrule.graph.size_terms import Monomial, Opaque
+from chainrule.graph.sizes import Size
 
 Polynomial = int | Size
 
@@ -57,7 +58,7 @@ def intervals(peaks: Sequence[Polynomial], name: str) -> list[tuple[int, int]] |
 
 
 def _number(one: Polynomial, values: Mapping[str, int]) -> int:
-    found = sizes.evaluate(one, values)
+    found = size_values.evaluate(one, values)
     assert isinstance(found, int), found
     return found
 

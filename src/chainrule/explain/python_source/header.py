@@ -11,7 +11,7 @@ from chainrule.explain.python_source.comments import plain
 from chainrule.explain.python_source.identifiers import Identifiers
 from chainrule.explain.python_source.numbers import default_text, size_text
 from chainrule.explain.python_source.wrapping import bracketed
-from chainrule.graph import sizes
+from chainrule.graph import size_values, sizes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Input
@@ -164,7 +164,7 @@ def _solved(
         return None
     (name,) = unknown
     one = sizes.size(name)
-    slope = sizes.evaluate(size, {name: one + 1}) - size
+    slope = size_values.evaluate(size, {name: one + 1}) - size
     rest = size - slope * one
     if name in sizes.names(slope) | sizes.names(rest):
         return None
