@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from types import FrameType
 from typing import Any
+
+
+def programs_around(frame: FrameType | None) -> Iterator[Any]:
+    """The programs whose functions are being traced around this frame, the innermost first.
+
+    The frame that runs such a function has it as the local `program`, in a module whose
+    `__runs_programs__` is the code of that frame.
+    """
+    while frame is not None:
+        if frame.f_globals.get("__runs_programs__") is frame.f_code:
+            yield frame.f_locals["program"]
+        frame = frame.f_back
 
 
 class ChainruleError(Exception):
@@ -10,11 +25,16 @@ class ChainruleError(Exception):
 
     `what` says what happened, with the user's names and values; `where` is the place in the
     user's source (empty where there is none); `hint` is what to try.  `str(error)` shows all three.
+
+    The programs that are being traced keep it: one that catches it takes a branch because of it.
     """
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(what, where, hint)
         self.what, self.where, self.hint = what, where, hint
+        frame = sys._getframe(1)
+        for program in programs_around(frame):
+            program.note_error(self, frame)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (type(self), self.what, self.where, self.hint)
@@ -34,7 +54,18 @@ def _remade(kind: type[ChainruleError], what: str, where: str, hint: str) -> Cha
 
 
 class ShapeError(ChainruleError, ValueError):
-    """Arrays whose shapes do not go together."""
+    """Arrays whose shapes do not go together.
+
+    `rests_on` are sizes that are taken as other than 0, if these decide; None where that is not
+    known.
+    """
+
+    rests_on: tuple[Any, ...] | None = None
+
+    def resting_on(self, *differences: Any) -> ShapeError:
+        """The same error, which is one for all sizes that make none of the differences 0."""
+        self.rests_on = differences
+        return self
 
 
 class DTypeError(ChainruleError, TypeError):

@@ -313,6 +313,7 @@ NO_RECIPES = (
     "np.linalg.pinv(a) @ b is the solution",  # these three for named sizes: test_hints_of_sizes
     "begin with a traced value: np.zeros_like",
     "or order the rows of x yourself",
+    "is its name; as a number of the program",  # test_hints_of_sizes
     "cr.primitive(",  # calls of the library
     "cr.custom_derivative(",
     "cr.stop_gradient(",

@@ -155,6 +155,41 @@ OF_NAMED_SIZES = {
         "cr.cond(cr.size_value(n, like=x) >= cr.size_value(m, like=x), "
         "lambda x: x, lambda x: -x, x)",
     ),
+    "full": (
+        "np.full(x.shape, 3.0) * x",
+        "np.full_like(x, value, shape=(n, 3))",
+        "np.full_like(x, 3.0, shape=x.shape) * x",
+    ),
+    "ones": (
+        "np.ones((n, 2)) + x[:, :1]",
+        "np.ones_like(x, shape=(n, 3))",
+        "np.ones_like(x, shape=(n, 2)) + x[:, :1]",
+    ),
+    "indices": (
+        "np.indices((n, 3))[0]",
+        "of np.indices((n, 3)) the first is t[:, None] + np.zeros((1, 3), int)",
+        f"{COUNTED}\nt[:, None] + np.zeros((1, 3), int)",
+    ),
+    "indices of the last axis": (
+        "np.indices((3, n))[1]",
+        "of the last axis the same with t[None, :]",
+        f"{COUNTED}\nt[None, :] + np.zeros((3, 1), int)",
+    ),
+    "times a float": (
+        "x * (n * 2.5)",
+        "as a number of the program it is cr.size_value(n, like=x)",
+        "x * (cr.size_value(n, like=x) * 2.5)",
+    ),
+    "bits": (
+        "x * (n & ~1)",
+        "n // 2**k, n * 2**k, n % 2**k and n & (2**k - 1) compute with sizes",
+        "x * (n - (n & 1))",
+    ),
+    "digits": (
+        "x * len('%d' % n)",
+        "write %s in place of %d: it gives the name of the size",
+        "x * len('%s' % 7)",
+    ),
     "diagonal": (
         "np.fill_diagonal(x, 7.0)\nx",
         "np.where(i[:, None] == i, value, x)",

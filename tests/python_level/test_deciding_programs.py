@@ -137,7 +137,7 @@ def test_two_thousand_programs_agree_with_numpy(part: int) -> None:
 
 
 def test_a_comparison_that_forgets_its_condition_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked_size, "_assumed_other", lambda *_: False)
+    monkeypatch.setattr(asked_size, "assumed_other", lambda *_: False)
     assert judged(range(20)).wrong
 
 

@@ -96,7 +96,7 @@ def _check_options(logits: Any, labels: Any, weight: Any, label_smoothing: Any) 
             f"there are {classes} classes",
             where=where,
             hint="give one number for each class",
-        )
+        ).resting_on(*_unlike(np.shape(weight), (classes,)))
 
 
 def _check(logits: Any, labels: Any) -> None:
@@ -117,7 +117,14 @@ def _check(logits: Any, labels: Any) -> None:
             f"{list(shape[:-1])}, got {list(label_shape)}".replace("'", ""),
             where=where,
             hint="logits are (..., classes), labels (...): one class number for each row",
-        )
+        ).resting_on(*_unlike(shape[:-1], label_shape))
+
+
+def _unlike(one: Any, other: Any) -> list[Any]:
+    """The sizes of the first axis on which two shapes of as many axes differ."""
+    if len(one) != len(other):
+        return []
+    return [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]][:1]
 
 
 def _at_labels(values: Any, labels: Any) -> Any:

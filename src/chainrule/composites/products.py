@@ -71,7 +71,7 @@ def _refuse_one(what: str, a: Any, left: int, b: Any, right: int) -> None:
             a,
             b,
             hint=f"axis {left} of the first array and {right} of the second need one size",
-        )
+        ).resting_on((np.shape(a)[left], np.shape(b)[right]))
 
 
 def _summed_axes(a: Any, b: Any, axes: Any) -> tuple[list[int], list[int]]:

@@ -114,7 +114,7 @@ def parse(trace: Trace, subscripts: str, ndims: list[int]) -> tuple[list[Labels]
             f"np.einsum({subscripts!r}): {why}",
             where=trace.where(),
             hint="one letter for each axis, commas between operands, -> before the result",
-        )
+        ).resting_on()
 
     if len(parts) != len(ndims):
         raise refuse(f"{len(parts)} operands are described, {len(ndims)} are given")
@@ -156,7 +156,7 @@ def _broadcast(trace: Trace, subscripts: str, terms: list[Term]) -> list[Term]:
                     f"({trace.show(node)})",
                     where=trace.where(),
                     hint="an axis with one letter has one size",
-                )
+                ).resting_on((known, size), (known, 1), (size, 1))
     return [_squeezed(trace, node, labels, found) for node, labels in terms]
 
 
@@ -184,7 +184,7 @@ def _diagonal(trace: Trace, node: Node, labels: Labels) -> Term:
                 f"np.einsum: the axes called {label!r} of {trace.show(node)} differ",
                 where=trace.where(),
                 hint="a letter that an operand repeats takes its diagonal",
-            )
+            ).resting_on((node.type.shape[one], node.type.shape[two]))
         rest = [axis for axis in range(len(labels)) if axis not in (one, two)]
         node = trace.build(transpose, node, permutation=(one, two, *rest))
         line = positions(node.type.shape[0], np.dtype(np.int64))

@@ -179,7 +179,7 @@ def _refuse_shapes(
         f"{shown}: the shapes of {parts} do not broadcast: axis {-place} is {old} and {new}",
         where=trace.where(),
         hint=hint,
-    )
+    ).resting_on((old, new), (old, 1), (new, 1))
 
 
 def elementwise(trace: Trace, ufunc: np.ufunc, values: tuple[Any, ...]) -> Node:

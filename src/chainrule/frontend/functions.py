@@ -81,7 +81,7 @@ def traced_matmul(trace: Trace, x1: Any, x2: Any) -> Node:
             f"@ needs arrays of at least one axis: {trace.show(x)} @ {trace.show(y)}",
             where=trace.where(),
             hint="multiply by a number with *",
-        )
+        ).resting_on()
     inner = y.type.shape[-2] if y.ndim > 1 else y.type.shape[0]
     if x.type.shape[-1] != inner:
         raise ShapeError(
@@ -90,7 +90,7 @@ def traced_matmul(trace: Trace, x1: Any, x2: Any) -> Node:
             where=trace.where(),
             hint="the last axis of the left array must equal the second-last of the right one; "
             "perhaps one of them needs .T",
-        )
+        ).resting_on((x.type.shape[-1], inner))
     if y.ndim > 2:
         return _batched_matmul(trace, x, y)
     return trace.build(matmul, x, y)
@@ -109,7 +109,7 @@ def _batched_matmul(trace: Trace, x: Node, y: Node) -> Node:
             f"{trace.show(x)} @ {trace.show(y)}: the axes before the last two do not broadcast",
             where=error.where,
             hint=error.hint,
-        ) from None
+        ).resting_on(*error.rests_on or ()) from None
     x = to_shape(trace, x, (*batch, *x.type.shape[-2:]))
     y = to_shape(trace, y, (*batch, *y.type.shape[-2:]))
     out = trace.build(matmul, x, y)

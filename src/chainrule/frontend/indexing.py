@@ -101,7 +101,7 @@ def _check_mask(trace: Trace, x: Node, first: int, mask: np.ndarray) -> None:
         elif difference != 0:
             raise ShapeError(
                 text, where=trace.where(), hint="a mask has the shape of what it masks"
-            )
+            ).resting_on((difference, 0))
 
 
 def _refuse_mask(trace: Trace, mask: Any) -> NoReturn:

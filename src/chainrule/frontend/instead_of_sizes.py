@@ -23,6 +23,11 @@ LOOP = (
     "cr.fori_loop(0, {n}, body, value) repeats body(i, value) so often;\n"
     "cr.scan(step, start, x) calls step(carry, row) with each row of x"
 )
+LIKE = "for an array of that size: np.{name}_like(x, {value}shape=({{n}}, 3)), with a traced x"
+INDICES = (
+    COUNTED + ";\nof np.indices(({n}, 3)) the first is t[:, None] + np.zeros((1, 3), int), "
+    "and of the last axis the same with t[None, :]"
+)
 # By the names of functions of NumPy and of Python.
 OF_COUNTS = {
     "arange": COUNTED,
@@ -30,6 +35,11 @@ OF_COUNTS = {
     **dict.fromkeys(("eye", "identity"), DIAGONAL),
     **dict.fromkeys(("tri", "tril_indices", "triu_indices"), TRIANGLE),
     "range": LOOP,
+    "indices": INDICES,
+    **{
+        name: LIKE.format(name=name, value="value, " if name == "full" else "")
+        for name in ("zeros", "ones", "empty", "full")
+    },
 }
 
 

@@ -75,7 +75,7 @@ def matrices(trace: Trace, a: Any, function: str, *, square: bool = False) -> No
             f"np.linalg.{function} needs square matrices, the last two axes equal: {trace.show(x)}",
             where=trace.where(),
             hint="np.linalg.pinv and np.linalg.lstsq take matrices that are not square",
-        )
+        ).resting_on(x.type.shape[-2:])
     return in_linalg_dtype(trace, x, function)
 
 
@@ -145,7 +145,7 @@ def traced_solve(trace: Trace, a: Any, b: Any) -> Node:
             f"the right side {trace.show(right)} has {right.type.shape[-2]}",
             where=trace.where(),
             hint="a stack of vectors is a stack of matrices of one column: b[..., None]",
-        )
+        ).resting_on((left.type.shape[-1], right.type.shape[-2]))
     leading = [uniform(0.0, dtype, node.type.shape[:-2]) for node in (left, right)]
     batch = common_shape(trace, leading, "np.linalg.solve")
     left = to_shape(trace, left, (*batch, *left.type.shape[-2:]))

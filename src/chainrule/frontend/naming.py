@@ -96,6 +96,19 @@ def returned_variable(frame: FrameType) -> tuple[str, object]:
     return found[1], frame.f_locals.get(found[1])
 
 
+def name_of_object(value: object, frame: FrameType) -> str:
+    """The variable of the user's frame (closure, local, global) that holds this very object."""
+    code = frame.f_code
+    variables = frame.f_locals
+    for name in (*code.co_freevars, *code.co_cellvars, *code.co_varnames):
+        if variables.get(name) is value:
+            return name
+    for name in code.co_names:
+        if frame.f_globals.get(name) is value:
+            return name
+    return ""
+
+
 class Namer:
     """Finds the names of the values made while `root_code` runs.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from dis import opname
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from chainrule.errors import (
     ChainruleError,
@@ -20,6 +23,9 @@ from chainrule.graph.asking import is_library
 from chainrule.graph.origin import Origin
 from chainrule.graph.sizes import Size
 
+if TYPE_CHECKING:
+    from chainrule.frontend.trace import Trace
+
 NO_SIZE = "expected a sequence of integers or a single integer, got "
 NO_NUMBER = (  # what np.random.permutation and choice say to a size, and those of a Generator
     "x must be an integer or at least 1-dimensional",
@@ -29,32 +35,36 @@ NO_NUMBER = (  # what np.random.permutation and choice say to a size, and those 
 )
 NO_ELEMENT = "setting an array element with a sequence."
 WRITTEN = "= cr.at("
+ASKED = ("chainrule.graph.asked_size", "chainrule.frontend.asked_value")  # whose methods answer
+OUR_CLASSES = re.compile(r"\b(Size|Traced|(?<=^Object of type )int(?= is not JSON))\b")
+WORDS = {"Size": "named size", "int": "named size", "Traced": "traced array"}
 OF_PARTS = (
     "build the array anew: x = cr.at(x)[key].set(value); or of its parts: np.stack([...]), "
     "np.concatenate([...])"
 )
 
 
-def said_again(error: Exception) -> ChainruleError | None:
+def said_again(error: Exception, program: Trace | None = None) -> ChainruleError | None:
     """The error to raise in place of one that a traced program met; None where it says it all.
 
     A size does not know the user's line, nor that it was NumPy that divided it (np.arange(n)).
     NumPy replaces what `__index__` of a size raises (np.zeros(n)), and what `float` of a traced
-    array raises that is assigned to an element (buffer[0] = x).
+    array raises that is assigned to an element (buffer[0] = x); so does Python (bytes(n)).  What
+    it says of objects that it does not know ("unsupported operand type(s)") names our classes.
     """
     if isinstance(error, UndecidableSize) and not error.where:
-        step = _step(error)
+        step = user_step(error)
+        hint = error.hint.partition("\nto fix ")[0]
         if step is None:
-            return error
-        frame, place = step.tb_frame, step.tb_lasti
-        what, hint = error.what, error.hint.partition("\nto fix ")[0]
+            return error.at("", error.what, f"{hint}\n{how_to_fix(error.names)}")
+        frame, place, what = step.tb_frame, step.tb_lasti, error.what
         if is_calling(frame, place) and " / " in error.question:
             what = f"a function asks for {error.names[0]}" + what.removeprefix(error.question)
         hint = instead_of_size(frame, place, error.question) or hint
         hint += "\n" + how_to_fix(error.names)
         return error.at(_where(step), what, hint)
     if str(error) in NO_NUMBER:
-        where = _where(_step(error))
+        where = _where(user_step(error))
         if "permutation(" in where or "choice(" in where:
             return UnsupportedError(
                 "NumPy draws from numbers whose count is a size that is not known while tracing",
@@ -68,7 +78,7 @@ def said_again(error: Exception) -> ChainruleError | None:
         size = text.removeprefix(NO_SIZE).strip("'")
         return UnsupportedError(
             f"NumPy makes no array of the size {size}, which is not known while tracing",
-            where=_where(_step(error)),
+            where=_where(user_step(error)),
             hint=known_shape("it")
             if size.startswith("<traced ")
             else "np.zeros_like, np.ones_like and np.full_like take a traced array's shape; "
@@ -82,10 +92,75 @@ def said_again(error: Exception) -> ChainruleError | None:
             where=error.__cause__.where,
             hint=written if WRITTEN in written else OF_PARTS,
         )
-    return None
+    if program is None or isinstance(error, ChainruleError):
+        return None
+    return _asked_in_c(error, program) or _of_our_classes(error, program)
 
 
-def _step(error: Exception) -> TracebackType | None:
+def is_swallowed(error: Exception) -> bool:
+    """Whether code in C asked for a number, and went on without telling what it was answered."""
+    is_answer = isinstance(error, DataDependentError) or (
+        isinstance(error, UndecidableSize) and not error.where  # with a line, it is said again
+    )
+    step = error.__traceback__  # Python 3.11 makes one only for code in Python
+    return is_answer and (step is None or step.tb_frame.f_globals.get("__name__") in ASKED)
+
+
+def _asked_in_c(error: Exception, program: Trace) -> ChainruleError | None:
+    """What a size or a traced array answered when code in C asked, which then raised this error."""
+    answers = [one for one, _ in program.refused if is_swallowed(one)]
+    step = user_step(error)
+    if not answers or step is None:
+        return None
+    answer, where = answers[-1], _where(step)
+    if isinstance(answer, UndecidableSize):
+        hint = instead_of_size(step.tb_frame, step.tb_lasti, answer.question)
+        if " format: " in str(error):
+            hint = "write %s in place of %d: it gives the name of the size"
+        hint = hint or answer.hint.partition("\nto fix ")[0]
+        hint += "\n" + how_to_fix(answer.names)
+        said = OUR_CLASSES.sub(lambda one: WORDS[one[1]], str(error))
+        return answer.at(where, f"{answer.what}: {said}", hint)
+    return DataDependentError(answer.what, where=answer.where or where, hint=answer.hint)
+
+
+def _of_our_classes(error: Exception, program: Trace) -> ChainruleError | None:
+    """The same in words of the user's, where Python names the class of a size or a traced array."""
+    text, step = str(error), user_step(error)
+    found = OUR_CLASSES.search(text)
+    of_array = found is not None and found[1] == "Traced"
+    if found is None or step is None or _is_raised_by_the_user(error):
+        return None
+    if of_array and isinstance(error, AttributeError):  # whose words are right
+        return None
+    said = OUR_CLASSES.sub(lambda one: WORDS[one[1]], text)
+    if of_array:
+        return DataDependentError(
+            f"Python asks a traced array for what it has not: {said}",
+            where=_where(step),
+            hint="call NumPy functions on it directly; return it, and read it after graph.run",
+        )
+    unknown = tuple(sorted(program.sizes))
+    name = unknown[0] if unknown else "n"
+    return UndecidableSize(
+        f"Python asks a named size, an integer that is not known while tracing: {said}",
+        where=_where(step),
+        hint=f"str({name}) is its name; as a number of the program it is "
+        f"cr.size_value({name}, like=x),\nwith a traced array x; {how_to_fix(unknown)}",
+    ).asked(text, unknown)
+
+
+def _is_raised_by_the_user(error: Exception) -> bool:
+    """Whether a `raise` of the user's made the error, and not an operation."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None or user_frame(step.tb_frame) is not step.tb_frame or is_library(step.tb_frame):
+        return False
+    return opname[step.tb_frame.f_code.co_code[step.tb_lasti]].startswith(("RAISE", "RERAISE"))
+
+
+def user_step(error: Exception) -> TracebackType | None:
     """The innermost line of the user's that the error went through."""
     step, found = error.__traceback__, None
     while step is not None:

@@ -44,7 +44,7 @@ def axis_index(trace: Trace, axis: Any, x: Node, what: str = "axis", new: int = 
             + (", with the new ones" if new else ""),
             where=trace.where(),
             hint=f"give an integer from {-ndim} to {ndim - 1}" if ndim else "a number has no axes",
-        )
+        ).resting_on()
     return index % ndim
 
 
@@ -121,7 +121,7 @@ def _refuse_reshape(trace: Trace, x: Node, given: tuple) -> None:
         f"cannot reshape {trace.show(x)} to {show_shape(given)}: it has {x.type.size} elements",
         where=trace.where(),
         hint="the products of the sizes must be equal; one size may be -1",
-    )
+    ).resting_on()
 
 
 def traced_transpose(trace: Trace, a: Any, axes: Any = None) -> Node:
@@ -191,7 +191,7 @@ def traced_squeeze(trace: Trace, a: Any, axis: Any = None) -> Node:
             f"cannot squeeze axis {sorted(gone - ones)[0]} of {trace.show(x)}: its size is not 1",
             where=trace.where(),
             hint="an axis of literal size 1 can be left away; index the others, x[0]",
-        )
+        ).resting_on((x.type.shape[min(gone - ones)], 1))
     if axis is None:
         for i, size in enumerate(x.type.shape):
             if isinstance(size, Size) and not sizes.is_positive(size - 1):
@@ -209,11 +209,13 @@ def traced_broadcast_to(trace: Trace, array: Any, shape: Any) -> Node:
     try:
         broadcast_to.result_type(x.type, shape=target)
     except TypeError:
+        pairs = zip(reversed(x.type.shape), reversed(target), strict=False)
+        unlike = [(old, new) for old, new in pairs if old != new and old != 1]
         raise ShapeError(
             f"cannot broadcast {trace.show(x)} to {show_shape(target)}",
             where=trace.where(),
             hint="from the last axis on, the sizes must be equal or a literal 1",
-        ) from None
+        ).resting_on(*[(old, one) for old, new in unlike[:1] for one in (new, 1)]) from None
     return to_shape(trace, to_dtype(trace, x, x.type.dtype), target)
 
 
@@ -251,16 +253,15 @@ def traced_concatenate(trace: Trace, arrays: Any, axis: Any = 0, dtype: Any = No
     index = axis_index(trace, axis, nodes[0])
     first = nodes[0].type.shape
     for node in nodes:
-        other = node.type.shape
-        if len(other) != len(first) or any(
-            a != b for i, (a, b) in enumerate(zip(first, other, strict=True)) if i != index
-        ):
+        pairs = enumerate(zip(first, node.type.shape, strict=False))
+        unlike = [pair for i, pair in pairs if i != index and pair[0] != pair[1]]
+        if node.ndim != len(first) or unlike:
             raise ShapeError(
                 f"np.concatenate along axis {index}: {trace.show(nodes[0])} and {trace.show(node)} "
                 "differ in another axis",
                 where=trace.where(),
                 hint="all axes but the joined one must be equal",
-            )
+            ).resting_on(*unlike[: node.ndim == len(first)])
     return nodes[0] if len(nodes) == 1 else trace.build(concatenate, *nodes, axis=index)
 
 

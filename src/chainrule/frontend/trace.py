@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import DTypeError, ForeignValueError
+from chainrule.errors import ChainruleError, DTypeError, ForeignValueError
 from chainrule.frontend.inner import refuse_ended
 from chainrule.frontend.naming import (
     Namer,
     Place,
     Target,
     has_returned,
+    name_of_object,
     returned_variable,
     user_frame,
 )
@@ -68,6 +69,7 @@ class Trace:
         self.assigned: dict[str, list[str]] = {}
         self.conditions: dict[Condition, None] = {}
         self.warned: list[tuple[Warning, type[Warning], str, int]] = []
+        self.refused: list[tuple[ChainruleError, Origin]] = []  # and where the user's code was
         self.guards: dict[str, ValueGuard] = {}
         self.scalars: dict[Node, Any] = {}
         self.site: Origin | None = None
@@ -127,7 +129,7 @@ class Trace:
         self._constants[id(value), name] = (value, node)
         if not name:
             frame = user_frame(sys._getframe(1))
-            name = _name_of_object(value, frame) if frame is not None else ""
+            name = name_of_object(value, frame) if frame is not None else ""
         if name and (name not in self.names or self.names[name].primitive is constant):
             self.bind_name(name, node)
         return node
@@ -138,12 +140,12 @@ class Trace:
         self.conditions.setdefault(Condition(expression, relation, text, self.site or Origin()))
 
     def assume_not_zero(
-        self, expression: int | Size, text: str, frame: FrameType | None = None
+        self, expression: int | Size, text: str, origin: Origin | None = None
     ) -> None:
-        """Note that the program takes the expression, which may be 0, for something else: on the
-        line of the frame, or on the one that is running."""
-        origin = Origin(frame.f_code, frame.f_lasti) if frame is not None else self.site
-        self.conditions.setdefault(Condition(expression, "!=", text, origin or Origin()))
+        """Note that the program takes the expression, which may be 0, for something else: on this
+        line, or on the one that is running."""
+        place = origin or self.site or Origin()
+        self.conditions.setdefault(Condition(expression, "!=", text, place))
 
     @property
     def sizes(self) -> frozenset[str]:
@@ -218,6 +220,10 @@ class Trace:
             where=self.origin_at(sys._getframe(1)).describe(),
             hint=KEEP_INSIDE,
         )
+
+    def note_error(self, error: ChainruleError, frame: FrameType) -> None:
+        """Remember an error of this library's: the program may catch it and go on."""
+        self.refused.append((error, self.origin_at(frame)))
 
     # Places --------------------------------------------------------------------------------
 
@@ -359,13 +365,17 @@ def call_traced(
     needs no value of a body or a batch that is over: its derivative would be zero."""
     try:
         returned = function(*args, **kwargs)
-    except (TypeError, ValueError, IndexError) as error:
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
         from chainrule.frontend.said_again import said_again  # loaded where a program fails
 
-        clearer = said_again(error)
+        clearer = said_again(error, program)
         if clearer is None:
             raise
         raise clearer.with_traceback(error.__traceback__) from None
+    if program.refused:
+        from chainrule.frontend.caught import settle_caught  # loaded where a program catches
+
+        settle_caught(program)
     refuse_ended(program, returned, [args, kwargs])
     while program.warned:
         warnings.warn_explicit(*program.warned.pop(0), registry=_told)
@@ -385,16 +395,3 @@ def _unchanged(value: Any, node: Node) -> bool:
         return True
     held = node.param("value").array
     return held.shape == value.shape and held.tobytes() == value.tobytes()
-
-
-def _name_of_object(value: Any, frame: FrameType) -> str:
-    """The variable of the user's frame (closure, local, global) that holds this very object."""
-    code = frame.f_code
-    variables = frame.f_locals
-    for name in (*code.co_freevars, *code.co_cellvars, *code.co_varnames):
-        if variables.get(name) is value:
-            return name
-    for name in code.co_names:
-        if frame.f_globals.get(name) is value:
-            return name
-    return ""

@@ -7,6 +7,7 @@ condition of the program, or is refused.  Outside of one, sizes compare as polyn
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from numbers import Integral, Number, Real
 from operator import add, floordiv, ge, gt, le, lt, mod, mul, sub
@@ -15,8 +16,12 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from chainrule.errors import UndecidableSize
-from chainrule.graph.asking import Asking, asking, is_ours, note_text
+from chainrule.graph.asking import Asking, Program, asking, is_ours, note_text
+from chainrule.graph.origin import Origin
 from chainrule.graph.size_terms import Terms, written
+
+# A format of integers that says how wide they are, and nothing that depends on the digits.
+_AS_INTEGER = re.compile(r"(?:.?([<>^])|.?=)?[-+ ]?0?(\d*)[,_]?[dn]?")
 
 
 def is_plain(value: object) -> bool:
@@ -46,6 +51,28 @@ def how_to_fix(unknown: Sequence[str]) -> str:
     return (
         f"to fix {shown} while tracing, write a number for it in the type, or give example arrays"
     )
+
+
+def _no_bits(question: str, a: AskedSize) -> NoReturn:
+    hint = "n // 2**k, n * 2**k, n % 2**k and n & (2**k - 1) compute with sizes"
+    what = f"{question}: a size is an integer whose bits are not known while tracing"
+    raise _unknown(what, hint, question, a)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, Integral) and 0 <= int(value) < 64
+
+
+def _refused(symbol: str, is_right: bool = False) -> Any:
+    """An operator that asks for the bits of a size, on its left or (`is_right`) on its right."""
+
+    def method(self: AskedSize, other: object) -> Any:
+        if not is_plain(other):
+            return NotImplemented
+        left, right = (other, self) if is_right else (self, other)
+        return _no_bits(f"{left} {symbol} {right}", self)
+
+    return method
 
 
 def _comparison(
@@ -78,6 +105,11 @@ class AskedSize:
     _hash: int
     __add__: Any
     __sub__: Any
+    __mul__: Any
+    __floordiv__: Any
+    __rfloordiv__: Any
+    __mod__: Any
+    __rmod__: Any
     __neg__: Any
 
     @staticmethod
@@ -92,6 +124,14 @@ class AskedSize:
     def _differs(self) -> bool:
         """Whether it is proved that this is never 0."""
         return bool(self._proved(self - 1) or self._proved(-self - 1))
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        """What isinstance asks beside the type: a program's own size is an int, as in its runs."""
+        frame = _getframe(1)
+        if is_ours.get(frame.f_globals.get("__name__")) or asking(frame) is None:
+            return type(self)
+        return int
 
     def __hash__(self) -> int:
         frame = _getframe(1)
@@ -131,6 +171,67 @@ class AskedSize:
     def __rtruediv__(self, other: object) -> Any:
         return no_number(f"{other} / {self}", self) if is_plain(other) else NotImplemented
 
+    def __lshift__(self, other: Any) -> Any:
+        return self * 2 ** int(other) if _is_count(other) else _no_bits(f"{self} << {other}", self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self // 2 ** int(other) if _is_count(other) else _no_bits(f"{self} >> {other}", self)
+
+    def __and__(self, other: Any) -> Any:
+        if isinstance(other, Integral) and int(other) >= 0 and not int(other) & (int(other) + 1):
+            return self % (int(other) + 1)  # the lowest bits, such as n & 1
+        return _no_bits(f"{self} & {other}", self)
+
+    __rand__ = __and__
+    __or__ = __ror__ = _refused("|")
+    __xor__ = __rxor__ = _refused("^")
+    __rlshift__, __rrshift__ = _refused("<<", True), _refused(">>", True)
+    __rpow__ = _refused("**", True)
+
+    def __invert__(self) -> Any:
+        return -self - 1
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
+
+    def __pos__(self) -> Any:
+        return self
+
+    __floor__ = __ceil__ = __trunc__ = conjugate = __pos__
+    real = numerator = property(__pos__)
+    imag = property(lambda self: 0)
+    denominator = property(lambda self: 1)
+
+    def is_integer(self) -> bool:
+        """True, as of every int."""
+        return True
+
+    def as_integer_ratio(self) -> tuple[Any, int]:
+        """The size and 1."""
+        return self, 1
+
+    def __round__(self, ndigits: Any = None) -> Any:
+        if ndigits is None or (isinstance(ndigits, Integral) and int(ndigits) >= 0):
+            return self
+        return no_number(f"round({self}, {ndigits})", self)
+
+    def __abs__(self) -> Any:
+        if self._proved(self):
+            return self
+        if self._proved(-self):
+            return -self
+        return _undecided(f"{self} < 0", self, "cr.maximum(size, -size) computes with sizes")
+
+    def bit_length(self) -> NoReturn:
+        """Refused: the bits are those of a number."""
+        return _no_bits(f"the bits of {self}", self)
+
+    bit_count = bit_length
+
+    def to_bytes(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: the bytes are those of a number."""
+        return _no_bits(f"the bytes of {self}", self)
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
         """NumPy integers on the left compute with sizes; other NumPy functions are refused."""
         known = _UFUNCS.get(ufunc.__name__)
@@ -155,7 +256,7 @@ class AskedSize:
         found = asking(_getframe(1))
         if found is None:
             return _undecided(f"{self} != 0", self, "compare inside of a traced function")
-        return not _assumed_other(found, self, f"{self} == 0")
+        return not _assumed(found, self, f"{self} == 0")
 
     def __index__(self) -> int:
         hint = f"for an array of that size: np.zeros_like(x, shape=({self}, 3)), with a traced x"
@@ -165,15 +266,44 @@ class AskedSize:
         raise TypeError(f"{self} is one size and not several: write {self} = cr.size('{self}')")
 
     def __str__(self) -> str:
+        return self._told(_getframe(1))
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        text = self._told(_getframe(1))
+        number = _AS_INTEGER.fullmatch(spec)
+        if number is None:
+            try:
+                return format(text, spec)
+            except ValueError:
+                what = f"the size {text} has no digits while tracing, for the format {spec!r}"
+                hint = f"a format of text such as '>5' writes its name, {text}"
+                raise _unknown(what, hint, f"{text} in {spec}", self) from None
+        return f"{text:{number[1] or '>'}{number[2]}}"
+
+    def _told(self, frame: FrameType) -> str:
+        """Its text, of which a program that goes on with it is warned."""
         text = written(self.terms)
-        frame = _getframe(1)
         if not is_ours.get(frame.f_globals.get("__name__")):
             found = asking(frame)
             if found is not None:
                 note_text(found, text)
         return text
 
-    __repr__ = __str__
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def _refuse_to_leave(self, frame: FrameType) -> None:
+        """UndecidableSize where a program pickles it: another process knows of no conditions."""
+        if asking(frame) is not None:
+            text = written(self.terms)
+            hint = "compute with it in the traced function itself"
+            what = f"the size {text} is pickled, for a file or another process, and is not known"
+            raise _unknown(f"{what} while tracing", hint, f"{text} in another process", self)
 
 
 def _undecided(question: str, a: int | AskedSize, hint: str) -> NoReturn:
@@ -190,7 +320,7 @@ def _equals(a: AskedSize, b: Any, frame: FrameType) -> bool:
     difference = a - whole
     if isinstance(difference, int) or difference._differs():
         return False
-    return _assumed_other(found, difference, f"{a} == {whole}")
+    return _assumed(found, difference, f"{a} == {whole}")
 
 
 def _whole(number: Any) -> int | None:
@@ -202,13 +332,23 @@ def _whole(number: Any) -> int | None:
     return whole if whole == number else None
 
 
-def _assumed_other(found: Asking, difference: Any, question: str) -> bool:
+def _assumed(found: Asking, difference: Any, question: str) -> bool:
+    """As `assumed_other`; UndecidableSize in a thread that no program runs in."""
+    if not found.is_elsewhere:
+        return assumed_other(found.programs, found.origin, difference, question)
+    hint = "compare in the thread that traces the function, and hand the answer to the other one"
+    return _undecided(f"{question} (in a thread beside one that is tracing)", difference, hint)
+
+
+def assumed_other(
+    programs: Sequence[Program], origin: Origin, difference: Any, question: str
+) -> bool:
     """False, with the condition that it is right; UndecidableSize where the sizes are not those of
     a program's inputs, so that no run would say what they are."""
-    for program in found.programs:
+    for program in programs:
         if difference._named() <= program.sizes:
             text = f"while tracing, {question} was taken as False"
-            program.assume_not_zero(difference, text, found.frame)
+            program.assume_not_zero(difference, text, origin)
             return False
     return _undecided(
         question, difference, "compare sizes of the function's own arguments, such as x.shape[0]"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Iterator, Set
+import threading
+from collections.abc import Set
 from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
-from chainrule.errors import ChainruleError, SizeTextWarning
+from chainrule.errors import ChainruleError, SizeTextWarning, programs_around
 from chainrule.graph.origin import Origin
 
 _LIBRARIES = sys.stdlib_module_names | {"numpy", "scipy"}  # that compare for who calls them
@@ -21,14 +22,13 @@ is_ours: dict[object, bool] = {}  # by the name of a module; whether it is chain
 
 
 class Program(Protocol):
-    """What is being traced; the frame that runs its function has it as the local `program`, in a
-    module whose `__runs_programs__` is the code of that frame."""
+    """What is being traced."""
 
     sizes: Set[str]
     warned: list[tuple[Warning, type[Warning], str, int]]  # to be said if the function returns
 
-    def assume_not_zero(self, expression: Any, text: str, frame: FrameType) -> None:
-        """Note the condition that the expression is not 0, which the line of the frame needs."""
+    def assume_not_zero(self, expression: Any, text: str, origin: Origin) -> None:
+        """Note the condition that the expression is not 0, which this line needs."""
         ...
 
 
@@ -37,6 +37,12 @@ class Asking(NamedTuple):
 
     frame: FrameType
     programs: tuple[Program, ...]
+    is_elsewhere: bool = False  # whether another thread traces them, which this one may belong to
+
+    @property
+    def origin(self) -> Origin:
+        """The user's line."""
+        return Origin(self.frame.f_code, self.frame.f_lasti)
 
 
 def asking(frame: FrameType | None) -> Asking | None:
@@ -58,8 +64,20 @@ def asking(frame: FrameType | None) -> Asking | None:
             user = frame
         else:
             frame = frame.f_back
-    programs = tuple(_programs(frame))
-    return Asking(user, programs) if user is not None and programs else None
+    programs = tuple(programs_around(frame))
+    if user is None or programs:
+        return Asking(user, programs) if user is not None else None
+    others = _programs_elsewhere()
+    return Asking(user, others, is_elsewhere=True) if others else None
+
+
+def _programs_elsewhere() -> tuple[Program, ...]:
+    """What other threads trace; nothing in the main thread, which no traced function starts."""
+    own = threading.get_ident()
+    if own == threading.main_thread().ident:
+        return ()
+    frames = [frame for thread, frame in sys._current_frames().items() if thread != own]
+    return tuple(program for frame in frames for program in programs_around(frame))
 
 
 def is_library(frame: FrameType) -> bool:
@@ -89,9 +107,9 @@ def note_text(found: Asking, text: str) -> None:
     """A SizeTextWarning at the user's line, where the program goes on with the text of a size and
     so may decide by it."""
     frame, code = found.frame, found.frame.f_code
-    if not goes_on(frame):
+    if found.is_elsewhere or not goes_on(frame):
         return
-    origin = Origin(code, frame.f_lasti)
+    origin = found.origin
     said = ChainruleError(
         f"the text of the size {text} is made while tracing, and is the same in every run",
         where=origin.describe(),
@@ -100,10 +118,3 @@ def note_text(found: Asking, text: str) -> None:
     line = origin.location.line if origin.location is not None else code.co_firstlineno
     warning = SizeTextWarning(str(said)), SizeTextWarning, code.co_filename, line
     found.programs[0].warned.append(warning)
-
-
-def _programs(frame: FrameType | None) -> Iterator[Program]:
-    while frame is not None:
-        if _runs_program(frame):
-            yield frame.f_locals["program"]
-        frame = frame.f_back

@@ -14,6 +14,7 @@ from functools import lru_cache, reduce
 from itertools import product as choices
 from math import gcd
 from numbers import Integral
+from sys import _getframe
 from typing import Any, NoReturn
 
 from chainrule.graph.asked_size import AskedSize, is_plain, no_number
@@ -36,7 +37,9 @@ _LARGEST_EXPONENT = 64
 _cached = lru_cache(maxsize=4096)
 
 
-def _operator(function: Callable[[Any, Any], int | Size], neutral: int | None = None) -> Any:
+def _operator(
+    written: str, function: Callable[[Any, Any], int | Size], neutral: int | None = None
+) -> Any:
     def method(self: Size, other: int | Size) -> int | Size:
         kind = type(other)
         if kind is int:
@@ -44,7 +47,9 @@ def _operator(function: Callable[[Any, Any], int | Size], neutral: int | None = 
         if kind is Size:
             return function(self, other)
         # Not operator.index: a traced array may define it, and has its own reflected operators.
-        return method(self, int(other)) if isinstance(other, Integral) else NotImplemented
+        if isinstance(other, Integral):
+            return method(self, int(other))
+        return no_number(written.format(self, other), self) if is_plain(other) else NotImplemented
 
     return method
 
@@ -62,16 +67,17 @@ class Size(AskedSize):
         raise AttributeError(f"the size {self} cannot be changed")
 
     def __reduce__(self) -> tuple[Any, ...]:  # string hashes differ between processes
+        self._refuse_to_leave(_getframe(1))
         return Size, (self.terms,)
 
-    __add__ = __radd__ = _operator(lambda a, b: _add(a, b), neutral=0)
-    __mul__ = __rmul__ = _operator(lambda a, b: _multiply(a, b), neutral=1)
-    __sub__ = _operator(lambda a, b: _subtract(a, b), neutral=0)
-    __rsub__ = _operator(lambda a, b: _subtract(b, a))
-    __floordiv__ = _operator(lambda a, b: _divide(a, b)[0], neutral=1)
-    __rfloordiv__ = _operator(lambda a, b: _divide(b, a)[0])
-    __mod__ = _operator(lambda a, b: _divide(a, b)[1])
-    __rmod__ = _operator(lambda a, b: _divide(b, a)[1])
+    __add__ = __radd__ = _operator("{} + {}", lambda a, b: _add(a, b), neutral=0)
+    __mul__ = __rmul__ = _operator("{} * {}", lambda a, b: _multiply(a, b), neutral=1)
+    __sub__ = _operator("{} - {}", lambda a, b: _subtract(a, b), neutral=0)
+    __rsub__ = _operator("{1} - {0}", lambda a, b: _subtract(b, a))
+    __floordiv__ = _operator("{} // {}", lambda a, b: _divide(a, b)[0], neutral=1)
+    __rfloordiv__ = _operator("{1} // {0}", lambda a, b: _divide(b, a)[0])
+    __mod__ = _operator("{} % {}", lambda a, b: _divide(a, b)[1])
+    __rmod__ = _operator("{1} % {0}", lambda a, b: _divide(b, a)[1])
 
     def __neg__(self) -> int | Size:
         return _multiply(self, -1)
@@ -279,6 +285,11 @@ def is_nonnegative(a: int | Size) -> bool | None:
 def is_positive(a: int | Size) -> bool | None:
     """Whether a >= 1 for all names >= 1: True or False if proved always or never, else None."""
     return is_nonnegative(a - 1)
+
+
+def is_never_zero(a: int | Size) -> bool:
+    """Whether it is proved that a is not 0 for any names >= 1."""
+    return bool(is_positive(a) or is_positive(-a))
 
 
 def definitely_equal(a: int | Size, b: int | Size) -> bool:

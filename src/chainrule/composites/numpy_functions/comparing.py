@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.composites.numpy_functions.of_arrays import array_of, trace_among
 from chainrule.errors import ShapeError
 from chainrule.frontend.elementwise import as_node
+from chainrule.graph.sizes import is_never_zero
 from chainrule.primitives.sources import uniform
 
 
@@ -18,7 +19,13 @@ def _both(a: Any, b: Any) -> tuple[Any, Any]:
     return array_of(as_node(trace, a), trace), array_of(as_node(trace, b), trace)
 
 
-def _false(x: Any) -> Any:
+def _false(x: Any, unlike: Iterable[tuple[Any, Any]]) -> Any:
+    """False; that these sizes differ becomes a condition where it is not proved."""
+    for one, other in unlike:
+        difference = one - other
+        if not (isinstance(difference, int) or is_never_zero(difference)):
+            text = f"while tracing, {one} == {other} was taken as False"
+            x.program.assume_not_zero(difference, text)
     node = uniform(False, np.dtype(np.bool_))
     return array_of(x.program.build(node.primitive, **dict(node.params)), x.program)
 
@@ -27,7 +34,8 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """Whether two arrays have one shape and the same elements."""
     x, y = _both(a1, a2)
     if x.shape != y.shape:
-        return _false(x)
+        unlike = [pair for pair in zip(x.shape, y.shape, strict=False) if pair[0] != pair[1]]
+        return _false(x, unlike[: x.ndim == y.ndim])
     same = x == y
     return np.all(same | ((x != x) & (y != y)) if equal_nan else same)
 
@@ -37,8 +45,8 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     x, y = _both(a1, a2)
     try:
         same = x == y
-    except ShapeError:
-        return _false(x)
+    except ShapeError as error:
+        return _false(x, error.rests_on or ())
     return np.all(same)
 
 

@@ -88,13 +88,13 @@ def _spread(trace: Trace, x: Node, value: Any, shape: Shape) -> Any:
         value = np.reshape(value, value.shape[1:])
     try:
         return broadcast(value, shape)
-    except ShapeError:
+    except ShapeError as error:
         raise ShapeError(
             f"the value {trace.show(given.node)} does not broadcast to the elements of "
             f"{trace.show(x)} that change, of shape {show_shape(shape)}",
             where=trace.where(),
             hint="from the last axis on, the sizes must be equal or a literal 1",
-        ) from None
+        ).resting_on(*error.rests_on or ()) from None
 
 
 def _kept(change: _Change, x: Any, written: Any, value: Any) -> Any:
