@@ -18,6 +18,7 @@ from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin, Scope
+from chainrule.graph.plain import refuse_among
 from chainrule.primitives.primitive import Primitive
 
 P = ParamSpec("P")
@@ -60,6 +61,7 @@ def composite(
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             trace = trace_of(args) or trace_of(kwargs.values())
             if trace is None:
+                refuse_among((*args, *kwargs.values()), f"{module}.{function.__name__}")
                 return function(*args, **kwargs)
             outer = trace.site
             frame = trace.enter(sys._getframe(1)) if outer is None else None
@@ -120,6 +122,7 @@ def _applied(
     """The primitive of arrays, at once, or of traced arrays, named by the line of the caller."""
     trace = trace_of(values)
     if trace is None:
+        refuse_among(values, f"cr.{name}")
         return _of_arrays(primitive, ufunc, values)
     outer = trace.site
     frame = trace.enter(caller) if outer is None else None

@@ -18,6 +18,7 @@ from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node
+from chainrule.graph.plain import refuse_among
 from chainrule.graph.structure import flatten
 from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.primitive import Flat
@@ -68,8 +69,10 @@ def custom_derivative(function: Any = None, *, static: Static = ()) -> Any:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        trace = trace_of(flatten([args, kwargs])[0])
+        leaves = flatten([args, kwargs])[0]
+        trace = trace_of(leaves)
         if trace is None:
+            refuse_among(leaves, own.name)
             return function(*args, **kwargs)
         if own.bwd is None and own.jvp is None:
             raise NotDifferentiableError(

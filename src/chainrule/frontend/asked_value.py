@@ -26,6 +26,7 @@ from chainrule.frontend.trace import Trace
 from chainrule.frontend.types_shown import type_text
 from chainrule.graph.asking import asking, goes_on
 from chainrule.graph.node import Node
+from chainrule.graph.plain import WITH_MASK, taken_for_plain
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import Shape
 
@@ -144,6 +145,9 @@ class AskedValue:
         raise self._number(".tolist()", "keep it an array; return it, and read it after graph.run")
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        if str(sys._getframe(1).f_globals.get("__name__")).startswith("numpy.ma"):
+            what = f"the array on the left of {self._shown()}"
+            raise taken_for_plain(what, "MaskedArray", self._here(), WITH_MASK)
         known = self.program.known_int(self) is not None
         raise self._number(
             "a NumPy array",

@@ -10,6 +10,7 @@ from chainrule.composites.composite import composite, trace_of
 from chainrule.errors import InputError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.traced import Traced
+from chainrule.graph.plain import refuse_among
 from chainrule.random.distributions import bernoulli, in_dtype
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -24,6 +25,8 @@ def dropout(x: Any, rate: Any, *, key: Any = None) -> Any:
     It is from 0 to 1, where 0 keeps and 1 drops everything.
     """
     trace = trace_of((x, rate, key))
+    given = [one for one in (x, rate, key) if not isinstance(one, Traced)]
+    refuse_among(given, "cr.dropout", trace.where() if trace is not None else "")
     if isinstance(rate, (int, float)) and not 0 <= rate <= 1:
         raise InputError(
             f"dropout: rate={rate!r} is not from 0 to 1",

@@ -22,6 +22,7 @@ from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.graph.plain import refuse_among
 from chainrule.graph.sizes import Size, product
 from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import positions
@@ -146,6 +147,7 @@ def checked(key: Any, trace: Trace | None) -> Any:
     """The key, if it is one: uint32[2]; DTypeError or ShapeError where not."""
     where = trace.where() if trace is not None else ""
     if not isinstance(key, Traced):
+        refuse_among([key], "a random function", where)
         given, key = key, np.asarray(key)
         if key.dtype.kind == "i" and isinstance(given, int):
             raise DTypeError(f"the number {given} is no key", where=where, hint=MAKE_ONE)

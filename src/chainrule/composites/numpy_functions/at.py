@@ -11,6 +11,7 @@ from chainrule.errors import DTypeError, ShapeError
 from chainrule.frontend.at import At
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.traced import Traced
+from chainrule.graph.plain import refuse_among
 
 
 def at(x: Any) -> At:
@@ -23,7 +24,10 @@ def at(x: Any) -> At:
     `power` and `apply`, the last one stays.  DTypeError for a value whose dtype x does not take,
     ShapeError for one that does not broadcast, IndexError for a place that x does not have.
     """
-    return x.at if isinstance(x, Traced) else At(_Numbers(np.asarray(x)))
+    if isinstance(x, Traced):
+        return x.at
+    refuse_among([x], "cr.at")
+    return At(_Numbers(np.asarray(x)))
 
 
 class _Numbers:
@@ -44,6 +48,7 @@ class _Numbers:
             return x._run(function, frame, (x, *args[1:]), kwargs)
         if function == "getitem":
             return self._array[args[1]]
+        refuse_among(args[2:], f"cr.at(...)[...].{function.removeprefix('at.')}")
         return _changed(function.removeprefix("at."), self._array, *args[1:])
 
     def __repr__(self) -> str:

@@ -22,6 +22,7 @@ from chainrule.errors import DTypeError, InputError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, kind_of, lift
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.graph.plain import refuse_among
 
 
 def _count(trace: Trace, num: Any) -> int:
@@ -163,6 +164,7 @@ def array(object: Any, dtype: Any = None) -> Any:
     """
     trace = trace_of([object])
     if trace is None:
+        refuse_among([object], "cr.array")
         return np.array(object, dtype)
     outer = trace.site
     frame = trace.enter(sys._getframe(1)) if outer is None else None
@@ -180,6 +182,7 @@ def _nested(trace: Trace, value: Any) -> Any:
     if isinstance(value, Traced):
         return value
     if trace_of([value]) is None:
+        refuse_among([value], "cr.array", trace.where())
         return array_of(as_node(trace, np.asarray(value)), trace)
     return np.stack([_nested(trace, one) for one in value])
 
