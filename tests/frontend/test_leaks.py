@@ -1,5 +1,6 @@
 """A traced array is of use within the call that traces it, and nowhere else."""
 
+import functools
 import threading
 from dataclasses import dataclass
 
@@ -101,6 +102,20 @@ def _step(function, **given):
     return step(step.init(w=X), x=given["x"])
 
 
+def _layer(weights):
+    class Layer:
+        W = weights
+
+        def f(self, x):
+            return np.sum(x * self.W)
+
+    return Layer()
+
+
+def _of(*values):
+    yield from values
+
+
 def uses(leaked):
     """Ways in: what is done with the array, by what a reader would call it."""
     held, plain = Held(leaked), np.zeros(2)
@@ -117,6 +132,26 @@ def uses(leaked):
         "a ufunc": lambda: np.exp(leaked),
         "a function": lambda: np.sum(leaked),
         "a method": lambda: leaked.sum(),
+        "a method that computes nothing": lambda: leaked.copy(),
+        "an operator that computes nothing": lambda: +leaked,
+        "the real part": lambda: leaked.real,
+        "an axis order that is its own": lambda: np.transpose(leaked, tuple(range(leaked.ndim))),
+        "dropout in prediction": lambda: cr.dropout(leaked, 0.5),
+        "what a custom function returns": lambda: cr.custom_derivative(lambda x: held.value)(X),
+        "an operand of cr.at": lambda: cr.at(X)[:].set(leaked),
+        "a function of cr.at": lambda: cr.at(X)[0].apply(lambda x: leaked),
+        "a rate of dropout": lambda: cr.dropout(X, leaked, key=cr.random.key(0)),
+        "a default": lambda: cr.grad(lambda x, y=leaked: np.sum(x * y))(X),
+        "a partial": lambda: cr.trace(functools.partial(np.multiply, leaked), X),
+        "an attribute of a class": lambda: cr.grad(_layer(leaked).f)(X),
+        "a generator": lambda: cr.grad(lambda x: sum(np.sum(x * one) for one in _of(leaked)))(X),
+        "a row": lambda: next(iter(leaked + 0.0)),
+        "a sum in Python": lambda: sum([leaked, leaked]),
+        "a buffer": lambda: X.copy().__setitem__(slice(None), leaked),
+        "weights": lambda: cr.save_weights("never.npz", {"w": leaked}),
+        "a parameter": lambda: cr.training_step(
+            cr.trace(lambda w: np.sum(w * w), X), "w", cr.sgd(0.1)
+        ).init(w=leaked),
         "a composite": lambda: cr.softmax(leaked),
         "an update": lambda: leaked.at[..., None].set(0.0),
         "float": lambda: float(leaked),
@@ -259,3 +294,9 @@ def test_threads_that_trace_at_once_keep_to_themselves() -> None:
     wanted = gradient()
     found = [_in_thread(gradient) for _ in range(4)]
     assert all(np.array_equal(one, wanted) for one in found)
+
+
+def test_a_value_that_left_its_trace_says_so_where_it_is_printed() -> None:
+    leaked = leak_of(WAYS["grad"])
+    assert str(leaked).endswith(", of a trace that has ended>")
+    assert repr([leaked]).endswith(", of a trace that has ended>]")

@@ -73,7 +73,11 @@ def custom_derivative(function: Any = None, *, static: Static = ()) -> Any:
         trace = trace_of(leaves)
         if trace is None:
             refuse_among(leaves, own.name)
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            for leaf in flatten(result)[0]:
+                if isinstance(leaf, Traced):  # which the function closes over
+                    leaf.program.refuse_leaked(leaf.node)
+            return result
         if own.bwd is None and own.jvp is None:
             raise NotDifferentiableError(
                 f"{own.name} is a custom_derivative without a rule",

@@ -194,4 +194,5 @@ class AskedValue:
             found = asking(frame)
             if found is not None and goes_on(found.frame):
                 return written(self.program.guard(self.node))
-        return f"<traced {self._shown()}>"
+        ended = ", of a trace that has ended" if self.program.thread is None else ""
+        return f"<traced {self._shown()}{ended}>"

@@ -126,7 +126,7 @@ class Traced(AskedValue, ArrayMethods):
 
     def __round__(self, ndigits: Any = None) -> Any:
         if ndigits is None and self.program.known_int(self) is not None:
-            return self
+            return self.copy()
         return self._call("round", ndigits)
 
     def __floor__(self) -> Any:
@@ -220,7 +220,7 @@ class Traced(AskedValue, ArrayMethods):
         return self._carried(self._call(np.negative), operator.neg)
 
     def __pos__(self) -> Any:
-        return self
+        return self.copy()
 
     def __abs__(self) -> Any:
         return self._carried(self._call(np.absolute), abs)
@@ -264,6 +264,8 @@ class Traced(AskedValue, ArrayMethods):
                 last = len(args) - 1
                 args = tuple([name_scalar(trace, v, last - i) for i, v in enumerate(args)])
             result = dispatch(trace, function, args, kwargs)
+            if result is self.node:  # and nothing was built
+                trace.refuse_leaked(result)
         finally:
             trace.site = None
         for node, place in nodes_of(result):
@@ -275,6 +277,7 @@ class Traced(AskedValue, ArrayMethods):
 
     def copy(self) -> Any:
         """The value itself: traced arrays are never changed in place."""
+        self.program.refuse_leaked(self.node)
         return self
 
     def __copy__(self) -> Traced:

@@ -34,7 +34,7 @@ def dropout(x: Any, rate: Any, *, key: Any = None) -> Any:
             hint="the rate is the part of the elements that is dropped: 0.1 for 10 %",
         )
     if key is None:
-        return x
+        return x.copy() if isinstance(x, Traced) else x
     if trace is not None and not isinstance(key, Traced):
         key = Traced(as_node(trace, key), trace)  # where the shape has named sizes, too
     x = x if isinstance(x, Traced) else np.asarray(x)
