@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deciding_programs import program_of, source_of
+from deciding_programs import CATCHING, program_of, source_of
 
 import chainrule as cr
 from chainrule import float64
@@ -136,6 +136,28 @@ def test_two_thousand_programs_agree_with_numpy(part: int) -> None:
     check(judged(range(250 * part, 250 * part + 250)), 250)
 
 
+def check_catching(referee: Referee, programs: int) -> None:
+    assert not referee.wrong, f"{len(referee.wrong)} disagree; the first:\n{referee.wrong[0]}"
+    counts = referee.counts
+    assert counts["concrete agrees"] > 4 * programs, counts
+    assert counts["named agrees"] > programs, counts
+    assert counts["bound agrees"] == counts["named agrees"], counts
+    assert counts["compiled agrees"] > 0.5 * programs, counts
+    assert counts["named refused"] > 0.2 * programs, counts
+    assert counts["tracing refused"] < 0.7 * programs, counts
+
+
+def test_programs_that_catch_errors_and_ask_for_classes_agree_with_numpy() -> None:
+    check_catching(judged(range(CATCHING, CATCHING + 60)), 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_a_thousand_programs_that_catch_errors_agree_with_numpy(part: int) -> None:
+    first = CATCHING + 250 * part
+    check_catching(judged(range(first, first + 250)), 250)
+
+
 def test_a_comparison_that_forgets_its_condition_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked_size, "assumed_other", lambda *_: False)
     assert judged(range(20)).wrong
@@ -146,3 +168,10 @@ def test_an_integer_that_forgets_its_guard_is_found(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Trace, "guard", lambda self, node: self.scalars[node])
     assert judged(range(20)).wrong
+
+
+def test_a_caught_error_that_leaves_no_condition_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from chainrule.frontend import caught
+
+    monkeypatch.setattr(caught, "settle_caught", lambda _: None)
+    assert judged(range(CATCHING, CATCHING + 20)).wrong

@@ -273,3 +273,36 @@ def test_a_function_traced_in_a_thread_records_its_own_conditions() -> None:
 
     graph = in_a_thread(lambda: cr.trace(program))
     assert [str(one.expression) for one in graph.conditions] == ["n - 2"]
+
+
+def classes(x: Any, y: Any, k: Any = 2, rate: Any = 0.5) -> Any:
+    """A number that says what isinstance finds of arguments and of what is computed of them."""
+    found = [isinstance(x, np.ndarray), isinstance(x, (int, float)), isinstance(x * 2, np.ndarray)]
+    found += [isinstance(k, int), isinstance(k, float), isinstance(k + 1, numbers.Integral)]
+    found += [isinstance(rate, float), isinstance(rate, int), isinstance(k * rate, float)]
+    found += [isinstance(np.sin(y), np.ndarray), isinstance([x], list), isinstance(x, list)]
+    match k:
+        case float():
+            found.append(True)
+        case int(count):
+            found.append(count is k)
+    return np.sum(x) * 0 + sum(2.0**place for place, one in enumerate(found) if one)
+
+
+def test_isinstance_finds_arrays_ints_and_floats_as_in_a_run() -> None:
+    x = np.ones((2, 3))
+    expected = classes(x, x)
+    for graph in (cr.trace(classes, x, x), cr.trace(classes, float64["n 3"], float64["n 3"])):
+        assert graph.run(x=x, y=x).outputs == expected
+    assert cr.compile(classes)(x, x) == expected
+
+    def of_row(row: Any) -> Any:
+        return np.sum(row) if isinstance(row, np.ndarray) else 0 * np.sum(row)
+
+    assert cr.vmap(of_row)(x).tolist() == [3, 3]
+
+
+def test_isinstance_of_a_traced_array_outside_of_its_function_finds_no_array() -> None:
+    kept: list[Any] = []
+    cr.trace(lambda x: kept.append(x) or x, np.ones(3))
+    assert not isinstance(kept[0], np.ndarray)
