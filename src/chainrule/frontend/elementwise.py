@@ -71,12 +71,12 @@ def lift(trace: Trace, value: Any) -> Operand:
     if node is not None and isinstance(node, Node):
         trace.own(value.program, node)
         return node
+    if isinstance(value, Size):  # before other classes are asked for, of which it says what it is
+        return trace.build(size_of(value, INT_SCALAR).primitive, size=value, type=INT_SCALAR)
     if isinstance(value, Node) or (
         isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
     ):
         return value
-    if isinstance(value, Size):
-        return trace.build(size_of(value, INT_SCALAR).primitive, size=value, type=INT_SCALAR)
     if isinstance(value, (np.ndarray, np.generic, list, tuple)):
         return lift_array(trace, value)
     if isinstance(value, complex):

@@ -87,9 +87,10 @@ def traced_reshape(trace: Trace, a: Any, shape: Any, order: str = "C") -> Node:
         return traced_transpose(trace, turned)
     wanted = [declared_size(size) if not isinstance(size, Size) else size for size in given]
     total = x.type.size
-    if any(isinstance(size, int) and size < -1 for size in wanted):
+    numbers = [size for size in wanted if not isinstance(size, Size)]
+    if any(size < -1 for size in numbers):
         _refuse_reshape(trace, x, given)
-    if -1 in [size for size in wanted if isinstance(size, int)]:
+    if -1 in numbers:
         place = wanted.index(-1)
         rest = sizes.product(tuple(size for i, size in enumerate(wanted) if i != place))
         exact = sizes.divide_exactly(total, rest) if rest != 0 else None
@@ -109,7 +110,7 @@ def _require_same_size(trace: Trace, x: Node, target: Shape, given: tuple) -> No
         impossible = difference != 0
     else:
         impossible = sizes.is_positive(difference) or sizes.is_positive(-difference)
-    if impossible or any(isinstance(size, int) and size < 0 for size in target):
+    if impossible or any(size < 0 for size in target if not isinstance(size, Size)):
         _refuse_reshape(trace, x, given)
     if not isinstance(difference, int):
         text = f"reshape of {trace.show(x)} to {show_shape(target)} needs equal numbers of elements"
