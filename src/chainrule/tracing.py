@@ -56,9 +56,10 @@ def trace(function: Callable[..., Any], /, *examples: Any, **types: Any) -> Grap
     numbers that are drawn in it, and of clocks and files that it reads, as these are constants of
     the graph.
     """
-    with warning_of_draws(function, examples, types) as graphs:
-        graphs.append(traced_anew(function, examples, types))
-    return graphs[0]
+    with warning_of_draws(function, examples, types) as made:
+        graph = traced_anew(function, examples, types)
+        made.append(lambda: (graph.nodes, graph.name_of))
+    return graph
 
 
 def traced_anew(

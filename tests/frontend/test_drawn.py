@@ -1,40 +1,26 @@
-"""Random numbers that NumPy draws while a program is traced: told where they freeze, only there."""
+"""Random numbers that generators draw while a program is traced: told where they freeze."""
 
 from __future__ import annotations
 
-import datetime
 import functools
 import inspect
-import os
 import random
-import secrets
-import sys
-import threading
-import time
-import uuid
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from random import gauss
-from time import time as now
 from typing import Any
 
 import numpy as np
 import pytest
+from freezing import line_of, told_by
 from numpy.random import normal
 
 import chainrule as cr
-from chainrule.errors import FrozenRandomWarning
-from chainrule.frontend import drawn
 
 X = np.ones(3)
 GENERATOR = np.random.default_rng(0)
+
+
 OLD = np.random.RandomState(0)
-
-
-@pytest.fixture(autouse=True)
-def nothing_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawn, "_told", {})
 
 
 def noise() -> Any:
@@ -146,88 +132,6 @@ DRAWS |= {
     "a part of an object": (of_a_part, (X,), "MODEL.random.normal"),
     "a closure": (closed_over(), (X,), "generator.normal"),
 }
-
-
-def without_a_seed(x: Any) -> Any:
-    return x + np.random.default_rng().normal(size=3)
-
-
-def of_the_system(x: Any) -> Any:
-    return x + os.urandom(1)[0]
-
-
-def by_secrets(x: Any) -> Any:
-    return x + secrets.randbelow(1000)
-
-
-def steered_by_secrets(x: Any) -> Any:
-    return x[secrets.randbelow(3)]
-
-
-def by_a_generator_of_the_system(x: Any) -> Any:
-    return x + random.SystemRandom().random()
-
-
-def by_uuid(x: Any) -> Any:
-    return x + uuid.uuid4().int % 1000
-
-
-def by_the_clock(x: Any) -> Any:
-    return x * (time.time() % 1)
-
-
-def by_the_clock_under_another_name(x: Any) -> Any:
-    return x * now()
-
-
-def by_a_counter(x: Any) -> Any:
-    return x * time.perf_counter()
-
-
-def by_the_date(x: Any) -> Any:
-    return x * datetime.datetime.now().timestamp()
-
-
-def by_a_helper_of_the_clock(x: Any) -> Any:
-    return x + by_the_clock(x)
-
-
-def from_a_file(x: Any, path: str) -> Any:
-    return x * np.loadtxt(path)
-
-
-def from_a_binary_file(x: Any, path: str) -> Any:
-    return x * np.load(Path(path).with_suffix(".npy"))
-
-
-def from_text(x: Any, path: str) -> Any:
-    return x * float(Path(path).read_text().split()[0])
-
-
-ASKED: dict[str, tuple[Callable[..., Any], str, str]] = {
-    "a generator without a seed": (without_a_seed, "default_rng()", "random numbers are drawn"),
-    "os.urandom": (of_the_system, "os.urandom", "random numbers are drawn"),
-    "secrets": (by_secrets, "secrets.randbelow", "random numbers are drawn"),
-    "an index": (steered_by_secrets, "secrets.randbelow", "random numbers are drawn"),
-    "SystemRandom": (by_a_generator_of_the_system, "SystemRandom", "random numbers are drawn"),
-    "uuid": (by_uuid, "uuid.uuid4", "random numbers are drawn"),
-    "time": (by_the_clock, "time.time", "the clock is read"),
-    "time, by another name": (by_the_clock_under_another_name, "now()", "the clock is read"),
-    "perf_counter": (by_a_counter, "perf_counter", "the clock is read"),
-    "datetime": (by_the_date, "datetime.now", "the clock is read"),
-    "a helper": (by_a_helper_of_the_clock, "time.time", "the clock is read"),
-    "np.loadtxt": (from_a_file, "np.loadtxt", "a file is read"),
-    "np.load": (from_a_binary_file, "np.load", "a file is read"),
-    "a path": (from_text, "read_text", "a file is read"),
-}
-
-
-def told_by(run: Callable[[], Any]) -> list[warnings.WarningMessage]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
-        run()
-    assert all(issubclass(one.category, FrozenRandomWarning) for one in caught)
-    return caught
 
 
 class Dropout:
@@ -353,7 +257,7 @@ def test_a_generator_that_is_kept_anywhere_is_told(case: str) -> None:
     (told,) = told_by(lambda: cr.trace(function, X, *more))
     assert str(told.message).startswith(f"{name} draws while {called} is traced: ")
     assert told.filename == __file__
-    assert line in inspect.getsource(inspect.getmodule(noise)).splitlines()[told.lineno - 1]
+    assert line in line_of(told)
 
 
 def resetting(x: Any) -> Any:
@@ -374,57 +278,6 @@ def test_a_generator_that_is_kept_and_does_not_freeze_is_silent(function: Any) -
     assert told_by(lambda: cr.trace(function, X)) == []
 
 
-CHOOSING: list[Callable[[Any, Any], Any]] = [
-    lambda x, _: x[np.random.permutation(x.shape[0])],
-    lambda x, rng: x[rng.permutation(x.shape[0])],
-    lambda x, _: x[np.random.choice(x.shape[0])],
-    lambda x, rng: x[rng.choice(x.shape[0], 3)],
-]
-
-
-@pytest.mark.parametrize("function", CHOOSING)
-def test_choosing_among_a_named_size_is_refused_with_advice_that_works(function: Any) -> None:
-    def objective(x: cr.float64["n"]) -> Any:  # type: ignore
-        return function(x, np.random.default_rng(0))
-
-    with pytest.raises(cr.errors.UnsupportedError) as refused:
-        cr.trace(objective)
-    assert "lambda x, " in refused.value.where
-    assert "x[np.argsort(cr.random.bits(key, x.shape[:1]))]" in refused.value.hint
-
-    def shuffled(x: cr.float64["n"], key: Any) -> Any:  # type: ignore
-        return x[np.argsort(cr.random.bits(key, x.shape[:1]))]
-
-    key = cr.random.key(0)
-    found = cr.trace(shuffled, key=key).run(x=np.arange(50.0), key=key).outputs
-    assert sorted(found) == list(range(50)) != list(found)
-
-
-def test_other_index_errors_stay_what_they_are() -> None:
-    with pytest.raises(np.exceptions.AxisError, match="axis 0 is out of bounds"):
-        cr.trace(lambda x: x * np.sort(np.float64(2.0), axis=0), X)
-    with pytest.raises(IndexError, match="list index out of range"):
-        cr.trace(lambda x: [x][1], X)
-
-
-def test_what_another_thread_draws_from_the_shared_generator_is_silent() -> None:
-    kept = {"shared": np.random.normal, "Python's": random.random}
-    before = random.getstate()
-    assert told_by(lambda: cr.trace(drawing_elsewhere(kept), X)) == []
-    assert random.getstate() != before
-
-
-def drawing_elsewhere(kept: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
-    def function(x: Any) -> Any:
-        for one in kept.values():
-            thread = threading.Thread(target=one)
-            thread.start()
-            thread.join()
-        return x
-
-    return function
-
-
 @pytest.mark.parametrize("case", DRAWS)
 def test_a_draw_that_freezes_is_told_with_its_line(case: str) -> None:
     function, arguments, name = DRAWS[case]
@@ -432,7 +285,7 @@ def test_a_draw_that_freezes_is_told_with_its_line(case: str) -> None:
     text = str(told.message)
     assert text.startswith(f"{name} draws while {function.__name__} is traced: ")
     assert told.filename == __file__ and f"{__file__}:{told.lineno}, in " in text
-    assert name in inspect.getsource(inspect.getmodule(noise)).splitlines()[told.lineno - 1]
+    assert name in line_of(told)
 
 
 def test_the_whole_text() -> None:
@@ -510,149 +363,9 @@ def test_nothing_is_told_where_nothing_freezes(case: str) -> None:
     assert told_by(lambda: cr.trace(function, *arguments)) == []
 
 
-HIDDEN = [lambda: np.random.normal(size=3)]
-
-
-def hiding(x: Any) -> Any:
-    HIDDEN[0]()
-    return x
-
-
-def test_a_draw_that_the_code_does_not_show_is_perhaps_of_another_thread_and_silent() -> None:
-    before = np.random.get_state()[1:3]
-    assert told_by(lambda: cr.trace(hiding, X)) == []
-    assert str(np.random.get_state()[1:3]) != str(before)
-
-
 def test_a_program_that_fails_tells_its_error_alone() -> None:
     def failing(x: Any) -> Any:
         return x @ np.random.normal(size=(5, 5))
 
     with pytest.raises(cr.errors.ShapeError):
         cr.trace(failing, X)
-
-
-@pytest.mark.parametrize("case", ASKED)
-def test_entropy_clocks_and_files_are_told_with_their_line(case: str, tmp_path: Path) -> None:
-    function, text, what = ASKED[case]
-    path = tmp_path / "numbers.txt"
-    np.savetxt(path, [2.5, 3.5, 4.5])
-    np.save(path.with_suffix(".npy"), [2.5, 3.5, 4.5])
-    more = (str(path),) * ("path" in inspect.signature(function).parameters)
-    (told,) = told_by(lambda: cr.trace(function, X, *more))
-    assert str(told.message).startswith(f"{what} while {function.__name__} is traced: ")
-    assert text in inspect.getsource(inspect.getmodule(noise)).splitlines()[told.lineno - 1]
-    assert sys.getprofile() is None
-
-
-def test_the_advice_about_a_clock() -> None:
-    (told,) = told_by(lambda: cr.trace(by_the_clock, X))
-    assert str(told.message).endswith(
-        "try: read it before the call, and pass the number as an argument"
-    )
-
-
-def seconds_for_a_log(x: Any) -> Any:
-    start = time.perf_counter()
-    y = 2.5 * np.sin(x) + x / -3 + GIVEN
-    _ = f"{time.perf_counter() - start} s, {datetime.datetime.now()}"
-    return y
-
-
-GIVEN = np.array([1.0, 2.0, 3.0])
-
-
-def a_log(x: Any, path: str) -> Any:
-    with open(path, "a") as file:
-        file.write("traced")
-    return x * 0.1
-
-
-def entropy_that_is_not_drawn(x: Any, noisy: bool = False) -> Any:
-    return x + os.urandom(1)[0] if noisy else x
-
-
-def a_seed(x: Any) -> Any:
-    return x + np.random.default_rng(np.random.SeedSequence(5)).normal(size=3)
-
-
-@pytest.mark.parametrize("function", [seconds_for_a_log, entropy_that_is_not_drawn, a_seed, a_log])
-def test_what_leaves_no_number_in_the_graph_is_silent(function: Any, tmp_path: Path) -> None:
-    more = (str(tmp_path / "log"),) * ("path" in inspect.signature(function).parameters)
-    assert told_by(lambda: cr.trace(function, X, *more)) == []
-    assert sys.getprofile() is None
-
-
-def test_a_profiler_that_runs_goes_on() -> None:
-    seen: list[str] = []
-
-    def profiler(frame: Any, event: str, _: Any) -> None:
-        seen.append(event)
-
-    sys.setprofile(profiler)
-    try:
-        assert told_by(lambda: cr.trace(by_the_clock, X)) == []
-        assert sys.getprofile() is profiler
-    finally:
-        sys.setprofile(None)
-    assert "c_call" in seen
-
-
-def test_a_program_that_fails_leaves_no_profiler() -> None:
-    def failing(x: Any) -> Any:
-        return x @ np.ones((5, int(time.time() > 0)))
-
-    with pytest.raises(cr.errors.ShapeError):
-        cr.trace(failing, X)
-    assert sys.getprofile() is None
-
-
-def test_what_another_thread_asks_is_no_fault_of_the_program() -> None:
-    def waiting(x: Any) -> Any:
-        thread = threading.Thread(target=os.urandom, args=(4,))
-        thread.start()
-        thread.join()
-        _ = os.urandom  # which it names
-        return x
-
-    assert told_by(lambda: cr.trace(waiting, X)) == []
-
-
-@pytest.mark.peers
-def test_torchs_generators_are_told() -> None:
-    torch = pytest.importorskip("torch")
-    generator = torch.Generator()
-
-    def own(x: Any) -> Any:
-        return x + torch.randn(3, dtype=torch.float64).numpy()
-
-    def given(x: Any) -> Any:
-        return x + torch.rand(3, dtype=torch.float64, generator=generator).numpy()
-
-    def seeded(x: Any) -> Any:
-        torch.manual_seed(0)
-        return x + torch.randn(3, dtype=torch.float64).numpy()
-
-    def none(x: Any) -> Any:
-        return x + torch.ones(3, dtype=torch.float64).numpy()
-
-    for function, name in ((own, "torch.randn"), (given, "torch.rand")):
-        (told,) = told_by(lambda function=function: cr.trace(function, X))
-        assert str(told.message).startswith(f"{name} draws while {function.__name__} is traced")
-    assert told_by(lambda: cr.trace(seeded, X)) == told_by(lambda: cr.trace(none, X)) == []
-
-
-@pytest.mark.peers
-def test_jaxs_draws_are_told() -> None:
-    jax = pytest.importorskip("jax")
-
-    def function(x: Any) -> Any:
-        return x + np.asarray(jax.random.normal(jax.random.key(0), (3,)), np.float64)
-
-    def key_alone(x: Any) -> Any:
-        jax.random.split(jax.random.key(0))
-        return x
-
-    (told,) = told_by(lambda: cr.trace(function, X))
-    assert "jax.random.normal" in str(told.message)
-    assert told_by(lambda: cr.trace(key_alone, X)) == []

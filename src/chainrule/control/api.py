@@ -15,6 +15,7 @@ from chainrule.control.choices import traced_cond
 from chainrule.control.counted import counted
 from chainrule.control.tracing import traced_scan, traced_while
 from chainrule.errors import DTypeError, InputError, UndecidableSize
+from chainrule.frontend.drawn import warning_of_draws
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
@@ -22,6 +23,7 @@ from chainrule.frontend.traced import Traced
 from chainrule.frontend.types_shown import type_text
 from chainrule.functional.numbers import on_numbers_too
 from chainrule.graph import sizes
+from chainrule.graph.node import topological
 from chainrule.graph.origin import Origin
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import INT_SCALAR, type_of
@@ -56,7 +58,7 @@ def scan(
     def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
         return traced_scan(building, frame, f, given[0], given[1], length, reverse)
 
-    return _on(in_trace, f, init, xs, steps=length)
+    return _on(_drawing_once(in_trace, f), f, init, xs, steps=length)
 
 
 @entry
@@ -92,7 +94,8 @@ def while_loop(
     def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
         return traced_while(building, frame, cond_fun, body_fun, *given, max_steps=max_steps)
 
-    return _on(in_trace, body_fun, init_val)
+    watched = _drawing_once(in_trace, body_fun, cond_fun=cond_fun)
+    return _on(watched, body_fun, init_val)
 
 
 @entry
@@ -113,7 +116,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
         def counting(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
             return counted(building, frame, given[0], given[1], body_fun, given[2])
 
-        return _on(counting, body_fun, lower, upper, init_val)
+        return _on(_drawing_once(counting, body_fun), body_fun, lower, upper, init_val)
     length = sizes.maximum(upper - lower, 0)
     if isinstance(length, int) and length >= 2**63:
         raise InputError(
@@ -136,7 +139,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
         rows = Traced(numbers, building)
         return traced_scan(building, frame, step, given[0], rows, length, False, [INT_SCALAR])[0]
 
-    return _on(in_trace, body_fun, init_val, steps=length)
+    return _on(_drawing_once(in_trace, body_fun), body_fun, init_val, steps=length)
 
 
 def _is_known(number: Traced) -> bool:
@@ -184,6 +187,19 @@ def _origin(frame: FrameType) -> Origin:
     """The user's line that is running in this frame or above it."""
     caller = user_frame(frame)
     return Origin() if caller is None else Origin(caller.f_code, caller.f_lasti)
+
+
+def _drawing_once(in_trace: Callable[..., Any], body: Step, **more: Step) -> Callable[..., Any]:
+    """`in_trace` with a warning of what the body draws: it is called once for all steps."""
+
+    def watched(building: Trace, *given: Any) -> Any:
+        with warning_of_draws(body, (), more, "the same in every step") as made:
+            result = in_trace(building, *given)
+            nodes = [node for node, _ in nodes_of(result)]
+            made.append(lambda: (topological(nodes), building.name_of))
+        return result
+
+    return watched
 
 
 def _on(in_trace: Callable[..., Any], function: Step, *arguments: Any, steps: Any = 0) -> Any:

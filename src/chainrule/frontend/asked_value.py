@@ -14,14 +14,6 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import DataDependentError, MissingMethodError, MutationError
-from chainrule.frontend.instead import instead_of
-from chainrule.frontend.instead_of_asking import (
-    CHOICE,
-    argument_without_number,
-    instead_of_asking,
-    instead_of_iterating,
-    instead_of_writing,
-)
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.types_shown import type_text
 from chainrule.graph.asking import asking, goes_on, is_ours
@@ -83,6 +75,8 @@ class AskedValue:
             raise TypeError("len() of a 0-d array")
         first = self.shape[0]
         if isinstance(first, Size):
+            from chainrule.frontend.instead_of_asking import instead_of_iterating  # if refused
+
             raise DataDependentError(
                 f"len() is an integer, but the first axis of {self._shown()} is the size {first}",
                 where=self._here(),
@@ -115,10 +109,12 @@ class AskedValue:
         return self.program.origin_at(sys._getframe(depth)).describe()
 
     def _number(self, asked: str, hint: str) -> DataDependentError:
+        from chainrule.frontend.instead_of_asking import CHOICE, instead_of_asking  # if refused
+
         return DataDependentError(
             f"{asked} of {self._shown()}: its numbers do not exist while the program is traced",
             where=self._here(3),
-            hint=instead_of_asking(sys._getframe(2)) or hint,
+            hint=instead_of_asking(sys._getframe(2)) or hint or CHOICE,
         )
 
     def __hash__(self) -> int:
@@ -130,14 +126,13 @@ class AskedValue:
     def __bool__(self) -> bool:
         if self.node in self.program.scalars and self.dtype.kind == "i":
             return bool(self.program.guard(self.node))
-        raise self._number(
-            "the truth value",
-            CHOICE,
-        )
+        raise self._number("the truth value", "")
 
     def __index__(self) -> int:
         if self.node in self.program.scalars and self.dtype.kind == "i":
             return self.program.guard(self.node)
+        from chainrule.frontend.instead_of_asking import argument_without_number  # if refused
+
         _, hint = argument_without_number(self)
         raise self._number("an integer", hint or "use a Python int, or x.shape[0] for a size")
 
@@ -174,6 +169,8 @@ class AskedValue:
         )
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        from chainrule.frontend.instead_of_asking import instead_of_writing  # if refused
+
         raise MutationError(
             f"item assignment to {self._shown()}: traced arrays are values, not storage",
             where=self._here(),
@@ -188,6 +185,8 @@ class AskedValue:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in AskedValue.__slots__ or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        from chainrule.frontend.instead import instead_of  # if refused
+
         known = self.program.functions.get(getattr(np, name, None)) is not None
         raise MissingMethodError(
             f".{name} of {self._shown()} is not traced",

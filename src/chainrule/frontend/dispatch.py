@@ -10,8 +10,6 @@ import numpy as np
 from chainrule.errors import ChainruleError, MutationError, UnsupportedError
 from chainrule.frontend.elementwise import UFUNCS, elementwise
 from chainrule.frontend.failing import FAILURES, raise_explained
-from chainrule.frontend.instead import INSTEAD, PAGE, instead_of, primitive_of
-from chainrule.frontend.instead_of_asking import instead_of_asking
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.types_of import TYPES_OF
 
@@ -75,6 +73,9 @@ def _plain_options(
 
 
 def _refuse_function(trace: Trace, function: Any) -> NoReturn:
+    from chainrule.frontend.instead import INSTEAD, instead_of, primitive_of  # if refused
+    from chainrule.frontend.instead_of_asking import instead_of_asking
+
     name = name_of(function)
     is_numpys = not isinstance(function, np.ufunc) or getattr(np, name, None) is function
     hint = instead_of(name)
@@ -106,6 +107,8 @@ def _refuse_option(trace: Trace, function: Any, option: str) -> NoReturn:
 
 
 def _refuse_arguments(trace: Trace, function: Any, count: int) -> NoReturn:
+    from chainrule.frontend.instead import PAGE  # if refused
+
     raise UnsupportedError(
         f"np.{name_of(function)} with {count} positional arguments is not traced",
         where=trace.where(),

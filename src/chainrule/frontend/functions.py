@@ -22,7 +22,6 @@ from chainrule.frontend.elementwise import (
     to_shape,
 )
 from chainrule.frontend.indexing import getitem
-from chainrule.frontend.instead import instead_of
 from chainrule.frontend.reductions import REDUCTIONS
 from chainrule.frontend.shapes import (
     common_dtype,
@@ -49,6 +48,8 @@ from chainrule.primitives.sources import uniform
 def traced_where(trace: Trace, condition: Any, x: Any = None, y: Any = None) -> Node:
     """np.where with three arguments."""
     if x is None or y is None:
+        from chainrule.frontend.instead import instead_of  # if refused
+
         raise UnsupportedError(
             "np.where with one argument is not traced",
             where=trace.where(),

@@ -10,7 +10,6 @@ import numpy as np
 
 from chainrule.errors import IndexOutOfRangeError, ShapeError, UnsupportedError
 from chainrule.frontend.elementwise import as_node, common_shape, to_dtype, to_shape
-from chainrule.frontend.instead_of_asking import instead_of_writing
 from chainrule.frontend.trace import Trace
 from chainrule.graph import sizes
 from chainrule.graph.node import Node
@@ -111,6 +110,8 @@ def _refuse_mask(trace: Trace, mask: Any) -> NoReturn:
             where=trace.where(),
             hint="use x[None] for a new axis, or an array of booleans as a mask",
         )
+    from chainrule.frontend.instead_of_asking import instead_of_writing  # if refused
+
     raise UnsupportedError(
         "a traced boolean mask as an index would give an array whose shape depends on its values",
         where=trace.where(),

@@ -7,24 +7,29 @@ from __future__ import annotations
 
 import functools
 import inspect
-import random
-from collections import ChainMap, deque
+import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dis import opmap
 from itertools import islice
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from chainrule.frontend.states import is_generator
+
 Codes = dict[CodeType, Mapping[str, Any]]
 MOST_CODES = 200  # of the user's, that are looked through
 MOST_VALUES = 2000
 MOST_PARTS = 100  # of one container
-GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 METHODS = (BuiltinFunctionType, MethodType)
+CALLED = {FunctionType, MethodType, functools.partial}
+IMPORT = opmap["IMPORT_NAME"]
 LEAVES = {type(None), bool, int, float, str, bytes, np.ndarray, property, staticmethod, classmethod}
-LIBRARIES = ("builtins", "chainrule", "numpy", "scipy", "random", "secrets", "uuid", "torch", "jax")
+NO_PARTS = LEAVES | {ModuleType, np.ufunc}
+LIBRARIES = {"builtins", "chainrule", "numpy", "scipy", "random", "secrets", "uuid", "torch", "jax"}
 
 
 def entered(function: Any, examples: Iterable[Any], named: Mapping[str, Any]) -> tuple[Any, dict]:
@@ -56,24 +61,53 @@ def reached(function: FunctionType, given: dict[str, Any], wrapper: Any = None) 
         one, arguments = pending.popleft()
         if one.__code__ in found:
             continue
-        arguments = {**_defaults(one), **arguments}
-        space = ChainMap(arguments, _closure(one), one.__globals__)
+        own = {**_closure(one), **_defaults(one), **arguments}
+        kept = [name for name in own if name not in one.__code__.co_freevars]
         for code in _codes(one.__code__):
-            names = (*code.co_names, *code.co_freevars, *arguments)
-            found[code] = {name: space[name] for name in names if name in space}
-            for value in found[code].values():
-                pending += _functions(value, code.co_names)
+            space = {name: own[name] for name in (*code.co_freevars, *kept) if name in own}
+            outside = one.__globals__
+            space |= {
+                name: outside[name]
+                for name in code.co_names
+                if name in outside and name not in space
+            }
+            if IMPORT in code.co_code[::2]:
+                space |= _imported(code, space)
+            found[code] = space
+            for value in space.values():
+                if type(value) not in LEAVES:
+                    pending += _functions(value, code.co_names)
     return found
+
+
+def _imported(code: CodeType, space: Mapping[str, Any]) -> dict[str, Any]:
+    """The loaded modules that the code imports itself, and of them what it may name."""
+    modules = {
+        name: sys.modules[name]
+        for name in code.co_names
+        if name in sys.modules and name not in space
+    }
+    of_them = [vars(one) for one in modules.values() if isinstance(one, ModuleType)]
+    parts = {name: of[name] for name in code.co_names for of in of_them if name in of}
+    return {**{name: one for name, one in parts.items() if name not in space}, **modules}
 
 
 def _functions(value: Any, names: Iterable[str]) -> Iterator[tuple[FunctionType, dict[str, Any]]]:
     """The user's functions that code with these names can call by way of a value."""
     several = [value]
     if isinstance(value, ModuleType):
-        several += [vars(value)[name] for name in names if name in vars(value)]
+        if value.__name__.partition(".")[0] in LIBRARIES:
+            return
+        several = [vars(value)[name] for name in names if name in vars(value)]
     elif _has_parts(value):
         several += [vars(value)[name] for name in names if name in vars(value)]
+    elif type(value) in (list, tuple):
+        several = [one for one in value[:MOST_PARTS] if type(one) in CALLED]
+    elif type(value) is dict:
+        several = [one for one in islice(value.values(), MOST_PARTS) if type(one) in CALLED]
     for one in several:
+        while isinstance(one, functools.partial):
+            one = one.func
         if isinstance(one, MethodType):
             one = one.__func__
         if isinstance(one, FunctionType):
@@ -91,7 +125,7 @@ def generators(named: Mapping[str, Any]) -> list[tuple[str, Any]]:
     attributes of the user's objects, in what functions are closed over and in their defaults; each
     with the way to it, as it would be written."""
     found: list[tuple[str, Any]] = []
-    pending = deque([one for one in named.items() if type(one[1]) not in LEAVES])
+    pending = deque([one for one in named.items() if type(one[1]) not in NO_PARTS])
     seen: set[int] = set()
     while pending and len(seen) < MOST_VALUES:
         path, value = pending.popleft()
@@ -105,13 +139,6 @@ def generators(named: Mapping[str, Any]) -> list[tuple[str, Any]]:
         else:
             pending += _parts(path, value)
     return found
-
-
-def is_generator(value: Any) -> bool:
-    """Whether this is a generator whose state can be read (the system's has none)."""
-    if isinstance(value, GENERATORS):
-        return not isinstance(value, random.SystemRandom)
-    return type(value).__name__ == "Generator" and type(value).__module__ == "torch._C"
 
 
 def _parts(path: str, value: Any) -> list[tuple[str, Any]]:

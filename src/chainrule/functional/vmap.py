@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError
+from chainrule.frontend.drawn import warning_of_draws
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.results import nodes_of
@@ -58,7 +59,12 @@ def vmap(
 
     def in_trace(building: Trace, frame: FrameType | None, args: Any, kwargs: Any) -> Any:
         axes = axes_of_arguments(function, in_axes, args)
-        return _Batch(building, function, frame).result(args, kwargs, axes, out_axes)
+        same = "the same for every example of the batch"
+        with warning_of_draws(function, args, kwargs, same) as made:
+            result = _Batch(building, function, frame).result(args, kwargs, axes, out_axes)
+            nodes = [node for node, _ in nodes_of(result)]
+            made.append(lambda: (topological(nodes), building.name_of))
+        return result
 
     def on_numbers(traceable: Any, args: Any, kwargs: Any, executor: str) -> Any:
         return traced_and_run(_as_called(traceable, args, kwargs), args, kwargs, executor)
