@@ -52,7 +52,9 @@ containers: NumPy would take them for plain arrays and silently drop the mask or
 Random numbers that are drawn in a traced function (by `np.random`, `random`, `secrets`, `uuid`,
 `os.urandom`, PyTorch, JAX, or a generator of yours) are constants of its graph, the same in every
 run: a `FrozenRandomWarning` says so, with your line. [`cr.random`](random.md) draws in every run. The
-same warning covers clocks and files that are read while tracing, if their value enters the graph.
+same warning covers clocks and files that are read while tracing, if their value may enter the graph
+(a clock read for a log is silent), and what a step of a loop, or a function under `cr.vmap`, draws:
+it is called once for all steps, or examples.
 
 Methods of ufuncs: `reduce` of `np.add`, `np.multiply`, `np.maximum`, `np.minimum`, `np.logical_and`
 and `np.logical_or`, `accumulate` of the first four (where elements tie, the first takes the

@@ -19,6 +19,7 @@ from chainrule.functional.arguments import (
     trace_in,
 )
 from chainrule.functional.calls import Call, gradient_in_trace, like
+from chainrule.functional.made import Pull, makes_a_function
 from chainrule.functional.numbers import on_numbers_too, vjp_of_numbers
 from chainrule.graph.structure import flatten
 from chainrule.run.executors import executor_named
@@ -27,7 +28,7 @@ from chainrule.tracing import function_name, output_node, refuse_contradicting
 from chainrule.transforms.vjp import summed_seeds
 
 
-@entry
+@makes_a_function
 def value_and_grad(
     function: Callable[..., Any],
     wrt: Wrt = None,
@@ -55,7 +56,7 @@ def value_and_grad(
     return on_numbers_too(function, in_trace, executor)
 
 
-@entry
+@makes_a_function
 def grad(
     function: Callable[..., Any],
     wrt: Wrt = None,
@@ -153,5 +154,5 @@ def vjp(
             seeds = like(building, leaves, floats, "seed")
             return tuple(call.pulled(summed_seeds(floats, seeds), None))
 
-        return structure.unflatten([Traced(n, building) for n in nodes]), pull_traced
+        return structure.unflatten([Traced(n, building) for n in nodes]), Pull(entry(pull_traced))
     return vjp_of_numbers(function, primals, executor_named(executor))

@@ -17,18 +17,19 @@ from chainrule.functional.arguments import (
     takes_keywords,
     trace_in,
 )
+from chainrule.functional.made import makes_a_function
 from chainrule.graph.graph import Graph
 from chainrule.graph.structure import flatten
 from chainrule.run.compiled import CompiledGraph
 from chainrule.run.executors import executor_named
 from chainrule.run.run import distinct, run_graph
-from chainrule.tracebacks import entry, shorten
+from chainrule.tracebacks import shorten
 from chainrule.tracing import function_name, leaf_type, trace
 
 MOST = 64  # combinations of types that one function is compiled for at a time
 
 
-@entry
+@makes_a_function
 def compile(
     function: Callable[..., Any] | Graph, *, executor: str | None = None, strict: bool = False
 ) -> Any:

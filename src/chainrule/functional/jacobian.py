@@ -16,11 +16,11 @@ from chainrule.frontend.traced import Traced
 from chainrule.functional.arguments import Wrt, require_function, trace_in
 from chainrule.functional.bill import Bill
 from chainrule.functional.calls import gradient_in_trace
+from chainrule.functional.made import makes_a_function
 from chainrule.functional.numbers import on_numbers_too
 from chainrule.functional.row_numbers import OnNumbers
 from chainrule.functional.rows import Rows, Wanted
 from chainrule.run.executors import executor_named
-from chainrule.tracebacks import entry
 from chainrule.tracing import function_name
 
 
@@ -37,7 +37,7 @@ class Derivative(Protocol):
         ...
 
 
-@entry
+@makes_a_function
 def jacobian(
     function: Callable[..., Any],
     wrt: Wrt = None,
@@ -77,7 +77,7 @@ def jacfwd(function: Callable[..., Any], wrt: Wrt = None, **options: Any) -> Der
     return jacobian(function, wrt, mode="forward", **options)
 
 
-@entry
+@makes_a_function
 def hessian(
     function: Callable[..., Any],
     wrt: Wrt = None,

@@ -22,6 +22,7 @@ from chainrule.functional.arguments import (
     seeds_of_floats,
     trace_in,
 )
+from chainrule.functional.made import Pull
 from chainrule.graph.graph import Graph
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import flatten
@@ -133,4 +134,4 @@ def vjp_of_numbers(function: Any, primals: Any, executor: str) -> tuple[Any, Cal
             parts = parts[count:]
         return tuple(result)
 
-    return graph.result.unflatten(leaves), pull_numbers
+    return graph.result.unflatten(leaves), Pull(entry(pull_numbers))

@@ -19,6 +19,7 @@ from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.functional.arguments import argument_name
+from chainrule.functional.made import makes_a_function
 from chainrule.functional.mapped import Axis, axes_of_arguments, batch_length, spread, within
 from chainrule.functional.numbers import on_numbers_too, traced_and_run
 from chainrule.graph.node import Node, stamp, topological
@@ -28,14 +29,13 @@ from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.movement import add_batch_axis, transpose
 from chainrule.primitives.sources import input_
-from chainrule.tracebacks import entry
 from chainrule.tracing import function_name, leaf_type, output_node
 from chainrule.transforms.batch import batch_nodes
 
 _serials = itertools.count(1)
 
 
-@entry
+@makes_a_function
 def vmap(
     function: Callable[..., Any],
     in_axes: Any = 0,
