@@ -35,7 +35,6 @@ from chainrule.composites.statistics import mean, size_value, std, var
 from chainrule.frontend.elementwise import UFUNCS
 from chainrule.functional import compile, grad, hvp, jvp, value_and_grad, vjp
 from chainrule.graph.graph import Graph
-from chainrule.graph.nearest import nearest
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size, maximum, minimum, size, sizes
 from chainrule.graph.types import ArrayType
@@ -374,6 +373,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("chainrule.train.schedules")
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
+    from chainrule.graph.nearest import nearest  # loaded for what does not exist
+
     of_numpy = getattr(np, name, None)
     if name in _ELSEWHERE:
         hint = f": {_ELSEWHERE[name]}"

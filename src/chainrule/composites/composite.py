@@ -20,6 +20,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin, Scope
 from chainrule.graph.plain import refuse_among
 from chainrule.primitives.primitive import Primitive
+from chainrule.tracebacks import shorten
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,8 +62,12 @@ def composite(
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             trace = trace_of(args) or trace_of(kwargs.values())
             if trace is None:
-                refuse_among((*args, *kwargs.values()), f"{module}.{function.__name__}")
-                return function(*args, **kwargs)
+                try:
+                    refuse_among((*args, *kwargs.values()), f"{module}.{function.__name__}")
+                    return function(*args, **kwargs)
+                except Exception as error:
+                    shorten(error)
+                    raise
             outer = trace.site
             frame = trace.enter(sys._getframe(1)) if outer is None else None
             site = trace.site

@@ -23,6 +23,7 @@ from chainrule.graph.structure import flatten
 from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.primitive import Flat
 from chainrule.primitives.sources import input_
+from chainrule.tracebacks import entry
 from chainrule.tracing import definition, function_name, leaf_type, output_node
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -46,6 +47,7 @@ class CustomDerivative(Protocol):
         ...
 
 
+@entry
 @overload
 def custom_derivative(function: Callable[..., Any], *, static: Static = ()) -> CustomDerivative: ...
 @overload

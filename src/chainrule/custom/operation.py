@@ -30,6 +30,7 @@ from chainrule.primitives.primitive import (
     Sample,
 )
 from chainrule.primitives.python import Python
+from chainrule.tracebacks import entry
 from chainrule.tracing import function_name
 
 NAMES = ("x", "y", "z", "u", "v", "w")
@@ -58,6 +59,7 @@ class Operation(Primitive):
         return dict(self.samples[0].params)["call"].opaque
 
 
+@entry
 def primitive(
     evaluate: Callable[..., Any],
     *,

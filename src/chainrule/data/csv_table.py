@@ -16,11 +16,13 @@ from chainrule.data.files import damaged, opened, refuse, unpacked
 from chainrule.errors import InputError
 from chainrule.graph.nearest import nearest
 from chainrule.run.free_memory import free_memory
+from chainrule.tracebacks import entry
 
 AT_A_TIME = 1024  # rows
 LONGEST_LINE = 1 << 22  # bytes: a file without line ends would be one line
 
 
+@entry
 def read_csv(
     path: str | os.PathLike[str],
     *,

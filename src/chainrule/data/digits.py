@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.errors import DataFileError, InputError
+from chainrule.tracebacks import entry
 
 CONTENT_SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
 """Of the bytes of `images`, uint8[1797, 8, 8], followed by those of `labels`, uint8[1797]."""
@@ -36,6 +37,7 @@ class Digits:
     names: tuple[str, ...]
 
 
+@entry
 def digits() -> Digits:
     """All 1797 digits, in the order of the source, in arrays of the caller's own.
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from chainrule.data.files import damaged
 from chainrule.data.idx import read_idx
 from chainrule.errors import DataFileError
+from chainrule.tracebacks import entry
 
 URL = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
 PACKAGE = Path("/usr/share/datasets/fashion-mnist")  # of Debian: dataset-fashion-mnist
@@ -77,6 +78,7 @@ class FashionMNIST:
     names: tuple[str, ...]
 
 
+@entry
 def fashion_mnist(
     folder: str | os.PathLike[str] | None = None, *, download: bool = False
 ) -> FashionMNIST:

@@ -14,11 +14,13 @@ from chainrule.data.files import (
     refuse,
     unpacked,
 )
+from chainrule.tracebacks import entry
 
 # The third byte of the header: LeCun, Cortes, Burges, "The MNIST database", "the IDX file format".
 DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
+@entry
 def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     """The array of an IDX file, plain or packed by gzip, such as `train-images-idx3-ubyte.gz`.
 

@@ -78,6 +78,7 @@ class Minibatches:
     def __len__(self) -> int:
         return len(self._chosen)
 
+    @entry
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             part = Minibatches(
@@ -102,6 +103,7 @@ class Minibatches:
             return Ahead(self.__getitem__, 0, len(self), ahead)
         return map(self.__getitem__, range(len(self)))
 
+    @entry
     def rows(self, index: int) -> NDArray[np.int64]:
         """The numbers of the rows in a batch, in their order."""
         places = self._places(self._number(index))

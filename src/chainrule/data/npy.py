@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chainrule.data.files import PLAIN, as_native, nbytes_of, opened, read_array, refuse
+from chainrule.tracebacks import entry
 
 PICKLED = "save it as numbers; objects need pickle, which runs code of the file, and are not read"
 
@@ -32,6 +33,7 @@ class Header(NamedTuple):
     nbytes: int  # of the header itself
 
 
+@entry
 def read_npy(path: str | os.PathLike[str], *, memory_map: bool = False) -> np.ndarray:
     """The array of numbers in a .npy file.
 

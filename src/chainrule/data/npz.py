@@ -20,6 +20,7 @@ from chainrule.data.files import (
 )
 from chainrule.data.npy import array_of, read_header
 from chainrule.errors import DataFileError
+from chainrule.tracebacks import entry
 
 SUFFIX = ".npy"
 LAST_RECORD = struct.Struct("<4sHHHHIIH")  # of a zip file: the end of its directory
@@ -27,6 +28,7 @@ MORE_THAN_FIT = 0xFFFF  # members: then another record says how many
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # np.savez and np.savez_compressed
 
 
+@entry
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """All arrays of a .npz file by name.
 

@@ -12,8 +12,10 @@ import numpy as np
 from chainrule.data.files import damaged, opened, refuse, refuse_beyond_free
 from chainrule.errors import DataFileError, InputError
 from chainrule.graph.nearest import nearest
+from chainrule.tracebacks import entry
 
 
+@entry
 def read_parquet(
     path: str | os.PathLike[str], *, columns: Sequence[str] | None = None
 ) -> dict[str, np.ndarray]:

@@ -15,7 +15,6 @@ from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.node import Node, structural_hash
 from chainrule.graph.parts import Condition, Gradient, Input, ValueGuard
-from chainrule.graph.unknown import unknown_name
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
@@ -111,10 +110,9 @@ class Graph(Frozen):
     @entry
     def __getitem__(self, name: str) -> Node:
         """The node called `name` (of several assignments, the first)."""
-        node = self.names.get(name)
-        if node is None:
+        if name not in self.names:
             raise self.unknown_name(name)
-        return node
+        return self.names[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
@@ -133,6 +131,8 @@ class Graph(Frozen):
 
     def unknown_name(self, name: str) -> NameLookupError:
         """The error for a name that is not in this graph, with the nearest ones."""
+        from chainrule.graph.unknown import unknown_name  # if refused
+
         return unknown_name(self, name)
 
     def input(self, name: str) -> Input:
@@ -248,10 +248,10 @@ class Graph(Frozen):
                 hint="graph.memory(" + ", ".join(f"{name}=256" for name in self.sizes) + ")",
             )
         given = {**(sizes or {}), **named}
-        return memory_of_graph(
-            self, given, keep=keep, predict=predict, executor=executor, layout=layout
-        )
+        options: Any = {"keep": keep, "predict": predict, "executor": executor, "layout": layout}
+        return memory_of_graph(self, given, **options)
 
+    @entry
     def fits(
         self,
         sizes: Mapping[str, int] | None = None,

@@ -34,6 +34,7 @@ from chainrule.primitives.threefry import (
     threefry_mixed,
     threefry_second,
 )
+from chainrule.tracebacks import entry
 
 LARGEST = 2**32  # numbers that one key gives: a counter is one word
 BLOCK = 16384  # numbers that are drawn together, so that what this needs stays in the cache
@@ -44,6 +45,7 @@ WORDS: Wanted = (threefry_first, threefry_second)
 MIXED: Wanted = (threefry_mixed,)
 
 
+@entry
 def key(seed: int) -> np.ndarray:
     """The key uint32[2] of a seed, an integer from 0 to 2**64 - 1."""
     if isinstance(seed, Traced):

@@ -61,6 +61,7 @@ class CompiledGraph(Frozen):
         """What the traced function returned, in its containers."""
         return self.run(arguments, **named).outputs
 
+    @entry
     def plan(self, **sizes: int) -> Plan:
         """How the native executor runs the graph at these sizes: `print(f.plan(n=256))`."""
         from chainrule.run.native.machine import plan_for

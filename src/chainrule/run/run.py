@@ -10,7 +10,6 @@ import numpy as np
 from chainrule.errors import InputError, MemoryLimitError, NameLookupError
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
-from chainrule.graph.nearest import perhaps
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
 from chainrule.run.arguments import checked, sizes_from
@@ -191,6 +190,8 @@ def leaves_of(graph: Graph, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown_input(graph: Graph, name: str) -> InputError:
+    from chainrule.graph.nearest import perhaps  # if refused
+
     names = graph.arguments
     return InputError(
         f"the graph {graph.name} has no input called {name!r}",

@@ -21,6 +21,7 @@ from chainrule.testing.samples import (
     sample_arrays,
     sample_graph,
 )
+from chainrule.tracebacks import entry
 from chainrule.transforms.batch import batch
 
 DTYPES = ("float32", "float64")
@@ -221,6 +222,7 @@ CHECKS: dict[str, Check] = {
 }
 
 
+@entry
 def check_primitive(primitive: Primitive, seed: int = 0) -> None:
     """Run every check on every sample of a primitive, for instance one of your own.
 

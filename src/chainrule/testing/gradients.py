@@ -110,6 +110,7 @@ def _warn_of_kinks(check: _Check) -> None:
     warn_user(str(said), KinkWarning)
 
 
+@entry
 def check_modes_agree(f: Callable[..., Any], *args: Any, seed: int | None = None) -> None:
     """<u, J v> = <Jᵀ u, v>: the part of `check_gradients` that holds at kinks too."""
     check = _first(f, args, None, seed, 0.0)

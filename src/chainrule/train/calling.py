@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from chainrule.errors import InputError
+from chainrule.tracebacks import entry
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,7 +36,7 @@ def explained_in(module: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 ) from None
             return function(*args, **kwargs)
 
-        return called
+        return entry(called)
 
     return explaining
 

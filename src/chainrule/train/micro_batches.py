@@ -93,6 +93,7 @@ class MicroBatchedStep(Frozen):
             numbers = {name: given[name] for name in taken if name in given}
             return self.updating.taken(state, {**numbers, **sums.arrays})
 
+    @entry
     def run(
         self,
         state: State,
@@ -105,6 +106,7 @@ class MicroBatchedStep(Frozen):
         """As `TrainingStep.run`: on the whole batch at once, with the memory that this takes."""
         return self.whole.run(state, batch, keep=keep, **named)
 
+    @entry
     def memory(
         self,
         sizes: Mapping[str, int] | None = None,
@@ -123,6 +125,7 @@ class MicroBatchedStep(Frozen):
 
         return memory_of_parts(self, executor, layout, {**(sizes or {}), **named})
 
+    @entry
     def fits(
         self,
         sizes: Mapping[str, int] | None = None,
@@ -139,6 +142,7 @@ class MicroBatchedStep(Frozen):
         """
         return self.memory(sizes, executor=executor, layout=layout, **named).fits(nbytes)
 
+    @entry
     def plan(self, **sizes: int) -> tuple[Plan, Plan]:
         """How the native executor takes a part, and the update, of a batch of these sizes."""
         from chainrule.train.micro_memory import sizes_of_parts

@@ -14,6 +14,7 @@ from chainrule.explain.memory.lying import Layout, Lying, lying_of
 from chainrule.explain.memory.report import MemoryReport, memory_of_step, of_step
 from chainrule.explain.memory.words import in_bytes
 from chainrule.graph.graph import Graph
+from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
     from chainrule.train.micro_batches import MicroBatchedStep
@@ -73,12 +74,14 @@ class MicroBatchMemory:
         """The same at other sizes; those not given are as they are here."""
         return self._again({**self.sizes, **sizes}, None, None)
 
+    @entry
     def fits(self, nbytes: int | str | None = None) -> Fit:
         """Whether the step fits in `nbytes`, as `Graph.fits`; None stands for what is free."""
         limit = fit_of(self.accumulating, nbytes).limit_nbytes
         parts = {**self.parts, "outside arrays": self.overhead_nbytes}
         return Fit(self.needed_nbytes, limit, parts, self.sizes)
 
+    @entry
     def largest(self, name: str, nbytes: int | str) -> Largest:
         """The largest size called `name`, of the whole batch, that fits in `nbytes`.
 

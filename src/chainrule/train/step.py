@@ -246,6 +246,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         state.bound[concrete] = bound
         return bound
 
+    @entry
     def run(
         self,
         state: State,
@@ -264,6 +265,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         with state.updating:
             return self._run(state.arrays, {**(batch or {}), **named}, keep)
 
+    @entry
     def plan(self, **sizes: int) -> Plan:
         """How the native executor takes a step at these sizes: `print(step.plan(n=256))`."""
         from chainrule.run.native.machine import plan_for
@@ -271,6 +273,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         concrete = self.graph.bind(**sizes)
         return plan_for(concrete, *self.results(concrete))
 
+    @entry
     def memory(
         self,
         sizes: Mapping[str, int] | None = None,
@@ -297,6 +300,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         given = {**(sizes or {}), **named}
         return memory_of_step(self, given, predict=predict, executor=executor, layout=layout)
 
+    @entry
     def fits(
         self,
         sizes: Mapping[str, int] | None = None,
@@ -316,6 +320,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         report = self.memory(sizes, predict=None, executor=executor, layout=layout, **named)
         return fit_of(report, nbytes)
 
+    @entry
     def results(self, concrete: Graph) -> tuple[list[Node], dict[Node, Node]]:
         """What a step computes, its graph bound to sizes, and which inputs' arrays take which."""
         from chainrule.train.bound import results_of

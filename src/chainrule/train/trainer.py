@@ -174,6 +174,7 @@ class Trainer:
         """The number of epochs that are done."""
         return self._loop.position.epoch
 
+    @entry
     def epochs(self, number: int) -> Generator[Epoch, None, None]:
         """Train up to epoch `number` in all, and yield after each epoch what came out.
 
@@ -219,12 +220,14 @@ class Trainer:
             output = self._made.accuracy[0]
         return predicted(self._forward_to((output,)), _data(data, named), self.batch_size)
 
+    @entry
     def evaluation_graph(self, *names: str) -> Graph:
         """The graph that computes these values (default: what `evaluate` needs) and nothing else,
         without the backward pass and dropout; `print(trainer.evaluation_graph("o").memory(n=256))`.
         """
         return (self._forward_to(names) if names else self._forward).graph
 
+    @entry
     def memory(
         self,
         sizes: Mapping[str, int] | None = None,
@@ -245,6 +248,7 @@ class Trainer:
         given = {**known, **(sizes or {}), **named}
         return loop.step.memory(given, executor=executor, layout=layout)
 
+    @entry
     def save_weights(self, path: str | Path) -> Path:
         """Write all parameters to a safetensors file, for `cr.load_weights`; returns its path."""
         return save_weights(path, {**self.state.parameters, **self._made.constants})

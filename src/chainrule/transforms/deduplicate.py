@@ -12,9 +12,11 @@ from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
 from chainrule.graph.rebuild import ordered, substituted
 from chainrule.primitives.sources import full
+from chainrule.tracebacks import entry
 from chainrule.transforms.simplify import variables
 
 
+@entry
 @without_collector
 def deduplicate(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
     """The graph in which no two nodes compute the same; their names become names of one node.

@@ -7,8 +7,10 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import topological
 from chainrule.graph.rebuild import substituted
+from chainrule.tracebacks import entry
 
 
+@entry
 def prune(graph: Graph, keep: str | list[str] | tuple[str, ...] = "outputs") -> Graph:
     """The graph without nodes that nothing asked for needs; inputs stay.
 

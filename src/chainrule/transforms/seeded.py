@@ -8,6 +8,7 @@ from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered
 from chainrule.primitives.sources import full_like, input_
+from chainrule.tracebacks import entry
 from chainrule.transforms.backward import Wrt, gradient_name, wrt_names
 from chainrule.transforms.deduplicate import deduplicate
 from chainrule.transforms.jvp import push
@@ -28,6 +29,7 @@ def _added_input(graph: Graph, name: str, like: Node, index: int) -> Input:
     return Input(free_name(graph, name), node)
 
 
+@entry
 def vjp_graph(graph: Graph, wrt: Wrt = None) -> Graph:
     """The graph with a new input `J_bar` for each float output J, and as further outputs the sums
     over these of J_bar times dJ/dW for each W of `wrt` (named `dout/dW`)."""

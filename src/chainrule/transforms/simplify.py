@@ -11,9 +11,11 @@ from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp, topological
 from chainrule.graph.rebuild import ordered, substituted
 from chainrule.primitives.arithmetic import identity
+from chainrule.tracebacks import entry
 from chainrule.transforms.rules import RULES_BY_ROOT
 
 
+@entry
 @without_collector
 def simplify(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
     """The graph after all rewrite rules; nodes in `frozen`, and nodes without a rule, stay.

@@ -19,6 +19,7 @@ from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.tracebacks import entry
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ class Cost(NotPickled):
         """The cost with these sizes, beside those that are given already."""
         return self._again({**self.sizes, **sizes})
 
+    @entry
     def table(self, rows: int | None = table.ROWS) -> str:
         """The cost as plain text, with the `rows` values of most operations; None for all."""
         return table.text(self, rows)

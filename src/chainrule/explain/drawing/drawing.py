@@ -21,6 +21,7 @@ from chainrule.explain.writing import write_beside
 from chainrule.graph.cached import cached_property
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
+from chainrule.tracebacks import entry
 
 PHASES = ("both", "forward", "backward")
 DETAILS = ("names", "primitives")
@@ -55,6 +56,7 @@ class Drawing:
         """The same boxes and arrows as Mermaid text."""
         return mermaid_of(self.scene)
 
+    @entry
     def save(self, path: str | Path) -> None:
         """Write the drawing to a file, which is there as a whole or not at all.
 

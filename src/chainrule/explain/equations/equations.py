@@ -31,6 +31,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Input
 from chainrule.primitives.primitive import ADDITIVE
+from chainrule.tracebacks import entry
 
 Phase = Literal["forward", "backward", "both"]
 
@@ -114,6 +115,7 @@ class Equations(NotPickled):
         """A list with mathematics between $$, for Markdown."""
         return markdown_of(self._nothing, self._given, self._sections())
 
+    @entry
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file: a LaTeX document (.tex), Markdown (.md) or text (.txt), by the suffix.
 

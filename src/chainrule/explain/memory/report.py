@@ -28,6 +28,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run.executors import executor_named
 from chainrule.run.run import Keep, kept_nodes
+from chainrule.tracebacks import entry
 from chainrule.transforms.forward_only import evaluation_graph, prediction_graph
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class MemoryReport(NotPickled):
             training = formulas_of(self.training, named, reference)
         return MemoryFormulas(self.graph.name, reference, training, prediction)
 
+    @entry
     def largest(self, name: str, nbytes: int | str) -> Largest:
         """The largest size called `name` that fits in `nbytes`: `report.largest("n", "8GiB")`.
 
@@ -171,10 +173,12 @@ class MemoryReport(NotPickled):
         """The sum of `overhead`."""
         return sum(self.overhead.values())
 
+    @entry
     def table(self, rows: int | None = ROWS) -> str:
         """The report as plain text, with the `rows` largest values; None for all."""
         return text(self, rows)
 
+    @entry
     def html(self, rows: int | None = ROWS) -> str:
         """The report as an HTML document that loads nothing from elsewhere."""
         return page(self, rows)
@@ -183,6 +187,7 @@ class MemoryReport(NotPickled):
         """The report as dicts and lists that `json.dumps` takes: docs/memory.md has the schema."""
         return data(self)
 
+    @entry
     def timeline_svg(self, phase: str | None = None) -> str:
         """A picture of the bytes in use by instruction: "training", or "prediction".
 
@@ -197,6 +202,7 @@ class MemoryReport(NotPickled):
             )
         return picture(found[name], picture_title(self, name))
 
+    @entry
     def save_timeline(self, path: str | Path, phase: str | None = None) -> None:
         """Write `timeline_svg` to a file, which is there as a whole or not at all.
 

@@ -19,6 +19,7 @@ from chainrule.explain.writing import write_beside
 from chainrule.graph.graph import Graph
 from chainrule.run import Run
 from chainrule.run.run import Keep
+from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
     from chainrule.train.state import State
@@ -41,6 +42,7 @@ class Report:
         """The page: one HTML file, which loads nothing from elsewhere; the same each time."""
         return page_html(self.data)
 
+    @entry
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file, which is there as a whole or not at all.
 
@@ -79,6 +81,7 @@ class Report:
         return f"Open {printable(str(self.path))} in a browser."
 
 
+@entry
 def report(
     what: Graph | TrainingStep | Run,
     inputs: Mapping[str, Any] | None = None,

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from chainrule.errors import DamagedCheckpointWarning, DataFileError, InputError, StateError
-from chainrule.tracebacks import warn_user
+from chainrule.tracebacks import entry, warn_user
 from chainrule.train.checkpoints import file
 from chainrule.train.checkpoints.durable import remove_partial
 from chainrule.train.checkpoints.file import Checkpoint
@@ -85,6 +85,7 @@ class Checkpoints:
         found = [(int(match[1]), path) for path in listed if (match := _match(path))]
         return [path for _, path in sorted(found)]
 
+    @entry
     def save(
         self, state: State, notes: Mapping[str, Any] | None = None, *, score: float | None = None
     ) -> Path:
