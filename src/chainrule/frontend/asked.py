@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FrameType, ModuleType
 from typing import Any
 
@@ -30,14 +29,18 @@ from chainrule.primitives.sources import constant, full
 Made = list[Callable[[], tuple[Iterable[Node], Mapping[Node, str]]]]  # nodes with their names
 
 
-@dataclass(frozen=True)
 class Source:
-    """Something outside of the program: what asking it while tracing means, what to do instead."""
+    """Something outside of the program: what asking it while tracing means, what to do instead.
 
-    what: str
-    hint: str
-    through: frozenset[str] = frozenset()  # packages that ask in the name of who calls them
-    shown_by: tuple[Any, ...] = ()  # nodes, one of which is in a graph that has what was read
+    Packages in `through` ask in the name of who calls them; of the nodes in `shown_by` one is in a
+    graph that has what was read.
+    """
+
+    def __init__(
+        self, what: str, hint: str, through: Iterable[str] = (), shown_by: tuple[Any, ...] = ()
+    ) -> None:
+        self.what, self.hint = what, hint
+        self.through, self.shown_by = frozenset(through), shown_by
 
 
 KEYS = (
@@ -47,7 +50,7 @@ KEYS = (
 RANDOM = Source(
     "random numbers are drawn while {} is traced: they are constants of the graph, {}",
     KEYS,
-    frozenset({"numpy", "random", "secrets", "uuid"}),
+    ("numpy", "random", "secrets", "uuid"),
 )
 CLOCK = Source(
     "the clock is read while {} is traced: the time is a constant of the graph, {}",
@@ -58,7 +61,7 @@ FILE = Source(
     "a file is read while {} is traced: what it had is a constant of the graph, also when the "
     "file changes",
     "read it before the call, and pass the array as an argument",
-    frozenset({"numpy", "pathlib", "scipy", "pandas", "json", "csv", "codecs"}),
+    ("numpy", "pathlib", "scipy", "pandas", "json", "csv", "codecs"),
     shown_by=(full, constant),
 )
 

@@ -12,7 +12,6 @@ import numpy as np
 from chainrule.errors import MemoryLimitError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.plain import plain_schedule
 from chainrule.run.free_memory import SWITCH, refuse_beyond_free
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ def refuse_reference(graph: Graph, kept: Sequence[Node], inputs: Mapping[Node, n
 
     def exactly() -> int:
         from chainrule.explain.memory.usage import usage_of
+        from chainrule.plan.plain import plain_schedule  # loaded where memory may be short
 
         results = list(dict.fromkeys(kept))
         usage = usage_of(plain_schedule(graph, results, inputs), results, block=False)
