@@ -379,7 +379,7 @@ def test_an_axis_that_does_not_exist() -> None:
     text = text_of(InputError, lambda: cr.vmap(loss, in_axes=(None, 0, 0))(W, X, 1.0))
     assert "the argument y of loss has no axes" in text
     text = text_of(InputError, lambda: cr.vmap(lambda x: {"a": x}, out_axes=3)(X))
-    assert "the result.a of function has 2 axes, and axis 3 is to be mapped" in text
+    assert "the result.a of <lambda> has 2 axes, and axis 3 is to be mapped" in text
 
 
 def test_nothing_that_is_mapped() -> None:
@@ -415,7 +415,7 @@ def test_containers_of_axes_that_differ_from_the_arguments() -> None:
 
 def test_a_mapped_result_cannot_be_given_whole() -> None:
     text = text_of(InputError, lambda: cr.vmap(lambda x: (x, 1.0), out_axes=None)(X))
-    assert "the result[0] of function differs between the examples" in text
+    assert "the result[0] of <lambda> differs between the examples" in text
 
 
 # Peers ------------------------------------------------------------------------------------------

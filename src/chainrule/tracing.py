@@ -88,7 +88,7 @@ def traced_anew(
     with building:
         args, kwargs = _arguments(function, examples, types, argument)
         result = call_traced(building, function, args, kwargs)
-        return check(_graph(building, function_name(function), inputs, structures, result))
+        return check(_graph(building, graph_name(function), inputs, structures, result))
 
 
 def _whole(function: Any) -> Any:
@@ -99,9 +99,21 @@ def _whole(function: Any) -> Any:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """How the graph of a function is called."""
+    """How messages call a function: as the user does, and a lambda as Python does."""
     function = _whole(function)
     name = getattr(function, "__name__", None) or type(function).__name__
+    return name if name.isidentifier() or name == "<lambda>" else "function"
+
+
+def written_name(function: Callable[..., Any]) -> str:
+    """How advice writes a function: a lambda as f."""
+    name = function_name(function)
+    return "f" if name == "<lambda>" else name
+
+
+def graph_name(function: Callable[..., Any]) -> str:
+    """How the graph of a function is called."""
+    name = function_name(function)
     return name if name.isidentifier() else "function"
 
 
@@ -218,7 +230,7 @@ def _missing_type(function: Any, name: str, annotation: Any) -> TypeSpecError:
         f"the argument {name} of {function_name(function)} has no array type{because}",
         where=definition(function),
         hint=f'annotate it ({name}: chainrule.float32["n 784"]), or give an example or a type: '
-        f"cr.trace({function_name(function)}, {name}=np.zeros((2, 784)))",
+        f"cr.trace({written_name(function)}, {name}=np.zeros((2, 784)))",
     )
 
 

@@ -144,3 +144,46 @@ def test_a_length_in_which_no_window_begins_is_refused_when_it_is_known() -> Non
 
     with pytest.raises(SizeError, match="max_pool1d: a window of 4"):
         cr.trace(J).run(x=np.zeros((1, 1, 2)))
+
+
+X2 = np.ones(2)
+FLAGS = {
+    "max_pool1d: ceil_mode": lambda x: cr.max_pool1d(x[0], 2, ceil_mode="yes"),  # type: ignore
+    "max_pool2d: ceil_mode": lambda x: cr.max_pool2d(x, 2, ceil_mode=1),  # type: ignore
+    "avg_pool2d: ceil_mode": lambda x: cr.avg_pool2d(x, 2, ceil_mode=None),  # type: ignore
+    "avg_pool1d: count_include_pad": lambda x: cr.avg_pool1d(x[0], 2, count_include_pad="no"),  # type: ignore
+    "batch_norm: training": lambda x: cr.batch_norm(x, X2, X2, training="yes"),  # type: ignore
+    "kl_divergence: log_target": lambda x: cr.kl_divergence(x, x, "mean", "yes"),  # type: ignore
+    "scaled_dot_product_attention: is_causal": lambda x: cr.scaled_dot_product_attention(
+        x,
+        x,
+        x,
+        is_causal="no",  # type: ignore
+    ),
+    "choice: replace": lambda x: cr.random.choice(cr.random.key(0), x[0, 0, 0], (2,), "no"),  # type: ignore
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_a_flag_is_true_or_false(name: str) -> None:
+    x = RANDOM.normal(size=(1, 2, 4, 4))
+    for call in (lambda: FLAGS[name](x), lambda: cr.trace(FLAGS[name], x)):
+        with pytest.raises(TypeError, match="is neither True nor False") as caught:
+            call()
+        assert isinstance(caught.value, cr.errors.UnsupportedError)
+        assert caught.value.what.startswith(name)
+
+
+@pytest.mark.peers
+def test_a_window_with_nan_has_nan_and_no_derivative() -> None:
+    """PyTorch gives the derivative to one NaN of the window; elsewhere the two agree."""
+    x = np.array([[[1.0, np.nan, 3.0, 2.0], [5.0, 4.0, np.nan, np.nan]]])
+    np.testing.assert_array_equal(cr.max_pool1d(x, 2), [[[np.nan, 3.0], [5.0, np.nan]]])
+    gradient = cr.grad(lambda x: np.sum(cr.max_pool1d(x, 2)))(x)
+    np.testing.assert_array_equal(gradient, [[[0.0, 0, 1, 0], [1, 0, 0, 0]]])
+    torch = pytest.importorskip("torch")
+    given = torch.tensor(x, requires_grad=True)
+    torch.nn.functional.max_pool1d(given, 2).sum().backward()
+    differs = given.grad.numpy() != gradient
+    np.testing.assert_array_equal(differs, [[[False, True, False, False], [False] * 3 + [True]]])
+    assert np.isnan(x[differs]).all()

@@ -124,7 +124,7 @@ CASES = {
     "condition without arguments": (
         lambda: cr.while_loop(lambda: True, single, 1.0),
         InputError,
-        "function() is called with 1 argument: too many positional arguments",
+        "<lambda>() is called with 1 argument: too many positional arguments",
     ),
     "body of one argument": (
         lambda: cr.fori_loop(0, 2, single, 1.0),

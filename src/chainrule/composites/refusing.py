@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from chainrule.composites.composite import trace_of
-from chainrule.errors import ChainruleError
+from chainrule.errors import ChainruleError, UnsupportedError
 from chainrule.frontend.traced import Traced
 
 
@@ -15,6 +15,21 @@ def refuse(kind: type[ChainruleError], given: Any, what: str, hint: str) -> NoRe
     """Raise an error of this kind; the line is where the traced array among `given` is used."""
     trace = trace_of(given)
     raise kind(what, where=trace.where() if trace is not None else "", hint=hint)
+
+
+def require_flag(given: Any, value: Any, asked: str) -> None:
+    """UnsupportedError, a TypeError, unless this is True or False: "yes" would count as True.
+
+    `asked` is how the message calls it: "max_pool1d: ceil_mode".
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        name = asked.rpartition(" ")[2]
+        refuse(
+            UnsupportedError,
+            given,
+            f"{asked}={value!r} is neither True nor False",
+            f"{name}=True, or leave {name}= away",
+        )
 
 
 def shown(x: Any) -> str:

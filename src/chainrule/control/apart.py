@@ -18,7 +18,7 @@ from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.sources import constant, full, input_, size_value
-from chainrule.tracing import definition, function_name, output_node
+from chainrule.tracing import definition, function_name, graph_name, output_node
 
 SOURCES = (full, size_value)  # without storage: a body has its own
 TAKEN = (
@@ -44,7 +44,7 @@ class Call:
     @property
     def name(self) -> str:
         """How the body is called."""
-        return function_name(self.function)
+        return graph_name(self.function)
 
     @property
     def where(self) -> str:

@@ -24,7 +24,7 @@ from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.primitive import Flat
 from chainrule.primitives.sources import input_
 from chainrule.tracebacks import entry
-from chainrule.tracing import definition, function_name, leaf_type, output_node
+from chainrule.tracing import definition, function_name, graph_name, leaf_type, output_node
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Static = str | int | Iterable[str | int]
@@ -67,7 +67,7 @@ def custom_derivative(function: Any = None, *, static: Static = ()) -> Any:
             f"custom_derivative needs a function, got {type(function).__name__}",
             hint="@cr.custom_derivative above a function of arrays",
         )
-    own = Function(function, function_name(function), _places(function, static))
+    own = Function(function, graph_name(function), _places(function, static))
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

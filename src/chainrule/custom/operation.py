@@ -31,7 +31,7 @@ from chainrule.primitives.primitive import (
 )
 from chainrule.primitives.python import Python
 from chainrule.tracebacks import entry
-from chainrule.tracing import function_name
+from chainrule.tracing import graph_name
 
 NAMES = ("x", "y", "z", "u", "v", "w")
 TAKEN = ("input", "constant", "custom_derivative")  # which are told by their names
@@ -133,7 +133,7 @@ def _identifier(evaluate: Any) -> str:
             f"primitive needs a function on arrays, got {type(evaluate).__name__}",
             hint="cr.primitive(scipy.special.gammaln, partials=...)",
         )
-    found = function_name(evaluate)
+    found = graph_name(evaluate)
     if getattr(evaluate, "__name__", "") == "<lambda>":
         raise InputError(
             "a primitive of a lambda has no name",

@@ -9,10 +9,12 @@ INSTEAD = {
     "exp10": "10.0**x",
     "log_expit": "-cr.softplus(-x)",
     "rel_entr": "cr.xlogy(x, x / y)",
+    "isin": "np.any(x[..., None] == y, axis=-1)",
 }
 # Where the expression is not as general as the function.
 CONDITIONS = {
     "rel_entr": "for x >= 0 and y > 0",
+    "isin": "for an array y with one axis",
 }
 _OF_VALUES = (
     "the shape of its result would depend on values, which do not exist while tracing;\n"

@@ -12,7 +12,7 @@ REFUSED: dict[str, str] = {
     **_because(
         "makes an array whose shape depends on values",
         "argwhere flatnonzero nonzero unique unique_all unique_counts unique_inverse "
-        "unique_values union1d intersect1d setdiff1d setxor1d trim_zeros isin",
+        "unique_values union1d intersect1d setdiff1d setxor1d trim_zeros",
     ),
     **_because(
         "changes an array in place", "copyto fill_diagonal place put put_along_axis putmask"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from dis import opname
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from chainrule.errors import (
     ChainruleError,
@@ -14,10 +18,11 @@ from chainrule.errors import (
     UndecidableSize,
     UnsupportedError,
 )
+from chainrule.frontend.dispatch import name_of
 from chainrule.frontend.instead_of_arrays import known_shape
 from chainrule.frontend.instead_of_sizes import instead_of_size
 from chainrule.frontend.naming import user_frame
-from chainrule.frontend.running import is_calling
+from chainrule.frontend.running import around, is_calling, value_of
 from chainrule.graph.asked_size import how_to_fix
 from chainrule.graph.asking import is_library
 from chainrule.graph.origin import Origin
@@ -38,6 +43,10 @@ WRITTEN = "= cr.at("
 ASKED = ("chainrule.graph.asked_size", "chainrule.frontend.asked_value")  # whose methods answer
 OUR_CLASSES = re.compile(r"\b(Size|Traced|(?<=^Object of type )int(?= is not JSON))\b")
 WORDS = {"Size": "named size", "int": "named size", "Traced": "traced array"}
+SIGNATURE = re.compile(
+    r"(?P<method>(Traced|ArrayMethods|AskedValue)\.)?(?P<name>\w+)\(\) (?P<what>(takes|got|missing) .*argument.*)"
+)
+OF_LISTS = {"vstack", "hstack", "dstack", "column_stack", "stack", "block"}
 OF_PARTS = (
     "build the array anew: x = cr.at(x)[key].set(value); or of its parts: np.stack([...]), "
     "np.concatenate([...])"
@@ -92,9 +101,50 @@ def said_again(error: Exception, program: Trace | None = None) -> ChainruleError
             where=error.__cause__.where,
             hint=written if WRITTEN in written else OF_PARTS,
         )
-    if program is None or isinstance(error, ChainruleError):
-        return None
+    found = _of_wrong_arguments(text, user_step(error))
+    if found is not None or program is None or isinstance(error, ChainruleError):
+        return found
     return _asked_in_c(error, program) or _of_our_classes(error, program)
+
+
+def _of_wrong_arguments(text: str, step: TracebackType | None) -> ChainruleError | None:
+    """What Python says of the arguments of a function of NumPy's, or of an array's method, that was
+    called with too few, too many or others than it has."""
+    found = SIGNATURE.fullmatch(text)
+    if found is None or step is None or step.tb_next is not None:
+        return None
+    call = next(
+        (one for one in around(step.tb_frame, step.tb_lasti) if isinstance(one, ast.Call)), None
+    )
+    called: Any = None if call is None else value_of(call.func, step.tb_frame)
+    if found["method"]:
+        name, hint = f"x.{found['name']}", f"as np.{found['name']}(x, ...), for an array x"
+    elif _is_numpys(called) and called.__name__ == found["name"]:
+        name, hint = f"np.{name_of(called)}", ""
+    else:
+        return None
+    if found["name"] in OF_LISTS:
+        hint = f"np.{found['name']}([x, y]) takes the arrays as one list"
+    return UnsupportedError(
+        f"{name}() {found['what']}",
+        where=_where(step),
+        hint=hint or f"its arguments are: {name}{_arguments(called)}",
+    )
+
+
+def _is_numpys(called: Any) -> bool:
+    module = getattr(called, "__module__", None)
+    return isinstance(called, np.ufunc) or str(module).partition(".")[0] == "numpy"
+
+
+def _arguments(called: Any) -> str:
+    """The signature of a function of NumPy's, as far as it is known."""
+    if isinstance(called, np.ufunc):
+        return f"({', '.join('xyz'[: called.nin])})"
+    try:
+        return str(inspect.signature(called)).replace("=<no value>", "")
+    except (TypeError, ValueError):
+        return "(...)"
 
 
 def is_swallowed(error: Exception) -> bool:

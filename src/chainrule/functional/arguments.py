@@ -14,7 +14,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import ArrayType
-from chainrule.tracing import definition, function_name, leaf_type
+from chainrule.tracing import definition, function_name, leaf_type, written_name
 
 Wrt = str | int | Iterable[str | int] | None
 
@@ -88,7 +88,7 @@ def check_call(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         raise InputError(
             f"{name} was called without {', '.join(missing)}",
             where=definition(function),
-            hint=f"give all its arguments: {name}({', '.join(required)})",
+            hint=f"give all its arguments: {written_name(function)}({', '.join(required)})",
         )
 
 

@@ -17,7 +17,7 @@ from chainrule.graph.structure import Structure, flatten
 from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.logic import cast
 from chainrule.primitives.sources import full_like
-from chainrule.tracing import definition, function_name, output_node
+from chainrule.tracing import definition, function_name, output_node, written_name
 from chainrule.transforms.backward import to_a_scalar
 from chainrule.transforms.deduplicate import deduplicated
 from chainrule.transforms.jvp import push
@@ -132,8 +132,8 @@ def gradient_in_trace(
             f"the gradient is of one number, and {name} returns a {type(value).__name__} of "
             f"{len(value)}",
             where=definition(function),
-            hint=f"cr.grad({name}, has_aux=True), which gives what is beside the number back as it "
-            "is"
+            hint=f"cr.grad({written_name(function)}, has_aux=True), which gives what is beside the "
+            "number back as it is"
             if pair and not has_aux
             else "return the number alone, or (number, anything) with "
             "has_aux=True; cr.jacobian takes functions that return several arrays",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.composites.composite import composite, trace_of
+from chainrule.composites.refusing import require_flag
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes import Size
@@ -122,6 +123,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     """
     count = np.shape(a)[0] if np.ndim(a) else a
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    require_flag((key, a, p), replace, "choice: replace")
     wanted = _count(shape, count, replace, key, a, p)
     if p is not None and tuple(np.shape(p)) != (count,):
         raise ShapeError(

@@ -11,6 +11,7 @@ import numpy as np
 from chainrule.composites.activations import largest_along
 from chainrule.composites.composite import composite, trace_of
 from chainrule.composites.networks.windows import refuse, show
+from chainrule.composites.refusing import require_flag
 from chainrule.composites.statistics import size_value
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes import Size
@@ -44,6 +45,7 @@ def scaled_dot_product_attention(
         else:  # no NumPy number, which would widen float32; without features all scores are 0
             scale = 1 / math.sqrt(width or 1)
     scores = (query * scale) @ np.swapaxes(key, -1, -2)
+    require_flag((query, key, value), is_causal, "scaled_dot_product_attention: is_causal")
     if is_causal:
         scores = np.where(_causal(scores), scores, -np.inf)
     if attn_mask is not None:

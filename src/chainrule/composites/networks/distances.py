@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.composites.composite import composite, trace_of
 from chainrule.composites.losses import reduced
+from chainrule.composites.refusing import require_flag
 from chainrule.errors import InputError
 
 
@@ -44,6 +45,7 @@ def kl_divergence(
     `reduction="batchmean"` is the divergence of each row, averaged: the sum over the length of the
     first axis.  With `log_target` the target is the logarithm of one.
     """
+    require_flag((log_probabilities, target), log_target, "kl_divergence: log_target")
     if log_target:
         parts = np.exp(target) * (target - log_probabilities)
     else:

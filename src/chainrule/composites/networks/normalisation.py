@@ -9,6 +9,7 @@ import numpy as np
 from chainrule.composites.activations import stop_gradient
 from chainrule.composites.composite import composite
 from chainrule.composites.networks.windows import counts_of, refuse, show
+from chainrule.composites.refusing import require_flag
 from chainrule.composites.statistics import count_along, mean, size_value, var, widened
 from chainrule.graph.sizes import Size, product
 
@@ -44,6 +45,7 @@ def batch_norm(
     given = (x, running_mean, running_var, weight, bias)
     _check_channels("batch_norm", given, running_mean=running_mean, running_var=running_var)
     _check_channels("batch_norm", given, weight=weight, bias=bias)
+    require_flag((x,), training, "batch_norm: training")
     if not training:
         if running_mean is None or running_var is None:
             refuse(

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.composites.composite import composite
 from chainrule.composites.networks.windows import batched, counts_of, padded, windows
-from chainrule.composites.refusing import refuse
+from chainrule.composites.refusing import refuse, require_flag
 from chainrule.errors import InputError
 from chainrule.primitives.windows import Counts, span
 
@@ -27,7 +27,8 @@ def max_pool1d(
     """The largest element of each window of x (n, channels, length), or without n.
 
     As PyTorch's max_pool1d; elements that tie share the derivative equally.  With `ceil_mode` also
-    windows that begin in x and end beyond its padding.
+    windows that begin in x and end beyond its padding.  Where a window has NaN its maximum is NaN,
+    and its derivative 0 (PyTorch gives 1 to the last NaN).
     """
     return _largest(x, kernel_size, stride, padding, dilation, ceil_mode, "max_pool1d", 1)
 
@@ -121,6 +122,7 @@ def _mean(
 ) -> Any:
     x, had_batch = batched(x, axes, asked)
     once = (1,) * axes
+    require_flag((x,), count_include_pad, f"{asked}: count_include_pad")
     window, steps, given, around = _sizes(
         x, kernel_size, stride, padding, once, ceil_mode, asked, axes
     )
@@ -155,6 +157,7 @@ def _sizes(
     window = counts_of(kernel_size, axes, 1, asked, "kernel_size")
     steps = window if stride is None else counts_of(stride, axes, 1, asked, "stride")
     around = counts_of(padding, axes, 0, asked, "padding")
+    require_flag((x,), ceil_mode, f"{asked}: ceil_mode")
     if any(2 * one > length for one, length in zip(around, window, strict=True)):
         most = tuple(length // 2 for length in window)
         refuse(
