@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from chainrule.control.cond_node import cond
 from chainrule.control.scan_node import scan
 from chainrule.control.steps import program_of, store
 from chainrule.control.while_node import while_
-from chainrule.graph.body import Body
+from chainrule.graph.body import Body, bodies_of
 from chainrule.graph.node import Node
 
 LAMBDA = "function"  # how the body of a lambda is called
@@ -23,10 +24,12 @@ DERIVED = re.compile("(_(cotangent|tangent|saving))+$")  # of bodies that transf
 class Turn:
     """One evaluation of a body: `inputs` are its arrays, in order, `outputs` what it gave.
 
-    `said` is the place in words: `iteration 2 (of 0 to 9) of the scan over cell`.
+    `said` is the place in words: `iteration 2 (of 0 to 9) of a loop over cell`; `row` which of the
+    slices of a scan it reads.
     """
 
     said: str
+    row: int
     body: Body
     inputs: tuple[np.ndarray, ...]
     outputs: tuple[np.ndarray, ...]
@@ -39,16 +42,43 @@ def turns(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
     return iter(()) if found is None else found(node, operands)
 
 
-def _turn(said: str, body: Body, inputs: Sequence[np.ndarray]) -> Turn:
+def carried(node: Node) -> tuple[int, int]:
+    """How many of the inputs of a body are the same in all turns, and how many those after them
+    are that each turn leaves to the next."""
+    if node.primitive is cond:
+        return len(node.inputs) - 1, 0
+    return node.param("constants"), node.param("carries")
+
+
+def parts(node: Node, result: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The result of a loop or a choice taken apart: what the last turn leaves (zeros for carries
+    that are not part of it), and, for each further output of the body, the rows of all turns."""
+    count = carried(node)[1]
+    body = next(bodies_of(node)) if node.primitive is cond else node.param("body")
+    types = [one.type for _, one in body.graph.outputs]
+    rows = node.param("length") if node.primitive is scan else 1
+    found, start = [], 0
+    for place, one in enumerate(types):
+        shape: Any = one.shape if place < count else (rows, *one.shape)
+        if place < count and one.dtype != node.dtype:
+            found.append(np.zeros(shape, result.dtype))
+            continue
+        stop = start + int(np.prod(shape))
+        found.append(result[start:stop].reshape(shape))
+        start = stop
+    return found[:count], found[count:]
+
+
+def _turn(said: str, row: int, body: Body, inputs: Sequence[np.ndarray]) -> Turn:
     with np.errstate(all="ignore"):
         outputs = program_of(body)(inputs)
-    return Turn(said, body, tuple([np.array(one) for one in inputs]), tuple(outputs))
+    return Turn(said, row, body, tuple([np.array(one) for one in inputs]), tuple(outputs))
 
 
 def _chosen(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
     taken = bool(operands[0])
     body = node.param("if_true" if taken else "if_false")
-    yield _turn(f"the branch for {taken}{_called(body)} of a cond", body, operands[1:])
+    yield _turn(f"the branch for {taken}{_called(body)} of a cond", 0, body, operands[1:])
 
 
 def _scanned(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
@@ -59,7 +89,7 @@ def _scanned(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
     for step in range(length - 1, -1, -1) if node.param("reverse") else range(length):
         rows = [np.asarray(one[step]) for one in operands[last:]]
         said = f"iteration {step} (of 0 to {length - 1}) of a loop{_over(body)}"
-        turn = _turn(said, body, [*fixed, *states, *rows])
+        turn = _turn(said, step, body, [*fixed, *states, *rows])
         yield turn
         store(states, turn.outputs[:carries])
 
@@ -69,7 +99,8 @@ def _repeated(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
     fixed, states = operands[:constants], _states(body, operands[constants:])
     step = 0
     while program_of(condition)([*fixed, *states])[0]:
-        turn = _turn(f"iteration {step} of a loop{_over(body)}", body, [*fixed, *states])
+        said = f"iteration {step} of a loop{_over(body)}"
+        turn = _turn(said, step, body, [*fixed, *states])
         yield turn
         store(states, turn.outputs)
         step += 1

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chainrule.explain.nonfinite.flow import forward, is_pointwise
 from chainrule.graph.node import Node
+from chainrule.primitives.arithmetic import maximum, minimum
 from chainrule.primitives.logic import where
-from chainrule.primitives.primitive import Map
+from chainrule.primitives.reduce import max_, min_
+from chainrule.primitives.rounding import copysign
 
 
 def is_finite(value: np.ndarray) -> bool:
@@ -23,37 +26,49 @@ def is_mask(value: np.ndarray) -> bool:
     return bool(value.ndim and ((value == 0) | (value == -np.inf)).all())
 
 
-def hands_on(node: Node, value: np.ndarray, operands: Sequence[np.ndarray], place: int) -> bool:
-    """Whether something not finite in `value`, of `node`, can be that of `operands[place]`, which
-    is not finite either.
+def handed_on(
+    node: Node, value: np.ndarray, operands: Sequence[np.ndarray], place: int
+) -> np.ndarray:
+    """The elements of `operands[place]` that are not finite and can be why `value`, of `node`, is
+    not: those that the operation reads, and, where it is elementwise, whose result is bad.
 
-    Elementwise operations are compared element by element; `where` hands on what it chooses.
+    `where` reads what it chooses, a maximum or minimum what it equals.
     """
-    if not isinstance(node.primitive.kernel, Map):
-        return True
-    return bool((_bad(node, operands, place) & ~np.isfinite(value)).any())
+    bad = _read(node, value, operands, place, ~np.isfinite(operands[place]))
+    return bad & ~np.isfinite(value) if is_pointwise(node) else bad
 
 
 def born(node: Node, value: np.ndarray, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """A boolean for each element of `value`: NaN, or infinite and computed from finite operands.
+    """A boolean for each element of `value`: NaN that comes from no NaN, or infinite and computed
+    from finite numbers."""
+    from_nan, from_bad = np.zeros((2, *value.shape), bool)
+    for place, one in enumerate(operands):
+        if one.dtype.kind == "f" and not is_finite(one):
+            nan, bad = (
+                _read(node, value, operands, place, mask)
+                for mask in (np.isnan(one), ~np.isfinite(one))
+            )
+            from_nan |= forward(node, place, nan, operands)
+            from_bad |= forward(node, place, bad, operands)
+    return np.isnan(value) & ~from_nan | np.isinf(value) & ~from_bad
 
-    No operand has handed on a NaN; what they did hand on was infinite.  Elementwise operations are
-    compared element by element, others as a whole.
-    """
-    floats = [place for place, one in enumerate(operands) if one.dtype.kind == "f"]
-    if isinstance(node.primitive.kernel, Map):
-        from_bad = np.zeros(value.shape, bool)
-        for place in floats:
-            from_bad |= _bad(node, operands, place)
-    else:
-        from_bad = np.asarray(not all(is_finite(operands[place]) for place in floats))
-    return np.isnan(value) | np.isinf(value) & ~from_bad
 
-
-def _bad(node: Node, operands: Sequence[np.ndarray], place: int) -> np.ndarray:
-    """Where an operand of an elementwise operation is not finite, and is read."""
-    bad = ~np.isfinite(operands[place])
+def _read(
+    node: Node,
+    value: np.ndarray,
+    operands: Sequence[np.ndarray],
+    place: int,
+    mask: np.ndarray,
+) -> np.ndarray:
+    """The elements of an operand in the mask that the result depends on."""
+    one = operands[place]
     if node.primitive is where:
-        condition = operands[0]
-        bad &= condition if place == 1 else ~condition
-    return bad
+        return mask & (operands[0] if place == 1 else ~operands[0])
+    if node.primitive in (maximum, minimum):
+        return mask & (np.isnan(one) | (one == value))
+    if node.primitive in (max_, min_):
+        chosen = np.expand_dims(value, node.param("axes")) if one.ndim > value.ndim else value
+        return mask & (np.isnan(one) | (one == chosen))
+    if node.primitive is copysign and place == 1:
+        return np.zeros_like(mask)
+    return mask

@@ -8,6 +8,7 @@ from math import floor, isfinite, isinf, isnan, log
 
 import numpy as np
 
+from chainrule.explain.nonfinite.fault import Fault
 from chainrule.explain.nonfinite.logarithms import (
     SOFTMAX,
     better_logarithm,
@@ -15,7 +16,6 @@ from chainrule.explain.nonfinite.logarithms import (
 )
 from chainrule.explain.nonfinite.phrases import Names, beneath, bracketed, number, phrase
 from chainrule.explain.nonfinite.roots import is_sum_of_exponentials, spread_of
-from chainrule.explain.nonfinite.trail import Fault
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic as a
 from chainrule.primitives import special

@@ -17,8 +17,9 @@ from chainrule.explain.nonfinite.diagnosis import (
     Poisoned,
 )
 from chainrule.explain.nonfinite.elements import element, shown_by
+from chainrule.explain.nonfinite.fault import Fault
 from chainrule.explain.nonfinite.phrases import Names, composite, computed, number, phrase
-from chainrule.explain.nonfinite.trail import Fault, Trail
+from chainrule.explain.nonfinite.trail import Trail
 from chainrule.explain.reading.statements import FORWARD, Direction, Pass, Reading, read
 from chainrule.explain.words import printable
 from chainrule.graph.body import holds_bodies
@@ -100,6 +101,7 @@ def diagnosis(fault: Fault, trail: Trail, replay: Replay) -> Diagnosis:
         because=cause.because if cause else "",
         hint=cause.hint if cause else "",
         count=bad.count,
+        at_fault=fault.count,
         size=bad.size,
         elements=_elements(fault, names),
         inputs=_operands(fault, names),

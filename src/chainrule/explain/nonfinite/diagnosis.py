@@ -58,9 +58,10 @@ class Diagnosis:
     `value` is its name, else its expression (then `part_of` is the named value it is a part of);
     `expression` how it was computed, "" for one that was not.  `phase` is the pass in which it came
     about ("before the run began" for an input, "in the program" for a constant).  `place` is
-    `model.py:31`, `where` shows the line.  `elements` are its first bad elements, of `count` among
-    `size`.  `inside` says in which iteration of a loop, or branch of a choice, from the outermost
-    on.  `because` and `hint` are "" where there is nothing classical to say.
+    `model.py:31`, `where` shows the line.  `count` of its `size` elements are not finite, of which
+    `at_fault` are so by themselves and did harm to a result; `elements` are the first of these.
+    `inside` says in which iteration of a loop, or branch of a choice, from the outermost on.
+    `because` and `hint` are "" where there is nothing classical to say.
     """
 
     graph: str
@@ -79,6 +80,7 @@ class Diagnosis:
     elements: tuple[Element, ...]
     inputs: tuple[Operand, ...]
     poisoned: tuple[Poisoned, ...]
+    at_fault: int
     inside: tuple[str, ...] = ()
 
     @property
@@ -102,7 +104,10 @@ class Diagnosis:
         plain = ("graph", "value", "part_of", "expression", "became", "phase", "place", "where")
         return {
             "schema": "chainrule.nonfinite/1",
-            **{name: getattr(self, name) for name in (*plain, "because", "hint", "count", "size")},
+            **{
+                name: getattr(self, name)
+                for name in (*plain, "because", "hint", "count", "size", "at_fault")
+            },
             "forward_was_finite": self.forward_was_finite,
             "inside": list(self.inside),
             "elements": [

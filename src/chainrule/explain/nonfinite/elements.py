@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from chainrule.explain.nonfinite.fault import Index
 from chainrule.explain.nonfinite.phrases import SILENT, Names, bracketed, number, phrase
-from chainrule.explain.nonfinite.trail import Index
 from chainrule.graph.node import Node
 from chainrule.primitives.movement import concatenate, pad
 from chainrule.primitives.primitive import Move

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.errors import EvaluationError
 from chainrule.explain.nonfinite.describe import Replay, diagnosis
 from chainrule.explain.nonfinite.diagnosis import Diagnosis
+from chainrule.explain.nonfinite.fault import Fault, fault_of, replayed
 from chainrule.explain.nonfinite.inside import with_inside
-from chainrule.explain.nonfinite.trail import Fault, Trail, fault_of
+from chainrule.explain.nonfinite.trail import Trail
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.run.reference import apply, evaluate
@@ -30,9 +32,11 @@ def nonfinite(
     or the values that `of` names.  The graph is replayed on the reference executor, node by node.
 
     A fault is a NaN that comes from no NaN, an inf computed from finite numbers, or either in an
-    input or a constant; and only if it reaches a result as NaN or inf.  An inf in a constant, in a
-    Python number, or in a mask of 0 and -inf is meant: it is the fault only of a result that
-    nothing else explains.  Raises what `graph.run` raises.
+    input or a constant; and only if it reaches a result as NaN or inf.  Elements are followed one
+    by one: what `np.where`, a maximum, an index or a turn of a loop leaves out reaches nothing.
+    An inf in a constant, in a Python number, or in a mask of 0 and -inf is meant: it is the fault
+    only of a result that nothing else explains.  What an operation that refused was given (the
+    eigenvalues of NaN) counts as a result.  Raises what `graph.run` raises of finite numbers.
     """
     return _found(graph, arguments, of)
 
@@ -59,9 +63,16 @@ def _found(
     kept = _not_needed_by_others(targets)
     refuse_reference(concrete, kept, inputs)
     trail = Trail()
-    evaluate(concrete, inputs, kept, graph, watch=trail)
-    reached = trail.towards(targets)
-    fault = next((one for node, one in trail.faults.items() if node in reached), None)
+    try:
+        evaluate(concrete, inputs, kept, graph, watch=trail)
+    except EvaluationError:
+        targets = _given_to_the_next(concrete, kept, trail)
+        if not targets:
+            raise
+    fault = None
+    for node, where in trail.towards(targets).faults.items():
+        fault = replayed(concrete, inputs, node, where)
+        break
     if fault is None:
         returned = of is None and not held
         fault = _meant(inputs, trail, _not_returned(concrete, targets) if returned else targets)
@@ -69,7 +80,7 @@ def _found(
         return None
     during = "the step" if held else "the run"
     replay = Replay(graph, concrete, inputs, during, held)
-    return with_inside(diagnosis(fault, trail, replay), fault.node, trail, replay)
+    return with_inside(diagnosis(fault, trail, replay), fault, replay)
 
 
 def _targets(graph: Graph, of: str | Iterable[str] | None) -> list[Node]:
@@ -87,6 +98,13 @@ def _not_needed_by_others(targets: list[Node]) -> list[Node]:
     return [node for node in targets if node not in used]
 
 
+def _given_to_the_next(graph: Graph, kept: list[Node], trail: Trail) -> list[Node]:
+    """What was not finite and given to the operation that could not be evaluated."""
+    needed = set(topological(kept))
+    refused = next(one for one in graph.nodes if one in needed and one not in trail.seen)
+    return [one for one in refused.inputs if one in trail.bad]
+
+
 def _not_returned(graph: Graph, targets: list[Node]) -> list[Node]:
     """The objectives and gradients among the targets.
 
@@ -98,9 +116,7 @@ def _not_returned(graph: Graph, targets: list[Node]) -> list[Node]:
 
 def _meant(inputs: Mapping[Node, np.ndarray], trail: Trail, targets: list[Node]) -> Fault | None:
     """The first value with an inf that was meant and came to one of the targets."""
-    reached = trail.towards(targets)
-    node = next((one for one in trail.bad if one in reached), None)
-    if node is None:
-        return None
-    value = inputs[node] if node in inputs else apply(node, [], ())
-    return fault_of(node, value, [], ~np.isfinite(value))
+    for node, wrong in trail.towards(targets).given.items():
+        value = inputs[node] if node in inputs else apply(node, [], ())
+        return fault_of(node, value, [], wrong)
+    return None

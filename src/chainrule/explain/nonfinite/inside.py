@@ -6,19 +6,19 @@ from dataclasses import replace
 
 from chainrule.explain.nonfinite.describe import Replay, diagnosis
 from chainrule.explain.nonfinite.diagnosis import Diagnosis
+from chainrule.explain.nonfinite.fault import Fault
 from chainrule.explain.nonfinite.phrases import Names
-from chainrule.explain.nonfinite.trail import Trail
 from chainrule.graph.body import bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
 
-def with_inside(found: Diagnosis, node: Node, trail: Trail, replay: Replay) -> Diagnosis:
-    """What is told of the first fault in the node, of whose result `found` is the diagnosis;
-    `found` itself of a node that is no loop and no choice."""
-    around = {**replay.around, **_names_within(replay.traced)} if trail.inside else {}
-    while node in trail.inside:
-        inside = trail.inside[node]
+def with_inside(found: Diagnosis, fault: Fault, replay: Replay) -> Diagnosis:
+    """What is told of the first fault in a turn, of which `fault` is the whole, and `found` its
+    diagnosis; `found` itself where the fault is in no loop and no choice."""
+    around = {**replay.around, **_names_within(replay.traced)} if fault.inside else {}
+    while fault.inside is not None:
+        inside = fault.inside
         body = inside.turn.body.graph
         own = replace(replay, traced=body, graph=body, inputs=inside.given, around=around)
         inner = diagnosis(inside.fault, inside.trail, own)
@@ -30,7 +30,7 @@ def with_inside(found: Diagnosis, node: Node, trail: Trail, replay: Replay) -> D
             inside=(*found.inside, inside.turn.said),
             poisoned=(*inner.poisoned, *found.poisoned),
         )
-        node, trail = inside.fault.node, inside.trail
+        fault = inside.fault
     return found
 
 

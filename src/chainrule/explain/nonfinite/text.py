@@ -85,7 +85,9 @@ def _elements(found: Diagnosis) -> str:
         return "a single number"
     verb = "is" if found.count == 1 else "are"
     what = f"{found.count:,} of {found.size:,} {verb} not finite"
-    return f"{what}: {places}" + (", ..." if found.count > len(found.indices) else "")
+    if found.at_fault < found.count:
+        what += f", of which {found.at_fault:,} {'is' if found.at_fault == 1 else 'are'} at fault"
+    return f"{what}: {places}" + (", ..." if found.at_fault > len(found.indices) else "")
 
 
 def _operand(one: Operand) -> str:
