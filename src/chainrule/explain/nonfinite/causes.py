@@ -3,94 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import floor, isfinite, isinf, isnan, log
 
 import numpy as np
 
-from chainrule.explain.nonfinite.fault import Fault
+from chainrule.explain.nonfinite.borders import BORDERS, steep_at_border, without_cause
+from chainrule.explain.nonfinite.case import EPS, Case, Cause
 from chainrule.explain.nonfinite.logarithms import (
     SOFTMAX,
     better_logarithm,
     better_logarithm_of_rest,
 )
-from chainrule.explain.nonfinite.phrases import Names, beneath, bracketed, number, phrase
-from chainrule.explain.nonfinite.roots import is_sum_of_exponentials, spread_of
+from chainrule.explain.nonfinite.phrases import Names, bracketed, number, phrase
+from chainrule.explain.nonfinite.roots import is_sum_of_exponentials, root, spread_of
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic as a
 from chainrule.primitives import special
-from chainrule.primitives.logarithms import log2, log10
+from chainrule.primitives.cumulative import cumprod, cumsum, recurrence
+from chainrule.primitives.hyperbolic import cosh, sinh
+from chainrule.primitives.indexing import scatter_add
+from chainrule.primitives.library import library_log
+from chainrule.primitives.linalg import LINALG
+from chainrule.primitives.logarithms import exp2, log2, log10
 from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import Primitive
-from chainrule.primitives.reduce import max_
+from chainrule.primitives.products import contract, matmul
+from chainrule.primitives.products_of_elements import prod
+from chainrule.primitives.reduce import max_, sum_
+from chainrule.primitives.rounding import floor_divide
+from chainrule.primitives.sources import full, size_value
+from chainrule.primitives.trigonometric import hypot
+from chainrule.primitives.windows import fold_windows
 
-SAFE_WHERE = (
-    "np.where computes both sides, and differentiates both: put an argument that is safe\n"
-    "everywhere into the inner function, np.log(np.where(x > 0, x, 1)), inside the outer np.where"
-)
 MASKED = "leave at least one position of each row unmasked, or mask with a large finite number"
 SMALLER_STEP = "a smaller learning rate, or cr.clip_by_global_norm(optimizer, 1.0)"
-EPS = "with a small eps"
 BASES = {log2: 2, log10: 10}
-STEEP = (a.sqrt, a.log, a.log1p, log2, log10, special.xlogy)  # of infinite derivative at an edge
+STEEP = (a.sqrt, a.log, a.log1p, log2, log10, library_log, special.xlogy)  # infinitely, at an edge
+EXPONENTIALS = {a.exp: 1.0, a.expm1: 1.0, exp2: log(2), sinh: 1.0, cosh: 1.0}  # logs of the bases
+# Of finite numbers these are finite: what is infinite is more than the dtype holds.
+MIXING = frozenset(  # many elements into one
+    {
+        *(sum_, prod, cumsum, cumprod, recurrence, scatter_add, matmul, contract, fold_windows),
+        *LINALG,
+    }
+)
+ENTIRE = MIXING | {
+    *(a.add, a.subtract, a.multiply, a.divide, a.power, a.integer_power, hypot, floor_divide),
+    *(special.erfcx, special.erfcx_slope, special.log_ndtr, special.xlogy, special.entr),
+}
 GROWN = 1e3  # an absolute value that parameters hardly have before training diverges
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Why, and what to try."""
-
-    because: str
-    hint: str
-
-
-@dataclass(frozen=True)
-class Case:
-    """A fault that was computed, to be explained.
-
-    `derived` is the forward operation as a part of whose derivative it came about (None: it is no
-    part of one); `derived_was_bad` whether that was not finite itself, `left_out` whether np.where
-    then chose the other side.  `parameters` has the largest absolute value of each parameter.
-    """
-
-    fault: Fault
-    names: Names
-    derived: Node | None
-    derived_was_bad: bool
-    left_out: bool
-    updates: bool
-    parameters: tuple[tuple[str, float], ...]
-
-    @property
-    def node(self) -> Node:
-        """The operation that gave the first bad value."""
-        return self.fault.node
-
-    @property
-    def operands(self) -> list[float]:
-        """The operands at the first bad element."""
-        return [value for _, value in self.fault.operands[0]]
-
-    def name(self, place: int) -> str:
-        """An operand in words."""
-        return phrase(self.node.inputs[place], self.names)
-
-    def beneath(self, place: int) -> Node:
-        """An operand, without the casts and reshapes around it."""
-        return beneath(self.node.inputs[place], self.names)
 
 
 def cause_of(case: Case) -> Cause | None:
     """The cause of a fault that was computed; None where it is no classical one."""
     if case.derived is not None and case.left_out:
-        name = case.derived.primitive.name
-        return Cause(f"np.where leaves {name} out there, but not its derivative", SAFE_WHERE)
+        return _left_out(case, case.derived)
     rule = RULES.get(case.node.primitive)
     cause = (rule(case) if rule is not None else None) or _general(case)
     if cause is None or case.derived is None or not case.derived_was_bad:
         return cause
     before = f"{phrase(case.derived, case.names)} was not finite in the forward pass either"
     return Cause(f"{cause.because}; {before}", cause.hint)
+
+
+def _left_out(case: Case, derived: Node) -> Cause:
+    """A derivative that np.where leaves out only after something has mixed it with others."""
+    function, *names = derived.primitive.name, *(phrase(one, case.names) for one in derived.inputs)
+    *others, name = names
+    safe = ", ".join([*others, f"np.where({name} > 0, {name}, 1)"])
+    call = f"np.{function}({safe})" if hasattr(np, function) else f"{function}({safe})"
+    return Cause(
+        f"np.where leaves {function} out there, but its derivative comes back through an operation "
+        "that mixes elements: a matrix product, a convolution, a running sum, linear algebra",
+        f"an argument that is safe everywhere in the inner function, such as\n{call},\n"
+        "inside the outer np.where",
+    )
 
 
 def _log(case: Case) -> Cause | None:
@@ -149,8 +136,17 @@ def _divide(case: Case) -> Cause | None:
         return Cause("inf / inf is NaN", f"where a mask made both infinite, {MASKED}")
     if y != 0:
         return None
-    if case.derived is not None and case.derived.primitive in STEEP:
-        return _steep(case, case.derived)
+    if case.derived is not None:
+        steep = _steep(case, case.derived) if case.derived.primitive in STEEP else None
+        steep = steep or steep_at_border(case, case.derived)
+        if steep is not None:
+            return steep
+    divisor = root(case.node.inputs[1])
+    if divisor.primitive in (full, size_value):
+        return Cause(
+            f"{number(x)} / 0 is {number(case.fault.values[0])}; the divisor is no variable",
+            "at least one element in a mean, more than ddof of them in a variance",
+        )
     kind = f"{number(x)} / 0 is {number(case.fault.values[0])}"
     below, name = case.beneath(1), case.name(1)
     if is_sum_of_exponentials(below):
@@ -207,7 +203,13 @@ def _power(case: Case) -> Cause | None:
 def _exp(case: Case) -> Cause | None:
     if not isfinite(case.operands[0]):
         return None
-    limit = log(float(np.finfo(case.node.dtype).max))
+    limit = log(float(np.finfo(case.node.dtype).max)) / EXPONENTIALS[case.node.primitive]
+    if case.node.primitive in (sinh, cosh):
+        limit += log(2)
+        name, x = case.node.primitive.name, case.name(0)
+        because = f"{name} overflows {case.node.dtype} beyond ±{limit:.1f}"
+        most = floor(limit)
+        return Cause(because, f"np.{name}(np.clip({x}, -{most}, {most}))")
     function, name = case.node.primitive.name, case.name(0)
     largest = number(case.fault.statistics[0].greatest)
     better = "cr.softmax, cr.log_softmax or cr.logsumexp, which subtract the largest first,"
@@ -246,17 +248,18 @@ RULES: dict[Primitive, Callable[[Case], Cause | None]] = {
     a.log1p: _log,
     log2: _log,
     log10: _log,
+    library_log: _log,
     special.xlogy: _xlogy,
     a.sqrt: _sqrt,
     a.divide: _divide,
     a.power: _power,
     a.integer_power: _power,
-    a.exp: _exp,
-    a.expm1: _exp,
+    **dict.fromkeys(EXPONENTIALS, _exp),
     a.multiply: _multiply,
     a.add: _add,
     a.subtract: _add,
     cast: _cast,
+    **BORDERS,
 }
 
 
@@ -264,14 +267,19 @@ def _limit(dtype: np.dtype) -> str:
     return f"{dtype} holds numbers up to {float(np.finfo(dtype).max):,.6g}"
 
 
-def _general(case: Case) -> Cause | None:
-    """Overflow, or a NaN of an operation that was given an inf."""
-    dtype = case.node.dtype
+def _general(case: Case) -> Cause:
+    """Overflow, a NaN of an operation that was given an inf, or what can be said of any."""
+    primitive, dtype = case.node.primitive, case.node.dtype
     if isnan(case.fault.values[0]):
-        if not any(map(isinf, case.operands)):
-            return None
-        operation = case.node.primitive.name
-        return Cause(f"{operation} is NaN where it meets this inf", "a large finite number for inf")
+        if any(map(isinf, case.operands)):
+            said = f"{primitive.name} is NaN where it meets this inf"
+            return Cause(said, "a large finite number for inf")
+        if primitive not in MIXING:
+            return without_cause(case)
+        said = "numbers on the way overflow, and inf - inf and 0 · inf are NaN"
+        return Cause(f"{said}: {_limit(dtype)}", "scale the numbers down")
+    if primitive not in ENTIRE:
+        return without_cause(case)
     because = f"overflow: {_limit(dtype)}"
     if dtype == np.float16:
         return Cause(because, "compute in float32: .astype(np.float32)")

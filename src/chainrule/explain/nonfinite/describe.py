@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chainrule.explain.nonfinite.causes import Case, Cause, cause_of
+from chainrule.explain.nonfinite.case import Case, Cause
+from chainrule.explain.nonfinite.causes import cause_of
 from chainrule.explain.nonfinite.diagnosis import (
     IN_PROGRAM,
     Diagnosis,
