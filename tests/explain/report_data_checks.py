@@ -38,7 +38,7 @@ MEMORY = set(
     "executor keep peak_nbytes peak_instruction peak_step unit count parts lives rest live "
     "prediction_peak_nbytes".split()
 )
-LOOP = set("operation bodies length reverse latex text results".split())
+LOOP = set("operation bodies length limit reverse latex text results".split())
 GIVEN = {"input", "parameter", "state", "constant"}
 
 

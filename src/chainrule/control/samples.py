@@ -74,11 +74,42 @@ def choosing() -> Sample:
     )
 
 
-def repeating() -> Sample:
+def repeating(limit: int | None) -> Sample:
     """c becomes tanh(w c) / 2 while c² is larger than 0.1."""
     w, c = _variables((), ())
     inputs = [("w", w), ("c", c)]
     holds = logic.greater(c * c, full_like(c, 0.1))
     condition = body_of("large", inputs, [("holds", holds)], {})
     body = body_of("shrink", inputs, [("c_next", arithmetic.tanh(w * c) * 0.5)], {})
-    return _sample(((), ()), body=body, carries=1, condition=condition, constants=1, dtype=FLOAT)
+    return _sample(
+        ((), ()),
+        body=body,
+        carries=1,
+        condition=condition,
+        constants=1,
+        limit=limit,
+        dtype=FLOAT,
+    )
+
+
+def unwinding() -> Sample:
+    """d becomes d (1 - tanh(w c)²) w / 2, back through the steps of `repeating`."""
+    w, c, d = _variables((), (), ())
+    inputs = [("w", w), ("c", c)]
+    holds = logic.greater(c * c, full_like(c, 0.1))
+    condition = body_of("large", inputs, [("holds", holds)], {})
+    new = arithmetic.tanh(w * c)
+    step = body_of("shrink", inputs, [("c_next", new * 0.5)], {})
+    slope = (1 - new * new) * w * 0.5
+    body = body_of("shrink_cotangent", [*inputs, ("d", d)], [("d_next", d * slope)], {})
+    return _sample(
+        ((), (), ()),
+        body=body,
+        carries=1,
+        condition=condition,
+        constants=1,
+        limit=50,
+        states=1,
+        step=step,
+        dtype=FLOAT,
+    )

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from chainrule.control.apart import Call, call_apart, parameter
-from chainrule.control.bounded import checked_steps, no_number_of_steps, repeat_at_most
+from chainrule.control.bounded import checked_steps, no_number_of_steps
 from chainrule.control.cond_node import inlined
 from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.scan_node import scan
 from chainrule.control.settled import converted, settled
-from chainrule.control.while_node import loop_text, repeat
+from chainrule.control.while_node import repeat
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.trace import Trace
@@ -237,11 +237,8 @@ def traced_while(
             False,
             step.names,
         )
-        if max_steps is None:
-            finals = repeat(loop, range(len(starts)))
-            last = [finals[i] for i in range(len(starts))]
-        else:
-            last = repeat_at_most(loop, max_steps, loop_text(loop.name), building.site or Origin())
+        finals = repeat(loop, range(len(starts)), max_steps)
+        last = [finals[i] for i in range(len(starts))]
         result = site.wrapped(carried, last)
     return result
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,10 @@ import numpy as np
 from chainrule.control.cond_node import cond
 from chainrule.control.scan_node import scan
 from chainrule.control.steps import program_of, store
-from chainrule.control.while_node import while_
+from chainrule.control.while_node import unwind, while_
+from chainrule.control.wording import users_name
 from chainrule.graph.body import Body, bodies_of
 from chainrule.graph.node import Node
-
-LAMBDA = "function"  # how the body of a lambda is called
-DERIVED = re.compile("(_(cotangent|tangent|saving))+$")  # of bodies that transforms made
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Turn:
 def turns(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
     """What the node does on these operands, in the order in which it is done; none for a node that
     is no loop and no choice.  Iterations are counted from 0, those of a scan by their slices."""
-    found = {scan: _scanned, cond: _chosen, while_: _repeated}.get(node.primitive)
+    found = {scan: _scanned, cond: _chosen, while_: _repeated, unwind: _unwound}.get(node.primitive)
     return iter(()) if found is None else found(node, operands)
 
 
@@ -47,7 +44,10 @@ def carried(node: Node) -> tuple[int, int]:
     are that each turn leaves to the next."""
     if node.primitive is cond:
         return len(node.inputs) - 1, 0
-    return node.param("constants"), node.param("carries")
+    carries = node.param("carries")
+    return len(node.inputs) - carries if node.primitive is unwind else node.param(
+        "constants"
+    ), carries
 
 
 def parts(node: Node, result: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -106,19 +106,39 @@ def _repeated(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
         step += 1
 
 
+def _unwound(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
+    """The steps back; what they read of the loop counts as given to each."""
+    body, carries = node.param("body"), node.param("carries")
+    given, states = operands[: len(operands) - carries], _states(body, operands[-carries:])
+    befores = list(_befores(node, given))
+    fixed = given[: node.param("constants")]
+    for step in range(len(befores) - 1, -1, -1):
+        said = f"iteration {step} of a loop{_over(body)}"
+        turn = _turn(said, step, body, [*fixed, *befores[step], *states])
+        yield turn
+        store(states, turn.outputs)
+
+
+def _befores(node: Node, given: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    """What each step of the loop that is gone back through began with."""
+    step, condition, constants = (node.param(key) for key in ("step", "condition", "constants"))
+    fixed, states = given[:constants], _states(step, given[constants:])
+    with np.errstate(all="ignore"):
+        while program_of(condition)([*fixed, *states])[0]:
+            yield [np.array(one) for one in states]
+            store(states, program_of(step)([*fixed, *states]))
+
+
 def _states(body: Body, initial: Sequence[np.ndarray]) -> list[np.ndarray]:
     pairs = zip(initial, body.graph.outputs, strict=False)
     return [np.array(array, node.dtype) for array, (_, node) in pairs]
 
 
-def _name(body: Body, say: Callable[[str], str]) -> str:
-    name = DERIVED.sub("", body.graph.name)
-    return "" if name == LAMBDA else say(name)
-
-
 def _over(body: Body) -> str:
-    return _name(body, " over {}".format)
+    name = users_name(body)
+    return f" over {name}" if name else ""
 
 
 def _called(body: Body) -> str:
-    return _name(body, " ({})".format)
+    name = users_name(body)
+    return f" ({name})" if name else ""

@@ -1,50 +1,49 @@
-"""The primitive `while_`: a body that is done as long as a condition holds."""
+"""The primitives `while_`, a body that is done as long as a condition holds, and `unwind`, the way
+back through it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
-from typing import Any, NoReturn
+from collections.abc import Collection
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from chainrule.control.bodies import body_of, reached
-from chainrule.control.cond_node import select
-from chainrule.control.loops import Carry, Given, Loop
-from chainrule.control.packing import (
-    matched,
-    packed,
-    packed_batch,
-    packed_type,
-    strong,
-    unpacked,
-    zeros_like,
-)
-from chainrule.control.samples import repeating
-from chainrule.control.scan_rules import shown_carries, variable, with_tangents
+from chainrule.control.bodies import body_of
+from chainrule.control.loops import Given, Loop
+from chainrule.control.packing import packed_type, strong, unpacked
+from chainrule.control.samples import repeating, unwinding
 from chainrule.control.steps import in_c_order, program_of, result_of, store
+from chainrule.control.unwinding import (
+    carries_in,
+    require_end,
+    shown_types,
+    unwind_evaluate,
+    unwind_scratch,
+    unwind_type,
+)
+from chainrule.control.while_rules import (
+    unwind_batch,
+    unwind_cotangents,
+    unwind_tangent,
+    while_batch,
+    while_cotangents,
+    while_tangent,
+)
 from chainrule.control.work import WHILE, flops
-from chainrule.control.written import while_python
-from chainrule.errors import NotDifferentiableError
+from chainrule.control.written import unwind_python, while_python
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.plan.plain import step_nbytes
 from chainrule.primitives.families import BOOL
-from chainrule.primitives.logic import cast, greater
-from chainrule.primitives.movement import add_batch_axis
 from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
-from chainrule.primitives.reduce import sum_
-from chainrule.primitives.sources import full_like
-from chainrule.transforms.batch import batch_nodes
-
-COUNT = np.dtype(np.int64)
 
 
-def repeat(loop: Loop, wanted: Collection[int]) -> dict[int, Any]:
-    """The nodes of these final carries; the loop stacks nothing but its condition."""
+def repeat(loop: Loop, wanted: Collection[int], limit: int | None = None) -> dict[int, Any]:
+    """The nodes of these final carries; the loop stacks nothing but its condition, and has at most
+    `limit` steps."""
     finals = {i: c.initial for i, c in enumerate(loop.carries) if c.after is c.before}
     finals = {i: finals[i] for i in wanted if i in finals}
     moving = [i for i in wanted if i not in finals]
@@ -67,6 +66,7 @@ def repeat(loop: Loop, wanted: Collection[int]) -> dict[int, Any]:
             condition=body_of(f"{loop.name}_condition", inputs, [("holds", loop.stacked[0])], {}),
             carries=len(carries),
             constants=len(constants),
+            limit=limit,
             dtype=dtype,
         )
         shown = [i for i in kept if loop.carries[i].before.dtype == dtype]
@@ -75,36 +75,56 @@ def repeat(loop: Loop, wanted: Collection[int]) -> dict[int, Any]:
     return finals
 
 
-def loop_of(out: Node, inputs: Sequence[Node]) -> tuple[Loop, list[Node]]:
-    """The loop that a node is, its condition as the one stacked value; and the nodes of a step."""
-    body, condition = out.param("body").graph, out.param("condition").graph
-    constants = out.param("constants")
-    inner = [item.node for item in body.inputs]
-    given = [
-        Given(item.name, outer, item.node) for item, outer in zip(body.inputs, inputs, strict=True)
-    ]
-    same = dict(zip([item.node for item in condition.inputs], inner, strict=True))
-    nodes = list(body.nodes)
-    for node in condition.nodes:
-        if node not in same:
-            operands = tuple([same[parent] for parent in node.inputs])
-            same[node] = type(node)(node.primitive, operands, node.params, node.type, node.origin)
-            nodes.append(same[node])
-    carries = [
-        Carry(one.name, one.outer, one.inner, after)
-        for one, (_, after) in zip(given[constants:], body.outputs, strict=True)
-    ]
-    holds = same[condition.outputs[0][1]]
-    fixed = tuple(given[:constants])
-    return Loop(body.name, fixed, tuple(carries), (), (holds,), 0, False, body.names), nodes
+def unwound(loop: Loop, states: int, wanted: Collection[int], limit: int) -> dict[int, Any]:
+    """The nodes of these final carries of a loop back through another one.
 
-
-def _shown_types(body: Body, dtype: np.dtype) -> list[ArrayType]:
-    return [node.type for _, node in body.graph.outputs if node.dtype == dtype]
+    The first `states` carries of `loop` are those of the loop that it goes back through, its one
+    stacked value is the condition of that; the others go back.
+    """
+    finals: dict[int, Any] = {}
+    for dtype in dict.fromkeys(loop.carries[i].before.dtype for i in wanted):
+        some = [i for i in wanted if loop.carries[i].before.dtype == dtype]
+        read = loop.reads(some, [0])
+        kept = [i for i, one in enumerate(loop.carries) if one.before in read]
+        forth = [loop.carries[i] for i in kept if i < states]
+        back = [loop.carries[i] for i in kept if i >= states]
+        moving = [one for one in forth if one.after is not one.before]
+        constants = [one for one in loop.constants if one.inner in read]
+        constants += [Given(c.name, c.initial, c.before) for c in forth if c.after is c.before]
+        inputs = [(one.name, one.inner) for one in constants]
+        inputs += [(one.name, one.before) for one in moving]
+        ahead, ways = ([(f"{c.name}_next", c.after) for c in some] for some in (moving, back))
+        node = unwind(
+            *(one.outer for one in constants),
+            *(one.initial for one in (*moving, *back)),
+            body=body_of(
+                f"{loop.name}_cotangent",
+                [*inputs, *((one.name, one.before) for one in back)],
+                ways,
+                loop.names,
+            ),
+            step=body_of(loop.name, inputs, ahead, loop.names),
+            condition=body_of(f"{loop.name}_condition", inputs, [("holds", loop.stacked[0])], {}),
+            carries=len(back),
+            constants=len(constants),
+            states=len(moving),
+            limit=limit,
+            dtype=dtype,
+        )
+        shown = [i for i in kept if i >= states and loop.carries[i].before.dtype == dtype]
+        parts = unpacked(node, [loop.carries[i].before.type for i in shown])
+        finals.update((i, p) for i, p in zip(shown, parts, strict=True) if i in wanted)
+    return finals
 
 
 def _type(
-    *types: ArrayType, body: Body, condition: Body, carries: int, constants: int, dtype: np.dtype
+    *types: ArrayType,
+    body: Body,
+    condition: Body,
+    carries: int,
+    constants: int,
+    limit: int | None,
+    dtype: np.dtype,
 ) -> ArrayType:
     inputs = [item.type for item in body.graph.inputs]
     if [strong(one) for one in inputs] != [strong(one) for one in types]:
@@ -115,7 +135,7 @@ def _type(
         raise TypeError("the body changes the types of what it carries")
     if [node.type for _, node in condition.graph.outputs] != [array_type(BOOL, ())]:
         raise TypeError("a condition is one boolean")
-    return packed_type(dtype, _shown_types(body, dtype))
+    return packed_type(dtype, shown_types(body, dtype))
 
 
 def _evaluate(
@@ -125,23 +145,18 @@ def _evaluate(
     condition: Body,
     carries: int,
     constants: int,
+    limit: int | None,
     dtype: np.dtype,
 ) -> Any:
     step, holds = (program_of(one, xp, None) for one in (body, condition))
     fixed = [in_c_order(one) for one in arrays[:constants]]
-    flat = result_of(xp, packed_type(dtype, _shown_types(body, dtype)))
-    start = 0
-    states = []
-    for initial, (_, node) in zip(arrays[constants:], body.graph.outputs, strict=True):
-        if node.dtype == dtype:
-            size = node.type.size
-            states.append(flat[start : start + size].reshape(node.shape))
-            start += size
-        else:
-            states.append(np.empty(node.shape, node.dtype))
-        states[-1][...] = initial
+    flat = result_of(xp, packed_type(dtype, shown_types(body, dtype)))
+    states = carries_in(flat, body, arrays[constants:], dtype)
+    number = 0
     while holds([*fixed, *states])[0]:
+        require_end(number, limit, body)
         store(states, step([*fixed, *states]))
+        number += 1
     return flat
 
 
@@ -153,101 +168,36 @@ def _scratch(out: Node, *operands: np.ndarray) -> int:
     return taken + max(step_nbytes(body), step_nbytes(out.param("condition")))
 
 
-def _tangent(dxs: tuple[Any, ...], out: Node, *inputs: Node) -> Any:
-    """The same loop on carries and their tangents, under the same condition."""
-    loop, nodes = loop_of(out, inputs)
-    both, where, _ = with_tangents(loop, dxs, nodes)
-    shown = shown_carries(out, loop)
-    moving = [where[i] for i in shown if i in where]
-    if not moving:
-        return None
-    finals = repeat(both.tidied(), moving)
-    return packed(
-        [finals[where[i]] if i in where else zeros_like(loop.carries[i].before) for i in shown],
-        out.dtype,
-    )
-
-
-def _cotangents(g: Any, out: Node, active: tuple[int, ...], *inputs: Node) -> NoReturn:
-    shown = loop_text(str(out.param("body")))
-    raise NotDifferentiableError(
-        f"the gradient through {shown} would need the values of every step, and how many there "
-        "will be is not known before it runs",
-        where=out.origin.describe(),
-        hint="say how many steps there are at most: cr.while_loop(..., max_steps=1000) has a "
-        "gradient, and so has cr.fori_loop with Python integers as bounds; forward mode works: "
-        "cr.jvp",
-    )
-
-
-def loop_text(body: str) -> str:
-    """How messages call a loop with this body."""
-    return "while_loop" if body == "function" else f"while_loop({body})"  # of a lambda
-
-
-def _batch(size: int | Size, inputs: tuple[Node, ...], batched: tuple[bool, ...], out: Node) -> Any:
-    """The same loop on the whole batch; where the condition differs between examples, it goes on
-    until it holds for none, and examples for which it holds no more stay as they are."""
-    loop, nodes = loop_of(out, inputs)
-    has = dict(zip(loop.inner, batched, strict=True))
-    (holds,) = loop.stacked
-    while True:
-        found = reached(nodes, [node for node, is_batched in has.items() if is_batched])
-        own = holds in found
-        more = [c.before for c in loop.carries if (own or c.after in found) and not has[c.before]]
-        if not more:
-            break
-        has.update(dict.fromkeys(more, True))
-    given = {node: variable(node, size) for node in loop.inner if has[node]}
-    new = batch_nodes(nodes, given, size)
-    carries = []
-    for one in loop.carries:
-        if not has[one.before]:
-            carries.append(one)
-            continue
-        start: Any = one.initial
-        if not batched[loop.inner.index(one.before)]:
-            start = add_batch_axis(start, size)
-        start = matched(start, array_type(start.dtype, start.shape))
-        after = new[one.after] if one.after in new else add_batch_axis(one.after, size)
-        if own:
-            after = select(new[holds], after, given[one.before])
-        carries.append(Carry(one.name, start, given[one.before], after))
-    many = replace(
-        loop,
-        constants=tuple([replace(c, inner=given.get(c.inner, c.inner)) for c in loop.constants]),
-        carries=tuple(carries),
-        stacked=(_any(new[holds]) if own else holds,),
-        names={name: new.get(node, node) for name, node in loop.names.items()},
-    )
-    shown = shown_carries(out, loop)
-    finals = repeat(many, shown)
-    befores = [loop.carries[i].before for i in shown]
-    values = [
-        finals[i] if has[before] else add_batch_axis(finals[i], size)
-        for i, before in zip(shown, befores, strict=True)
-    ]
-    return packed_batch(values, [before.type.size for before in befores])
-
-
-def _any(holds: Any) -> Any:
-    count = sum_(cast(holds, dtype=COUNT, weak=False), axes=(0,))
-    return greater(count, full_like(count, 0))
-
-
 while_ = Primitive(
     name="while_",
     doc="The body done as long as the condition holds, on the carries that it changes.",
     inputs=("x",),
     result_type=_type,
     evaluate=_evaluate,
-    derivative=Joint(_tangent, _cotangents),
-    batch=_batch,
+    derivative=Joint(partial(while_tangent, repeat), partial(while_cotangents, unwound)),
+    batch=partial(while_batch, repeat),
     kernel=WHILE,
     flops=flops,
     latex=Latex(r"\operatorname{{while}}_{{{body}}}({x})", ATOM, (0,)),
-    samples=(repeating(),),
+    samples=(repeating(None), repeating(50)),
     variadic=True,
     scratch=_scratch,
     python=Python(while_python, noun="repeated"),
+)
+
+unwind = Primitive(
+    name="unwind",
+    doc="The steps of a while loop with a limit, gone back through from the last one.",
+    inputs=("x",),
+    result_type=unwind_type,
+    evaluate=unwind_evaluate,
+    derivative=Joint(partial(unwind_tangent, unwound), partial(unwind_cotangents, repeat, unwound)),
+    batch=partial(unwind_batch, unwound),
+    kernel=WHILE,
+    flops=flops,
+    latex=Latex(r"\operatorname{{unwind}}_{{{body}}}({x})", ATOM, (0,)),
+    samples=(unwinding(),),
+    variadic=True,
+    scratch=unwind_scratch,
+    python=Python(unwind_python, noun="unwound"),
 )

@@ -17,15 +17,23 @@ SCAN, COND, WHILE = Library("scan"), Library("cond"), Library("while")
 def summed(node: Node, of: Callable[[Node], int | Size]) -> int | Size:
     """The sum of `of` over the nodes of the bodies that a node holds; 0 where it holds none.
 
-    All steps of a scan, the branch of a choice that takes more, one step of a loop whose number
-    of steps is not known, with its condition.
+    All steps of a scan, the branch of a choice that takes more, as many steps of a while loop as
+    it may have, with its condition, or one where it has no limit; twice as many forth as back where
+    it is gone back through.
     """
     found = [_sum(body, of) for body in bodies_of(node)]
     if node.primitive.kernel == SCAN:
         return node.param("length") * found[0]
     if node.primitive.kernel == COND:
         return reduce(sizes.maximum, found)
-    return sum(found)
+    limit = dict(node.params).get("limit")
+    if limit is None:
+        return sum(found)
+    if len(found) == 3:  # back through a loop: see its parameters, in the order of their names
+        back, condition, step = found
+        return limit * (back + 2 * step) + (limit + 1) * condition
+    body, condition = found
+    return limit * body + (limit + 1) * condition
 
 
 def flops(node: Node) -> int | Size:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from chainrule.control.packing import packed_type, result_types
+from chainrule.control.wording import loop_text
 from chainrule.graph import sizes
 from chainrule.graph.body import Body
 from chainrule.graph.free_names import free_name
@@ -155,12 +156,55 @@ def while_python(out: Node, writing: Writing, *operands: Written) -> Written:
     parts = function.result(out, types)
     states = function.states(out, names[constants:], parts)
     given = [*names[:constants], *states]
+    number = _condition(function, condition, given, out.param("limit"), body)
+    values = function.body(body, given, 2)
+    function.store([f"{one}[...]" for one in states], values, 2)
+    if number:
+        function.say(f"{number} += 1", 2)
+    function.say("return result")
+    return function.written(operands)
+
+
+def _condition(
+    function: _Function, condition: Body, given: Sequence[str], limit: int | None, body: Body
+) -> str:
+    """The head of a while loop; the variable that counts its steps where there is a limit."""
+    number = "" if limit is None else function.fresh("steps")
+    if number:
+        function.say(f"{number} = 0")
     function.say("while True:")
     (holds,) = function.body(condition, given, 2)
     function.say(f"if not {holds}:", 2)
     function.say("break", 3)
-    values = function.body(body, given, 2)
-    function.store([f"{one}[...]" for one in states], values, 2)
+    if number:
+        function.say(f"if {number} == {limit}:", 2)
+        said = f"{loop_text(body)} has not ended after max_steps={limit}"
+        function.say(f'raise ValueError("{said}")', 3)
+    return number
+
+
+def unwind_python(out: Node, writing: Writing, *operands: Written) -> Written:
+    """The call of a function with a while loop, and a for loop that goes back through its steps."""
+    body, step, condition = (out.param(key) for key in ("body", "step", "condition"))
+    constants, last = out.param("constants"), len(body.graph.inputs) - out.param("carries")
+    function = _Function(writing, f"unwind_{step}", "Back through the steps of a while loop.")
+    names = _inputs(function, body, constants)
+    fixed, forth, gone = names[:constants], names[constants:last], names[last:]
+    types = [node.type for _, node in body.graph.outputs if node.dtype == out.dtype]
+    parts = function.result(out, types)
+    gone = function.states(out, gone, parts)
+    befores = function.fresh("befores")
+    function.say(f"{befores} = []")
+    number = _condition(function, condition, [*fixed, *forth], out.param("limit"), step)
+    together = f"({forth[0]},)" if len(forth) == 1 else f"({', '.join(forth)})"
+    function.say(f"{befores}.append({together})", 2)
+    values = function.body(step, [*fixed, *forth], 2)
+    if forth:
+        function.say(f"{', '.join(forth)} = {', '.join(values)}", 2)
+    function.say(f"{number} += 1", 2)
+    function.say(f"for {together if forth else '_'} in reversed({befores}):")
+    values = function.body(body, [*fixed, *forth, *gone], 2)
+    function.store([f"{one}[...]" for one in gone], values, 2)
     function.say("return result")
     return function.written(operands)
 

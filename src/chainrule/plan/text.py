@@ -135,9 +135,7 @@ class _Text:
                             yield what, shared(matrix.pack.sharing, threads)
                     yield _product(call), shared(call.sharing, threads)
             case ForeignWork(node=node) if repeats_compiled_code(node):
-                count = dict(node.params).get("length")
-                steps = _counted(count, "step") if count else "steps while a condition holds"
-                yield f"{steps} of {REPEATED}", "one after another"
+                yield f"{_steps(node)} of {REPEATED}", "one after another"
             case ForeignWork():
                 yield FOREIGN, "1 thread: no native kernel"
 
@@ -198,6 +196,15 @@ def _microseconds(nanoseconds: float) -> str:
     if nanoseconds < LEAST:
         return "under 0.1 µs"
     return f"{value:,.0f} µs" if value >= 9.95 else f"{value:.1f} µs".replace(".0 ", " ")
+
+
+def _steps(node: Node) -> str:
+    params = dict(node.params)
+    if "length" in params:
+        return _counted(params["length"], "step")
+    most = "" if params["limit"] is None else f"at most {params['limit']:,} "
+    back = ", forth and back," if "states" in params else ""
+    return f"{most}steps while a condition holds{back}"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from chainrule.control import cond_primitive, scan_primitive
+from chainrule.control import cond_primitive, scan_primitive, unwind
 from chainrule.explain.drawing.lettering import LOWERED_LETTERS, lowered
 from chainrule.explain.reading.bodies import inner_graphs, is_loop_or_choice, results
 from chainrule.explain.reading.statements import Reading
@@ -141,12 +141,18 @@ class _Opening:
                 holder, step.graph, outside, at, f"each step of {{title}}, {letter} = {ends} →"
             )
             return
+        if holder.primitive is unwind:
+            note = f"each step of {{title}}, from the last one back to {letter} = 1 →"
+            self._sketch(holder, step.graph, outside, at, note)
+            return
         self._sketch(holder, step.graph, outside, at, "each step of {title} →")
         condition: Graph = holder.param("condition").graph
         same = dict(zip(_inner(condition), _inner(step.graph), strict=True))
         outside = {node: outside[old] for node, old in same.items() if old in outside}
         at = {node: at[old] for node, old in same.items() if old in at}
-        note = "{title}: the loop goes on as long as this holds →"
+        limit = holder.param("limit")
+        most = "" if limit is None else f", for at most {limit:,} steps"
+        note = f"{{title}}: the loop goes on as long as this holds{most} →"
         self._sketch(holder, condition, outside, at, note)
 
     def _step(self, holder: Node) -> Step:

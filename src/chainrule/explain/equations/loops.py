@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from chainrule.control import scan_primitive
+from chainrule.control import scan_primitive, unwind
 from chainrule.control.loops import Carry, Given
 from chainrule.control.scan_rules import shown_carries
 from chainrule.explain.equations.bodies import Opened, Page, Sheet, indexed_name, indices
@@ -19,6 +20,7 @@ from chainrule.explain.reading.steps import inner_name, loop_of, state_name, ste
 from chainrule.explain.reading.symbols import parted
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.sizes import Size
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.primitive import ADDITIVE, ATOM
@@ -39,6 +41,7 @@ class LoopText:
     def __init__(self, page: Page, outer: Setter, held: Held, around: tuple[Steps, ...]) -> None:
         self.page, self.outer, self.node, self.around = page, outer, held.node, around
         self.is_scan = held.node.primitive is scan_primitive
+        self.is_back = held.node.primitive is unwind
         self.graph: Graph = held.node.param("body").graph
         inputs = held.node.inputs
         self.loop = loop_of(held.node)
@@ -46,13 +49,14 @@ class LoopText:
         self.first = self._earlier()
         self.same = self._same()
         self.before, self.after = self._offsets()
-        length = self.loop.length if self.is_scan else page.alphabet.count()
+        length = self.loop.length if self.is_scan else self._count()
         letter = page.alphabet.letter(len(around))
         self.steps = Steps(letter, length, self.loop.reverse, outer.shapes)
         self.sheet = Sheet(page, outer, self.graph, (*around, self.steps))
         self.at: dict[Node, Value] = {}
         self.words: dict[Node, str] = {}  # the names that were wished for
         self.states: list[Value] = []
+        self.again: list[tuple[Given, Indexed]] = []  # states of a loop that nothing else shows
         self.renamed: list[tuple[Value, Node]] = []  # states that are what has another name
         self._choose()
         self._write()
@@ -82,6 +86,12 @@ class LoopText:
         place -= len(shown_carries(self.node, self.loop))
         return self.loop.stacked[place] if self.is_scan and place >= 0 else None
 
+    def _count(self) -> int | Size | str:
+        """The letter for how often a while loop is done; that of the loop it is a derivative of."""
+        if self.first is None or self.first.is_scan:
+            return self.page.alphabet.count()
+        return self.first.steps.length
+
     def _earlier(self) -> LoopText | None:
         """The loop of which this one is a derivative, or the one of another dtype that the same
         call has made."""
@@ -99,9 +109,13 @@ class LoopText:
         nodes, others = self.graph.nodes, self.first.graph.nodes
         return repeated(self.loop, nodes, self.first.loop, others, self._rows_of_first)
 
-    def _rows_of_first(self, node: Node) -> Node | None:
-        """The value in a step of the first loop whose rows a value outside is."""
+    def _rows_of_first(self, one: Given) -> Node | None:
+        """The value in a step of the first loop whose rows a step reads."""
         assert self.first is not None
+        if self.is_back:
+            of = {(c.name, c.initial): c.before for c in self.first.loop.carries}
+            return of.get((one.name, one.outer))
+        node = one.outer
         found = shifted(node, self.first.loop, self._stacked_by_first)
         return self._stacked_by_first(node) if found is None else found
 
@@ -118,6 +132,8 @@ class LoopText:
 
         A loop back through another one has the cotangent of h_t before it, of h_{t−1} after it.
         """
+        if self.is_back:
+            return 0, -1
         is_back = self.first is not None and self.first.loop.reverse != self.loop.reverse
         if self.first is not None and is_back and self.node.origin.transform != "jvp":
             return self.first.after, self.first.before
@@ -211,6 +227,11 @@ class LoopText:
         count = _count(formula)
         if first is not None and old in first.at:
             self.at[one.inner] = first.at[old]
+        elif self.is_back:
+            name = self.words[one.inner] = stem_of(one.name)
+            value = self.page.alphabet.indexed(name, one.inner, below=indices(self.around))
+            self.at[one.inner] = value, -1
+            self.again.append((one, value))
         elif isinstance(formula, Result) and (value := self._row(formula)) is not None:
             self.at[one.inner] = value
         elif known is not None:
@@ -252,15 +273,39 @@ class LoopText:
         for (value, offset), node in self.renamed:
             left = value.at(self.steps.now(offset))
             self.sheet.state(node, left, self.sheet.bounds[node], self.sheet.around)
-        if not self.is_scan:
+        if self.again:
+            self._ahead()
+        if not self.is_scan and (self.first is None or self.first.is_scan):
             self._end()
+
+    def _ahead(self) -> None:
+        """The steps of what nothing but the way back reads."""
+        step: Graph = self.node.param("step").graph
+        steps = replace(self.steps, reverse=False)
+        sheet = Sheet(self.page, self.outer, step, (*self.around, steps))
+        for item, old in zip(step.inputs, self._states(), strict=True):
+            if old in self.at:
+                sheet.put(item.node, self.at[old][0], steps.now(-1))
+            else:
+                sheet.bounds[item.node] = self.sheet.bounds[old]
+        value_of = {one.inner: value for one, value in self.again}
+        for one, value in self.again:
+            left = value.at(Symbol("0", "0"))
+            self.sheet.say(one.inner, (self.formulas[one.outer],), left, self.outer, self.around)
+        states = [one.inner for one in self.loop.slices]
+        after = {new: old for old, (_, new) in zip(states, step.outputs, strict=True)}
+        wanted = [node for node, old in after.items() if old in value_of]
+        for node, formulas, setter in sheet.values(wanted):
+            left = value_of[after[node]].at(steps.now())
+            sheet.say(node, formulas, left, setter, sheet.around)
+        self.sheet.lines += sheet.lines
 
     def _end(self) -> None:
         """How often a while loop is done: until its condition does not hold."""
         condition: Graph = self.node.param("condition").graph
         around = (*self.around, self.steps.without_end())
         sheet = Sheet(self.page, self.outer, condition, around)
-        for item, old in zip(condition.inputs, self.loop.inner, strict=True):
+        for item, old in zip(condition.inputs, self._states(), strict=True):
             if old in self.at:
                 sheet.put(item.node, self.at[old][0], self.steps.now())
             else:
@@ -268,9 +313,20 @@ class LoopText:
         ((_, holds),) = condition.outputs
         for _, formulas, setter in sheet.values([holds]):
             t, inside = self.steps.now(), Fence(setter.set(formulas[0]))
-            right = Bound(row(LEAST, t, NOT, inside, CLOSED))
+            limit = self.node.param("limit")
+            bound = (
+                () if limit is None else (Symbol(r" \leq ", " ≤ "), Symbol(str(limit), str(limit)))
+            )
+            right = Bound(row(LEAST, t, NOT, inside, CLOSED, *bound))
             sheet.state(holds, Bound(self.steps.last()), right, self.around, typed=False)
         self.sheet.lines += sheet.lines
+
+    def _states(self) -> list[Node]:
+        """What stands in a step for what the condition is given."""
+        loop = self.loop
+        if not self.is_back:
+            return loop.inner
+        return [*(one.inner for one in loop.constants), *(one.inner for one in loop.slices)]
 
 
 def _count(formula: Formula) -> int | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from chainrule.control.loops import Loop
+from chainrule.control.loops import Given, Loop
 from chainrule.graph.node import Node
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import concatenate, reshape, slice_
 from chainrule.primitives.sources import input_
 
-Rows = Callable[[Node], Node | None]  # the value in the first loop's step whose rows these are
+Rows = Callable[[Given], Node | None]  # the value in the first loop's step whose rows these are
 
 
 def repeated(loop: Loop, nodes: Sequence[Node], first: Loop, others: Sequence[Node], rows: Rows):
@@ -37,7 +37,7 @@ def _given(loop: Loop, first: Loop, rows: Rows) -> dict[Node, Node]:
         if one.outer in fixed:
             found[one.inner] = fixed[one.outer]
     for one in loop.slices:
-        other = sliced.get(one.outer) or rows(one.outer)
+        other = sliced.get(one.outer) or rows(one)
         if other is not None:
             found[one.inner] = other
     return found

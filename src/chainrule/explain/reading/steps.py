@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from chainrule.control import scan_primitive
-from chainrule.control.loops import Carry, Loop
+from chainrule.control import scan_primitive, unwind
+from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.scan_rules import loop_of as scan_of
 from chainrule.control.scan_rules import shown_carries
-from chainrule.control.while_node import loop_of as while_of
+from chainrule.control.while_rules import loop_of as while_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
@@ -50,10 +50,15 @@ def state_name(loop: Loop, body: Graph, one: Carry, name: str, stored: str | Non
 
 
 def loop_of(holder: Node) -> Loop:
-    """The loop that a scan or a while loop is."""
+    """The loop that a node is; of a way back, what its steps read of the loop are slices."""
     if holder.primitive is scan_primitive:
         return scan_of(holder, holder.inputs)
-    return while_of(holder, holder.inputs)[0]
+    loop = while_of(holder, holder.inputs)[0]
+    if holder.primitive is not unwind:
+        return loop
+    count = holder.param("states")
+    states = tuple([Given(one.name, one.initial, one.before) for one in loop.carries[:count]])
+    return replace(loop, carries=loop.carries[count:], slices=states, reverse=True)
 
 
 @dataclass
@@ -77,6 +82,8 @@ class Step:
             self.before, self.after = self.first.after, self.first.before
         else:
             self.first = None
+        if self.holder.primitive is unwind:
+            self.before, self.after = 0, -1
         self.at.update(self._found())
 
     def _found(self) -> Iterator[tuple[Node, tuple[str, int]]]:
@@ -89,7 +96,10 @@ class Step:
             found.setdefault(one.before, (stem_of(name), self.before))
             found.setdefault(one.after, (stem_of(name), self.after))
         for one in self.loop.slices:
-            name = again.get(one.name) or (self.outer.name_of.get(one.outer), 0)
+            outside = self.outer.name_of.get(one.outer), 0
+            if self.holder.primitive is unwind:  # what a step began with
+                outside = stem_of(one.name), -1
+            name = again.get(one.name) or outside
             found.setdefault(one.inner, (name[0] or stem_of(self._derived(one.name)), name[1]))
         if self.holder.primitive is scan_primitive:
             for place, node in enumerate(self.loop.stacked, len(shown)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from chainrule.control import unwind
 from chainrule.explain.equations import Equation, Equations
 from chainrule.explain.reading.bodies import is_loop_or_choice, results
 from chainrule.explain.report.plain import lines, size, text
@@ -60,11 +61,13 @@ def of_bodies(equations: Equations, graph: Graph) -> dict[Equation, Node]:
 def _loop(holder: Node, said: list[Equation], ids: list[int]) -> dict[str, Any]:
     params = dict(holder.params)
     length = params.get("length")
+    is_back = holder.primitive is unwind
     return {
-        "operation": holder.primitive.name.rstrip("_"),
-        "bodies": [text(str(body)) for body in bodies_of(holder)],
+        "operation": "while" if is_back else holder.primitive.name.rstrip("_"),
+        "bodies": [text(str(body)) for body in list(bodies_of(holder))[:2]],
         "length": None if length is None else size(length),
-        "reverse": params.get("reverse"),
+        "limit": params.get("limit"),
+        "reverse": True if is_back else params.get("reverse"),
         "latex": [one.latex() for one in said],
         "text": "\n".join(lines(str(one)) for one in said),
         "results": ids,

@@ -30,9 +30,13 @@ export function loopTitle({ operation, bodies }) {
   return `${word} (${operation} of ${bodies.join(", ")})`;
 }
 
-function loopText({ operation, length, reverse }) {
+function loopText({ operation, length, limit, reverse }) {
   if (operation === "cond") return "One of two graphs is computed, as a condition says.";
-  if (length === null) return "It is done as long as its condition holds.";
+  if (length === null) {
+    const most = limit === null ? "" : `, ${countText(limit)} times at most`;
+    if (reverse) return `Back through the steps of the loop, from the last to the first${most}.`;
+    return `It is done as long as its condition holds${most}.`;
+  }
   const count = typeof length === "number" ? countText(length) : length;
   const steps = `${count} ${length === 1 ? "step" : "steps"} of the loop`;
   return `${steps}, from the ${reverse ? "last to the first" : "first to the last"} slice.`;
