@@ -1,11 +1,17 @@
-"""How messages call a loop: by the function that the user wrote."""
+"""How messages call a loop or a choice: by the function that the user wrote."""
 
 from __future__ import annotations
 
 import re
 
-from chainrule.graph.body import Body
+from chainrule.graph.body import Body, bodies_of
+from chainrule.graph.node import Node
 
+PARTS = {
+    "cotangent": "the backward pass of {}",
+    "tangent": "the tangents of {}",
+    "saving": "{}, done again for its backward pass",
+}
 LAMBDA = "function"  # how the body of a lambda is called
 DERIVED = re.compile("(_(cotangent|tangent|saving))+$")  # of bodies that transforms made
 
@@ -20,3 +26,19 @@ def loop_text(body: Body) -> str:
     """`while_loop(step)`."""
     name = users_name(body)
     return f"while_loop({name})" if name else "while_loop"
+
+
+def in_words(node: Node) -> str:
+    """`the backward pass of the loop over cell`, of a node that is one; "" of other nodes."""
+    bodies = list(bodies_of(node))
+    if not bodies:
+        return ""
+    names = [name for name in map(users_name, bodies) if name]
+    if "condition" in dict(node.params) or "length" in dict(node.params):
+        found = f"the loop over {names[0]}" if users_name(bodies[0]) else "a loop"
+    else:
+        found = f"the choice between {' and '.join(names)}" if len(names) == 2 else "a choice"
+    made = DERIVED.search(bodies[0].graph.name)
+    for part in made.group().split("_")[1:] if made else ():
+        found = PARTS[part].format(found)
+    return found

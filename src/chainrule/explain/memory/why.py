@@ -13,7 +13,8 @@ from chainrule.primitives.primitive import Move
 def last_reader(phase: Phase, node: Node) -> Node | None:
     """The value for which the last instruction that reads `node` needs it; None if none does.
 
-    Rearrangements (transposes, reshapes) that are not stored themselves are passed through.
+    Rearrangements (transposes, reshapes) are passed through that are not stored themselves, or
+    that the instruction makes of it for others.
     """
     life = phase.life_of.get(node)
     if life is None or not phase.reads_at(life.last_read, node):
@@ -26,10 +27,24 @@ def last_reader(phase: Phase, node: Node) -> Node | None:
         for user in users.get(one, ()):
             if user in computed and not isinstance(user.primitive.kernel, Move):
                 return _named(phase, user, computed)
-            if user not in seen and user not in phase.life_of:
+            if user not in seen and (user in computed or user not in phase.life_of):
                 seen.add(user)
                 pending.append(user)
-    return None
+    return _beyond(phase, [one for one in seen if one in computed])
+
+
+def _beyond(phase: Phase, moved: list[Node]) -> Node | None:
+    """What first needs one of these stored rearrangements; the last of them where nothing does."""
+    pending, seen = list(moved), set(moved)
+    while pending:
+        one = pending.pop(0)
+        for user in phase.users.get(one, ()):
+            if not isinstance(user.primitive.kernel, Move):
+                return user
+            if user not in seen:
+                seen.add(user)
+                pending.append(user)
+    return moved[-1] if moved else None
 
 
 def _named(phase: Phase, node: Node, computed: set[Node]) -> Node:

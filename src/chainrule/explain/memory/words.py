@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from chainrule.control.wording import in_words
+from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.formula import operand_text
@@ -23,7 +25,7 @@ def in_bytes(nbytes: int) -> str:
 
 
 def expression(graph: Graph, node: Node) -> str:
-    """How a value is computed: `dJ/dW2 = hᵀ · dJ/do`, `dJ/dz = where(...)`."""
+    """How a value is computed: `dJ/dW2 = hᵀ · dJ/do`, `dJ/dz = where(...)`, `the loop over f`."""
     name = graph.name_of.get(node)
     names = graph.name_of
 
@@ -31,7 +33,9 @@ def expression(graph: Graph, node: Node) -> str:
         return names.get(one, "...")
 
     operands = [operand_text(one, word, names) for one in node.inputs]
-    if node.primitive in PRODUCTS:
+    if holds_bodies(node):
+        found = in_words(node)
+    elif node.primitive in PRODUCTS:
         found = " · ".join(one.replace("^T", "ᵀ") for one in operands)
     else:
         found = f"{node.primitive.name}({', '.join(operands)})"

@@ -1,0 +1,145 @@
+"""Memory reports of loops: why a value is kept, in the user's words, and bytes that are true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy_memory import peak_and_result
+
+import chainrule as cr
+from chainrule import float64
+
+
+def recurrent(x: float64["t d"], W: float64["d d"], h0: float64["d"]):
+    def cell(h, x_t):
+        h = np.tanh(h @ W + x_t)
+        return h, h
+
+    _, hs = cr.scan(cell, h0, x)
+    J = np.sum(hs**2)
+    return J
+
+
+def decaying(x: float64["t d"], W: float64["d"]):
+    def cell(s, x_t):
+        s = W * s + x_t
+        return s, None
+
+    s, _ = cr.scan(cell, x[0] * 0, x)
+    J = np.sum(s**2)
+    return J
+
+
+def counted(x: float64["d"], W: float64["d d"]):
+    def turn(i, v):
+        return np.sin(W @ v)
+
+    J = np.sum(cr.fori_loop(0, 8, turn, x))
+    return J
+
+
+def choosing(x: float64["t d"], W: float64["d"]):
+    def cell(h, x_t):
+        return cr.cond(np.sum(x_t) > 0, lambda h: np.exp(h * W), lambda h: h, h), None
+
+    J = np.sum(cr.scan(cell, W, x)[0])
+    return J
+
+
+def stacked(x: float64["t d"], W: float64["d d"]):
+    def low(h, x_t):
+        h = np.tanh(h @ W + x_t)
+        return h, h
+
+    def high(s, h_t):
+        s = s + h_t * np.sin(s)
+        return s, s
+
+    _, hs = cr.scan(low, W[0], x)
+    _, ss = cr.scan(high, W[1], hs)
+    J = np.sum(ss)
+    return J
+
+
+def bounded(W: float64["d"]):
+    def newton(x):
+        return (x + W / x) / 2
+
+    r = cr.while_loop(lambda x: np.max(np.abs(x * x - W)) > 1e-9, newton, W, max_steps=40)
+    J = np.sum(r)
+    return J
+
+
+# The program, and for some of its values what needs them last.
+BACK = "the backward pass of the loop over {}, a part of {}, needs it"
+AGAIN = "the loop over {}, done again for its backward pass, a part of {}, needs it"
+PROGRAMS: list[tuple[Any, dict[str, str]]] = [
+    (
+        recurrent,
+        {
+            "hs": BACK.format("cell", "dJ/dW"),  # each step reads the state it began with
+            "x": BACK.format("cell", "dJ/dW"),
+            "h0": BACK.format("cell", "dJ/dW"),  # copied in front of hs
+            "dJ/dhs": BACK.format("cell", "dJ/dW"),
+        },
+    ),
+    (
+        decaying,
+        {
+            "x": AGAIN.format("cell", "dJ/dW"),  # s is stored by no step: they are done again
+            "W": BACK.format("cell", "dJ/dW"),
+            "s": "dJ/ds = ",
+        },
+    ),
+    (counted, {"x": AGAIN.format("turn", "dJ/dW"), "W": BACK.format("turn", "dJ/dW")}),
+    (choosing, {"x": BACK.format("cell", "dJ/dW"), "W": BACK.format("cell", "dJ/dW")}),
+    (
+        stacked,
+        {
+            "hs": BACK.format("low", "dJ/dW"),
+            "ss": BACK.format("high", "dJ/dhs"),
+            "x": BACK.format("low", "dJ/dW"),
+        },
+    ),
+    (bounded, {"W": BACK.format("newton", "dJ/dW"), "r": "J = sum(r)"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "reasons"), PROGRAMS, ids=lambda one: getattr(one, "__name__", "")
+)
+def test_the_reason_names_the_users_loop_and_the_pass(
+    program: Any, reasons: dict[str, str]
+) -> None:
+    graph = cr.backward(cr.trace(program), wrt="W")
+    report = graph.memory(**{name: {"t": 50, "d": 10}[name] for name in graph.sizes})
+    for name, reason in reasons.items():
+        assert reason in report.why(name)
+        assert "test_memory_of_loops.py:" in report.why(name)
+    text = str(report)
+    assert "scan(" not in text and "unwind(" not in text and "while_(" not in text
+    for name in graph.names:
+        assert not report.why(name).rstrip().endswith(":")  # a reason is given
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_the_bytes_of_a_bounded_loop_are_those_it_takes(order: int) -> None:
+    def J(x: Any, W: Any) -> Any:
+        def step(s: Any) -> Any:
+            return s[0] + 1, np.tanh(W @ s[1]), s[2] * 0.5
+
+        r = cr.while_loop(lambda s: s[0] < 10, step, (0, x, x * 1.0), max_steps=30)
+        return np.sum(r[1]) + np.sum(r[2])
+
+    def slope(x: Any, W: Any) -> Any:
+        return np.sum(cr.grad(J)(x, W) ** 2)
+
+    function = {0: J, 1: cr.grad(J), 2: cr.grad(slope)}[order]
+    x, W = np.linspace(0, 1, 100), np.eye(100) / 2
+    graph = cr.trace(lambda x, W: function(x, W), x, W)
+    predicted = graph.memory(executor="reference").main.peak_nbytes - x.nbytes - W.nbytes
+    for _ in range(3):
+        peak, _ = peak_and_result(lambda: graph.run(x=x, W=W, keep="outputs"))
+        assert peak == predicted
