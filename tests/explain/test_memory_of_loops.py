@@ -114,7 +114,8 @@ def test_the_reason_names_the_users_loop_and_the_pass(
     program: Any, reasons: dict[str, str]
 ) -> None:
     graph = cr.backward(cr.trace(program), wrt="W")
-    report = graph.memory(**{name: {"t": 50, "d": 10}[name] for name in graph.sizes})
+    sizes: dict[str, Any] = {name: {"t": 50, "d": 10}[name] for name in graph.sizes}
+    report = graph.memory(**sizes)
     for name, reason in reasons.items():
         assert reason in report.why(name)
         assert "test_memory_of_loops.py:" in report.why(name)
