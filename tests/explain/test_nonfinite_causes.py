@@ -118,6 +118,11 @@ def test_what_an_operation_does_with_its_operands_is_the_cause(
     [
         ("np.log(x + 1e-30)", f32([1, 0]), ""),  # 1e30: large, and no fault
         ("np.log1p(np.sqrt(x))", f64([1, 0]), "the derivative of sqrt at 0 is inf"),
+        ("np.cbrt(x)", f64([1, 0]), "the derivative of cbrt at 0 is inf"),
+        ("cr.entr(x)", f64([1, 0]), "the derivative of entr at 0 is inf"),
+        ("np.arcsin(x)", f64([0, 1]), "the derivative of arcsin at -1 and 1 is not finite"),
+        ("np.arccos(x)", f64([0, -1]), "the derivative of arccos at -1 and 1 is not finite"),
+        ("np.arccosh(x)", f64([2, 1]), "the derivative of arccosh at 1 is not finite"),
         ("x**0.5", f64([1, 0]), "0 to the power -0.5 is inf, in the derivative of a power"),
         ("np.minimum(-np.log(x), 5.0)", f64([1, 0]), ""),  # left out, as its derivative
         ("np.minimum(np.where(x < 9, -np.log(x), 0.0), 5.0)", f64([1, 0]), ""),
@@ -176,6 +181,40 @@ def test_elements_are_shown_by_their_place_in_what_has_a_name() -> None:
         ("a[...].T", "float64[3, 2]"),
         ("b", "float64[2]"),
     ]
+
+
+def test_hints_at_borders_are_right_when_followed() -> None:
+    for line, bad in (
+        ("np.arcsin(x)", 1.0), ("np.arccos(x)", -1.0), ("np.arccosh(x)", 1.0), ("np.cbrt(x)", 0.0),
+        ("cr.entr(x)", 0.0), ("np.arctanh(x)", 1.0), ("cr.logit(x)", 0.0), ("cr.gammaln(x)", 0.0),
+        ("np.log(x)", 0.0), ("np.sqrt(x)", 0.0), ("np.arccosh(x)", 0.5), ("np.arcsin(x)", 1.5),
+        ("cr.entr(x)", -1.0), ("np.sinh(x)", 800.0), ("cr.digamma(x)", 0.0), ("np.exp2(x)", 2e3),
+    ):  # fmt: skip
+        x = f64([bad])
+        forward = cr.trace(function_of(model("x: float64[1]", f"J = np.sum({line})", "return J")))
+        graph = cr.backward(forward, wrt="x")
+        found = nonfinite(graph, {"x": x})
+        assert found is not None
+        hint = found.hint.splitlines()[-1].removeprefix("or ").partition(", with a small")[0]
+        hint = hint.removeprefix("x above 0: ").partition(" with a small")[0]
+        hint = hint.partition(" or ")[2] or hint
+        if " in place of x" in hint:
+            hint = line.replace("x)", f"{hint.removesuffix(' in place of x')})")
+        source = model("x: float64[1]", "eps = 1e-9", f"J = np.sum({hint})", "return J")
+        mended = cr.trace(function_of(source))
+        assert nonfinite(mended, {"x": x}) is None, hint
+        if "eps" in hint:
+            assert nonfinite(cr.backward(mended, wrt="x"), {"x": x}) is None, hint
+
+
+def test_a_result_that_is_bad_is_told_where_the_derivative_is_refused() -> None:
+    lines = ("J = np.linalg.slogdet(np.diag(x))[1]", "return J")
+    graph = cr.backward(cr.trace(function_of(model("x: float64[2]", *lines))), wrt="x")
+    found = nonfinite(graph, {"x": f64([1, 0])})  # the derivative is the inverse
+    assert found is not None and "its determinant is 0" in found.because
+    assert found.place == "model.py:2"
+    with pytest.raises(cr.errors.EvaluationError):
+        graph.run(x=f64([1, 0]))
 
 
 def test_passes_have_names() -> None:

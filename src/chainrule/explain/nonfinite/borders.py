@@ -25,6 +25,7 @@ DOMAINS: dict[Primitive, tuple[float, float, bool]] = {
     special.erfinv: (-1, 1, False),
     special.logit: (0, 1, False),
 }
+CUSPS = (cbrt, special.entr)  # finite at 0, and infinitely steep
 
 
 def _of_domain(case: Case) -> Cause | None:
@@ -42,9 +43,10 @@ def _of_domain(case: Case) -> Cause | None:
 
 def steep_at_border(case: Case, derived: Node) -> Cause | None:
     """The derivative of a function at an end of its domain; None where that is finite."""
-    if derived.primitive is cbrt:
-        x = phrase(derived.inputs[0], case.names)
-        return Cause("the derivative of cbrt at 0 is inf", f"np.cbrt({x} + eps), {EPS}")
+    if derived.primitive in CUSPS:
+        function, x = derived.primitive.name, phrase(derived.inputs[0], case.names)
+        safe = f"{_called(function)}(np.maximum({x}, eps)), {EPS}"
+        return Cause(f"the derivative of {function} at 0 is inf", safe)
     if derived.primitive not in DOMAINS:
         return None
     low, high, _ = DOMAINS[derived.primitive]
@@ -59,7 +61,7 @@ def _inside(node: Node, x: str) -> str:
 
 
 def _within(x: str, low: float, high: float, eps: str) -> str:
-    least = f"{number(low)} + {eps}" if eps else number(low)
+    least = f"{number(low)} + {eps}".removeprefix("0 + ") if eps else number(low)
     most = f"{number(high)} - {eps}" if eps else number(high)
     return f"np.maximum({x}, {least})" if isinf(high) else f"np.clip({x}, {least}, {most})"
 

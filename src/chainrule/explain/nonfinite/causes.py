@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import floor, isfinite, isinf, isnan, log
+from math import ceil, floor, isfinite, isinf, isnan, log
 
 import numpy as np
 
@@ -87,6 +87,9 @@ def _log(case: Case) -> Cause | None:
     if x > edge:
         return None
     safe = f"np.{function}(np.maximum({name}, eps)) {EPS}"
+    steep = steep_at_border(case, case.derived) if case.derived is not None else None
+    if steep is not None:
+        return steep
     if x < edge:
         return Cause(f"{function} of a number below {edge} is NaN", f"{name} above {edge}: {safe}")
     because = f"{function} of {edge} is -inf"
@@ -194,6 +197,9 @@ def _power(case: Case) -> Cause | None:
         )
     if x != 0 or y >= 0:
         return None
+    steep = steep_at_border(case, case.derived) if case.derived is not None else None
+    if steep is not None:
+        return steep
     because = f"0 to the power {number(y)} is inf"
     if case.derived is not None and case.derived.primitive in (a.power, a.integer_power):
         because += ", in the derivative of a power"
@@ -208,7 +214,7 @@ def _exp(case: Case) -> Cause | None:
         limit += log(2)
         name, x = case.node.primitive.name, case.name(0)
         because = f"{name} overflows {case.node.dtype} beyond ±{limit:.1f}"
-        most = floor(limit)
+        most = ceil(limit) - 1
         return Cause(because, f"np.{name}(np.clip({x}, -{most}, {most}))")
     function, name = case.node.primitive.name, case.name(0)
     largest = number(case.fault.statistics[0].greatest)
@@ -218,7 +224,7 @@ def _exp(case: Case) -> Cause | None:
     return Cause(
         f"{function} overflows {case.node.dtype} above {limit:.1f}; the largest argument is "
         f"{largest}",
-        f"{better}\nor np.{function}(np.minimum({name}, {floor(limit)}))",
+        f"{better}\nor np.{function}(np.minimum({name}, {ceil(limit) - 1}))",
     )
 
 

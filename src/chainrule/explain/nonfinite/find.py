@@ -63,19 +63,20 @@ def _found(
     kept = _not_needed_by_others(targets)
     refuse_reference(concrete, kept, inputs)
     trail = Trail()
+    refused = fault = None
     try:
         evaluate(concrete, inputs, kept, graph, watch=trail)
-    except EvaluationError:
-        targets = _given_to_the_next(concrete, kept, trail)
-        if not targets:
-            raise
-    fault = None
+    except EvaluationError as error:
+        refused = error
+        targets = [*targets, *_given_to_the_next(concrete, kept, trail)]
     for node, where in trail.towards(targets).faults.items():
         fault = replayed(concrete, inputs, node, where)
         break
     if fault is None:
         returned = of is None and not held
         fault = _meant(inputs, trail, _not_returned(concrete, targets) if returned else targets)
+    if fault is None and refused is not None:
+        raise refused
     if fault is None:
         return None
     during = "the step" if held else "the run"
