@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,33 @@ def test_equations_are_those_of_a_while_loop_with_its_bound() -> None:
     alone = cr.trace(lambda a: cr.grad(root)(a), A)  # of which only the way back is left
     lines = str(alone.equations(shapes=False))
     assert "x_t = (x_{t−1} + a/x_{t−1})/2, t = 1, …, T" in lines and "≤ 40" in lines
+
+
+def counting(x: Any) -> Any:
+    """A loop whose carries have two dtypes, and whose condition reads one of them."""
+
+    def step(s: Any) -> Any:
+        i, v = s
+        h = np.tanh(v) * x
+        return i + 1, h
+
+    n, r = cr.while_loop(lambda s: s[0] < 12, step, (0, x), max_steps=20)
+    return np.sum(r) + n
+
+
+def test_carries_of_several_dtypes_are_those_of_one_loop_in_equations() -> None:
+    graph = cr.backward(cr.trace(counting, np.ones(2)), wrt="x")
+    lines = str(graph.equations(shapes=False))
+    assert lines.count("≤ 20") == 1 and lines.count(" + 1, t = 1, …, T") == 1
+    assert "h_t = tanh(h_{t−1}) ⊙ x, t = 1, …, T" in lines and ", N" not in lines
+
+
+def test_a_drawing_shows_what_a_step_reads_and_nothing_else() -> None:
+    graph = cr.backward(cr.trace(counting, np.ones(2)), wrt="x")
+    text = graph.draw(fold="none").mermaid()
+    boxes = set(re.findall(r"^ *(n\d+)[\[(]", text, re.MULTILINE))
+    joined = set(re.findall(r"\b(n\d+) -", text)) | set(re.findall(r"> (n\d+)\b", text))
+    assert boxes and boxes == joined
 
 
 def test_drawing_plan_and_report_say_the_bound() -> None:

@@ -186,15 +186,17 @@ class _Opening:
         self.titles.add(title)
         new = dict(outside)
         made: list[Node] = []
+        read = {one for node in body.nodes for one in node.inputs}
+        read |= {node for _, node in body.outputs}
         for item in body.inputs:
-            if item.node not in new:
+            if item.node not in new and item.node in read:
                 type_ = array_type(item.type.dtype, item.type.shape)
                 new[item.node] = input_(index=-1, type=type_)
                 name = self._name(title, at.get(item.node, (item.name, "", 0)), new[item.node])
                 self.inputs.append(Input(name, new[item.node]))
                 made.append(new[item.node])
         for node in body.nodes:
-            if node not in new:
+            if node not in new and (node.inputs or node in read):
                 inputs = tuple([new[one] for one in node.inputs])
                 new[node] = Node(node.primitive, inputs, node.params, node.type, node.origin)
                 made.append(new[node])

@@ -100,7 +100,8 @@ class LoopText:
         if isinstance(before, LoopText):
             return before
         call = origin.code, origin.lasti, origin.scope, origin.transform, self.loop.reverse
-        found = self.page.calls.setdefault(call, self) if self.is_scan and not self.around else self
+        alone = bool(self.around) or self.is_back
+        found = self if alone else self.page.calls.setdefault(call, self)
         return found if isinstance(found, LoopText) and found is not self else None
 
     def _same(self) -> dict[Node, Node]:
