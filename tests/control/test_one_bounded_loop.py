@@ -153,6 +153,28 @@ def test_nan_is_told_in_the_iteration_as_the_user_counts_them(place: int) -> Non
     assert "h = np.sqrt(x[i])" in found.where and found.phase == "the backward pass"
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_a_gradient_alone_tells_the_step_of_the_loop_that_it_does_again(place: int) -> None:
+    def logs(x: Any) -> Any:
+        def step(state: Any) -> Any:
+            i, total = state
+            h = np.log(x[i])
+            return i + 1, total * np.sin(total) + h
+
+        return cr.while_loop(lambda s: s[0] < 3, step, (0, 0.5), max_steps=9)[1]
+
+    x = np.arange(1.0, 4.0)
+    x[place] = -1
+    alone = cr.trace(lambda x: cr.grad(logs)(x), x)
+    found = alone.nonfinite(x=x)
+    if place == 2:  # of the last total nothing is read but how it was computed: 1 / x
+        assert found is None
+        return
+    assert found is not None and found.inside == (f"iteration {place} of a loop over step",)
+    assert found.because == "log of a number below 0 is NaN" and found.value == "h"
+    assert "h = np.log(x[i])" in found.where
+
+
 PROGRAMS = 40
 
 

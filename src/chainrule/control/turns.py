@@ -44,10 +44,7 @@ def carried(node: Node) -> tuple[int, int]:
     are that each turn leaves to the next."""
     if node.primitive is cond:
         return len(node.inputs) - 1, 0
-    carries = node.param("carries")
-    return len(node.inputs) - carries if node.primitive is unwind else node.param(
-        "constants"
-    ), carries
+    return node.param("constants"), node.param("carries")
 
 
 def parts(node: Node, result: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -107,26 +104,23 @@ def _repeated(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
 
 
 def _unwound(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
-    """The steps back; what they read of the loop counts as given to each."""
-    body, carries = node.param("body"), node.param("carries")
-    given, states = operands[: len(operands) - carries], _states(body, operands[-carries:])
-    befores = list(_befores(node, given))
-    fixed = given[: node.param("constants")]
-    for step in range(len(befores) - 1, -1, -1):
-        said = f"iteration {step} of a loop{_over(body)}"
-        turn = _turn(said, step, body, [*fixed, *befores[step], *states])
+    """The steps of the loop, then those back."""
+    body, step, condition = (node.param(key) for key in ("body", "step", "condition"))
+    constants, last = node.param("constants"), len(operands) - node.param("carries")
+    fixed, states = operands[:constants], _states(step, operands[constants:last])
+    befores = []
+    while program_of(condition)([*fixed, *states])[0]:
+        said = f"iteration {len(befores)} of a loop{_over(step)}"
+        turn = _turn(said, len(befores), step, [*fixed, *states])
+        befores.append(turn.inputs[constants:])
         yield turn
         store(states, turn.outputs)
-
-
-def _befores(node: Node, given: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """What each step of the loop that is gone back through began with."""
-    step, condition, constants = (node.param(key) for key in ("step", "condition", "constants"))
-    fixed, states = given[:constants], _states(step, given[constants:])
-    with np.errstate(all="ignore"):
-        while program_of(condition)([*fixed, *states])[0]:
-            yield [np.array(one) for one in states]
-            store(states, program_of(step)([*fixed, *states]))
+    gone = _states(body, operands[last:])
+    for row in range(len(befores) - 1, -1, -1):
+        said = f"iteration {row} of a loop{_over(body)}"
+        turn = _turn(said, row, body, [*fixed, *befores[row], *gone])
+        yield turn
+        store(gone, turn.outputs)
 
 
 def _states(body: Body, initial: Sequence[np.ndarray]) -> list[np.ndarray]:
