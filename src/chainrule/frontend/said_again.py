@@ -44,7 +44,8 @@ ASKED = ("chainrule.graph.asked_size", "chainrule.frontend.asked_value")  # whos
 OUR_CLASSES = re.compile(r"\b(Size|Traced|(?<=^Object of type )int(?= is not JSON))\b")
 WORDS = {"Size": "named size", "int": "named size", "Traced": "traced array"}
 SIGNATURE = re.compile(
-    r"(?P<method>(Traced|ArrayMethods|AskedValue)\.)?(?P<name>\w+)\(\) (?P<what>(takes|got|missing) .*argument.*)"
+    r"(?P<method>(Traced|ArrayMethods|AskedValue)\.)?(?P<name>\w+)\(\) "
+    r"(?P<what>(takes|got|missing) .*argument.*)"
 )
 OF_LISTS = {"vstack", "hstack", "dstack", "column_stack", "stack", "block"}
 OF_PARTS = (
