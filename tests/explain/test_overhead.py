@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from reports import both, deep, needs_native, objective
 
 import chainrule as cr
-from chainrule.explain.memory.overhead import BLAS_NBYTES_PER_THREAD
+from chainrule.explain.memory.overhead import BLAS_NBYTES_PER_THREAD, NUMPY_NBYTES
+from chainrule.explain.memory.words import in_bytes
 from chainrule.graph.graph import Graph
 
 RESIDENT = """
@@ -53,18 +55,40 @@ def test_compiled_code_is_within_the_estimate(graph: Graph) -> None:
     assert nbytes <= overhead["compiled code"] <= 16 * nbytes  # or the estimate tells nothing
 
 
-@pytest.mark.parametrize(("threads", "nbytes"), [("1", 8 << 20), ("3", 24 << 20)])
+@pytest.mark.parametrize(("threads", "mib"), [("1", 8), ("3", 24)])
 def test_overhead_is_told_and_in_no_other_number(
-    monkeypatch: pytest.MonkeyPatch, threads: str, nbytes: int
+    monkeypatch: pytest.MonkeyPatch, threads: str, mib: int
 ) -> None:
     monkeypatch.setenv("CHAINRULE_NUM_THREADS", threads)
     report = both().memory(n=16, executor="reference")
-    assert report.overhead_nbytes == sum(report.overhead.values()) == nbytes
+    parts = {"buffers of BLAS": mib << 20, "buffers of NumPy": NUMPY_NBYTES}
+    assert report.overhead_nbytes == sum(report.overhead.values()) == sum(parts.values())
     assert report.main.peak_nbytes < 1 << 20
-    mib = nbytes >> 20
     sentence = (
-        f"outside these numbers, estimated: {mib} MiB (buffers of BLAS {mib} MiB); Python, its "
-        "libraries and the compiler are not counted"
+        f"outside these numbers, estimated: {in_bytes(report.overhead_nbytes)} (buffers of BLAS "
+        f"{mib} MiB, buffers of NumPy 256 KiB); Python, its libraries and the compiler are not "
+        "counted"
     )
     assert sentence in " ".join(str(report).split())
-    assert report.json()["overhead"] == {"buffers of BLAS": nbytes}
+    assert report.json()["overhead"] == parts
+
+
+def chosen(x: Any) -> Any:
+    return cr.cond(np.sum(x) > 0, lambda x: x @ x, lambda x: x * 2, x)
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [
+        (lambda x: np.tanh(x), ()),
+        (lambda x: np.sort(x, axis=0), ("buffers of NumPy",)),
+        (lambda x: np.linalg.inv(x), ("buffers of BLAS", "buffers of NumPy")),
+        (chosen, ("buffers of BLAS", "buffers of NumPy")),
+    ],
+)
+def test_buffers_of_libraries_are_told_where_compiled_code_calls_them(
+    function: Any, parts: tuple[str, ...]
+) -> None:
+    report = cr.trace(function, x=np.ones((8, 8), np.float32)).memory(executor="native")
+    assert tuple(part for part in report.overhead if "buffers" in part) == parts

@@ -177,6 +177,22 @@ def _qr_nbytes(out: Node, x: np.ndarray) -> int:
     return max(WIDE.itemsize * (made + 1) + k * n, WIDE.itemsize * (factors + out.type.size))
 
 
+# When the matrices are factored, and when Q is made: the factored matrices, their scales (and Q);
+# copies, and room to work.
+_factoring = lapack_bytes(
+    lambda m, n, k: m * n + min(m, n),
+    lambda m, n, k: m * n + min(m, n) + n * PANEL,
+)
+_making_q = lapack_bytes(
+    lambda m, n, k: m * n + min(m, n) * (m + 1),
+    lambda m, n, k: m * n + min(m, n) * (m + 1 + PANEL),
+)
+
+
+def _qr_library_bytes(out: Node, x: np.ndarray) -> int:
+    return max(_factoring(out, x), _making_q(out, x))
+
+
 def _qr_flops(out: Node) -> int | Size:
     # 2 (2 m n k - ...) for R and the same for Q: Golub & Van Loan, section 5.2.
     m, n = out.inputs[0].type.shape[-2:]
@@ -200,11 +216,7 @@ qr = Primitive(
     derivative=Explicit((_qr_tangent,), (_qr_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: geqrf"),
-    library_bytes=lapack_bytes(
-        # When Q is made: the factored matrices, their scales and Q; copies, and room to work
-        lambda m, n, k: m * n + min(m, n) * (m + 1),
-        lambda m, n, k: m * n + min(m, n) * (m + 1 + PANEL),
-    ),
+    library_bytes=_qr_library_bytes,
     independent=every_stack_axis,
     flops=_qr_flops,
     scratch=scratch_of(_qr_nbytes),

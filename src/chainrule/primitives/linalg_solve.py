@@ -211,11 +211,7 @@ pinv = Primitive(
     derivative=Explicit((_pinv_tangent,), (_pinv_cotangent,)),
     batch=batch_stack,
     kernel=Library("lapack: gesdd"),
-    library_bytes=lapack_bytes(
-        # NumPy conjugates the matrices before
-        lambda m, n, k: m * n + min(m, n) * (m + n + 1),
-        gesdd_elements,
-    ),
+    library_bytes=lapack_bytes(lambda m, n, k: min(m, n) * (m + n + 1), gesdd_elements),
     independent=every_stack_axis,
     flops=_pinv_flops,
     scratch=_pinv_scratch,

@@ -19,7 +19,8 @@ from chainrule.tracebacks import entry
 if TYPE_CHECKING:
     from chainrule.train.micro_batches import MicroBatchedStep
 
-SHARED = ("stacks of threads", "buffers of BLAS")  # by all graphs that a process runs
+# By all graphs that a process runs:
+SHARED = ("stacks of threads", "buffers of BLAS", "buffers of NumPy")
 
 
 @dataclass(frozen=True, eq=False)
