@@ -4,7 +4,8 @@ python limited_memory.py PROGRAM EXECUTOR PARTS ORDER MIB
 
 Address space is limited to what the process has when all is compiled and no array of the training
 is there, and MIB more.  It prints the size, what it needs and the limit; exits with 1 and a
-MemoryError where that was too little, or where three quarters of the arrays' bytes are enough.
+MemoryError where that was too little, or where a size runs, too, whose arrays alone are said to
+need a tenth more than the limit.
 """
 
 from __future__ import annotations
@@ -51,6 +52,14 @@ def forget() -> None:
     gc.collect()
 
 
+def larger(memory: Any, nbytes: int) -> int:
+    """The largest size whose arrays, and nothing beside these, need so many bytes."""
+    size, overhead = 0, 0
+    while (found := memory.largest("n", nbytes + overhead)).size > size:
+        size, overhead = found.size, memory.at(n=found.size).overhead_nbytes
+    return size
+
+
 def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
     program = next(one for one in (*PROGRAMS, *CHOICES) if one.name == name)
     step: Any = program.step(executor)
@@ -58,20 +67,20 @@ def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
     limit = mib << 20
     memory = step.memory(n=parts * 8, layout=order)
     found = memory.largest("n", limit)
-    arrays = found.nbytes - memory.at(n=found.size).overhead_nbytes
-    train(step, program, found.size, order)  # and all is compiled
-    forget()
+    too_large = larger(memory, limit * 11 // 10)
+    for size in (too_large, found.size):  # and all is compiled
+        train(step, program, size, order)
+        forget()
     there = address_space()
     resource.setrlimit(resource.RLIMIT_AS, (there + limit,) * 2)
     train(step, program, found.size, order)
     forget()
     print(found.size, found.nbytes, limit, flush=True)
-    resource.setrlimit(resource.RLIMIT_AS, (there + arrays * 3 // 4,) * 2)
     try:
-        train(step, program, found.size, order)
+        train(step, program, too_large, order)
     except MemoryError:
         return
-    raise SystemExit("three quarters of the arrays' bytes are enough, too")
+    raise SystemExit(f"{too_large} fits, too, whose arrays need a tenth more than there is")
 
 
 if __name__ == "__main__":
