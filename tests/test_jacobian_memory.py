@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from executors import EITHER, needs_native
 from finite_differences import close
+from small_machine import having
 
 import chainrule as cr
 from chainrule import float32, float64
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.run import free_memory as module
-from chainrule.run.free_memory import FreeMemory
 
 N = 100
 X = np.linspace(-1, 1, N)
@@ -34,14 +35,8 @@ def fit(w: Any, x: Any) -> Any:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A machine with so many bytes free, where even few are worth a look."""
-
-    def having(nbytes: int) -> None:
-        monkeypatch.setattr(module, "free_memory", lambda: FreeMemory(nbytes, "pretended"))
-        for place in ("free_memory", "native.launch"):
-            monkeypatch.setattr(f"chainrule.run.{place}.WORTH_CHECKING", 1)
-
-    return having
+    """What makes a machine with so many bytes free."""
+    return partial(having, monkeypatch)
 
 
 # Bills ------------------------------------------------------------------------------------------

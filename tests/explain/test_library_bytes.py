@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,13 @@ import pytest
 
 from chainrule.explain.memory.overhead import NUMPY_NBYTES
 from chainrule.primitives.linalg_evaluation import gesdd_elements, gesdd_values_elements
-from chainrule.primitives.primitive import Primitive
+from chainrule.primitives.primitive import no_bytes
 from chainrule.primitives.registry import PRIMITIVES
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("cc")
 CACHED = 1 << 11  # bytes of small arrays that NumPy had before
 OBJECTS = 1 << 14  # bytes that Python has for frames and views, and malloc for its own blocks
-NOTHING = next(field.default for field in fields(Primitive) if field.name == "library_bytes")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +52,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 def test_what_operations_take_is_declared(lines: list[dict[str, Any]]) -> None:
     lines = [line for line in lines if "name" in line]
-    declaring = {one.name for one in PRIMITIVES if one.library_bytes is not NOTHING}
+    declaring = {one.name for one in PRIMITIVES if one.library_bytes is not no_bytes}
     assert {line["name"] for line in lines} == declaring
     for line in lines:
         assert line["traced"] == line["declared"], line

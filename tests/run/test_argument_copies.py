@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from executors import EITHER, needs_native
+from small_machine import having
 
 import chainrule as cr
 from chainrule import float32
 from chainrule.errors import InputError, MemoryLimitError
-from chainrule.run import free_memory as module
-from chainrule.run.free_memory import FreeMemory
 
 N, D = 64, 48
 NBYTES = 4 * N * D
@@ -25,14 +25,8 @@ def energy(x: float32["n 48"], w: float32):
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A machine with so many bytes free, where even few are worth a look."""
-
-    def having(nbytes: int) -> None:
-        monkeypatch.setattr(module, "free_memory", lambda: FreeMemory(nbytes, "pretended"))
-        for place in ("free_memory", "native.launch"):
-            monkeypatch.setattr(f"chainrule.run.{place}.WORTH_CHECKING", 1)
-
-    return having
+    """What makes a machine with so many bytes free."""
+    return partial(having, monkeypatch)
 
 
 def plain() -> np.ndarray:

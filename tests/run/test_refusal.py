@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from executors import EITHER, needs_native
+from small_machine import having
 
 import chainrule as cr
 from chainrule import float32
@@ -31,10 +32,8 @@ def graph() -> cr.Graph:
 
 @pytest.fixture
 def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with 6,000 bytes free, where even as few are worth a look."""
-    monkeypatch.setattr(module, "free_memory", lambda: FreeMemory(6000, "pretended"))
-    for place in ("free_memory", "native.launch"):
-        monkeypatch.setattr(f"chainrule.run.{place}.WORTH_CHECKING", 1)
+    """A machine with 6,000 bytes free."""
+    having(monkeypatch, 6000)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import NoReturn
 from chainrule.errors import MemoryLimitError
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
+from chainrule.plan.plain import most_nbytes
 from chainrule.run.free_memory import SWITCH, refuse_beyond_free
 
 SUGGESTED = (64, 16, 4, 1)  # rows at a time
@@ -54,7 +55,7 @@ class Bill:
     @cached_property
     def bound_nbytes(self) -> int:
         """No less than `peak_nbytes`, and known without a plan."""
-        return self.nbytes + 2 * sum(int(node.type.nbytes) for node in self.graph.nodes)
+        return self.nbytes + most_nbytes(self.graph)
 
     def __str__(self) -> str:
         from chainrule.explain.memory.words import in_bytes

@@ -25,7 +25,7 @@ from chainrule.plan.schedule import (
     View,
     aligned,
 )
-from chainrule.primitives.primitive import Gather, Library
+from chainrule.primitives.primitive import Gather, Library, no_bytes
 
 ARGUMENT = Library("argument")
 
@@ -45,6 +45,21 @@ def plain_schedule(
     inputs lie that are not in C order.
     """
     return _Plain(graph, results, outlines or {}).schedule()
+
+
+def most_nbytes(graph: Graph) -> int:
+    """No less than any run of a concrete graph allocates beside its arguments; quick to find.
+
+    Every value is there at once, and again as a copy that an operation or the caller makes, with
+    all that evaluations take besides.
+    """
+    total = 0
+    for node in graph.nodes:
+        total += 2 * int(node.type.nbytes)
+        primitive = node.primitive
+        if primitive.scratch is not no_bytes or primitive.library_bytes is not no_bytes:
+            total += taken_nbytes(node, [outline_in_c_order(one) for one in node.inputs])
+    return total
 
 
 def step_nbytes(body: Body) -> int:

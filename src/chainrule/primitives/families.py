@@ -21,6 +21,7 @@ from chainrule.primitives.primitive import (
     Sample,
     elements,
     every_axis,
+    no_bytes,
 )
 from chainrule.primitives.python import Python, operator_of
 
@@ -80,7 +81,7 @@ def elementwise(
     weight: int = 1,
     smooth: bool = True,
     more: tuple[Sample, ...] = (),
-    scratch: Callable[..., int] = lambda out, *operands: 0,
+    scratch: Callable[..., int] = no_bytes,
     python: Python | None = None,
     **params: Any,
 ) -> Primitive:

@@ -164,6 +164,11 @@ Cut = tuple[int, tuple[int | None, ...]]  # an axis of the result, and those of 
 CALLED = ("result_type", "evaluate", "flops", "scratch", "library_bytes", "independent")
 
 
+def no_bytes(out: Node, *operands: np.ndarray) -> int:
+    """What an evaluation takes that makes nothing but its result."""
+    return 0
+
+
 @dataclass(frozen=True, eq=False)
 class Primitive(Frozen):
     """One operation: complete, or it cannot be made.
@@ -202,8 +207,8 @@ class Primitive(Frozen):
     latex: Latex
     samples: tuple[Sample, ...]
     variadic: bool = field(default=False)
-    scratch: Callable[..., int] = field(default=lambda out, *operands: 0)
-    library_bytes: Callable[..., int] = field(default=lambda out, *operands: 0)
+    scratch: Callable[..., int] = field(default=no_bytes)
+    library_bytes: Callable[..., int] = field(default=no_bytes)
     independent: Callable[[Node], tuple[Cut, ...]] = field(default=lambda out: ())
     c_order: bool = field(default=False)
     python: Python | None = field(default=None)

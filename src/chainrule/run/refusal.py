@@ -17,27 +17,29 @@ from chainrule.run.free_memory import SWITCH, refuse_beyond_free
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
 
-_all_values: WeakKeyDictionary[Graph, int] = WeakKeyDictionary()
+_most: WeakKeyDictionary[Graph, int] = WeakKeyDictionary()
 
 
 def refuse_reference(graph: Graph, kept: Sequence[Node], inputs: Mapping[Node, np.ndarray]) -> None:
     """MemoryLimitError if the reference executor would allocate more than is free.
 
-    Its storage is planned only where all values together, and as much scratch, might not be.
+    Its storage is planned only where all values together, and what makes them, might not be.
     """
-    most = _all_values.get(graph)
+    most = _most.get(graph)
     if most is None:
-        most = _all_values[graph] = sum(int(node.type.nbytes) for node in graph.nodes)
+        from chainrule.plan.plain import most_nbytes  # loaded where a graph is run
+
+        most = _most[graph] = most_nbytes(graph)
 
     def exactly() -> int:
         from chainrule.explain.memory.usage import usage_of
-        from chainrule.plan.plain import plain_schedule  # loaded where memory may be short
+        from chainrule.plan.plain import plain_schedule
 
         results = list(dict.fromkeys(kept))
         usage = usage_of(plain_schedule(graph, results, inputs), results, block=False)
         return usage.peak_nbytes - usage.given_nbytes
 
-    refuse_beyond_free(2 * most, exactly)
+    refuse_beyond_free(most, exactly)
 
 
 def report_for(

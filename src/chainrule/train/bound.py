@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.parts import Input
 from chainrule.run.free_memory import refuse_beyond_free
 from chainrule.run.native.arrays import copied_nbytes, plain, pointer_of, usual
 from chainrule.run.native.binding import binder
@@ -40,21 +41,29 @@ class BoundStep:
 
     Calling it with the batch takes a step if each array fits as it is, and returns the objective;
     None if it does not, and nothing has happened (`take` then has the arrays checked and copied).
+    It is made for a first step on `inputs`.
     """
 
-    def __init__(self, step: TrainingStep, state: State, concrete: Graph) -> None:
+    def __init__(
+        self,
+        step: TrainingStep,
+        state: State,
+        concrete: Graph,
+        inputs: Mapping[Node, np.ndarray],
+    ) -> None:
         self.step, self.concrete, self.state = step, concrete, state
         names = [part.name for part in step.persistent]
-        inputs = {item.name: item.node for item in concrete.inputs}
+        nodes = {item.name: item.node for item in concrete.inputs}
         objective, moving = concrete.names[step.objective], moved_by(step, concrete)
         launcher = Launcher(concrete, *results_of(step, concrete))
-        self.launcher, self.context = launcher, launcher.new_context()
+        self.launcher = launcher
+        self.context = launcher.new_context(self._copied_nbytes(inputs))
         self.slots = self.context.slots
         self.made = {node: np.empty(node.shape, node.dtype) for node in launcher.fresh}
         for node, array in self.made.items():
             self.slots[launcher.result_slots[node]] = pointer_of(array)
         for name in names:
-            self.slots[launcher.slots[inputs[name]]] = pointer_of(state.memory[name])
+            self.slots[launcher.slots[nodes[name]]] = pointer_of(state.memory[name])
         self.copies = self._copies(moving)
         self.unmoved = [(n, node) for n, node in moving.items() if self._is_given(node)]
         self.objective_node, self.objective = objective, self.made.get(objective)
@@ -138,12 +147,21 @@ class BoundStep:
             array[...] = default
             self.changed.discard(name)
 
+    def _batch(self) -> list[Input]:
+        """The inputs that are not of the state."""
+        return [x for x in self.concrete.inputs if x.name not in self.state.arrays]
+
+    def _copied_nbytes(self, inputs: Mapping[Node, np.ndarray]) -> int:
+        """What a step copies of a batch."""
+        batch = [item.node for item in self._batch()]
+        return sum([copied_nbytes(inputs[node], node.dtype) for node in batch])
+
     def take(self, inputs: Mapping[Node, np.ndarray]) -> Any:
         """A step on checked arrays, for every input of the graph; the caller holds the state."""
         kept = []
-        batch = [x for x in self.concrete.inputs if x.name not in self.state.arrays]
-        refuse_beyond_free(sum(copied_nbytes(inputs[item.node], item.node.dtype) for item in batch))
-        for item in batch:
+        allocated = self.launcher.machine.artifact.allocated_nbytes
+        refuse_beyond_free(self._copied_nbytes(inputs) + allocated)
+        for item in self._batch():
             value = inputs[item.node]
             if item.name in self.scalars:
                 self.changed.add(item.name)

@@ -229,7 +229,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         try:
             bound = state.bound.get(concrete)
             if bound is None:
-                bound = self._bound(state, concrete)
+                bound = self._bound(state, concrete, inputs)
             state.latest = bound
             return bound.take(inputs)
         except MemoryLimitError as error:
@@ -237,10 +237,10 @@ class TrainingStep(Frozen, ShownAsGraph):
             batch = {name: array for name, array in shown.items() if name not in arrays}
             explain_refusal(error, self.memory, sizes_from(self.graph, shown), batch)
 
-    def _bound(self, state: State, concrete: Graph) -> BoundStep:
+    def _bound(self, state: State, concrete: Graph, inputs: Mapping[Node, np.ndarray]) -> BoundStep:
         from chainrule.train.bound import BoundStep
 
-        bound = BoundStep(self, state, concrete)
+        bound = BoundStep(self, state, concrete, inputs)
         while len(state.bound) >= REMEMBERED:
             state.bound.pop(next(iter(state.bound)))
         state.bound[concrete] = bound

@@ -67,12 +67,13 @@ class Launcher:
         artifact = self.machine.artifact
         return self.fresh_nbytes + artifact.scratch_nbytes + artifact.allocated_nbytes
 
-    def new_context(self) -> Context:
+    def new_context(self, copied_nbytes: int = 0) -> Context:
         """Memory for calls that nobody else uses, with the constants in place.
 
-        MemoryLimitError if there is not enough for it and for the results.
+        MemoryLimitError if there is not enough for it, for the results and for what the first call
+        copies of its arguments.
         """
-        refuse_beyond_free(self.most_nbytes)
+        refuse_beyond_free(self.most_nbytes + copied_nbytes)
         return self._prepared(self.machine.new_context())
 
     def _prepared(self, context: Context) -> Context:

@@ -1,0 +1,15 @@
+"""A machine with so many bytes free, where even few are worth a look."""
+
+from __future__ import annotations
+
+import pytest
+
+from chainrule.run import free_memory
+from chainrule.run.free_memory import FreeMemory
+
+
+def having(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
+    """So many bytes are free from now on."""
+    monkeypatch.setattr(free_memory, "free_memory", lambda: FreeMemory(nbytes, "pretended"))
+    for place in ("free_memory", "native.launch"):
+        monkeypatch.setattr(f"chainrule.run.{place}.WORTH_CHECKING", 1)
