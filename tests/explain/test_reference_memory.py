@@ -25,6 +25,7 @@ from chainrule.graph.types import type_of
 from chainrule.plan.simulate import simulate
 from chainrule.primitives.primitive import Fold, Map, Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
+from chainrule.primitives.special import polygamma
 from chainrule.run import reference
 from chainrule.testing.samples import graph_of, sample_arrays
 
@@ -274,6 +275,15 @@ def check_scratch(primitive: Primitive, sample: Sample, times: int, dtype: str) 
         own = not any(result is one or np.may_share_memory(result, one) for one in operands)
         assert result.dtype == out.dtype
         assert peak == own * result.nbytes + primitive.scratch(out, *operands)
+
+
+@pytest.mark.parametrize("order", range(1, 9))
+def test_the_scratch_of_polygamma_is_that_of_its_order(order: int) -> None:
+    for count in (1, 2, 3, 5, 9, 3000):
+        x = np.linspace(-1.9, 3, count)
+        out = graph_of(polygamma, [type_of(x)], {"order": order})["out"]
+        peak = peak_nbytes(lambda x=x: polygamma.evaluate(np, x, order=order))
+        assert peak == x.nbytes + polygamma.scratch(out, x)
 
 
 # The check can fail, and a failure holds nothing --------------------------------------------------

@@ -98,6 +98,7 @@ def _special(
     doc: str,
     *partials: Rule,
     nbytes: tuple[int, int],
+    least: Callable[[Node, int], int] = lambda out, count: 0,
     inputs: tuple[str, ...] = ("x",),
     domains: tuple[tuple[float, float], ...] = ((-2.0, 2.0),),
     more: tuple[tuple[float, float], ...] = (),
@@ -108,7 +109,8 @@ def _special(
     """An elementwise function of `special_evaluation`, computed in float64.
 
     `nbytes` is what each element of a block takes beside the result, and what all of them take
-    together; `more` are further domains.
+    together; `least` is what a block of `count` elements takes at least; `more` are further
+    domains.
     """
     function = getattr(special_evaluation, name)
 
@@ -141,7 +143,9 @@ def _special(
         flops=lambda out: 20 * out.type.size,
         latex=latex or named(name),
         samples=tuple(samples),
-        scratch=lambda out, x, *others: _block_nbytes(x.size, *nbytes),
+        scratch=lambda out, x, *others: max(
+            _block_nbytes(x.size, *nbytes), least(out, min(x.size, BLOCK))
+        ),
         python=Python(write, noun=name),
     )
 
@@ -226,6 +230,8 @@ polygamma = _special(
     "The derivative of digamma of an order from 1 on.",
     lambda out, x: polygamma(x, order=out.param("order") + 1),
     nbytes=(65, 9),
+    # the coefficients in cot, where they are more than what is kept of the elements later
+    least=lambda out, count: 40 * count + 24 + 8 * out.param("order") if count else 0,
     domains=((0.3, 4.0),),
     more=((-1.9, -1.1),),
     latex=Latex(r"\psi^{{({order})}}({x})", ATOM, (0,)),

@@ -1,0 +1,37 @@
+"""Every program of the documentation takes what is planned for it, by both executors."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+from executors import EITHER
+from watched_runs import watched
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/docs"))
+pages = importlib.import_module("pages")
+
+pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")
+
+
+def is_run(page: Path) -> bool:
+    return any(block.is_run for block in pages.blocks(page.read_text(encoding="utf-8")))
+
+
+@EITHER
+@pytest.mark.parametrize(
+    "page", [page for page in pages.PAGES if is_run(page)], ids=lambda page: page.stem
+)
+def test_the_programs_of_a_page_take_what_is_planned(
+    page: Path, executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CHAINRULE_EXECUTOR", executor)
+    monkeypatch.setenv("CHAINRULE_NUM_THREADS", "2")
+    with watched(monkeypatch) as found:
+        pages.run_page(page)
+    wrong = [one for one in found if not one.is_right]
+    assert not wrong
