@@ -136,21 +136,21 @@ class _Plain:
 
     def schedule(self) -> Schedule:
         """The records for all nodes in order."""
-        ends = {
-            self.owners[one]: node
-            for node in self.order
-            for one in (node, *node.inputs)
-            if one in self.owners
-        }
+        owners, kept = self.owners, {*self.given, *self.results}
+        ends: dict[Node, Node] = {}
+        for node in self.order:
+            for one in (*node.inputs, node):
+                owner = owners.get(one)
+                if owner is not None:
+                    ends[owner] = node
+        freed: dict[Node, list[Free]] = {}
+        for owner, node in ends.items():
+            if owner not in kept:
+                freed.setdefault(node, []).append(Free(owner))
         instructions: list[Instruction] = []
         for node in self.order:
             instructions += self.instructions(node)
-            owners = dict.fromkeys(self.owners.get(one) for one in (*node.inputs, node))
-            instructions += [
-                Free(one)
-                for one in owners
-                if one and ends[one] is node and one not in self.given and one not in self.results
-            ]
+            instructions += freed.get(node, ())
         given = {
             node: Buffer(f"given {place}", 0, int(node.type.nbytes))
             for place, node in enumerate(self.given)

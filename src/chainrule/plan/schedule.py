@@ -13,7 +13,7 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 SCRATCH = "scratch"  # the arena of one run; every other place is an array given from outside
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Buffer:
     """`nbytes` bytes at `offset` of the scratch arena, or of an array given from outside.
 
@@ -37,7 +37,7 @@ class Buffer:
         return f"bytes {self.offset} to {self.end - 1} of {place}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Compute:
     """One kernel: reads values, computes others, writes some of them.
 
@@ -62,7 +62,7 @@ class Compute:
     allocated_nbytes: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class View:
     """`node` is the bytes of `of`, seen from `offset` with other strides; it owns none.
 
@@ -75,7 +75,7 @@ class View:
     strides: tuple[int, ...]  # in bytes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Free:
     """The bytes of a value may be used again; it may be computed again, there or elsewhere."""
 

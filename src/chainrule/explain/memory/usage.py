@@ -11,7 +11,7 @@ from chainrule.graph.node import Node
 from chainrule.plan.schedule import SCRATCH, Compute, Free, Schedule
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Life:
     """A value's bytes, from the instruction that writes them to the last that needs them.
 
