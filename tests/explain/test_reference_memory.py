@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_layouts import layouts
 from every_sample import for_every_sample
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -225,17 +226,6 @@ def test_a_number_takes_an_array_of_its_own() -> None:
 
 
 # One primitive -----------------------------------------------------------------------------------
-
-
-def layouts(array: np.ndarray) -> Iterator[np.ndarray]:
-    """The array as it may lie in memory: in order, transposed, with gaps, backwards, repeated."""
-    yield array
-    if array.ndim > 1:
-        yield np.asfortranarray(array)
-    if array.ndim:
-        yield np.repeat(array, 2, axis=-1)[..., ::2]
-        yield array[..., ::-1].copy()[..., ::-1]
-        yield np.broadcast_to(array.flat[0], array.shape)
 
 
 ANY_SHAPE = (Map, Fold)  # kernels whose parameters do not tell the shapes

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_layouts import backwards, repeated, unaligned, with_gaps
 from executors import EITHER, needs_native
 from small_machine import having
 
@@ -33,17 +34,12 @@ def plain() -> np.ndarray:
     return np.ones((N, D), np.float32)
 
 
-def unaligned() -> np.ndarray:
-    memory = np.zeros(NBYTES + 1, np.uint8)[1:]
-    return memory.view(np.float32).reshape(N, D)
-
-
 LAYOUTS = {
-    "Fortran": lambda: np.asfortranarray(plain()),
-    "gaps": lambda: np.ones((N, 2 * D), np.float32)[:, ::2],
-    "backwards": lambda: plain()[:, ::-1],
-    "repeated": lambda: np.broadcast_to(np.float32(1), (N, D)),
-    "unaligned": unaligned,
+    "in Fortran order": np.asfortranarray,
+    "with gaps": with_gaps,
+    "backwards": backwards,
+    "repeated": repeated,
+    "at an odd address": unaligned,
 }
 EVERY = pytest.mark.parametrize("name", LAYOUTS)
 
@@ -70,7 +66,7 @@ WAYS = (*NAMED, "compile", "grad")
 @needs_native
 @EVERY
 def test_a_report_counts_the_copy_that_compiled_code_needs(name: str) -> None:
-    graph, x = cr.trace(energy), LAYOUTS[name]()
+    graph, x = cr.trace(energy), LAYOUTS[name](plain())
     least = graph.memory(n=N, executor="native")
     report = graph.memory(n=N, layout={"x": x}, executor="native")
     assert report.main.peak_nbytes == least.main.peak_nbytes + NBYTES
@@ -85,7 +81,7 @@ def test_a_report_counts_the_copy_that_compiled_code_needs(name: str) -> None:
 @EVERY
 @pytest.mark.parametrize("way", WAYS)
 def test_a_copy_that_does_not_fit_is_refused(name: str, way: str, machine: Any) -> None:
-    call, x = calls("native")[way], LAYOUTS[name]()
+    call, x = calls("native")[way], LAYOUTS[name](plain())
     call(x)
     machine(NBYTES - 1)
     with pytest.raises(MemoryLimitError) as caught:
@@ -127,7 +123,7 @@ def test_a_parameter_broadcast_to_many_terabytes_is_refused(executor: str) -> No
 @needs_native
 def test_kept_arguments_are_copied_when_copies_for_code_are_gone(machine: Any) -> None:
     graph = cr.trace(energy)
-    x, w = LAYOUTS["Fortran"](), np.float32(1)
+    x, w = LAYOUTS["in Fortran order"](plain()), np.float32(1)
     arena = graph.memory(n=N, executor="native", layout={"x": x}).main.usage.scratch_nbytes
     assert arena is not None
     graph.run(x=x, w=w, executor="native", keep="named")

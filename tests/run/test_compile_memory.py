@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from array_layouts import AWKWARD
 from compiling import EXECUTORS, arrays, compiling
 
 import chainrule as cr
@@ -17,25 +17,7 @@ def compiled(request: Any) -> Any:
     return compiling(request.param)
 
 
-def frozen(x: np.ndarray) -> np.ndarray:
-    x = x.copy()
-    x.setflags(write=False)
-    return x
-
-
-def unaligned(x: np.ndarray) -> np.ndarray:
-    return np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(x.dtype).reshape(x.shape)
-
-
-WAYS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "in Fortran's order": np.asfortranarray,
-    "every other": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
-    "backwards": lambda x: x[::-1].copy()[::-1],
-    "broadcast": lambda x: np.broadcast_to(x[:1], x.shape),
-    "of the other byte order": lambda x: x.astype(x.dtype.newbyteorder()),
-    "read-only": frozen,
-    "at an odd address": unaligned,
-}
+WAYS = {**AWKWARD, "broadcast": lambda x: np.broadcast_to(x[:1], x.shape)}
 
 
 @pytest.mark.parametrize("way", WAYS)

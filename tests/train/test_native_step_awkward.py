@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_layouts import AWKWARD
 from stepping import OPTIMIZERS, agree, batch, both, follow, network, typed, weights
 
 import chainrule as cr
@@ -114,38 +115,17 @@ def test_the_arrays_of_the_state_can_be_the_batch():
             agree(state, wanted, 1e-12)
 
 
-AWKWARD = {
-    "transposed": lambda x: np.asfortranarray(x),
-    "reversed": lambda x: x[::-1][::-1].copy()[::-1][::-1],
-    "every other": lambda x: np.repeat(x, 2, axis=0)[::2],
-    "of the other byte order": lambda x: x.astype(x.dtype.newbyteorder()),
-    "at an odd address": lambda x: unaligned(x),
-    "read-only": lambda x: frozen(x),
-    "a list": lambda x: x.tolist() if x.dtype != np.float32 else x,
-}
+WAYS = {**AWKWARD, "a list": lambda x: x.tolist() if x.dtype != np.float32 else x}
 
 
-def unaligned(x: np.ndarray) -> np.ndarray:
-    memory = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:]
-    found = memory.view(x.dtype).reshape(x.shape)
-    assert not found.flags.aligned
-    return found
-
-
-def frozen(x: np.ndarray) -> np.ndarray:
-    x = x.copy()
-    x.setflags(write=False)
-    return x
-
-
-@pytest.mark.parametrize("way", AWKWARD)
+@pytest.mark.parametrize("way", WAYS)
 def test_a_batch_may_lie_in_memory_as_it_likes(way: str):
     given = weights(np.float32, True)
     steps = both(network, tuple(given), cr.sgd(0.1), **typed(np.float32, True))
     plain = [batch(np.float32, 6, k) for k in range(3)]
     state, wanted = (step.init(given) for step in steps)
     for data in plain:
-        odd = {name: AWKWARD[way](value) for name, value in data.items()}
+        odd = {name: WAYS[way](value) for name, value in data.items()}
         np.testing.assert_allclose(steps[0](state, odd), steps[1](wanted, data), rtol=2e-5)
         agree(state, wanted, 2e-5)
 

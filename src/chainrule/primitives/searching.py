@@ -46,7 +46,10 @@ def _batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
 
 
 def _scratch(out: Node, a: np.ndarray, v: np.ndarray) -> int:
-    return sum(0 if one.flags.c_contiguous and one.flags.aligned else one.nbytes for one in (a, v))
+    """What NumPy copies to have it in C order: v, and a where more elements are looked for."""
+    strided = v.size <= a.size or a.flags.c_contiguous  # a may be read as it lies
+    stays = v.flags.c_contiguous and v.flags.aligned
+    return (not (strided and a.flags.aligned)) * a.nbytes + (not stays) * v.nbytes
 
 
 def _written(out: Node, writing: Writing, a: Written, v: Written) -> Written:
