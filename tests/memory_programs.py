@@ -162,6 +162,11 @@ def averaged(x: Any, W: Any) -> Any:
     return np.mean(cr.softmax(h) ** 2)
 
 
+def factored(x: Any, W: Any) -> Any:
+    """What LAPACK takes is most of it."""
+    return np.sum(np.linalg.svd(np.tanh(x @ W), compute_uv=False))
+
+
 PROGRAMS = (
     Program("plain", plain),
     Program("recurrent", recurrent),
@@ -173,6 +178,7 @@ PROGRAMS = (
     Program("sorted in steps", sorted_in_steps),
     Program("repeated", repeated),
     Program("averaged", averaged, (N, T, D), 0),
+    Program("factored", factored, (N, D), 0),
 )
 
 CHOICES = (Program("chosen", chosen), Program("chosen in steps", chosen_in_steps))

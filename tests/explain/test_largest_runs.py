@@ -13,7 +13,7 @@ from executors import EITHER
 SCRIPT = Path(__file__).with_name("limited_memory.py")
 MIB = 48
 # Nested loops and choices in steps take long at sizes that fill so much.
-QUICK = [("recurrent", 1, "C"), ("transposed", 4, "F")]
+QUICK = [("recurrent", 1, "C"), ("transposed", 4, "F"), ("factored", 1, "C")]
 SLOW = [
     (name, parts, order)
     for name in ("plain", "recurrent", "transposed", "several", "chosen", "averaged")
