@@ -3,9 +3,9 @@
 python limited_memory.py PROGRAM EXECUTOR PARTS ORDER MIB
 
 Address space is limited to what the process has when all is compiled and no array of the training
-is there, and MIB more.  It prints the size, what it needs and the limit; exits with 1 and a
-MemoryError where that was too little, or where a size runs, too, whose arrays alone are said to
-need a tenth more than the limit.
+is there (what is outside the numbers is, as buffers of BLAS), and what the arrays need beside.  It
+prints the size, what it needs and MIB in bytes; exits with 1 and a MemoryError where that was too
+little, or where a size runs, too, whose arrays are said to need a fifth more.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from memory_programs import CHOICES, PROGRAMS, D, Program
 from chainrule.run.native import machine, recycled
 
 STEPS = 3
+OBJECTS = 2 << 20  # bytes: pools of Python's objects, ends of pages
 
 
 def address_space() -> int:
@@ -67,12 +68,13 @@ def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
     limit = mib << 20
     memory = step.memory(n=parts * 8, layout=order)
     found = memory.largest("n", limit)
-    too_large = larger(memory, limit * 11 // 10)
+    too_large = larger(memory, (found.nbytes - memory.at(n=found.size).overhead_nbytes) * 6 // 5)
     for size in (too_large, found.size):  # and all is compiled
         train(step, program, size, order)
         forget()
     there = address_space()
-    resource.setrlimit(resource.RLIMIT_AS, (there + limit,) * 2)
+    arrays = found.nbytes - memory.at(n=found.size).overhead_nbytes
+    resource.setrlimit(resource.RLIMIT_AS, (there + arrays + OBJECTS,) * 2)
     train(step, program, found.size, order)
     forget()
     print(found.size, found.nbytes, limit, flush=True)
@@ -80,7 +82,7 @@ def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
         train(step, program, too_large, order)
     except MemoryError:
         return
-    raise SystemExit(f"{too_large} fits, too, whose arrays need a tenth more than there is")
+    raise SystemExit(f"{too_large} fits, too, whose arrays need a fifth more than there is")
 
 
 if __name__ == "__main__":
