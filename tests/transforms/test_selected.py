@@ -115,6 +115,105 @@ def test_other_functions_that_select(f, slope):
         np.testing.assert_allclose(cr.jvp(f, (x,), (np.ones(3),))[1], slope)
 
 
+# A function that is infinitely steep where a select has put a number: what it is of x where x is
+# selected (its derivative is 0 elsewhere), and where that is.
+INSIDE = {
+    "where": (lambda x: np.sqrt(np.where(x > 0, x, 0)), lambda x: anp.sqrt(x), X > 0),
+    "maximum": (lambda x: np.sqrt(np.maximum(x, -0.5) + 0.5), lambda x: anp.sqrt(x + 0.5), X > -1),
+    "minimum": (lambda x: np.log(-np.minimum(x + 1.2, 0)), lambda x: anp.log(-x - 1.2), X < -1.2),
+    "clip": (
+        lambda x: np.arccos(np.clip(x / 1.2, -1, 1)),
+        lambda x: anp.arccos(x / 1.2),
+        abs(X) < 1.2,
+    ),
+    "relu": (lambda x: np.log(cr.relu(x)), lambda x: anp.log(x), X > 0),
+    "nan_to_num": (
+        lambda x: np.nan_to_num(np.where(x > 0, x, NAN)) ** 0.5,
+        lambda x: x**0.5,
+        X > 0,
+    ),
+    "absolute": (lambda x: np.sqrt(np.abs(x)), lambda x: anp.sqrt(anp.abs(x)), X != 0),
+    "select": (
+        lambda x: np.select([x > 1, x > 0], [1.0, x]) ** 0.3,
+        lambda x: x**0.3,
+        (X > 0) & (X < 1),
+    ),
+    "reciprocal": (lambda x: 1 / np.maximum(x - 0.1, 0), lambda x: 1 / (x - 0.1), X > 0.1),
+    "largest": (
+        lambda x: np.sqrt(np.max(np.where(x > 0, x, 0).reshape(3, 2), axis=1)),
+        lambda x: anp.sqrt(x),
+        X == 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_a_select_inside_a_function_of_infinite_slope(name):
+    f, safe, selected = INSIDE[name]
+    x = X
+    slope, bend = np.zeros(len(x)), np.zeros(len(x))
+    slope[selected] = autograd.elementwise_grad(safe)(x[selected])
+    bend[selected] = autograd.elementwise_grad(autograd.elementwise_grad(safe))(x[selected])
+
+    def total(x):
+        return np.sum(f(x))
+
+    with np.errstate(all="ignore"):
+        for executor in ("reference", "native"):
+            run = cr.backward(cr.trace(total, x), wrt="x").run(x=x, executor=executor)
+            np.testing.assert_allclose(run["dout/dx"], slope, rtol=1e-12)
+        v = np.linspace(1, 2, len(x))
+        np.testing.assert_allclose(cr.jvp(total, (x,), (v,))[1], slope @ v, rtol=1e-12)
+        for hessian in (
+            cr.hessian(total),
+            cr.jacrev(cr.grad(total)),
+            cr.jacfwd(cr.jacfwd(total)),
+            cr.jacrev(cr.jacfwd(total)),
+        ):
+            np.testing.assert_allclose(hessian(x), np.diag(bend), rtol=1e-11)
+        hvp = cr.jvp(cr.grad(total), (x,), (v,))[1]
+        np.testing.assert_allclose(hvp, bend * v, rtol=1e-11)
+
+
+def test_tangents_keep_their_condition_where_they_are_moved_joined_and_added():
+    def f(x):
+        y = np.where(x > 0, x, 0)
+        both = np.concatenate([y, np.where(x > 1, 2 * x, 0)]).reshape(2, -1)[:, ::-1]
+        total = np.sum(np.where(x < -1, x, 0).reshape(3, 2), axis=1)
+        return np.sum(np.sqrt(both)) + np.sum(np.sqrt(-total)) + np.sum(np.sqrt(y + y * y))
+
+    with np.errstate(all="ignore"):
+        given = cr.grad(f)(X)
+        assert np.isfinite(given).all()
+        rows = cr.jacfwd(f)(X)
+        np.testing.assert_allclose(rows, given, rtol=1e-12)
+
+
+def test_an_infinite_slope_that_is_selected_is_told():
+    with np.errstate(all="ignore"):
+        x = np.array([-1.0, 0.0, 4.0])
+        found = cr.grad(lambda x: np.sum(np.sqrt(np.maximum(x, 0))))(x)
+        np.testing.assert_array_equal(found, [0, INF, 0.25])
+        nan = cr.grad(lambda x: np.sum(np.log(np.maximum(x, 0)) * np.array([NAN, 1, 1])))(x)
+        np.testing.assert_array_equal(nan, [0, INF, 0.25])
+
+
+def test_only_slopes_that_may_be_infinite_are_selected_after_the_product():
+    steady = lambda x: np.exp(np.maximum(x, 0)) / (1 + np.maximum(x, 0) ** 2)  # noqa: E731
+    for f in (
+        steady,
+        lambda x: np.sqrt(np.maximum(x, 0) ** 2 + 1e-6),
+        lambda x: np.maximum(x, 0) ** 1.5,
+        lambda x: cr.layer_norm(np.maximum(x, 0)),
+        lambda x: cr.log_softmax(np.maximum(x, 0)),
+        lambda x: np.arctan(np.maximum(x, 0)),
+    ):
+        graph = cr.backward(cr.trace(lambda x, f=f: np.sum(f(x)), np.ones(3)), wrt="x")
+        wheres = [node for node in graph.nodes if node.primitive.name == "where"]
+        slopes = [one for one in wheres if one.inputs[0].primitive.name == "greater"]
+        assert slopes and all(one.inputs[1].primitive.name == "full" for one in slopes)
+
+
 def test_a_choice_under_vmap_selects():
     def f(x):
         return cr.cond(x > 0, lambda: np.log(x) * np.sqrt(x), lambda: x * x)

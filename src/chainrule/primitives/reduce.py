@@ -117,24 +117,25 @@ sum_ = reduction(
 
 
 def _winners(out: Any, x: Any) -> tuple[Any, Any]:
-    # 1 where the element is the extreme one, and over the axes how many there are (at least 1,
+    # Where the element is the extreme one, and over the axes how many there are (at least 1,
     # so that NaN, which equals nothing, does not divide 0 by 0).
     axes = out.param("axes")
     hit = logic.equal(x, spread(out, x.type.shape, axes))
     ones = logic.where(hit, full_like(x, 1), full_like(x, 0))
     count = sum_(ones, axes=axes)
     count = logic.where(logic.equal(count, full_like(count, 0)), full_like(count, 1), count)
-    return ones, count
+    return hit, count
 
 
 def _extreme_cotangent(g: Any, out: Any, x: Any) -> Any:
-    ones, count = _winners(out, x)
-    return spread(g / count, x.type.shape, out.param("axes")) * ones
+    hit, count = _winners(out, x)
+    share = spread(g / count, x.type.shape, out.param("axes"))
+    return logic.where(hit, share, full_like(x, 0))
 
 
 def _extreme_tangent(dx: Any, out: Any, x: Any) -> Any:
-    ones, count = _winners(out, x)
-    return sum_(dx * ones, axes=out.param("axes")) / count
+    hit, count = _winners(out, x)
+    return sum_(logic.where(hit, dx, full_like(x, 0)), axes=out.param("axes")) / count
 
 
 EXTREME = Explicit((_extreme_tangent,), (_extreme_cotangent,))

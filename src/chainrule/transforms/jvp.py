@@ -9,7 +9,7 @@ from chainrule.graph.node import Node, stamp
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.primitive import Explicit, Joint, Linear, Multilinear, Partials
 from chainrule.primitives.sources import full_like
-from chainrule.transforms.selected import selected_tangent
+from chainrule.transforms.selected import Selections
 
 
 def push(
@@ -22,13 +22,14 @@ def push(
     found: dict[Node, Node] = dict(tangents)
     ordered = list(nodes)
     unused = _steering_alone(ordered)
+    selections = Selections(forward=True)
     for node in ordered:
         if node in found or node in unused or not node.type.is_float:
             continue
         incoming = [found.get(parent) for parent in node.inputs]
         if all(tangent is None for tangent in incoming):
             continue
-        value = node_tangent(node, incoming)
+        value = _tangent(node, incoming, selections)
         if value is not None:
             stamp((value,), node.origin.derived(transform, node))
             found[node] = value
@@ -51,7 +52,7 @@ def _steering_alone(nodes: list[Node]) -> set[Node]:
     return steering - flowing
 
 
-def node_tangent(node: Node, tangents: list[Node | None]) -> Any:
+def _tangent(node: Node, tangents: list[Node | None], selections: Selections) -> Any:
     """The tangent of a node from its inputs' tangents (None for zero); None if it is zero."""
     inputs = node.inputs
     live = [(i, dx) for i, dx in enumerate(tangents) if dx is not None]
@@ -61,23 +62,26 @@ def node_tangent(node: Node, tangents: list[Node | None]) -> Any:
             for i, dx in live:
                 partial = partials[i]
                 if partial is not None:
-                    parts.append(selected_tangent(inputs[i], partial(node, *inputs), dx))
+                    parts.append(selections.passed(node, dx, partial(node, *inputs) * dx))
         case Linear() as linear:
-            if any(linear.transpose(i) is not None for i, _ in live):
-                operands = [
-                    parent if linear.transpose(i) is None else _or_zero(tangents[i], parent)
-                    for i, parent in enumerate(inputs)
-                ]
-                parts.append(node.primitive(*operands, **dict(node.params)))
+            if not any(linear.transpose(i) is not None for i, _ in live):
+                return None
+            operands = [
+                parent if linear.transpose(i) is None else _or_zero(tangents[i], parent)
+                for i, parent in enumerate(inputs)
+            ]
+            value = node.primitive(*operands, **dict(node.params))
+            return selections.joined(node, tangents, value)
         case Multilinear():
             for i, dx in live:
                 replaced = [*inputs[:i], dx, *inputs[i + 1 :]]
-                parts.append(node.primitive(*replaced, **dict(node.params)))
+                value = node.primitive(*replaced, **dict(node.params))
+                parts.append(selections.passed(node, dx, value))
         case Explicit(rules, _):
             for i, dx in live:
                 rule = rules[i]
                 if rule is not None:
-                    parts.append(rule(dx, node, *inputs))
+                    parts.append(selections.passed(node, dx, rule(dx, node, *inputs)))
         case Joint(rule, _):
             return rule(tuple(tangents), node, *inputs)
         case _:
@@ -87,6 +91,11 @@ def node_tangent(node: Node, tangents: list[Node | None]) -> Any:
     total = parts[0]
     for part in parts[1:]:
         total = add(total, part)
+    if len(parts) > 1:
+        selections.follow(parts, total)
+        # Of a maximum one or the other is always selected, if both operands are.
+        if any(selections.of(dx) is not None for _, dx in live):
+            selections.added(parts, total)
     return total
 
 

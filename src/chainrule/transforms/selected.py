@@ -1,91 +1,157 @@
-"""Selects after it multiplies: a cotangent that is 0 by a select stays 0 beside NaN and infinity.
+"""Selects after it multiplies: a derivative that is 0 by a select stays 0 beside NaN and infinity.
 
 `np.where(x > 0, np.log(x), 0)` gives log the cotangent `where(x > 0, g, 0)`.  Times 1/x it is NaN
 at x = 0, though the value never came from there.  So the same select follows each elementwise rule.
-The condition is followed through sums, broadcasts and moves, too; it ends at products of matrices
-and at linear algebra, where each element is made of many.
+In forward mode the tangent of `np.where(x > 0, x, 0)` is 0 where the root of that is infinitely
+steep.  The slope 0 of a maximum is a select, too: it is one where the other factor may be infinite.
+The condition is followed through sums, broadcasts and moves; it ends at products of matrices and at
+linear algebra, where each element is made of many.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache, partial
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic
 from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.primitive import (
     Explicit,
-    Fold,
-    Gather,
     Linear,
     Map,
     Move,
-    Multilinear,
     Partials,
 )
-from chainrule.primitives.sources import constant, full, full_like, input_, size_value
-
-Key = tuple[Node, bool]
-
-
-class Condition(NamedTuple):
-    """Outside of it a cotangent is 0.  `node` makes its nodes when they are needed, once.
-
-    `only_steep`: nothing but functions that may be infinitely steep pay for asking.  The condition
-    is that of a sum, which is all deselected rarely; or the value is one known number outside of
-    it, as in `where(x == 0, 1, x)`, and so no product with NaN or infinity.  `key` is the condition
-    of a `where`, and whether it holds where this does.
-    """
-
-    node: Callable[[], Node]
-    only_steep: bool = False
-    key: Key | None = None
+from chainrule.primitives.sources import constant, full, input_, size_value
+from chainrule.transforms.conditions import (
+    Condition,
+    Key,
+    any_of,
+    both,
+    chosen,
+    concatenated,
+    may_be_zero,
+    moved,
+    nonzero,
+    of_where,
+    product,
+)
+from chainrule.transforms.steepness import may_be_steep, may_divide
 
 
 class Selections:
-    """Under which conditions the cotangents of one backward pass are not 0."""
+    """Under which conditions the derivatives of one pass are not 0, and which may be infinite.
 
-    def __init__(self) -> None:
+    Of a backward pass these are cotangents; where `forward`, tangents.
+    """
+
+    def __init__(self, forward: bool = False) -> None:
+        self._forward = forward
         self._conditions: dict[Node, Condition] = {}
-        self._known: dict[Key, Node] = {}
+        # Of derivatives that were divided by something, as far as this goes on: what they were
+        # made of, by which node, and by what.  Asked only where a slope is 0 by a choice.
+        self._divided: dict[Node, tuple[Sequence[Node], Node | None, Any]] = {}
+        self._steep: dict[Node, bool] = {}
+
+    def of(self, g: Node) -> Condition | None:
+        """The condition outside of which this derivative is 0, if one is known."""
+        return self._conditions.get(g)
+
+    def put(self, g: Node, condition: Condition | None) -> None:
+        """This derivative is 0 outside of the condition, if there is one."""
+        if condition is not None:
+            self._conditions[g] = condition
 
     def passed(self, node: Node, g: Any, value: Any) -> Any:
-        """The cotangent `value` of an input of `node`, which a rule has made of g: 0 where g is
-        deselected, also where the rule gives NaN."""
+        """What a rule of `node` has made of g, the cotangent of the node or, in forward mode, the
+        tangent of one input: 0 where g is deselected, also where the rule gives NaN."""
         if value is g:
             return value
-        own = None
-        if value.primitive is logic.where:
+        kind = type(node.primitive.derivative)
+        is_map = kind is Partials or isinstance(node.primitive.kernel, Map)
+        if not is_map and kind is not Linear and kind is not Explicit:
+            return value
+        slope = own = None
+        if kind is Partials:
+            first, second = value.inputs
+            slope = first if second is g else second
+            if may_be_zero(slope):
+                own = Condition(nonzero, (slope,), self._forward)
+                if g in self._divided and self._is_steep(g):
+                    value = product(slope, g)
+        elif value.primitive is logic.where:
             own = self._of_choice(node, value)
-        elif value.primitive is arithmetic.multiply and value.inputs[1].primitive is logic.where:
-            own = self._of_slope(node, value.inputs[1])
+        elif kind is Explicit and is_map:
+            slope = node.inputs[-1]
         condition = self._conditions.get(g)
         if condition is not None:
-            if not _is_elementwise(node):
-                condition = _moved(node, g, value, condition)
-            elif not _is_harmless(node, g, value, condition.only_steep):
-                value = logic.where(condition.node(), value, full_like(value, 0))
-        if own is not None:
-            condition = own if condition is None else _both(condition, own)
-        if condition is not None:
-            self._conditions[value] = condition
+            if not is_map:
+                condition = moved(g, value, condition)
+                if condition is not None and value.primitive is arithmetic.multiply:
+                    value = condition.select(value)
+            elif kind is not Linear and not _is_harmless(g, value):
+                if not condition.only_steep or (slope and may_be_steep(node, slope)):
+                    value = condition.select(value)
+        if condition is not None or own is not None:
+            self.put(value, both(condition, own))
+        if slope is not None and may_divide(node, slope):
+            self._divided[value] = (g,), node, slope
+        elif g in self._divided:
+            self._divided[value] = (g,), None, None
+        return value
+
+    def joined(self, node: Node, tangents: list[Node | None], value: Any) -> Any:
+        """The tangent of a linear node from those of its inputs (None for zero), in forward
+        mode."""
+        live = [dx for dx in tangents if dx is not None]
+        if len(live) == 1:
+            return self.passed(node, live[0], value)
+        found = [one for dx in live if (one := self._conditions.get(dx)) is not None]
+        every = len(found) == len(live)
+        if found and isinstance(node.primitive.kernel, Move):
+            parts = [dx is not None and (self._conditions.get(dx) or True) for dx in tangents]
+            self.put(value, concatenated(node, parts))
+        elif every and node.primitive is logic.where:
+            self.put(value, chosen(node.inputs[0], *found))
+        elif every and isinstance(node.primitive.kernel, Map):
+            self.put(value, any_of(found))
+        self.follow(live, value)
         return value
 
     def renamed(self, old: Node, new: Node) -> None:
         """`new` is `old` in another dtype."""
-        if old in self._conditions:
-            self._conditions[new] = self._conditions[old]
+        self.put(new, self._conditions.get(old))
+        self.follow((old,), new)
 
     def added(self, parts: list[Node], total: Node) -> None:
         """`total` is the sum of the parts: it is 0 where all of them are."""
         conditions = [one for part in parts if (one := self._conditions.get(part)) is not None]
         if conditions and len(conditions) == len(parts):
-            condition = _any_of(conditions)
-            if condition is not None:
-                self._conditions[total] = condition
+            self.put(total, any_of(conditions))
+        self.follow(parts, total)
+
+    def follow(self, parts: Sequence[Node], whole: Node) -> None:
+        """`whole` is made of the parts by adding or joining them: it is steep where they are."""
+        if self._divided and not self._divided.keys().isdisjoint(parts):
+            self._divided[whole] = parts, None, None
+
+    def _is_steep(self, g: Node) -> bool:
+        """Whether a derivative may be infinite where all values are numbers."""
+        pending, seen = [g], {g}
+        while pending:
+            one = pending.pop()
+            if one not in self._divided or self._steep.get(one) is False:
+                continue
+            parts, node, slope = self._divided[one]
+            if one in self._steep or (node is not None and may_be_steep(node, slope)):
+                self._steep[g] = True
+                return True
+            pending += [part for part in parts if part not in seen]
+            seen.update(parts)
+        self._steep.update(dict.fromkeys(seen, False))
+        return False
 
     def _of_choice(self, node: Node, value: Node) -> Condition | None:
         """Where the rule of a `where` has selected."""
@@ -93,44 +159,7 @@ class Selections:
         if _is_zero(first) == _is_zero(second):
             return None
         key = asked, _is_zero(second)
-        return Condition(partial(self._made, key), _is_known(key, node.inputs), key)
-
-    def _made(self, key: Key) -> Node:
-        """The condition of a `where` or its opposite: one node, however often it is asked for."""
-        if key not in self._known:
-            self._known[key] = key[0] if key[1] else logic.logical_not(key[0])
-        return self._known[key]
-
-    def _of_slope(self, node: Node, slope: Node) -> Condition | None:
-        """Where a partial that is chosen among numbers is not 0, as that of a maximum."""
-        if not isinstance(node.primitive.derivative, Partials) or not _may_be_zero(slope):
-            return None
-        return Condition(cache(lambda: _nonzero(slope)))
-
-
-def selected_tangent(parent: Node, slope: Any, dx: Any) -> Any:
-    """The tangent slope dx; where the slope is 0 by a select (as that of a maximum that x does
-    not win), 0 also beside a tangent that is not finite."""
-    product = slope * dx
-    if slope.primitive is not logic.where or not _may_be_zero(slope) or not _may_be_steep(parent):
-        return product
-    return logic.where(_nonzero(slope), product, full_like(product, 0))
-
-
-def _may_be_steep(node: Node) -> bool:
-    """Whether a value comes from an elementwise function by linear steps alone: then its tangent
-    may be infinite where it is a number."""
-    pending, seen = [node], {node}
-    while pending:
-        one = pending.pop()
-        derivative = one.primitive.derivative
-        if isinstance(derivative, (Partials, Explicit)):
-            return True
-        if isinstance(derivative, Linear):
-            fresh = [x for x in one.inputs if x not in seen]
-            seen.update(fresh)
-            pending += fresh
-    return False
+        return of_where(key, self._forward or _is_known(key, node.inputs))
 
 
 def _is_known(key: Key, inputs: tuple[Node, ...]) -> bool:
@@ -146,75 +175,17 @@ def _is_zero(x: Node) -> bool:
     return x.primitive is full and x.param("value") == 0
 
 
-def _may_be_zero(slope: Node) -> bool:
-    """Whether the number 0 is among what is chosen."""
-    _, x, y = slope.inputs
-    return (
-        _is_zero(x)
-        or _is_zero(y)
-        or any(one.primitive is logic.where and _may_be_zero(one) for one in (x, y))
-    )
-
-
-def _nonzero(x: Node) -> Node:
-    """Where a value that is chosen among others, and these among others, is not the number 0."""
-    condition, first, second = x.inputs
-    match _truth(first), _truth(second):
-        case True, False:
-            return condition
-        case False, False:
-            return full_like(condition, False)
-        case False, True:
-            return logic.logical_not(condition)
-        case True, Node() as there:
-            return logic.logical_or(condition, there)
-        case False, Node() as there:
-            return logic.logical_and(logic.logical_not(condition), there)
-        case Node() as here, True:
-            return logic.logical_or(logic.logical_not(condition), here)
-        case Node() as here, False:
-            return logic.logical_and(condition, here)
-        case here, there:
-            assert isinstance(here, Node) and isinstance(there, Node)
-            return logic.where(condition, here, there)
-
-
-def _truth(x: Node) -> Node | bool:
-    if x.primitive is logic.where and _may_be_zero(x):
-        return _nonzero(x)
-    return not _is_zero(x)
-
-
-def _is_elementwise(node: Node) -> bool:
-    primitive = node.primitive
-    return isinstance(primitive.kernel, Map) or isinstance(primitive.derivative, Partials)
-
-
-def _is_harmless(node: Node, g: Node, value: Node, only_steep: bool) -> bool:
-    """Whether the rule multiplies by numbers that are finite whatever the program is given; where
-    only steep functions matter, whether the operation is none."""
-    derivative = node.primitive.derivative
-    if isinstance(derivative, Linear):
-        return True
-    if only_steep and (isinstance(derivative, Multilinear) or any(map(_is_shifted, node.inputs))):
-        return True
-    if value.primitive not in (arithmetic.multiply, arithmetic.divide):
-        return False
-    if value.primitive is arithmetic.divide and not _is_nonzero(value.inputs[1]):
+def _is_harmless(g: Node, value: Node) -> bool:
+    """Whether g is multiplied by numbers that are finite whatever the program is given."""
+    if value.primitive is arithmetic.divide:
+        x = value.inputs[1]
+        while x.primitive is broadcast_to:
+            x = x.inputs[0]
+        if _is_zero(x):
+            return False
+    elif value.primitive is not arithmetic.multiply:
         return False
     return all(x is g or _is_a_number(x) for x in value.inputs)
-
-
-def _is_shifted(x: Node) -> bool:
-    """Whether a number is added, as eps is below a root so that it is nowhere steep."""
-    return x.primitive is arithmetic.add and any(map(_is_a_number, x.inputs))
-
-
-def _is_nonzero(x: Node) -> bool:
-    """Whether nothing says that it is the number 0."""
-    while x.primitive is broadcast_to:
-        x = x.inputs[0]
-    return not _is_zero(x)
 
 
 def _is_a_number(x: Node) -> bool:
@@ -228,54 +199,3 @@ def _is_a_number(x: Node) -> bool:
     if x.primitive is size_value:
         return True
     return x.primitive in (input_, constant) and not x.type.shape and x.type.weak
-
-
-def _both(one: Condition, other: Condition) -> Condition:
-    if one.key is not None and one.key == other.key:
-        return other
-    return Condition(cache(lambda: logic.logical_and(one.node(), other.node())))
-
-
-def _any_of(conditions: list[Condition]) -> Condition | None:
-    """The condition that one of these holds; None where that is always so, by what is known."""
-    keys = {one.key for one in conditions if one.key is not None}
-    if any((asked, not holds) in keys for asked, holds in keys):
-        return None
-    if len(set(conditions)) == 1:
-        return conditions[0]
-
-    def joined() -> Node:
-        first, *others = dict.fromkeys(one.node() for one in conditions)
-        for other in others:
-            first = logic.logical_or(first, other)
-        return first
-
-    return Condition(cache(joined), any(one.only_steep for one in conditions))
-
-
-def _moved(node: Node, g: Node, value: Node, condition: Condition) -> Condition | None:
-    """The condition for an input of which elements are moved or added; None for other nodes.
-
-    The rule's nodes between g and the value do the same to the condition.  Where they add, they
-    add ones where it holds and zeros elsewhere: any number that is not 0 is selected.
-    """
-    if not isinstance(node.primitive.derivative, Linear):
-        return None
-    path: list[Node] = []
-    one = value
-    while one is not g:
-        if not one.inputs or not isinstance(one.primitive.kernel, (Move, Fold, Gather)):
-            return None
-        path.append(one)
-        one = one.inputs[0]
-    only_moves = all(isinstance(one.primitive.kernel, Move) for one in path)
-
-    def moved() -> Node:
-        found = condition.node()
-        if not only_moves:
-            found = logic.where(found, full_like(g, 1), full_like(g, 0))
-        for one in reversed(path):
-            found = one.primitive(found, *one.inputs[1:], **dict(one.params))
-        return found if only_moves else logic.not_equal(found, full_like(found, 0))
-
-    return Condition(cache(moved), condition.only_steep or not only_moves)

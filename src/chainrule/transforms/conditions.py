@@ -1,0 +1,214 @@
+"""Conditions under which derivatives are not 0: made, moved and joined when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from chainrule.graph.node import Node
+from chainrule.primitives import arithmetic, logic
+from chainrule.primitives.cumulative import cumsum
+from chainrule.primitives.families import BOOL
+from chainrule.primitives.primitive import Fold, Gather, Map, Move
+from chainrule.primitives.sources import full, full_like, uniform
+
+Key = tuple[Node, bool]
+
+
+class Condition:
+    """Outside of it a derivative is 0.  It is `make(*given)`, whose nodes are made when they are
+    needed, once; or that of a `where`, or its opposite, if there is a `key`: the condition, and
+    whether it holds where this does.
+
+    `only_steep`: nothing but functions that may be infinitely steep pay for asking.  The condition
+    is that of a sum, which is all deselected rarely; or the value is a number outside of it, as in
+    forward mode, and so no product with NaN or infinity.
+    """
+
+    __slots__ = ("_made", "given", "key", "make", "only_steep")
+
+    def __init__(
+        self,
+        make: Callable[..., Node],
+        given: tuple = (),
+        only_steep: bool = False,
+        key: Key | None = None,
+    ) -> None:
+        self.make = make
+        self.given = given
+        self.only_steep = only_steep
+        self.key = key
+        self._made: Node | None = None
+
+    def node(self) -> Node:
+        """Booleans of the shape of the derivative."""
+        if self._made is None:
+            self._made = self.make(*self.given)
+        return self._made
+
+    def select(self, value: Node) -> Node:
+        """The value, and 0 where the condition does not hold."""
+        if self.key is not None and not self.key[1]:
+            return logic.where(self.key[0], full_like(value, 0), value)
+        return logic.where(self.node(), value, full_like(value, 0))
+
+
+def of_where(key: Key, only_steep: bool) -> Condition:
+    """The condition of a `where`, or its opposite."""
+    asked, holds = key
+    return Condition(_itself if holds else logic.logical_not, (asked,), only_steep, key)
+
+
+def _itself(asked: Node) -> Node:
+    return asked
+
+
+def both(one: Condition | None, other: Condition | None) -> Condition | None:
+    """The condition that those hold which there are."""
+    if one is None or other is None:
+        return other if one is None else one
+    if one.key is not None and one.key == other.key:
+        return other
+    return Condition(_all_hold, (one, other), one.only_steep and other.only_steep)
+
+
+def _all_hold(one: Condition, other: Condition) -> Node:
+    return logic.logical_and(one.node(), other.node())
+
+
+def any_of(conditions: Sequence[Condition]) -> Condition | None:
+    """The condition that one of these holds; None where that is always so, by what is known."""
+    different = {one.key or one: one for one in conditions}
+    if len(different) == 1:
+        return conditions[0]
+    if any([one.key and (one.key[0], not one.key[1]) in different for one in conditions]):
+        return None
+    return Condition(_one_holds, tuple(different.values()), any(c.only_steep for c in conditions))
+
+
+def _one_holds(*conditions: Condition) -> Node:
+    first, *others = dict.fromkeys([one.node() for one in conditions])
+    for other in others:
+        first = logic.logical_or(first, other)
+    return first
+
+
+def chosen(asked: Node, first: Condition, second: Condition) -> Condition:
+    """The first condition where `asked` holds, elsewhere the second."""
+
+    def made() -> Node:
+        return logic.where(asked, first.node(), second.node())
+
+    return Condition(made, (), first.only_steep and second.only_steep)
+
+
+def concatenated(node: Node, parts: Sequence[Condition | bool]) -> Condition:
+    """Of a node that joins pieces: those of the pieces, or whether they are selected at all."""
+
+    def made() -> Node:
+        found = [
+            one.node() if isinstance(one, Condition) else uniform(one, BOOL, like.shape)
+            for one, like in zip(parts, node.inputs, strict=True)
+        ]
+        return node.primitive(*found, **dict(node.params))
+
+    return Condition(made, (), True)
+
+
+def moved(g: Node, value: Node, condition: Condition) -> Condition | None:
+    """The condition for a value of which the elements are those of g, moved, added or multiplied.
+
+    The nodes between g and the value do the same to the condition.  Where they add, they add ones
+    where it holds and zeros elsewhere: any number that is not 0 is selected.  None where a node
+    mixes elements another way.
+    """
+    path: list[Node] = []
+    one, only_moves = value, True
+    while one is not g:
+        kernel, below = one.primitive.kernel, one.inputs
+        if isinstance(kernel, (Fold, Gather)) or one.primitive is cumsum:
+            only_moves = False
+        elif not isinstance(kernel, (Move, Map)):
+            return None
+        if not isinstance(kernel, Map):
+            path.append(one)
+        if not below:
+            return None
+        one = below[1] if one.primitive is logic.where else below[0]
+    if not path:
+        return condition
+
+    def made() -> Node:
+        found = condition.node()
+        if not only_moves:
+            like = path[-1].inputs[0]
+            found = logic.where(found, full_like(like, 1), full_like(like, 0))
+        for one in reversed(path):
+            found = one.primitive(found, *one.inputs[1:], **dict(one.params))
+        return found if only_moves else logic.not_equal(found, full_like(found, 0))
+
+    return Condition(made, (), condition.only_steep or not only_moves)
+
+
+# Slopes that are chosen among numbers ------------------------------------------------------------
+
+
+def may_be_zero(slope: Node) -> bool:
+    """Whether the number 0 is among what is chosen: as slope of a maximum, as sign of 0."""
+    primitive = slope.primitive
+    if primitive is logic.where:
+        _, x, y = slope.inputs
+        return _is_zero(y) or _is_zero(x) or may_be_zero(y) or may_be_zero(x)
+    return primitive is arithmetic.sign or (
+        primitive is arithmetic.multiply and slope.inputs[0].primitive is arithmetic.sign
+    )
+
+
+def product(slope: Node, g: Node) -> Node:
+    """The product of g with a slope that may be 0 by choice; 0 there, also if g is not finite."""
+    if slope.primitive is logic.where:
+        asked, first, second = slope.inputs
+        return logic.where(asked, product(first, g), product(second, g))
+    if _is_zero(slope):
+        return full_like(g, 0)
+    if slope.primitive is full and slope.param("value") == 1:
+        return g
+    whole = arithmetic.multiply(g, slope)
+    if may_be_zero(slope):
+        return logic.where(nonzero(slope), whole, full_like(g, 0))
+    return whole
+
+
+def nonzero(slope: Node) -> Node:
+    """Where a value that is chosen among others, and these among others, is not the number 0."""
+    if slope.primitive is arithmetic.multiply:
+        return nonzero(slope.inputs[0])
+    if slope.primitive is arithmetic.sign:
+        (x,) = slope.inputs
+        return logic.not_equal(x, full_like(x, 0))
+    condition, first, second = slope.inputs
+    match _truth(first), _truth(second):
+        case True, False:
+            return condition
+        case False, False:
+            return full_like(condition, False)
+        case False, True:
+            return logic.logical_not(condition)
+        case True, Node() as there:
+            return logic.logical_or(condition, there)
+        case False, Node() as there:
+            return logic.logical_and(logic.logical_not(condition), there)
+        case Node() as here, True:
+            return logic.logical_or(logic.logical_not(condition), here)
+        case Node() as here, False:
+            return logic.logical_and(condition, here)
+        case here, there:
+            assert isinstance(here, Node) and isinstance(there, Node)
+            return logic.where(condition, here, there)
+
+
+def _truth(x: Node) -> Node | bool:
+    return nonzero(x) if may_be_zero(x) else not _is_zero(x)
+
+
+def _is_zero(x: Node) -> bool:
+    return x.primitive is full and x.param("value") == 0
