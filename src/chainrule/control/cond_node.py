@@ -20,15 +20,16 @@ from chainrule.control.packing import (
 )
 from chainrule.control.samples import choosing
 from chainrule.control.steps import in_c_order, program_of
+from chainrule.control.taken import only_taken
 from chainrule.control.work import COND, flops
 from chainrule.control.written import cond_python
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
-from chainrule.graph.types import ArrayType
+from chainrule.graph.types import ArrayType, array_type
 from chainrule.plan.plain import step_nbytes
 from chainrule.primitives.families import BOOL
-from chainrule.primitives.logic import where
+from chainrule.primitives.logic import logical_not, where
 from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape
 from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
@@ -212,17 +213,27 @@ def _batch(size: int | Size, inputs: tuple[Node, ...], batched: tuple[bool, ...]
     types = result_types(out.param("if_true"))
     branches = []
     for name, inner, results, names in _branches(out):
+        has = dict(zip(inner, batched[1:], strict=True))
+        if batched[0]:
+            taken = _variable(array_type(BOOL, ()))
+            guarded = only_taken(taken, between(inner, results))
+            results = [guarded.get(node, node) for node in results]
+            inner, has[taken] = [*inner, taken], True
         given = {
-            node: _variable(outer.type)
-            for node, outer, has in zip(inner, operands, batched[1:], strict=True)
-            if has
+            node: _variable(node.type.with_shape((size, *node.shape)))
+            for node in inner
+            if has[node]
         }
         new = batch_nodes(between(inner, results), given, size)
         after = [new[node] if node in new else add_batch_axis(node, size) for node in results]
         shown = {key: new.get(node, node) for key, node in names.items()}
         branches.append((name, [given.get(node, node) for node in inner], after, shown))
     if batched[0]:
-        both = [inlined(inner, operands, after) for _, inner, after, _ in branches]
+        chosen = predicate, logical_not(predicate)
+        both = [
+            inlined(inner, [*operands, taken], after)
+            for taken, (_, inner, after, _) in zip(chosen, branches, strict=True)
+        ]
         parts = [select(predicate, x, y) for x, y in zip(*both, strict=True)]
     else:
         outer = _operands(out, operands)

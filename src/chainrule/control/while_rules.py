@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.control.bodies import reached
+from chainrule.control.bodies import between, reached
 from chainrule.control.cond_node import select
 from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.packing import (
@@ -25,6 +25,7 @@ from chainrule.control.packing import (
 )
 from chainrule.control.scan_rules import flowing_carries, shown_carries, variable, with_tangents
 from chainrule.control.seeds import Seeds
+from chainrule.control.taken import only_taken
 from chainrule.control.wording import loop_text
 from chainrule.errors import NotDifferentiableError
 from chainrule.graph.graph import Graph
@@ -314,6 +315,11 @@ def _batch(
             break
         has.update(dict.fromkeys(more, True))
     given = {node: variable(node, size) for node in loop.inner if has[node]}
+    afters = {c.after: c.after for c in loop.carries}
+    if own:
+        guarded = only_taken(holds, between(loop.inner, afters))
+        afters = {node: guarded.get(node, node) for node in afters}
+        nodes = between(loop.inner, [holds, *afters.values()])
     new = batch_nodes(nodes, given, size)
     carries = []
     for one in loop.carries:
@@ -324,7 +330,8 @@ def _batch(
         if not batched[loop.inner.index(one.before)]:
             start = add_batch_axis(start, size)
         start = matched(start, array_type(start.dtype, start.shape))
-        after = new[one.after] if one.after in new else add_batch_axis(one.after, size)
+        after = afters[one.after]
+        after = new[after] if after in new else add_batch_axis(after, size)
         if own:
             after = select(new[holds], after, given[one.before])
         carries.append(Carry(one.name, start, given[one.before], after))
