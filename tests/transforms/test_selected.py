@@ -106,6 +106,8 @@ def test_derivatives_are_those_of_the_double_where(name, executor):
         (lambda x: np.piecewise(x, [x != 0], [lambda x: 1 / x, 0.0]), [-1, 0, -0.25]),
         (lambda x: np.nan_to_num(np.log(x * x)), [-2, 0, 1]),
         (lambda x: np.fmax(np.log(x), 0), [0, 0, 0.5]),
+        (lambda x: np.choose([0, 2, 1], [x, np.log(x), 2 * x]), [1, 2, 0.5]),
+        (lambda x: np.choose([2, 0, 1], [np.log(2 + x), np.sqrt(x), x]), [1, 0.5, 0.5 / 2**0.5]),
     ],
 )  # fmt: skip
 def test_other_functions_that_select(f, slope):

@@ -115,11 +115,14 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     number = limited(number.astype(np.int64), len(nodes), mode)
     shape = common_shape(trace, [number.node, *nodes], "np.choose")
     arrays = [broadcast(array_of(node, trace), shape) for node in nodes]
-    flat = np.stack([np.reshape(array, -1) for array in arrays])
-    number = np.reshape(broadcast(number, shape), -1)
-    places = positions_of(trace, number.size)
-    node = trace.build(gather, *(as_node(trace, x) for x in (flat, number, places)), wrap=False)
-    return np.reshape(array_of(node, trace), shape)
+    # The numbers are read off their own list, which refuses those for which there is no choice.
+    known = positions_of(trace, len(nodes))
+    checked = trace.build(gather, as_node(trace, known), as_node(trace, number), wrap=False)
+    number = broadcast(array_of(checked, trace), shape)
+    *others, out = arrays if len(arrays) > 1 else (arrays[0], np.zeros_like(arrays[0]))
+    for place in reversed(range(len(others))):
+        out = np.where(number == place, others[place], out)
+    return out
 
 
 MODES = ("raise", "clip", "wrap")
