@@ -35,7 +35,9 @@ from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
 from chainrule.primitives.sources import full_like, input_
 from chainrule.transforms.batch import batch_nodes
+from chainrule.transforms.conditions import Condition
 from chainrule.transforms.jvp import push
+from chainrule.transforms.selected import Selections
 from chainrule.transforms.vjp import pull, summed_seeds
 
 Branch = tuple[str, Sequence[Node], Sequence[Node], Any]
@@ -159,47 +161,85 @@ def _variable(type_: ArrayType) -> Any:
     return input_(index=-1, type=type_)
 
 
-def _tangent(dxs: tuple[Any, ...], out: Node, predicate: Node, *operands: Node) -> Any:
+def _tangent(
+    dxs: tuple[Any, ...],
+    out: Node,
+    predicate: Node,
+    *operands: Node,
+    selections: Selections | None = None,
+) -> Any:
     """The same choice of the branches' tangents."""
     live = [place for place, dx in enumerate(dxs[1:]) if dx is not None]
     outer = _operands(out, operands)
     outer += [(f"d{outer[place][0]}", dxs[1:][place]) for place in live]
+    conditions = _conditions(selections, [dxs[1:][place] for place in live])
+    outer += [(f"selected{i}", condition.node()) for i, condition in conditions.items()]
     branches = []
     for name, inner, results, names in _branches(out):
         moves = [_variable(inner[place].type) for place in live]
         nodes = between(inner, results)
         nodes = [*inner, *(node for node in nodes if node not in set(inner))]
-        found = push(nodes, dict(zip([inner[place] for place in live], moves, strict=True)))
+        tangents = dict(zip([inner[place] for place in live], moves, strict=True))
+        selected, inside = _inside(conditions, moves, Selections(forward=True))
+        found = push(nodes, tangents, selections=inside)
         after = [
             matched(found[node], node.type) if node in found else full_like(node, 0)
             for node in results
         ]
-        branches.append(_tidied((f"{name}_tangent", [*inner, *moves], after, names)))
+        branches.append(_tidied((f"{name}_tangent", [*inner, *moves, *selected], after, names)))
     wanted = range(len(branches[0][2]))
     return packed([*choose(predicate, outer, branches, wanted).values()], out.dtype)
 
 
+def _conditions(selections: Selections | None, several: Sequence[Node]) -> dict[int, Condition]:
+    """By number, the conditions of those derivatives that have one."""
+    found = {} if selections is None else {i: selections.of(g) for i, g in enumerate(several)}
+    return {i: condition for i, condition in found.items() if condition is not None}
+
+
+def _inside(
+    conditions: dict[int, Condition], several: Sequence[Node], selections: Selections
+) -> tuple[list[Node], Selections]:
+    """What stands in a branch for the conditions, and what is known of the derivatives there."""
+    made = []
+    for i, condition in conditions.items():
+        one = _variable(array_type(BOOL, several[i].shape))
+        made.append(one)
+        selections.put(several[i], Condition(lambda one=one: one, (), condition.only_steep))
+    return made, selections
+
+
 def _cotangents(
-    g: Any, out: Node, active: tuple[int, ...], predicate: Node, *operands: Node
+    g: Any,
+    out: Node,
+    active: tuple[int, ...],
+    predicate: Node,
+    *operands: Node,
+    selections: Selections | None = None,
 ) -> tuple[Any | None, ...]:
     """The same choice of the branches' cotangents: the branch that was not taken adds nothing, and
     results that nothing reads have no cotangent."""
     places = [place - 1 for place in active if place]
     types = result_types(out.param("if_true"))
-    parts = {i: part for i, part in enumerate(taken_apart(g, types)) if not is_zero(part)}
+    apart = taken_apart(g, types, selections)
+    parts = {i: part for i, part in enumerate(apart) if not is_zero(part)}
     outer = _operands(out, operands)
     outer += [(f"dout{i}", part) for i, part in parts.items()]
+    conditions = _conditions(selections, [*parts.values()])
+    outer += [(f"selected{i}", condition.node()) for i, condition in conditions.items()]
     branches = []
     for name, inner, results, names in _branches(out):
         seeds = [_variable(types[i]) for i in parts]
         wrt = [inner[place] for place in places]
         nodes = between(inner, results)
         nodes = [*inner, *(node for node in nodes if node not in set(inner))]
-        found, _ = pull(nodes, summed_seeds([results[i] for i in parts], seeds), wrt)
+        selected, inside = _inside(conditions, seeds, Selections())
+        sums = summed_seeds([results[i] for i in parts], seeds)
+        found, _ = pull(nodes, sums, wrt, selections=inside)
         after = [
             matched(found[node], node.type) if node in found else full_like(node, 0) for node in wrt
         ]
-        branches.append(_tidied((f"{name}_cotangent", [*inner, *seeds], after, names)))
+        branches.append(_tidied((f"{name}_cotangent", [*inner, *seeds, *selected], after, names)))
     found = choose(predicate, outer, branches, range(len(places)))
     result: list[Any] = [None] * (1 + len(operands))
     for number, place in enumerate(places):
@@ -263,7 +303,7 @@ cond = Primitive(
     inputs=("condition", "x"),
     result_type=_type,
     evaluate=_evaluate,
-    derivative=Joint(_tangent, _cotangents),
+    derivative=Joint(_tangent, _cotangents, selects=True),
     batch=_batch,
     kernel=COND,
     flops=flops,

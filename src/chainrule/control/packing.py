@@ -15,6 +15,7 @@ from chainrule.primitives.arithmetic import add
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import concatenate, pad, reshape, slice_
 from chainrule.primitives.sources import full, full_like, is_uniform
+from chainrule.transforms.selected import Selections
 
 
 def packed_type(dtype: np.dtype, types: Iterable[ArrayType]) -> ArrayType:
@@ -38,9 +39,31 @@ def unpacked(flat: Node, types: Sequence[ArrayType]) -> list[Any]:
     return found
 
 
-def taken_apart(g: Node, types: Sequence[ArrayType]) -> list[Any]:
+def taken_apart(
+    g: Node, types: Sequence[ArrayType], selections: Selections | None = None
+) -> list[Any]:
     """As `unpacked`, of a cotangent: a sum of what the parts got, each on zeros, is taken apart
-    without being computed; parts that got nothing are uniform zeros."""
+    without being computed; parts that got nothing are uniform zeros.  What `selections` knows of g
+    and its pieces it knows of the parts, then."""
+    selections = Selections() if selections is None else selections
+    found = _pieces(g, types, selections)
+    if found is None:
+        parts = unpacked(g, types)
+        for part in parts:
+            selections.moved(g, part)
+        return parts
+    parts = []
+    for place, type_ in enumerate(types):
+        if place not in found:
+            parts.append(full(value=full_like(g, 0).param("value"), type=type_))
+            continue
+        parts.append(_shaped(found[place], type_))
+        selections.moved(found[place], parts[-1])
+    return parts
+
+
+def _pieces(g: Node, types: Sequence[ArrayType], selections: Selections) -> dict[int, Node] | None:
+    """What the parts got, by their numbers; None where g is no sum of such pieces."""
     starts: dict[Any, int] = {}
     start: int | Size = 0
     for place, type_ in enumerate(types):
@@ -54,18 +77,17 @@ def taken_apart(g: Node, types: Sequence[ArrayType]) -> list[Any]:
             pending += node.inputs[::-1]
             continue
         if node.primitive is not pad or node.param("step") != (1,):
-            return unpacked(g, types)
+            return None
         (piece,) = node.inputs
         place = starts.get((node.param("start")[0], piece.type.size))
         if place is None:
-            return unpacked(g, types)
-        found[place] = add(found[place], piece) if place in found else piece
-    return [
-        _shaped(found[place], type_)
-        if place in found
-        else full(value=full_like(g, 0).param("value"), type=type_)
-        for place, type_ in enumerate(types)
-    ]
+            return None
+        if place in found:
+            total = add(found[place], piece)
+            selections.added([found[place], piece], total)
+            piece = total
+        found[place] = piece
+    return found
 
 
 def is_zero(part: Node) -> bool:
@@ -78,12 +100,19 @@ def _shaped(flat: Any, type_: ArrayType) -> Any:
     return cast(part, dtype=type_.dtype, weak=True) if type_.weak else part
 
 
-def packed(values: Sequence[Node], dtype: np.dtype) -> Any:
-    """The flat array of the values, all of this dtype."""
+def packed(values: Sequence[Node], dtype: np.dtype, selections: Selections | None = None) -> Any:
+    """The flat array of the values, all of this dtype.  What `selections` knows of the values
+    (tangents), it knows of the whole, then."""
     if not values:
         return full(value=0, type=array_type(dtype, (0,)))
     flat = [_raveled(value) for value in values]
-    return flat[0] if len(flat) == 1 else concatenate(*flat, axis=0)
+    whole = flat[0] if len(flat) == 1 else concatenate(*flat, axis=0)
+    if selections is not None:
+        for value, one in zip(values, flat, strict=True):
+            selections.moved(value, one)
+        if len(flat) > 1:
+            selections.joined(whole, flat, whole)
+    return whole
 
 
 def packed_batch(values: Iterable[Node], sizes: Iterable[int | Size]) -> Any:

@@ -119,7 +119,7 @@ scan = Primitive(
     inputs=("x",),
     result_type=_type,
     evaluate=_evaluate,
-    derivative=Joint(tangent, cotangents),
+    derivative=Joint(tangent, cotangents, selects=True),
     batch=batch,
     kernel=SCAN,
     flops=flops,

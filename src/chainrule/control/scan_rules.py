@@ -8,7 +8,7 @@ from typing import Any
 
 from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.packing import matched, packed, stacked_type, unpacked, zeros_like
-from chainrule.control.seeds import Seeds
+from chainrule.control.seeds import Seeds, inner_condition
 from chainrule.errors import MemoryLimitError
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
@@ -16,7 +16,9 @@ from chainrule.graph.types import array_type
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.movement import concatenate, reshape, slice_
 from chainrule.primitives.sources import full_like, input_
+from chainrule.transforms.conditions import Condition
 from chainrule.transforms.jvp import push
+from chainrule.transforms.selected import Selections
 from chainrule.transforms.vjp import depends_on, pull
 
 
@@ -74,10 +76,14 @@ def flowing_carries(loop: Loop, nodes: list[Node], starts: Iterable[Node]) -> se
 # Forward mode ------------------------------------------------------------------------------------
 
 
-def tangent(dxs: tuple[Any, ...], out: Node, *inputs: Node) -> Any:
+def tangent(
+    dxs: tuple[Any, ...], out: Node, *inputs: Node, selections: Selections | None = None
+) -> Any:
     """The same loop on carries and their tangents."""
     loop = loop_of(out, inputs)
-    both, where, moved = with_tangents(loop, dxs, list(out.param("body").graph.nodes))
+    known = Selections(forward=True) if selections is None else selections
+    nodes = list(out.param("body").graph.nodes)
+    both, where, moved = with_tangents(loop, dxs, nodes, known)
     tangents = [moved(node) for node in loop.stacked]
     rows = [i for i, node in enumerate(tangents) if node is not None]
     shown = [i for i in shown_carries(out, loop) if i in where]
@@ -86,6 +92,8 @@ def tangent(dxs: tuple[Any, ...], out: Node, *inputs: Node) -> Any:
     both = replace(both, stacked=tuple([tangents[i] for i in rows])).tidied()
     finals, stacks = both.run(out.primitive, [where[i] for i in shown], range(len(rows)))
     of_row = dict(zip(rows, stacks.values(), strict=True))
+    for i, row in of_row.items():
+        known.put(row, known.of(tangents[i]))
     parts = [
         finals[where[i]] if i in where else zeros_like(loop.carries[i].before)
         for i in shown_carries(out, loop)
@@ -94,33 +102,49 @@ def tangent(dxs: tuple[Any, ...], out: Node, *inputs: Node) -> Any:
         of_row[i] if i in of_row else zeros_like(node, loop.length)
         for i, node in enumerate(loop.stacked)
     ]
-    return packed(parts, out.dtype)
+    return packed(parts, out.dtype, known)
 
 
 def with_tangents(
-    loop: Loop, dxs: Sequence[Any], nodes: list[Node]
+    loop: Loop, dxs: Sequence[Any], nodes: list[Node], selections: Selections
 ) -> tuple[Loop, dict[int, int], Callable[[Node], Any]]:
     """The loop on carries and tangents; where among its carries the tangent of each is; and the
-    tangent of a value in the step (None where it is zero)."""
+    tangent of a value in the step (None where it is zero).  What `selections` knows of dxs a step
+    knows, too; of the tangents of a value in each step it knows the condition for all."""
     moves = dict(zip(loop.inner, dxs, strict=True))
     flowing = flowing_carries(loop, nodes, [one for one, dx in moves.items() if dx is not None])
     tangents: dict[Node, Any] = {}
+    inside = Selections(forward=True)
+    outside: dict[Condition, Condition] = {}
 
     def given(several: Sequence[Given]) -> list[Given]:
         found = []
         for one in several:
-            if moves[one.inner] is not None:
+            dx = moves[one.inner]
+            if dx is not None:
                 tangents[one.inner] = variable(one.inner)
-                found.append(Given(f"d{one.name}", moves[one.inner], tangents[one.inner]))
+                found.append(Given(f"d{one.name}", dx, tangents[one.inner]))
+                condition = selections.of(dx)
+                if condition is not None:
+                    row, within = inner_condition(f"selected_{one.name}", condition, one.inner)
+                    found.append(row)
+                    inside.put(tangents[one.inner], within)
+                    if several is loop.slices:
+                        outside[within] = condition
         return found
 
     constants, slices = given(loop.constants), given(loop.slices)
     for i in sorted(flowing):
         tangents[loop.carries[i].before] = variable(loop.carries[i].before)
-    found = push(nodes, tangents)
+    found = push(nodes, tangents, selections=inside)
 
     def moved(node: Node) -> Any:
-        return matched(found[node], node.type) if node in found else None
+        if node not in found:
+            return None
+        value = matched(found[node], node.type)
+        within = inside.of(found[node])
+        selections.put(value, within and within.among(outside))
+        return value
 
     where: dict[int, int] = {}
     carries = []
@@ -150,7 +174,13 @@ def with_tangents(
 # Reverse mode ------------------------------------------------------------------------------------
 
 
-def cotangents(g: Any, out: Node, active: tuple[int, ...], *inputs: Node) -> tuple[Any | None, ...]:
+def cotangents(
+    g: Any,
+    out: Node,
+    active: tuple[int, ...],
+    *inputs: Node,
+    selections: Selections | None = None,
+) -> tuple[Any | None, ...]:
     """A loop the other way, on the cotangents of the carries.
 
     It reads the carries that each step began with and does the step again; the cotangents of what
@@ -160,10 +190,11 @@ def cotangents(g: Any, out: Node, active: tuple[int, ...], *inputs: Node) -> tup
     nodes = list(out.param("body").graph.nodes)
     inner = loop.inner
     chosen = {inner[i] for i in active}
-    seeds = Seeds(g, loop, shown_carries(out, loop))
+    seeds = Seeds(g, loop, shown_carries(out, loop), selections)
     flowing = seeds.reached(nodes, flowing_carries(loop, nodes, chosen), chosen)
     later = {i: variable(loop.carries[i].before) for i in flowing}
-    found, _ = pull(nodes, seeds.of(later), {*chosen, *(loop.carries[i].before for i in flowing)})
+    ends = {*chosen, *(loop.carries[i].before for i in flowing)}
+    found, _ = pull(nodes, seeds.of(later), ends, selections=seeds.inside)
     summed = [one for one in loop.constants if one.inner in chosen & set(found)]
     sliced = [one for one in loop.slices if one.inner in chosen & set(found)]
 
@@ -205,6 +236,9 @@ def cotangents(g: Any, out: Node, active: tuple[int, ...], *inputs: Node) -> tup
         result[place_of[one.inner]] = finals[place]
     for place, one in enumerate(sliced):
         result[place_of[one.inner]] = stacks[place]
+        within = seeds.inside.of(found[one.inner])
+        if within is not None and selections is not None:
+            selections.put(stacks[place], within.among(seeds.outside))
     return tuple(result)
 
 

@@ -8,8 +8,18 @@ from chainrule.control.loops import Given, Loop
 from chainrule.control.packing import is_zero, matched, stacked_type, taken_apart, zeros_like
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
+from chainrule.primitives.families import BOOL
 from chainrule.primitives.sources import full, input_, is_uniform
+from chainrule.transforms.conditions import Condition
+from chainrule.transforms.selected import Selections
 from chainrule.transforms.vjp import depends_on, summed_seeds
+
+
+def inner_condition(name: str, condition: Condition, inner: Node) -> tuple[Given, Condition]:
+    """What gives a step the condition of `inner`, which stands for one row in it; and what that is
+    there.  (Where nothing reads it, it is left out of the loop.)"""
+    row = input_(index=-1, type=array_type(BOOL, inner.shape))
+    return Given(name, condition.node(), row), Condition(lambda: row, (), condition.only_steep)
 
 
 class Seeds:
@@ -18,11 +28,16 @@ class Seeds:
     What nothing reads has none, and not zeros: times an infinite derivative these would be NaN.
     """
 
-    def __init__(self, g: Any, loop: Loop, shown: list[int]) -> None:
+    def __init__(
+        self, g: Any, loop: Loop, shown: list[int], selections: Selections | None = None
+    ) -> None:
         self.loop = loop
+        selections = Selections() if selections is None else selections
+        self.inside = Selections()  # what a step knows of the cotangents of its rows
+        self.outside: dict[Condition, Condition] = {}  # for a condition in a step that of all rows
         types = [loop.carries[i].before.type for i in shown]
         types += [stacked_type(node.type, loop.length) for node in loop.stacked]
-        parts = taken_apart(g, types)
+        parts = taken_apart(g, types, selections)
         finals = zip(shown, parts, strict=False)
         self.finals = {i: part for i, part in finals if not is_zero(part)}
         self.rows: list[Given] = []
@@ -36,7 +51,14 @@ class Seeds:
             else:
                 row = input_(index=-1, type=array_type(node.dtype, node.shape))
                 self.rows.append(Given(f"dy{number}", part, row))
-            self.inner.append((node, matched(row, node.type)))
+            seed = matched(row, node.type)
+            self.inner.append((node, seed))
+            condition = selections.of(part)
+            if condition is not None:
+                given, within = inner_condition(f"selected{number}", condition, row)
+                self.rows.append(given)
+                self.inside.put(seed, within)
+                self.outside[within] = condition
 
     def reached(self, nodes: list[Node], flowing: set[int], chosen: set[Node]) -> list[int]:
         """Which of the flowing carries get a cotangent, from the result or from a later step."""

@@ -174,7 +174,9 @@ while_ = Primitive(
     inputs=("x",),
     result_type=_type,
     evaluate=_evaluate,
-    derivative=Joint(partial(while_tangent, repeat), partial(while_cotangents, unwound)),
+    derivative=Joint(
+        partial(while_tangent, repeat), partial(while_cotangents, unwound), selects=True
+    ),
     batch=partial(while_batch, repeat),
     kernel=WHILE,
     flops=flops,
@@ -191,7 +193,9 @@ unwind = Primitive(
     inputs=("x",),
     result_type=unwind_type,
     evaluate=unwind_evaluate,
-    derivative=Joint(partial(unwind_tangent, unwound), partial(unwind_cotangents, repeat, unwound)),
+    derivative=Joint(
+        partial(unwind_tangent, unwound), partial(unwind_cotangents, repeat, unwound), selects=True
+    ),
     batch=partial(unwind_batch, unwound),
     kernel=WHILE,
     flops=flops,

@@ -38,6 +38,7 @@ from chainrule.primitives.movement import add_batch_axis
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import full_like
 from chainrule.transforms.batch import batch_nodes
+from chainrule.transforms.selected import Selections
 from chainrule.transforms.vjp import depends_on, pull, summed_seeds
 
 COUNT = np.dtype(np.int64)
@@ -94,18 +95,30 @@ def _shown(out: Node, loop: Loop) -> list[int]:
 # Forward mode ------------------------------------------------------------------------------------
 
 
-def while_tangent(repeat: Repeat, dxs: tuple[Any, ...], out: Node, *inputs: Node) -> Any:
+def while_tangent(
+    repeat: Repeat,
+    dxs: tuple[Any, ...],
+    out: Node,
+    *inputs: Node,
+    selections: Selections | None = None,
+) -> Any:
     """The same loop on carries and their tangents, under the same condition."""
     loop, nodes = loop_of(out, inputs)
-    both, where, _ = with_tangents(loop, dxs, nodes)
+    both, where, _ = with_tangents(loop, dxs, nodes, selections or Selections(forward=True))
     limit = out.param("limit")
     return _tangents(out, loop, where, lambda some: repeat(both.tidied(), some, limit))
 
 
-def unwind_tangent(unwound: Repeat, dxs: tuple[Any, ...], out: Node, *inputs: Node) -> Any:
+def unwind_tangent(
+    unwound: Repeat,
+    dxs: tuple[Any, ...],
+    out: Node,
+    *inputs: Node,
+    selections: Selections | None = None,
+) -> Any:
     """The same way back, of values and tangents."""
     loop, nodes = loop_of(out, inputs)
-    both, where, _ = with_tangents(loop, dxs, nodes)
+    both, where, _ = with_tangents(loop, dxs, nodes, selections or Selections(forward=True))
     count = _states(out)
     order = [i for i in range(len(both.carries)) if _goes_forth(i, loop, where, count)]
     states = len(order)
@@ -141,9 +154,17 @@ def _tangents(
 
 
 def while_cotangents(
-    unwound: Repeat, g: Any, out: Node, active: tuple[int, ...], *inputs: Node
+    unwound: Repeat,
+    g: Any,
+    out: Node,
+    active: tuple[int, ...],
+    *inputs: Node,
+    selections: Selections | None = None,
 ) -> tuple[Any | None, ...]:
-    """A loop the other way, on the cotangents of the carries; what all steps read has a sum."""
+    """A loop the other way, on the cotangents of the carries; what all steps read has a sum.
+
+    The condition of g says nothing of a cotangent in an earlier step: it ends here.
+    """
     limit = out.param("limit")
     if limit is None:
         raise NotDifferentiableError(
@@ -166,7 +187,13 @@ def while_cotangents(
 
 
 def unwind_cotangents(
-    repeat: Repeat, unwound: Repeat, g: Any, out: Node, active: tuple[int, ...], *inputs: Node
+    repeat: Repeat,
+    unwound: Repeat,
+    g: Any,
+    out: Node,
+    active: tuple[int, ...],
+    *inputs: Node,
+    selections: Selections | None = None,
 ) -> tuple[Any | None, ...]:
     """The cotangents of what goes back go forth, with the loop; those of the loop come back.
 

@@ -62,11 +62,15 @@ class Joint:
     """Both modes written out for all inputs at once, which share work: `tangent(dxs, out, *inputs)`
     is the result's tangent from the inputs' (None for zero), or None; `cotangents(g, out, active,
     *inputs)` has a cotangent or None for each input, of which those at the places in `active` (a
-    tuple, ascending) are used.  Through inputs at the places in `steers` no derivative flows."""
+    tuple, ascending) are used.  Through inputs at the places in `steers` no derivative flows.
+
+    Where `selects`, both take the keyword `selections`, too: the `Selections` of the pass, in which
+    the conditions of dxs or g are found, and those of what comes back are put."""
 
     tangent: Rule
     cotangents: Rule
     steers: tuple[int, ...] = ()
+    selects: bool = False
 
 
 @dataclass(frozen=True)

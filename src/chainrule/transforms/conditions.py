@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic
@@ -44,6 +44,18 @@ class Condition:
         if self._made is None:
             self._made = self.make(*self.given)
         return self._made
+
+    def among(self, known: Mapping[Condition, Condition]) -> Condition | None:
+        """What is known instead of this condition, or of those of which it is made by `both`: it
+        holds where this does."""
+        found, pending = None, [self]
+        while pending:
+            one = pending.pop()
+            if one in known:
+                found = both(found, known[one])
+            elif one.make is _all_hold:
+                pending += one.given
+        return found
 
     def select(self, value: Node) -> Node:
         """The value, and 0 where the condition does not hold."""

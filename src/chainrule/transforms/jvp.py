@@ -13,16 +13,19 @@ from chainrule.transforms.selected import Selections
 
 
 def push(
-    nodes: Iterable[Node], tangents: Mapping[Node, Node], transform: str = "jvp"
+    nodes: Iterable[Node],
+    tangents: Mapping[Node, Node],
+    transform: str = "jvp",
+    selections: Selections | None = None,
 ) -> dict[Node, Node]:
     """The tangent of every node (given in topological order) that has one, from `tangents`.
 
-    Nodes without an entry have tangent zero.
+    Nodes without an entry have tangent zero.  `selections` has what is known of those given.
     """
     found: dict[Node, Node] = dict(tangents)
     ordered = list(nodes)
     unused = _steering_alone(ordered)
-    selections = Selections(forward=True)
+    selections = Selections(forward=True) if selections is None else selections
     for node in ordered:
         if node in found or node in unused or not node.type.is_float:
             continue
@@ -82,8 +85,9 @@ def _tangent(node: Node, tangents: list[Node | None], selections: Selections) ->
                 rule = rules[i]
                 if rule is not None:
                     parts.append(selections.passed(node, dx, rule(dx, node, *inputs)))
-        case Joint(rule, _):
-            return rule(tuple(tangents), node, *inputs)
+        case Joint(rule, _) as joint:
+            more = {"selections": selections} if joint.selects else {}
+            return rule(tuple(tangents), node, *inputs, **more)
         case _:
             return None
     if not parts:

@@ -120,10 +120,12 @@ class Selections:
         self.follow(live, value)
         return value
 
-    def renamed(self, old: Node, new: Node) -> None:
-        """`new` is `old` in another dtype."""
-        self.put(new, self._conditions.get(old))
-        self.follow((old,), new)
+    def moved(self, old: Node, new: Node) -> None:
+        """`new` is `old` in another dtype, or some of its elements in another shape."""
+        if new is not old:
+            condition = self._conditions.get(old)
+            self.put(new, None if condition is None else moved(old, new, condition))
+            self.follow((old,), new)
 
     def added(self, parts: list[Node], total: Node) -> None:
         """`total` is the sum of the parts: it is 0 where all of them are."""

@@ -50,11 +50,14 @@ def cotangent(node: Node, index: int, g: Any) -> Any:
             return None
 
 
-def _cotangents(node: Node, active: tuple[int, ...], g: Any) -> Iterable[tuple[int, Any]]:
+def _cotangents(
+    node: Node, active: tuple[int, ...], g: Any, selections: Selections
+) -> Iterable[tuple[int, Any]]:
     """(index, cotangent) of each input in `active` that gets something."""
     match node.primitive.derivative:
-        case Joint(_, cotangents):
-            values = cotangents(g, node, active, *node.inputs)
+        case Joint(_, cotangents) as joint:
+            more = {"selections": selections} if joint.selects else {}
+            values = cotangents(g, node, active, *node.inputs, **more)
             found = ((index, values[index]) for index in active)
         case _:
             found = ((index, cotangent(node, index, g)) for index in active)
@@ -66,12 +69,14 @@ def pull(
     seeds: Mapping[Node, Any],
     wrt: Iterable[Node],
     transform: str = "backward",
+    selections: Selections | None = None,
 ) -> tuple[dict[Node, Node], dict[Node, tuple[Term, ...]]]:
     """Cotangents of every node between `wrt` and the seeded outputs, and their chain-rule terms.
 
     `nodes` are in topological order and hold the outputs; `seeds` gives each output's cotangent.
     Walks from the outputs, only along nodes that depend on `wrt`; contributions to one node are
-    added in the order in which its consumers stand in the program.
+    added in the order in which its consumers stand in the program.  `selections` has what is known
+    of the seeds.
     """
     ordered = list(nodes)
     active = depends_on(ordered, wrt)
@@ -80,7 +85,7 @@ def pull(
     for node, seed in seeds.items():
         parts.setdefault(node, []).append(seed)
     cotangents: dict[Node, Node] = {}
-    selections = Selections()
+    selections = Selections() if selections is None else selections
     for node in reversed(ordered):
         contributions = parts.pop(node, None)
         if contributions is None or node not in active:
@@ -95,12 +100,12 @@ def pull(
         stamp((total,), origin)
         cotangents[node] = total
         live = tuple([i for i, parent in enumerate(node.inputs) if parent in active])
-        for index, value in _cotangents(node, live, total):
+        for index, value in _cotangents(node, live, total, selections):
             parent = node.inputs[index]
             value = selections.passed(node, total, value)
             if value.type is not parent.type and value.type.weak != parent.type.weak:
                 part, value = value, cast(value, dtype=parent.type.dtype, weak=parent.type.weak)
-                selections.renamed(part, value)
+                selections.moved(part, value)
             stamp((value,), origin)
             parts.setdefault(parent, []).append(value)
             terms.setdefault(parent, []).append(Term(node, index, value))
