@@ -301,6 +301,24 @@ def test_numbers_are_no_reason_to_select():
     assert len(selects(lambda x: np.sum(np.where(x > 0, -2.0 * x / 3.0, x)), np.ones(3))) == 3
 
 
+def test_a_quotient_below_a_relu_needs_no_select_of_its_own():
+    def f(x):
+        return np.sum(cr.relu(cr.layer_norm(x)))
+
+    assert len(selects(f, np.ones((2, 3)))) == 3  # forward, its slope, and the slope by the length
+    # Here x / y may be NaN where it is left out, there 1 / y infinite.
+    assert len(selects(lambda x: np.sum(np.where(x > 0, cr.layer_norm(x), 0)), np.ones(3))) == 4
+    with np.errstate(all="ignore"):
+        x = np.array([-1.0, -2.0, 3.0])
+        found = cr.grad(lambda y: np.sum(cr.relu(x / y)))(np.array([0.0, 1.0, 2.0]))
+        np.testing.assert_array_equal(found, [0, 0, -0.75])
+        found = cr.grad(lambda x, y: np.sum(cr.relu(x / y)))(x, np.array([0.0, INF, 2.0]))
+        np.testing.assert_array_equal(found, [0, 0, 0.5])
+        left_out = np.where(np.isnan(x * NAN), 0.0, 1.0)
+        found = cr.grad(lambda x: np.sum(np.where(left_out > 0, x / NAN, 0.0)))(x)
+        np.testing.assert_array_equal(found, [0, 0, 0])
+
+
 def test_norms_select_once_for_each_length():
     shapes = [node.shape for node in selects(lambda x: cr.norm(x, axis=1).sum(), np.ones((2, 3)))]
     assert set(shapes) == {(2,)}

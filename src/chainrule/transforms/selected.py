@@ -40,6 +40,8 @@ from chainrule.transforms.conditions import (
 )
 from chainrule.transforms.steepness import may_be_steep, may_divide
 
+COMPARISONS = (logic.less, logic.less_equal, logic.greater, logic.greater_equal, logic.equal)
+
 
 class Selections:
     """Under which conditions the derivatives of one pass are not 0, and which may be infinite.
@@ -50,6 +52,8 @@ class Selections:
     def __init__(self, forward: bool = False) -> None:
         self._forward = forward
         self._conditions: dict[Node, Condition] = {}
+        # Cotangents of values that are not NaN where these are deselected, as those of a relu.
+        self._of_numbers: set[Node] = set()
         # Of derivatives that were divided by something, as far as this goes on: what they were
         # made of, by which node, and by what.  Asked only where a slope is 0 by a choice.
         self._divided: dict[Node, tuple[Sequence[Node], Node | None, Any]] = {}
@@ -83,6 +87,8 @@ class Selections:
                     value = product(slope, g)
         elif value.primitive is logic.where:
             own = self._of_choice(node, value)
+            if own is not None and own.key is not None and _compares(own.key, node.inputs[-1]):
+                self._of_numbers.add(value)
         elif kind is Explicit and is_map:
             slope = node.inputs[-1]
         condition = self._conditions.get(g)
@@ -91,9 +97,12 @@ class Selections:
                 condition = moved(g, value, condition)
                 if condition is not None and value.primitive is arithmetic.multiply:
                     value = condition.select(value)
-            elif kind is not Linear and not _is_harmless(g, value):
-                if not condition.only_steep or (slope and may_be_steep(node, slope)):
+            else:
+                of_numbers = g in self._of_numbers and kind is not Partials and own is None
+                if kind is not Linear and self._may_spread(g, value, condition, node, slope):
                     value = condition.select(value)
+                if of_numbers:
+                    self._of_numbers.add(value)
         if condition is not None or own is not None:
             self.put(value, both(condition, own))
         if slope is not None and may_divide(node, slope):
@@ -132,12 +141,23 @@ class Selections:
         conditions = [one for part in parts if (one := self._conditions.get(part)) is not None]
         if conditions and len(conditions) == len(parts):
             self.put(total, any_of(conditions))
+            if self._of_numbers.issuperset(parts):
+                self._of_numbers.add(total)
         self.follow(parts, total)
 
     def follow(self, parts: Sequence[Node], whole: Node) -> None:
         """`whole` is made of the parts by adding or joining them: it is steep where they are."""
         if self._divided and not self._divided.keys().isdisjoint(parts):
             self._divided[whole] = parts, None, None
+
+    def _may_spread(
+        self, g: Node, value: Node, condition: Condition, node: Node, slope: Node | None
+    ) -> bool:
+        """Whether `value` may be NaN where g is 0 by the condition."""
+        of_quotient = g in self._of_numbers and value.primitive is arithmetic.divide
+        if condition.only_steep or of_quotient:
+            return slope is not None and may_be_steep(node, slope)
+        return not _is_harmless(g, value)
 
     def _is_steep(self, g: Node) -> bool:
         """Whether a derivative may be infinite where all values are numbers."""
@@ -162,6 +182,12 @@ class Selections:
             return None
         key = asked, _is_zero(second)
         return of_where(key, self._forward or _is_known(key, node.inputs))
+
+
+def _compares(key: Key, x: Node) -> bool:
+    """Whether x is deselected by a comparison that it holds: it is not NaN there."""
+    asked, holds = key
+    return not holds and asked.primitive in COMPARISONS and x in asked.inputs
 
 
 def _is_known(key: Key, inputs: tuple[Node, ...]) -> bool:

@@ -33,6 +33,11 @@ _SIGN_KEPT = (
     reduce.max_,
     reduce.min_,
 )
+_TELLING = {
+    *_SIGN_KEPT,
+    *(a.add, a.multiply, a.divide, a.power, a.integer_power, a.negative, a.absolute, a.sqrt),
+    *(a.maximum, a.minimum, logic.where, trigonometric.hypot, reduce.sum_),
+}
 _divides: dict[Primitive, bool] = {}  # whether partials do, whatever the parameters are
 
 
@@ -45,7 +50,7 @@ def may_divide(node: Node, slope: Node) -> bool:
         found = _divides[primitive] = primitive is a.divide or any(
             map(_divides_itself, _new(node, slope))
         )
-    return found and slope.primitive is not full
+    return found and not (slope.primitive is full and slope.param("value"))
 
 
 def may_be_steep(node: Node, slope: Node) -> bool:
@@ -111,7 +116,7 @@ def _sign(x: Node, depth: int = 0) -> int:
         return POSITIVE if x.type.weak else 0
     if primitive in _ALWAYS_POSITIVE:
         return POSITIVE
-    if depth == DEPTH or not inputs:
+    if depth == DEPTH or primitive not in _TELLING:
         return 0
     if primitive is a.integer_power:
         found = _sign(inputs[0], depth + 1)
@@ -145,9 +150,7 @@ def _combined(x: Node, signs: list[int]) -> int:
         return NON_NEGATIVE | (some & NON_ZERO) if every & NON_NEGATIVE else 0
     if primitive is a.maximum:
         return (some & NON_NEGATIVE) | (POSITIVE if POSITIVE in signs else every)
-    if primitive is reduce.sum_:
-        return every if every & NON_NEGATIVE else 0
-    return 0
+    return every if every & NON_NEGATIVE else 0  # a sum
 
 
 def _sign_of_choice(x: Node, depth: int) -> int:
