@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic
-from chainrule.primitives.cumulative import cumsum
 from chainrule.primitives.families import BOOL
-from chainrule.primitives.primitive import Fold, Gather, Map, Move
+from chainrule.primitives.primitive import Fold, Gather, Library, Map, Move
 from chainrule.primitives.sources import full, full_like, uniform
 
 Key = tuple[Node, bool]
+CUMSUM = Library("cumsum")
 
 
 class Condition:
@@ -137,7 +137,7 @@ def moved(g: Node, value: Node, condition: Condition) -> Condition | None:
     one, only_moves = value, True
     while one is not g:
         kernel, below = one.primitive.kernel, one.inputs
-        if isinstance(kernel, (Fold, Gather)) or one.primitive is cumsum:
+        if isinstance(kernel, (Fold, Gather)) or kernel == CUMSUM:
             only_moves = False
         elif not isinstance(kernel, (Move, Map)):
             return None

@@ -10,7 +10,7 @@ import math
 
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic as a
-from chainrule.primitives import hyperbolic, logarithms, logic, movement, reduce, trigonometric
+from chainrule.primitives import logic, movement, reduce
 from chainrule.primitives.primitive import Library, Primitive
 from chainrule.primitives.sources import constant, full, input_, size_value
 
@@ -18,9 +18,8 @@ NON_NEGATIVE, NON_ZERO = 1, 2
 POSITIVE = NON_NEGATIVE | NON_ZERO
 DEPTH = 12  # nodes one after another that are asked for a sign
 
-_LOGARITHMS = (a.log, a.log1p, logarithms.log2, logarithms.log10)
-_DIVIDING = (a.divide, a.power, a.integer_power, *_LOGARITHMS)
-_ALWAYS_POSITIVE = (a.exp, logarithms.exp2, hyperbolic.cosh, a.logistic, size_value)
+_DIVIDING = (a.divide, a.power, a.integer_power, a.log, a.log1p)
+_ALWAYS_POSITIVE = (a.exp, a.logistic, size_value)
 _SIGN_KEPT = (
     movement.broadcast_to,
     movement.reshape,
@@ -36,7 +35,7 @@ _SIGN_KEPT = (
 _TELLING = {
     *_SIGN_KEPT,
     *(a.add, a.multiply, a.divide, a.power, a.integer_power, a.negative, a.absolute, a.sqrt),
-    *(a.maximum, a.minimum, logic.where, trigonometric.hypot, reduce.sum_),
+    *(a.maximum, a.minimum, logic.where, reduce.sum_),
 }
 _divides: dict[Primitive, bool] = {}  # whether partials do, whatever the parameters are
 
@@ -142,8 +141,8 @@ def _combined(x: Node, signs: list[int]) -> int:
         some |= one
     if primitive in (a.multiply, a.divide, a.minimum) or primitive in _SIGN_KEPT:
         return every
-    if primitive in (a.absolute, a.sqrt, trigonometric.hypot):
-        return NON_NEGATIVE | (some & NON_ZERO)
+    if primitive in (a.absolute, a.sqrt):
+        return NON_NEGATIVE | (every & NON_ZERO)
     if primitive is a.negative:
         return every & NON_ZERO
     if primitive is a.add:
