@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,8 @@ from chainrule.primitives.primitive import (
     Partials,
     Sample,
 )
-from chainrule.primitives.python import UNCHANGED, Python, Writing, Written, calls, calls_own
-from chainrule.primitives.python_functions import ERF, LOGISTIC
+from chainrule.primitives.python import UNCHANGED, Python, Writing, Written, calls_own
+from chainrule.primitives.python_functions import LOGISTIC
 from chainrule.primitives.sources import full_like
 
 POSITIVE = (0.3, 2.5)
@@ -68,7 +67,10 @@ multiply = elementwise(
     "multiply",
     "The elementwise product x y.",
     lambda xp, x, y: xp.multiply(x, y),
-    Multilinear((lambda g, out, x, y: g * y, lambda g, out, x, y: g * x)),
+    Multilinear(
+        (lambda g, out, x, y: product(g, y), lambda g, out, x, y: product(g, x)),
+        (lambda dx, out, x, y: product(dx, y), lambda dy, out, x, y: product(x, dy)),
+    ),
     kernel="x * y",
     latex=Latex(r"{x} \odot {y}", PRODUCT, (PRODUCT, PRODUCT)),
     inputs=("x", "y"),
@@ -79,8 +81,8 @@ divide = elementwise(
     "The elementwise quotient x / y.",
     lambda xp, x, y: xp.divide(x, y),
     Explicit(
-        tangents=(lambda dx, out, x, y: dx / y, lambda dy, out, x, y: -(dy / y * out)),
-        cotangents=(lambda g, out, x, y: g / y, lambda g, out, x, y: -(g / y * out)),
+        tangents=(lambda dx, out, x, y: dx / y, lambda dy, out, x, y: -product(dy / y, out)),
+        cotangents=(lambda g, out, x, y: g / y, lambda g, out, x, y: -product(g / y, out)),
     ),
     kernel="x / y",
     latex=Latex(r"\frac{{{x}}}{{{y}}}", PRODUCT, (0, 0)),
@@ -272,48 +274,6 @@ logistic = elementwise(
 )
 
 
-def _erf(xp: Any, x: Any) -> Any:
-    if xp is not np:
-        from jax.scipy.special import erf as jax_erf  # only JAX shares this evaluation
-
-        return jax_erf(x)
-    order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))  # as ufuncs have it
-    along = x.transpose(*order)
-    found = np.fromiter(map(math.erf, along.flat), x.dtype, x.size).reshape(along.shape)
-    return found.transpose(*sorted(range(x.ndim), key=order.__getitem__))
-
-
-erf = elementwise(
-    "erf",
-    "The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x.",
-    _erf,
-    lambda out, x: (2 / math.sqrt(math.pi)) * exp(-(x * x)),
-    kernel="erf(x)",
-    latex=named("erf"),
-    weight=12,
-    python=calls_own(ERF),
-)
-
-sign = elementwise(
-    "sign",
-    "-1, 0 or 1 by the sign of x; its derivative is 0, at 0 too.",
-    lambda xp, x: xp.sign(x),
-    Flat(),
-    kernel="sign(x)",
-    latex=named("sign"),
-)
-
-absolute = elementwise(
-    "absolute",
-    "The absolute value of x; its derivative at 0 is 0.",
-    lambda xp, x: xp.abs(x),
-    lambda out, x: sign(x),
-    kernel="fabs(x)",
-    latex=Latex(r"\left|{x}\right|", ATOM, (0,)),
-    python=calls("abs", ("x",), "magnitude"),
-)
-
-
 def _share(greater: Any, x: Any, y: Any) -> Any:
     # 1 where x wins, 1/2 where both tie, else 0.  NaN wins nothing; it has spread already.
     half = logic.where(logic.equal(x, y), full_like(x, 0.5), full_like(x, 0))
@@ -373,6 +333,9 @@ identity = elementwise(
     python=UNCHANGED,
 )
 
+from chainrule.primitives.error_function import erf, gaussian  # noqa: E402
+from chainrule.primitives.signs import absolute, product, sign  # noqa: E402  (their rules are made of these)
+
 ARITHMETIC = (
     add,
     subtract,
@@ -391,6 +354,7 @@ ARITHMETIC = (
     tanh,
     logistic,
     erf,
+    gaussian,
     sign,
     absolute,
     maximum,

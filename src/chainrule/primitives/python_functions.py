@@ -13,6 +13,12 @@ def erf(x):
     return np.fromiter(map(math.erf, x.flat), x.dtype, x.size).reshape(x.shape)
 '''
 
+GAUSSIAN = '''
+def gaussian(x):
+    """exp(-x^2)."""
+    return np.exp(-np.multiply(x, x))
+'''
+
 PADDED = '''
 def padded(x, places, shape):
     """Zeros of a shape, with x at the places."""

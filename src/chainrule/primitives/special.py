@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.graph.node import Node
 from chainrule.primitives import special_evaluation
-from chainrule.primitives.arithmetic import absolute, exp, log, named, sign
+from chainrule.primitives.arithmetic import absolute, exp, gaussian, log, logistic, maximum, named
 from chainrule.primitives.families import SHAPES, batch_pointwise, same_type
 from chainrule.primitives.logic import equal, less_equal, logical_and, where
 from chainrule.primitives.primitive import (
@@ -33,6 +33,13 @@ from chainrule.primitives.sources import full_like
 FLOATS = (np.float32, np.float64)  # in which SciPy computes
 BLOCK = 2048  # elements that `blockwise` computes at a time
 ROOT_PI = math.sqrt(math.pi)
+BY_ERFCX = (
+    special_evaluation.erfc,
+    special_evaluation.ndtr,
+    special_evaluation.log_ndtr,
+    special_evaluation.log_erfc,
+    special_evaluation.erfcx_slope,
+)
 
 SOURCE = '''
 def erfinv(x):
@@ -121,6 +128,8 @@ def _special(
         return special_evaluation.blockwise(function, *arrays, **params)
 
     def write(out: Node, writing: Writing, *operands: Written) -> Written:
+        if function in BY_ERFCX:
+            writing.helper(_source(special_evaluation.erfcx))
         texts = [writing.helper(_source(function)), *(one.text for one in operands)]
         texts += [f"{key}={value}" for key, value in out.params]
         return Written(
@@ -157,8 +166,8 @@ def _block_nbytes(size: int, each: int, once: int) -> int:
 erfc = _special(
     "erfc",
     "The complementary error function 1 - erf(x), accurate where it is small.",
-    lambda out, x: (-2 / ROOT_PI) * exp(-(x * x)),
-    nbytes=(64, 0),
+    lambda out, x: (-2 / ROOT_PI) * gaussian(x),
+    nbytes=(96, 184),
     more=((2.0, 5.0),),
 )
 
@@ -166,7 +175,7 @@ erfcx = _special(
     "erfcx",
     "exp(x^2) erfc(x), which neither overflows nor vanishes for positive x.",
     lambda out, x: erfcx_slope(x, order=1),
-    nbytes=(57, 0),
+    nbytes=(72, 184),
     more=((2.0, 9.0),),
 )
 
@@ -174,35 +183,52 @@ erfcx_slope = _special(
     "erfcx_slope",
     "The derivative of erfcx of an order from 1 on.",
     lambda out, x: erfcx_slope(x, order=out.param("order") + 1),
-    nbytes=(113, 0),
+    nbytes=(137, 184),
     more=((2.0, 9.0),),
     latex=Latex(r"\operatorname{{erfcx}}^{{({order})}}({x})", ATOM, (0,)),
     order=1,
 )
 
+log_erfc = _special(
+    "log_erfc",
+    "The logarithm of erfc, finite where that vanishes.",
+    lambda out, x: -math.sqrt(2) * _normal_hazard(out, -math.sqrt(2) * x),
+    nbytes=(81, 184),
+    more=((2.0, 30.0),),
+)
+
+
+def _density(x: Any) -> Any:
+    return (1 / math.sqrt(2 * math.pi)) * gaussian(math.sqrt(0.5) * x)
+
+
 ndtr = _special(
     "ndtr",
     "The distribution function of the standard normal distribution, accurate in both tails.",
-    lambda out, x: (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x)),
-    nbytes=(56, 0),
+    lambda out, x: _density(x),
+    nbytes=(104, 184),
     more=((-9.0, -2.0),),
 )
 
 
 def _normal_hazard(out: Any, x: Any) -> Any:
-    # exp(-x^2/2) / sqrt(2 pi) over ndtr(x); below 0 the factor exp(-x^2/2) of both is left out.
+    # The density over ndtr(x); below 0 the factor exp(-x^2/2) of both is left out, and far below
+    # its first terms are all that is left.
     below = less_equal(x, full_like(x, 0))
-    density = (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x))
-    safe = where(below, x, full_like(x, 0))
+    border = full_like(x, -(float(np.finfo(x.dtype).max) ** 0.25))
+    far = less_equal(x, border)
+    safe = where(below, maximum(x, border), full_like(x, 0))
     tail = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * safe)
-    return where(below, tail, density / ndtr(absolute(x)))
+    beyond = where(far, x, border)
+    tail = where(far, -beyond - 1 / beyond, tail)
+    return where(below, tail, _density(x) / ndtr(absolute(x)))
 
 
 log_ndtr = _special(
     "log_ndtr",
     "The logarithm of ndtr, finite where that vanishes.",
     _normal_hazard,
-    nbytes=(57, 0),
+    nbytes=(104, 184),
     more=((-30.0, -3.0), (3.0, 6.0)),
 )
 
@@ -210,7 +236,7 @@ gammaln = _special(
     "gammaln",
     "The logarithm of the absolute value of the gamma function; inf at 0, -1, -2, ...",
     lambda out, x: digamma(x),
-    nbytes=(42, 0),
+    nbytes=(50, 0),
     domains=((0.3, 4.0),),
     more=((-1.9, -1.1),),
 )
@@ -219,7 +245,7 @@ digamma = _special(
     "digamma",
     "The derivative of gammaln; NaN at -1, -2, ..., and -inf at 0.",
     lambda out, x: polygamma(x, order=1),
-    nbytes=(16, 0),
+    nbytes=(41, 0),
     domains=((0.3, 4.0),),
     more=((-1.9, -1.1),),
     latex=Latex(r"\psi({x})", ATOM, (0,)),
@@ -252,10 +278,20 @@ betaln = _special(
 logit = _special(
     "logit",
     "log(x / (1 - x)), the inverse of the logistic sigmoid; NaN outside of [0, 1].",
-    lambda out, x: 1 / (x * (1 - x)),
+    lambda out, x: 1 / x + 1 / (1 - x),
     nbytes=(16, 0),
     domains=((0.1, 0.9),),
     kernel="where(fabs(x - 0.5) <= 0.25, 2 * atanh(2 * x - 1), log(x / (1 - x)))",
+)
+
+
+log_expit = _special(
+    "log_expit",
+    "The logarithm of the logistic sigmoid, finite where that vanishes.",
+    lambda out, x: logistic(-x),
+    nbytes=(16, 0),
+    more=((-30.0, -3.0), (3.0, 30.0)),
+    kernel="where(x > 0, -log1p(exp(-x)), x - log1p(exp(x)))",
 )
 
 
@@ -292,22 +328,11 @@ entr = _special(
 )
 
 
-def _scaled_slope(out: Any, x: Any, below: Any, above: Any) -> Any:
-    # I_n' = (I_{n-1} + I_{n+1}) / 2 (DLMF 10.29.1); the factor exp(-|x|) has a kink at 0.
-    return 0.5 * (below + above) - sign(x) * out
-
-
-def _bessel_partial(out: Any, x: Any) -> Any:
-    order = out.param("order")
-    below = i1e(x) if order == 2 else bessel_ie(x, order=order - 1)
-    return _scaled_slope(out, x, below, bessel_ie(x, order=order + 1))
-
-
 i0e = _special(
     "i0e",
     "exp(-|x|) times the modified Bessel function of order 0; its derivative at 0 is 0.",
-    lambda out, x: i1e(x) - sign(x) * out,
-    nbytes=(16, 0),
+    lambda out, x: bessel_slope(x, order=0, slope=1),
+    nbytes=(49, 0),
     domains=((0.3, 4.0),),
     more=((-4.0, -0.3),),
     latex=Latex(r"e^{{-\left|{x}\right|}} I_0({x})", 20, (0,)),
@@ -316,22 +341,25 @@ i0e = _special(
 i1e = _special(
     "i1e",
     "exp(-|x|) times the modified Bessel function of order 1.",
-    lambda out, x: _scaled_slope(out, x, i0e(x), bessel_ie(x, order=2)),
-    nbytes=(16, 0),
+    lambda out, x: bessel_slope(x, order=1, slope=1),
+    nbytes=(48, 0),
     domains=((0.3, 4.0),),
     more=((-4.0, -0.3),),
     latex=Latex(r"e^{{-\left|{x}\right|}} I_1({x})", 20, (0,)),
 )
 
-bessel_ie = _special(
-    "bessel_ie",
-    "exp(-|x|) times the modified Bessel function of an order from 2 on.",
-    _bessel_partial,
-    nbytes=(16, 8),
+bessel_slope = _special(
+    "bessel_slope",
+    "The derivative of i0e or i1e of a degree from 1 on; 0 at 0 where its sides differ there.",
+    lambda out, x: bessel_slope(x, order=out.param("order"), slope=out.param("slope") + 1),
+    nbytes=(72, 256),
     domains=((0.3, 4.0),),
-    more=((-4.0, -0.3),),
-    latex=Latex(r"e^{{-\left|{x}\right|}} I_{{{order}}}({x})", 20, (0,)),
-    order=2,
+    more=((-4.0, -0.3), (19.0, 30.0)),
+    latex=Latex(
+        r"\frac{{d^{{{slope}}}}}{{d x^{{{slope}}}}} e^{{-|x|}} I_{{{order}}}({x})", 20, (0,)
+    ),
+    order=0,
+    slope=1,
 )
 
 SPECIAL = (
@@ -341,6 +369,8 @@ SPECIAL = (
     erfcx_slope,
     ndtr,
     log_ndtr,
+    log_erfc,
+    log_expit,
     gammaln,
     digamma,
     polygamma,
@@ -350,5 +380,5 @@ SPECIAL = (
     entr,
     i0e,
     i1e,
-    bessel_ie,
+    bessel_slope,
 )

@@ -14,26 +14,41 @@ import numpy as np
 Wide = np.ndarray
 
 
+def erfcx(x: Wide) -> Wide:
+    """exp(x²) times the complementary error function: below 0.7 as this product, to 2.3 by a
+    polynomial (Chebyshev's, of the function around 1.5), and beyond by SciPy."""
+    from scipy import special
+
+    near = np.clip(x, -30, 0.7)
+    high = near.astype(np.float32).astype(np.float64)
+    low = np.exp(high * high)
+    low = special.erfc(near) * (low + low * np.expm1((near - high) * (near + high)))
+    far = 2 * np.exp(high * high) * np.exp((near - high) * (near + high))
+    low = np.where(x < -1, far - special.erfcx(-near), low)
+    middle = np.polyval(
+        [
+            -1.5679523325614924e-11, 6.5140587404944e-11, -2.0357029932380468e-10,
+            8.065517008166116e-10, -3.2385478082610435e-09, 1.2348511072531474e-08,
+            -4.5964358214894325e-08, 1.6753513637988392e-07, -5.960836845272669e-07,
+            2.066976435757006e-06, -6.974991286617097e-06, 2.286431080475492e-05,
+            -7.265892224686859e-05, 0.00022330994457169412, -0.0006619300664069464,
+            0.0018861348770099389, -0.005145957547985239, 0.013377340953067637,
+            -0.03293090529956264, 0.07615103985547739, -0.16362291773256007, 0.3215854164543175,
+        ],
+        np.clip(x, 0.7, 2.3) - 1.5,
+    )  # fmt: skip
+    return np.where(x < 0.7, low, np.where(x < 2.3, middle, special.erfcx(x)))
+
+
 def erfc(x: Wide) -> Wide:
-    """The complementary error function; beyond 0.5 the scaled one times exp(-x²)."""
+    """The complementary error function; beyond 0.7 the scaled one times exp(-x²)."""
     from scipy import special
 
     near = np.clip(x, 0, 30)
     high = near.astype(np.float32).astype(np.float64)
     tail = np.exp(-high * high)
-    tail = special.erfcx(near) * (tail + tail * np.expm1((high - near) * (high + near)))
-    return np.where(x > 0.5, tail, special.erfc(x))
-
-
-def erfcx(x: Wide) -> Wide:
-    """exp(x²) times the complementary error function; below -1 as 2 exp(x²) - erfcx(-x)."""
-    from scipy import special
-
-    near = np.clip(x, -30, 0)
-    high = near.astype(np.float32).astype(np.float64)
-    large = 2 * np.exp(high * high)
-    large = large * np.exp((near - high) * (near + high))
-    return np.where(x < -1, large - special.erfcx(-near), special.erfcx(x))
+    tail = erfcx(near) * (tail + tail * np.expm1((high - near) * (high + near)))
+    return np.where(x > 0.7, tail, special.erfc(x))
 
 
 def ndtr(x: Wide) -> Wide:
@@ -44,7 +59,7 @@ def ndtr(x: Wide) -> Wide:
     high = near.astype(np.float32).astype(np.float64)
     tail = np.exp(-0.5 * high * high)
     tail = tail + tail * np.expm1(0.5 * (high - near) * (high + near))
-    tail = 0.5 * special.erfcx(near * -np.sqrt(0.5)) * tail
+    tail = 0.5 * erfcx(near * -np.sqrt(0.5)) * tail
     return np.where(x < -1, tail, special.ndtr(x))
 
 
@@ -56,8 +71,23 @@ def log_ndtr(x: Wide) -> Wide:
     high = near.astype(np.float32).astype(np.float64)
     tail = np.exp(-0.5 * high * high)
     tail = tail + tail * np.expm1(0.5 * (high - near) * (high + near))
-    tail = 0.5 * special.erfcx(near * np.sqrt(0.5)) * tail
+    tail = 0.5 * erfcx(near * np.sqrt(0.5)) * tail
     return np.where(x > 1, np.log1p(-tail), special.log_ndtr(x))
+
+
+def log_erfc(x: Wide) -> Wide:
+    """The logarithm of erfc; beyond 0.5 by the scaled one."""
+    from scipy import special
+
+    near = np.maximum(x, 0.5)
+    return np.where(x > 0.5, np.log(erfcx(near)) - near * near, np.log1p(-special.erf(x)))
+
+
+def log_expit(x: Wide) -> Wide:
+    """The logarithm of the logistic sigmoid."""
+    from scipy import special
+
+    return special.log_expit(x)
 
 
 def gammaln(x: Wide) -> Wide:
@@ -71,7 +101,8 @@ def gammaln(x: Wide) -> Wide:
         series = z * ((-1) ** k * special.zetac(k) / k + series)
     series = z * (1 - np.euler_gamma + series)
     series = np.where(below, series - np.log1p(z), series)
-    return np.where((x > 0.5) & (x < 2.5), series, special.gammaln(x))
+    found = np.where((x > 0.5) & (x < 2.5), series, special.gammaln(x))
+    return np.where(np.abs(x) < 1e-300, -np.log(np.abs(x)), found)
 
 
 def betaln(x: Wide, y: Wide) -> Wide:
@@ -98,10 +129,15 @@ def betaln(x: Wide, y: Wide) -> Wide:
 
 
 def digamma(x: Wide) -> Wide:
-    """The derivative of the logarithm of Γ."""
+    """The derivative of the logarithm of Γ; below 0 by reflection (DLMF 5.5.4)."""
     from scipy import special
 
-    return special.psi(x)
+    away = x - np.rint(x)
+    cotangent = np.pi / np.tan(np.pi * away)
+    cotangent = np.where(away == 0, away / away, cotangent)
+    del away
+    mirrored = special.psi(1 + np.abs(x)) - cotangent
+    return np.where(x < 0, mirrored, special.psi(x))
 
 
 def polygamma(x: Wide, order: int) -> Wide:
@@ -142,24 +178,56 @@ def entr(x: Wide) -> Wide:
 
 
 def i0e(x: Wide) -> Wide:
-    """The modified Bessel function of order 0, times exp(-|x|)."""
+    """The modified Bessel function of order 0, times exp(-|x|); near 0 by its series."""
     from scipy import special
 
-    return special.i0e(x)
+    quarter = np.minimum(np.abs(x), 1) ** 2 / 4
+    series = np.ones_like(x)
+    for k in range(10, 0, -1):
+        series = 1 + series * quarter / (k * k)
+    return np.where(np.abs(x) < 1, series * np.exp(-np.abs(x)), special.i0e(x))
 
 
 def i1e(x: Wide) -> Wide:
-    """The modified Bessel function of order 1, times exp(-|x|)."""
+    """The modified Bessel function of order 1, times exp(-|x|); up to 8 by its series."""
     from scipy import special
 
-    return special.i1e(x)
+    near = np.clip(x, -8, 8)
+    series = np.ones_like(x)
+    for k in range(26, 0, -1):
+        series = 1 + series * (near * near / 4) / (k * (k + 1))
+    series = series * (near / 2) * np.exp(-np.abs(near))
+    return np.where(np.abs(x) < 8, series, special.i1e(x))
 
 
-def bessel_ie(x: Wide, order: int) -> Wide:
-    """The modified Bessel function of the first kind of that order, times exp(-|x|)."""
+def bessel_slope(x: Wide, order: int, slope: int) -> Wide:
+    """The derivative of that order (from 1 on) of exp(-|x|) I_0 or I_1.
+
+    I' is half the sum of its neighbours, so that derivatives are differences of neighbours; beyond
+    20, where these cancel, that of the asymptotic series (DLMF 10.40.1).  0 at 0 where the sides
+    differ there.
+    """
+    from math import comb
+
     from scipy import special
 
-    return special.ive(order, x)
+    near, far = np.minimum(np.abs(x), 20), np.maximum(np.abs(x), 20)
+    total = np.zeros_like(near)
+    for i in range(2 * slope + 1):
+        neighbour = special.ive(abs(order + slope - i), near)
+        total = total + (-1) ** i * comb(2 * slope, i) * neighbour
+    total = total / 2**slope
+    terms = [(-1) ** slope / np.sqrt(2 * np.pi)]
+    for k in range(slope):
+        terms[0] *= k + 0.5
+    for j in range(1, 31):
+        ratio = (4 * order * order - (2 * j - 1) ** 2) * (slope + j - 0.5) / (j - 0.5)
+        terms.append(-terms[-1] * ratio / (8 * j))
+    series = np.polyval(terms[::-1], 1 / far) / np.sqrt(far)
+    for _ in range(slope):
+        series = series / far
+    found = np.where(np.abs(x) > 20, series, total)
+    return found * np.sign(x) if (order + slope) % 2 else np.where(np.isnan(x), x, found)
 
 
 def erfcx_slope(x: Wide, order: int) -> Wide:
@@ -168,14 +236,8 @@ def erfcx_slope(x: Wide, order: int) -> Wide:
     D' = 2 x D - 2/sqrt(pi), and D_{k+1} = 2 x D_k + 2 k D_{k-1}.  Nothing cancels in that below 0;
     above, the ratios of the D are a continued fraction, which begins far behind.
     """
-    from scipy import special
-
     below = np.minimum(x, 0.75)
-    near = np.clip(x, -30, 0)
-    high = near.astype(np.float32).astype(np.float64)
-    large = 2 * np.exp(high * high)
-    large = large * np.exp((near - high) * (near + high))
-    before = np.where(x < -1, large - special.erfcx(-near), special.erfcx(below))
+    before = erfcx(below)
     now = 2 * below * before - 2 / np.sqrt(np.pi)
     for k in range(1, order):
         before, now = now, 2 * below * now + 2 * k * before
@@ -189,7 +251,7 @@ def erfcx_slope(x: Wide, order: int) -> Wide:
         found = -ratio * found
     # d_1 = d_0 times the first ratio, where d_{-1} is 2/sqrt(pi).
     first = 2 / (2 * above + ratio)
-    return np.where(x > 0.75, found * -first * special.erfcx(above), now)
+    return np.where(x > 0.75, found * -first * erfcx(above), now)
 
 
 def blockwise(function: Callable[..., Wide], *arrays: np.ndarray, **parameters: int) -> np.ndarray:

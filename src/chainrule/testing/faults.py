@@ -48,7 +48,7 @@ def _with_rule(
         case Linear(rules):
             return replace(derivative, transposes=changed(rules))
         case Multilinear(rules):
-            return Multilinear(changed(rules))
+            return replace(derivative, transposes=changed(rules))
         case Explicit(tangents, cotangents):
             return Explicit(changed(tangents), changed(cotangents))
         case Joint():

@@ -75,6 +75,9 @@ def _tangent(node: Node, tangents: list[Node | None], selections: Selections) ->
             ]
             value = node.primitive(*operands, **dict(node.params))
             return selections.joined(node, tangents, value)
+        case Multilinear(_, rules) if rules:
+            for i, dx in live:
+                parts.append(selections.passed(node, dx, rules[i](dx, node, *inputs)))
         case Multilinear():
             for i, dx in live:
                 replaced = [*inputs[:i], dx, *inputs[i + 1 :]]
