@@ -21,6 +21,18 @@ ZERO, POINT = np.zeros(3), np.array([1.0, -2.0, 3.0])
         lambda x: np.sum(np.abs(x) ** 2),
         lambda x: np.sum(np.linalg.norm(x.reshape(1, 3), axis=1, keepdims=True) ** 2),
         lambda x: np.sqrt(np.sum(x**2)) ** 2,
+        lambda x: np.linalg.norm(x) ** 2.0,
+        lambda x: np.linalg.norm(x) ** np.int64(2),
+        lambda x: np.linalg.norm(x) ** np.array(2.0),
+        lambda x: np.power(np.linalg.norm(x), 2),
+        lambda x: np.power(cr.norm(x), 2.0),
+        lambda x: np.linalg.norm(x) * np.linalg.norm(x),
+        lambda x: (lambda length: length * length)(cr.norm(x)),
+        lambda x: np.sum(np.linalg.norm(x[:, None], "fro", axis=(0, 1)) ** 2),
+        lambda x: np.sum(np.linalg.norm(x, ord=2, axis=0, keepdims=True) ** 2.0),
+        lambda x: np.linalg.vector_norm(x) ** 2,
+        lambda x: np.sqrt(np.sum(x * x)) * np.sqrt(np.sum(x * x)),
+        lambda x: np.sum(np.abs(x) * np.abs(x)),
     ],
 )
 def test_squares_of_lengths_have_their_hessian_at_zero(f):
@@ -30,6 +42,13 @@ def test_squares_of_lengths_have_their_hessian_at_zero(f):
     np.testing.assert_array_equal(cr.grad(f)(ZERO), ZERO)
     np.testing.assert_array_equal(cr.grad(f)(POINT), 2 * POINT)
     np.testing.assert_allclose(cr.trace(f, POINT).run(x=POINT).outputs, 14, rtol=1e-15)
+
+
+def test_even_powers_of_lengths_are_smooth():
+    for f, bend in ((lambda x: cr.norm(x) ** 4, 0), (lambda x: np.exp(-(cr.norm(x) ** 2)), -2)):
+        np.testing.assert_array_equal(cr.grad(f)(ZERO), ZERO)
+        np.testing.assert_array_equal(cr.hessian(f)(ZERO), bend * np.eye(3))
+        check_gradients(f, ZERO + 0.3, order=2)
 
 
 def test_other_powers_keep_their_values():
@@ -42,6 +61,9 @@ def test_other_powers_keep_their_values():
         lambda x: np.sqrt(x) ** 2,
         lambda x: np.sqrt(x * np.abs(x)) ** 2,
         lambda x: np.linalg.norm(x, 1) ** 2,
+        lambda x: np.linalg.norm(x) ** 2.5,
+        lambda x: np.linalg.norm(x) * np.linalg.norm(2 * x),
+        lambda x: np.linalg.norm(x) * np.linalg.norm(x, 1),
     ):
         with np.errstate(invalid="ignore"):
             found, wanted = cr.trace(f, x=POINT).run(x=POINT).outputs, f(POINT)

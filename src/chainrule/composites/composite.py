@@ -97,11 +97,14 @@ def composite(
     return decorate
 
 
-def unary(primitive: Primitive, ufunc: np.ufunc, name: str, doc: str) -> Callable[[Any], Any]:
-    """A function of one array for a primitive that NumPy lacks; dtypes follow `ufunc`."""
+def unary(
+    primitive: Primitive, ufunc: np.ufunc, name: str, doc: str, integers: Any = np.float64
+) -> Callable[[Any], Any]:
+    """A function of one array for a primitive that NumPy lacks; dtypes follow `ufunc`.  Where that
+    makes floats of integers, they are at least of the dtype `integers`, as in SciPy."""
 
     def function(x: Any) -> Any:
-        return _applied(primitive, ufunc, name, (x,), sys._getframe(1))
+        return _applied(primitive, ufunc, name, (x,), sys._getframe(1), integers)
 
     return _named(function, name, doc)
 
@@ -110,7 +113,7 @@ def binary(primitive: Primitive, ufunc: np.ufunc, name: str, doc: str) -> Callab
     """The same of two arrays, which broadcast."""
 
     def function(x: Any, y: Any) -> Any:
-        return _applied(primitive, ufunc, name, (x, y), sys._getframe(1))
+        return _applied(primitive, ufunc, name, (x, y), sys._getframe(1), np.float64)
 
     return _named(function, name, doc)
 
@@ -122,19 +125,24 @@ def _named(function: Any, name: str, doc: str) -> Any:
 
 
 def _applied(
-    primitive: Primitive, ufunc: np.ufunc, name: str, values: tuple[Any, ...], caller: Any
+    primitive: Primitive,
+    ufunc: np.ufunc,
+    name: str,
+    values: tuple[Any, ...],
+    caller: Any,
+    integers: Any,
 ) -> Any:
     """The primitive of arrays, at once, or of traced arrays, named by the line of the caller."""
     trace = trace_of(values)
     if trace is None:
         refuse_among(values, f"cr.{name}")
-        return _of_arrays(primitive, ufunc, values)
+        return _of_arrays(primitive, ufunc, values, integers)
     outer = trace.site
     frame = trace.enter(caller) if outer is None else None
     try:
         operands = [lift(trace, value) for value in values]
         kinds = tuple(kind_of(operand) for operand in operands)
-        found = resolve(ufunc, kinds) or (np.dtype(kinds[0]), False)
+        found = _computed_in(ufunc, kinds, integers) or (np.dtype(kinds[0]), False)
         node: Node = apply(trace, primitive, name, operands, *found)
     finally:
         trace.site = outer
@@ -143,8 +151,26 @@ def _applied(
     return Traced(node, trace)
 
 
-def _of_arrays(primitive: Primitive, ufunc: np.ufunc, values: tuple[Any, ...]) -> Any:
+def _of_arrays(
+    primitive: Primitive, ufunc: np.ufunc, values: tuple[Any, ...], integers: Any
+) -> Any:
     kinds = tuple(type(x) if type(x) in (int, float) else np.asarray(x).dtype for x in values)
-    found = resolve(ufunc, kinds)
+    found = _computed_in(ufunc, kinds, integers)
     arrays = [np.asarray(x, found[0] if found else None) for x in values]
     return primitive.evaluate(np, *np.broadcast_arrays(*arrays))
+
+
+def _computed_in(
+    ufunc: np.ufunc, kinds: tuple[Any, ...], integers: Any
+) -> tuple[np.dtype, bool] | None:
+    """As `resolve`, with integers as floats of the dtype `integers` or a wider one."""
+    found = resolve(ufunc, kinds)
+    if found is None or found[0].kind != "f":
+        return found
+    wide = [
+        np.result_type(kind, integers)
+        if isinstance(kind, np.dtype) and kind.kind in "iub"
+        else kind
+        for kind in kinds
+    ]
+    return resolve(ufunc, tuple(wide))

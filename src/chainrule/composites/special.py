@@ -85,6 +85,7 @@ entr = unary(
     np.exp,
     "entr",
     """-x log(x), elementwise: 0 at 0, where its slope is inf, and -inf below.""",
+    np.float32,
 )
 
 i0e = unary(

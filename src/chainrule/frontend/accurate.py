@@ -1,5 +1,5 @@
 """Writes `1 - erf(x)` as erfc(x), and its like: nothing is left of the digits of the difference;
-`norm(x)**2` as the sum of squares, and `abs(x)**2` as x**2, which have no kink at 0.
+`norm(x)**2` as the sum of squares, which has no kink at 0.
 
 Only where the operand has no name, so that every value that you named stays one that is used.
 """
@@ -15,80 +15,191 @@ from chainrule.frontend.trace import Trace
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic
 from chainrule.primitives.movement import reshape
+from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.reduce import sum_
+from chainrule.primitives.sources import constant, full
 
-REWRITTEN = frozenset({np.subtract, np.log})
+REWRITTEN = frozenset({np.add, np.subtract, np.multiply, np.power, np.log, np.log1p})
+ROOTS = (arithmetic.sqrt, logic.where)
 
 
-def accurate(trace: Trace, ufunc: np.ufunc, operands: list[Any]) -> Node | None:
-    """The node of one function for `1 - f(x)` or `log(f(x))`; None where there is none."""
-    inner = operands[-1]
-    if not isinstance(inner, Node) or len(inner.inputs) != 1 or inner in trace.name_of:
+def accurate(
+    trace: Trace, ufunc: np.ufunc, operands: list[Any], resolved: tuple[np.dtype, bool] | None
+) -> Node | None:
+    """The node of one function for `1 - f(x)`, `log(f(x))`, or the square of a root; None where
+    there is none.  `resolved` is the dtype in which NumPy computes, and whether it is weak."""
+    if resolved is None:
         return None
-    if ufunc is np.log:
-        return _logarithm(trace, inner)
-    one = operands[0]
-    if isinstance(one, Node) or isinstance(one, bool) or one != 1:
+    if len(operands) == 1:
+        return _logarithm(trace, operands[0], more=ufunc is np.log1p)
+    left, right = operands
+    if ufunc is np.multiply:
+        return _product_of_roots(trace, left, right)
+    if ufunc is np.power:
+        return _power_of_root(trace, left, right, resolved[0])
+    found = _complement(trace, ufunc, left, right, resolved)
+    return found if found is None or found.type.shape == _shape(left, right) else None
+
+
+def _shape(*operands: Any) -> tuple:
+    return max((x.type.shape for x in operands if isinstance(x, Node)), key=len)
+
+
+def _number(trace: Trace, operand: Any) -> Any:
+    """The number that an operand is, also as an array of NumPy's; None for others, and for one
+    that has a name."""
+    if not isinstance(operand, Node):
+        return None if isinstance(operand, bool) else operand
+    if operand.type.dtype.kind not in "iuf" or operand in trace.name_of:
         return None
-    return _complement(trace, inner)
-
-
-def _complement(trace: Trace, inner: Node) -> Node | None:
-    (x,) = inner.inputs
-    if inner.primitive is arithmetic.erf:
-        from chainrule.primitives.special import erfc
-
-        return trace.build(erfc, x)
-    if inner.primitive is arithmetic.logistic or _is_ndtr(inner):
-        return trace.build(inner.primitive, trace.build(arithmetic.negative, x))
+    if operand.primitive is full:
+        return operand.param("value")
+    if operand.primitive is constant and not operand.type.shape:
+        return operand.param("value").array.item()
     return None
 
 
-def _logarithm(trace: Trace, inner: Node) -> Node | None:
-    if not _is_ndtr(inner):
+# 1 - f(x) and log(f(x)) --------------------------------------------------------------------------
+
+
+def _complement(
+    trace: Trace, ufunc: np.ufunc, left: Any, right: Any, resolved: tuple[np.dtype, bool]
+) -> Node | None:
+    """±(1 ± f(x)), where one operand is 1 or -1 and the other ±f(x)."""
+    for one, inner, first in ((left, right, True), (right, left, False)):
+        number = _number(trace, one)
+        if number not in (1, -1) or not isinstance(inner, Node):
+            continue
+        factor, function = _peeled(trace, inner)
+        if ufunc is np.subtract:  # 1 - f, or f - 1
+            number, factor = (number, -factor) if first else (-number, factor)
+        found = _one_plus(trace, number * factor, function, resolved)
+        if found is not None:
+            return found if number == 1 else trace.build(arithmetic.negative, found)
+    return None
+
+
+def _peeled(trace: Trace, node: Node) -> tuple[int, Node]:
+    """The sign and the value of ±f(x)."""
+    sign = 1
+    while node.primitive is arithmetic.negative and node not in trace.name_of:
+        sign, node = -sign, node.inputs[0]
+    return sign, node
+
+
+def _one_plus(
+    trace: Trace, factor: int, node: Node, resolved: tuple[np.dtype, bool]
+) -> Node | None:
+    """1 + f(x) or 1 - f(x), by the factor, as one function of x."""
+    if node in trace.name_of:
         return None
-    from chainrule.primitives.special import log_ndtr
+    if node.primitive is arithmetic.erf:
+        to, negated = _special("erfc", load=True), factor == 1
+    elif factor == 1:
+        return None
+    elif node.primitive is arithmetic.logistic or _is(node, "ndtr"):
+        to, negated = node.primitive, True
+    elif _is(node, "erfc"):
+        to, negated = arithmetic.erf, False
+    else:
+        return None
+    (x,) = node.inputs
+    dtype, weak = resolved
+    if (x.type.dtype, x.type.weak) != (dtype, weak):
+        x = trace.build(logic.cast, x, dtype=dtype, weak=weak)
+    if negated:
+        x = x.inputs[0] if x.primitive is arithmetic.negative else _negative(trace, x)
+    return trace.build(to, x)
 
-    return trace.build(log_ndtr, *inner.inputs)
+
+def _negative(trace: Trace, x: Node) -> Node:
+    return trace.build(arithmetic.negative, x)
 
 
-def _is_ndtr(node: Node) -> bool:
+def _logarithm(trace: Trace, inner: Any, *, more: bool) -> Node | None:
+    """log(f(x)), or log(1 ± f(x)) if `more`, of functions that round to 0."""
+    if not isinstance(inner, Node) or inner in trace.name_of:
+        return None
+    if more:
+        factor, function = _peeled(trace, inner)
+        type_ = inner.type
+        found = _one_plus(trace, factor, function, (type_.dtype, type_.weak))
+        if found is None:
+            return None
+        inner = found
+    if inner.primitive is arithmetic.logistic:
+        return trace.build(_special("log_expit", load=True), *inner.inputs)
+    for name in ("ndtr", "erfc"):
+        if _is(inner, name):
+            return trace.build(_special(f"log_{name}"), *inner.inputs)
+    return None
+
+
+def _special(name: str, *, load: bool = False) -> Primitive:
+    if load:
+        from chainrule.primitives import special  # noqa: F401
+    return getattr(sys.modules["chainrule.primitives.special"], name)
+
+
+def _is(node: Node, name: str) -> bool:
     special = sys.modules.get("chainrule.primitives.special")  # loaded if there is such a node
-    return special is not None and node.primitive is special.ndtr
+    return special is not None and node.primitive is getattr(special, name)
 
 
-def smooth_power(trace: Trace, base: Node, exponent: int) -> Node | None:
-    """The node for an even power of an absolute value or of a norm; None for another base."""
-    if exponent <= 0 or exponent % 2 or base in trace.name_of:
+# Squares of roots --------------------------------------------------------------------------------
+
+
+def _power_of_root(trace: Trace, base: Any, exponent: Any, dtype: np.dtype) -> Node | None:
+    """An even power of a norm, as a power of the sum of squares."""
+    if not isinstance(base, Node) or base.primitive not in ROOTS or base.type.dtype != dtype:
         return None
-    if base.primitive is arithmetic.absolute:
-        return trace.build(arithmetic.integer_power, *base.inputs, exponent=exponent)
-    squares = _under_root(base)
-    if squares is None or not _is_of_squares(squares):
+    number = _number(trace, exponent)
+    if number is None or number <= 0 or number % 2 or base in trace.name_of:
         return None
-    if exponent == 2:
+    squares = _squares(base)
+    if squares is None or number == 2:
         return squares
-    return trace.build(arithmetic.integer_power, squares, exponent=exponent // 2)
+    return trace.build(arithmetic.integer_power, squares, exponent=int(number) // 2)
 
 
-def _under_root(node: Node) -> Node | None:
-    """What the node is the root of, also if 0 is treated apart, as in norms."""
-    if node.primitive is arithmetic.sqrt:
-        return node.inputs[0]
-    if node.primitive is not logic.where or node.inputs[2].primitive is not arithmetic.sqrt:
-        return None
-    condition, (inside,) = node.inputs[0], node.inputs[2].inputs
-    if inside.primitive is not logic.where or inside.inputs[0] is not condition:
-        return None
-    squares = inside.inputs[2]
-    compared = condition.primitive is logic.equal and condition.inputs[0] is squares
-    return squares if compared else None
+def _product_of_roots(trace: Trace, left: Any, right: Any) -> Node | None:
+    """A norm times itself, which may have been computed twice."""
+    for one in (left, right):
+        if not isinstance(one, Node) or one.primitive not in ROOTS or one in trace.name_of:
+            return None
+    first, second = _squares(left), _squares(right)
+    return first if first is not None and second is not None and _same(first, second) else None
 
 
-def _is_of_squares(node: Node) -> bool:
-    """Whether it is a sum of squares, and so never negative."""
-    while node.primitive in (reshape, sum_):
-        (node,) = node.inputs
-    if node.primitive is arithmetic.multiply:
-        return node.inputs[0] is node.inputs[1]
-    return node.primitive is arithmetic.integer_power and node.param("exponent") % 2 == 0
+def _squares(node: Node) -> Node | None:
+    """The sum of squares of which the node is the root, also if 0 is treated apart, as in norms."""
+    squares = node.inputs[0]
+    if node.primitive is logic.where:
+        condition, _, root = node.inputs
+        if root.primitive is not arithmetic.sqrt:
+            return None
+        (inside,) = root.inputs
+        if inside.primitive is not logic.where or inside.inputs[0] is not condition:
+            return None
+        squares = inside.inputs[2]
+        if condition.primitive is not logic.equal or condition.inputs[0] is not squares:
+            return None
+    inner = squares
+    while inner.primitive in (reshape, sum_):
+        (inner,) = inner.inputs
+    if inner.primitive is arithmetic.multiply:
+        is_square = inner.inputs[0] is inner.inputs[1]
+    else:
+        is_square = inner.primitive is arithmetic.integer_power and inner.param("exponent") % 2 == 0
+    return squares if is_square else None
+
+
+def _same(one: Node, other: Node) -> bool:
+    """Whether two sums of squares are of the same values."""
+    while one is not other:
+        if one.primitive is not other.primitive or one.params != other.params:
+            return False
+        if one.primitive not in (reshape, sum_):
+            return all(x is y for x, y in zip(one.inputs, other.inputs, strict=True))
+        (one,), (other,) = one.inputs, other.inputs
+    return True

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import DTypeError, ShapeError, UnsupportedError
-from chainrule.frontend.accurate import REWRITTEN, accurate, smooth_power
+from chainrule.frontend.accurate import REWRITTEN, accurate
 from chainrule.frontend.naming import operand_name
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.ufuncs import UFUNCS
@@ -187,11 +187,13 @@ def elementwise(trace: Trace, ufunc: np.ufunc, values: tuple[Any, ...]) -> Node:
     primitive = UFUNCS[ufunc]
     operands = [lift(trace, value) for value in values]
     kinds = tuple([kind_of(operand) for operand in operands])
-    if ufunc in REWRITTEN and (found := accurate(trace, ufunc, operands)) is not None:
-        return found
+    resolved = resolve(ufunc, kinds)
+    if ufunc in REWRITTEN:
+        found = accurate(trace, ufunc, operands, resolved)
+        if found is not None:
+            return found
     if primitive is arithmetic.power and _is_static_exponent(operands):
         return _static_power(trace, operands[0], operands[1])
-    resolved = resolve(ufunc, kinds)
     if resolved is None:
         shown = " and ".join(trace.show(o) if isinstance(o, Node) else repr(o) for o in operands)
         raise DTypeError(
@@ -266,8 +268,6 @@ def _is_static_exponent(operands: list[Any]) -> bool:
 
 def _static_power(trace: Trace, base: Any, exponent: Any) -> Node:
     kind = base.type.dtype.kind
-    if kind == "f" and (smooth := smooth_power(trace, base, exponent)) is not None:
-        return smooth
     if kind in "iub" and exponent < 0:
         raise DTypeError(
             f"integers to the negative power {exponent} are not integers: {trace.show(base)}",

@@ -77,7 +77,7 @@ SCIPYS: dict[str, tuple[str, str]] = {
         name: ("special", name)
         for name in (
             *("erfc", "erfcx", "erfinv", "ndtr", "log_ndtr", "gammaln", "betaln", "logit"),
-            *("xlogy", "entr", "i0e", "i1e"),
+            *("xlogy", "entr", "i0e", "i1e", "log_expit"),
         )
     },
     "erf": ("arithmetic", "erf"),
