@@ -151,6 +151,7 @@ def test_the_seed_drawn_is_the_one_that_repeats_the_error():
     assert str(again.value) == str(first.value)
 
 
+@pytest.mark.filterwarnings("ignore::chainrule.errors.KinkWarning")
 def test_a_nan_derivative_fails():
     def objective(x):  # the slope of the root at 0 is inf, times 0
         return np.sum(x + 0 * np.sqrt(x - x))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.primitives import logic
-from chainrule.primitives.families import elementwise
+from chainrule.primitives.families import at_zero, elementwise, tie
 from chainrule.primitives.primitive import (
     ADDITIVE,
     ATOM,
@@ -120,6 +120,7 @@ power = elementwise(
     inputs=("x", "y"),
     domains=(POSITIVE, (-2.0, 2.0)),
     weight=10,
+    kink=at_zero,
 )
 
 
@@ -214,6 +215,7 @@ sqrt = elementwise(
     latex=Latex(r"\sqrt{{{x}}}", ATOM, (0,)),
     domain=POSITIVE,
     weight=4,
+    kink=at_zero,
 )
 
 sin = elementwise(
@@ -293,6 +295,7 @@ maximum = elementwise(
     kernel="fmax_nan(x, y)",
     latex=Latex(r"\max({x}, {y})", ATOM, (0, 0)),
     inputs=("x", "y"),
+    kink=tie,
 )
 
 minimum = elementwise(
@@ -308,6 +311,7 @@ minimum = elementwise(
     kernel="fmin_nan(x, y)",
     latex=Latex(r"\min({x}, {y})", ATOM, (0, 0)),
     inputs=("x", "y"),
+    kink=tie,
 )
 
 stop_gradient = elementwise(

@@ -283,6 +283,7 @@ def _places(name: str, extreme: str, ufunc: str) -> Primitive:
         flops=lambda out: out.type.size,
         scratch=_places_scratch,
         independent=every_other_axis,
+        kink=lambda x, *, axis: np.diff(np.sort(x, axis), axis=axis) == 0,
         latex=Latex(rf"\operatorname{{{{{name}}}}}_{{{{{{axis}}}}}}({{x}})", ATOM, (0,)),
         samples=tuple(
             Sample((shape,), (domain,), (("axis", axis),))

@@ -29,6 +29,16 @@ BOOL = np.dtype(np.bool_)
 SHAPES: tuple[tuple[int, ...], ...] = ((), (3,), (0,), (2, 1, 3))
 
 
+def tie(x: Any, y: Any) -> Any:
+    """Where two operands are equal: on either side another one counts."""
+    return x == y
+
+
+def at_zero(x: Any, *others: Any) -> Any:
+    """Where the first operand is 0."""
+    return x == 0
+
+
 def same_type(*types: ArrayType, **params: Any) -> ArrayType:
     """The one type that all inputs share; weak only if all are."""
     first = types[0]
@@ -82,6 +92,7 @@ def elementwise(
     smooth: bool = True,
     more: tuple[Sample, ...] = (),
     scratch: Callable[..., int] = no_bytes,
+    kink: Callable[..., Any] | None = None,
     python: Python | None = None,
     **params: Any,
 ) -> Primitive:
@@ -107,6 +118,7 @@ def elementwise(
         samples=(*samples_on(domains or (domain,) * len(inputs), smooth, params), *more),
         scratch=scratch,
         independent=every_axis,
+        kink=kink,
         python=python or operator_of(kernel),
     )
 
@@ -124,5 +136,6 @@ def comparison(
         latex=Latex(f"{{x}} {symbol} {{y}}", 5, (6, 6)),
         inputs=("x", "y"),
         result_type=bool_type,
+        kink=tie,
         more=(Sample(((9,), (9,)), ("int:2", "int:2")),),  # where elements are equal, too
     )

@@ -56,6 +56,7 @@ arccosh = elementwise(
     latex=named("arcosh"),
     domain=(1.2, 3.0),
     weight=12,
+    kink=lambda x: x == 1,
 )
 
 arctanh = elementwise(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from chainrule.primitives.arithmetic import POSITIVE, integer_power, named
-from chainrule.primitives.families import elementwise
+from chainrule.primitives.families import at_zero, elementwise
 from chainrule.primitives.primitive import ATOM, POWER, Latex, Sample
 
 exp2 = elementwise(
@@ -51,6 +51,7 @@ cbrt = elementwise(
     domain=POSITIVE,
     weight=10,
     more=(Sample(((3,),), ((-2.5, -0.3),)),),
+    kink=at_zero,
 )
 
 LOGARITHMS = (exp2, log2, log10, cbrt)

@@ -195,6 +195,9 @@ class Primitive(Frozen):
     for an operand that each piece needs as a whole.  `c_order`: an elementwise evaluation that
     makes arrays in C order, however its operands lie.
 
+    `kink(*operands, **params)` says at which elements of the operands a derivative is a convention
+    or infinite; None where it is nowhere.
+
     `python` is how a call is written as source; without it, as that of NumPy's function of the
     same name.
     """
@@ -218,6 +221,7 @@ class Primitive(Frozen):
     library_bytes: Callable[..., int] = field(default=no_bytes)
     independent: Callable[[Node], tuple[Cut, ...]] = field(default=lambda out: ())
     c_order: bool = field(default=False)
+    kink: Callable[..., Any] | None = field(default=None)
     python: Python | None = field(default=None)
 
     def __post_init__(self) -> None:

@@ -64,6 +64,7 @@ def reduction(
     python: Python,
     shapes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...],
     domain: Any = (-2.0, 2.0),
+    kink: Any = None,
 ) -> Primitive:
     """A fold of one input over static `axes`, which disappear from the result."""
     return Primitive(
@@ -78,6 +79,7 @@ def reduction(
         flops=lambda out: out.inputs[0].type.size,
         latex=latex,
         samples=tuple(Sample((shape,), (domain,), (("axes", axes),)) for shape, axes in shapes),
+        kink=kink,
         python=python,
     )
 
@@ -138,6 +140,12 @@ def _extreme_tangent(dx: Any, out: Any, x: Any) -> Any:
     return sum_(logic.where(hit, dx, full_like(x, 0)), axes=out.param("axes")) / count
 
 
+def _shared(x: Any, extreme: Any, axes: tuple[int, ...]) -> Any:
+    """Which elements are the extreme one and not alone."""
+    same = x == extreme
+    return same & (np.sum(same, axes, keepdims=True) > 1)
+
+
 EXTREME = Explicit((_extreme_tangent,), (_extreme_cotangent,))
 
 max_ = reduction(
@@ -149,6 +157,7 @@ max_ = reduction(
     Latex(r"\max_{{{axes}}}({x})", ATOM, (0,)),
     reduced_by("max", "largest"),
     NON_EMPTY,
+    kink=lambda x, *, axes: _shared(x, x.max(axes, keepdims=True), axes),
 )
 
 min_ = reduction(
@@ -160,6 +169,7 @@ min_ = reduction(
     Latex(r"\min_{{{axes}}}({x})", ATOM, (0,)),
     reduced_by("min", "smallest"),
     NON_EMPTY,
+    kink=lambda x, *, axes: _shared(x, x.min(axes, keepdims=True), axes),
 )
 
 
@@ -235,6 +245,7 @@ def _place(name: str, extreme: str, kernel: Fold, noun: str) -> Primitive:
             Sample(((2, 1, 3),), ((-2.0, 2.0),), (("axis", 0),)),
         ),
         scratch=_place_scratch,
+        kink=lambda x, *, axis: _shared(x, getattr(np, name[3:])(x, axis, keepdims=True), (axis,)),
         python=Python(
             lambda out, writing, x: Written(f"np.{name}({x.text}, axis={out.param('axis')})"),
             noun=noun,

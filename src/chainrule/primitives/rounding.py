@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.arithmetic import POSITIVE, named, sign
 from chainrule.primitives.families import elementwise, same_type
@@ -27,7 +29,13 @@ def _rounding(name: str, doc: str, evaluate: Any) -> Primitive:
         Flat(),
         kernel=f"{name}(x)",
         latex=named(name),
+        kink=lambda x: x == np.rint(x),
     )
+
+
+def _whole(x: Any, y: Any) -> Any:
+    """Where x is a multiple of y."""
+    return np.fmod(x, y) == 0
 
 
 floor = _rounding("floor", "The largest integer that is at most x", lambda xp, x: xp.floor(x))
@@ -51,6 +59,7 @@ rint = elementwise(
     kernel="rint(x)",
     latex=named("round"),
     result_type=_float_type,
+    kink=lambda x: np.abs(x - np.trunc(x)) == 0.5,
 )
 
 # The quotients stay away from the integers, where remainders jump.
@@ -84,6 +93,7 @@ floor_divide = elementwise(
     domains=((-2.0, 2.0), POSITIVE),
     more=(Sample(((3,), (3,)), ((-2.0, 2.0), (-2.5, -0.3))),),
     weight=4,
+    kink=_whole,
 )
 
 remainder = elementwise(
@@ -96,6 +106,7 @@ remainder = elementwise(
     latex=Latex(r"\operatorname{{mod}}({x}, {y})", ATOM, (0, 0)),
     result_type=_numbers,
     **AWAY,
+    kink=_whole,
 )
 
 fmod = elementwise(
@@ -108,6 +119,7 @@ fmod = elementwise(
     latex=Latex(r"\operatorname{{fmod}}({x}, {y})", ATOM, (0, 0)),
     result_type=_numbers,
     **AWAY,
+    kink=_whole,
 )
 
 copysign = elementwise(
@@ -119,6 +131,7 @@ copysign = elementwise(
     latex=Latex(r"\operatorname{{copysign}}({x}, {y})", ATOM, (0, 0)),
     inputs=("x", "y"),
     more=(Sample(((3,), (3,)), ((0.3, 2.0), (-2.0, -0.3))),),
+    kink=lambda x, y: (x == 0) | (y == 0),
 )
 
 ROUNDING = (floor, ceil, trunc, rint, floor_divide, remainder, fmod, copysign)

@@ -11,7 +11,7 @@ from typing import Any
 
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic
-from chainrule.primitives.families import elementwise
+from chainrule.primitives.families import at_zero, elementwise
 from chainrule.primitives.primitive import ATOM, Explicit, Flat, Latex, Move
 from chainrule.primitives.python import calls
 from chainrule.primitives.sources import full, full_like
@@ -26,6 +26,7 @@ sign = elementwise(
     Flat(),
     kernel="sign(x)",
     latex=Latex(r"\operatorname{{sign}}({x})", ATOM, (0,)),
+    kink=at_zero,
 )
 
 
@@ -146,4 +147,5 @@ absolute = elementwise(
     kernel="fabs(x)",
     latex=Latex(r"\left|{x}\right|", ATOM, (0,)),
     python=calls("abs", ("x",), "magnitude"),
+    kink=at_zero,
 )

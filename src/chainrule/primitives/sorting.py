@@ -52,6 +52,11 @@ def _written(out: Node, writing: Any, x: Written) -> Written:
     return Written(f"np.argsort({x.text}{shown}, stable=True)")
 
 
+def _tied(x: Any, *, axis: int) -> Any:
+    """Which of the elements in order equal the next one."""
+    return np.diff(np.sort(x, axis), axis=axis) == 0
+
+
 argsort = Primitive(
     name="argsort",
     doc="The places of the elements along an axis from the smallest to the largest, NaN last; "
@@ -74,6 +79,7 @@ argsort = Primitive(
         Sample(((0, 2),), (ANY,), (("axis", 0),)),
         Sample(((4,),), ("int:3",), (("axis", 0),)),
     ),
+    kink=_tied,
     python=Python(_written, noun="order"),
 )
 

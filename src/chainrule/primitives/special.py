@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.primitives import special_evaluation
 from chainrule.primitives.arithmetic import absolute, exp, gaussian, log, logistic, maximum, named
-from chainrule.primitives.families import SHAPES, batch_pointwise, same_type
+from chainrule.primitives.families import SHAPES, at_zero, batch_pointwise, same_type
 from chainrule.primitives.logic import equal, less_equal, logical_and, where
 from chainrule.primitives.primitive import (
     ATOM,
@@ -88,6 +88,7 @@ erfinv = Primitive(
     scratch=_erfinv_scratch,
     independent=every_axis,
     python=calls_own(SOURCE),
+    kink=lambda x: np.abs(x) == 1,
 )
 
 
@@ -111,6 +112,7 @@ def _special(
     more: tuple[tuple[float, float], ...] = (),
     latex: Latex | None = None,
     kernel: str = "",
+    kink: Callable[..., Any] | None = None,
     **params: int,
 ) -> Primitive:
     """An elementwise function of `special_evaluation`, computed in float64.
@@ -155,6 +157,7 @@ def _special(
         scratch=lambda out, x, *others: max(
             _block_nbytes(x.size, *nbytes), least(out, min(x.size, BLOCK))
         ),
+        kink=kink,
         python=Python(write, noun=name),
     )
 
@@ -316,6 +319,7 @@ xlogy = _special(
     domains=((-2.0, 2.0), (0.3, 2.5)),
     latex=Latex(r"{x} \log({y})", 20, (20, 0)),
     kernel="where((x == 0) & (y == y), 0.0, x * log(y))",
+    kink=lambda x, y: (x == 0) & (y <= 0),
 )
 
 entr = _special(
@@ -325,6 +329,7 @@ entr = _special(
     nbytes=(16, 0),
     domains=((0.3, 2.5),),
     kernel="where(x > 0, -(x * log(x)), log(sign(x) + 1))",
+    kink=at_zero,
 )
 
 
@@ -336,6 +341,7 @@ i0e = _special(
     domains=((0.3, 4.0),),
     more=((-4.0, -0.3),),
     latex=Latex(r"e^{{-\left|{x}\right|}} I_0({x})", 20, (0,)),
+    kink=at_zero,
 )
 
 i1e = _special(
@@ -346,6 +352,7 @@ i1e = _special(
     domains=((0.3, 4.0),),
     more=((-4.0, -0.3),),
     latex=Latex(r"e^{{-\left|{x}\right|}} I_1({x})", 20, (0,)),
+    kink=at_zero,
 )
 
 bessel_slope = _special(
@@ -360,6 +367,7 @@ bessel_slope = _special(
     ),
     order=0,
     slope=1,
+    kink=lambda x, **params: x == 0,
 )
 
 SPECIAL = (

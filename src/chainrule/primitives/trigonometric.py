@@ -54,6 +54,7 @@ arcsin = elementwise(
     latex=Latex(r"\arcsin({x})", ATOM, (0,)),
     domain=(-0.9, 0.9),
     weight=12,
+    kink=lambda x: np.abs(x) == 1,
 )
 
 arccos = elementwise(
@@ -65,6 +66,7 @@ arccos = elementwise(
     latex=Latex(r"\arccos({x})", ATOM, (0,)),
     domain=(-0.9, 0.9),
     weight=12,
+    kink=lambda x: np.abs(x) == 1,
 )
 
 arctan = elementwise(
@@ -116,6 +118,7 @@ hypot = elementwise(
     inputs=("x", "y"),
     weight=6,
     python=calls("hypot", ("x", "y"), "length"),
+    kink=lambda x, y: (x == 0) & (y == 0),
 )
 
 
@@ -143,6 +146,7 @@ arctan2 = elementwise(
     inputs=("x", "y"),
     weight=15,
     python=calls("arctan2", ("x", "y"), "angle"),
+    kink=lambda x, y: (x == 0) & (y == 0),
 )
 
 NEAR = 1 / math.pi  # up to here the derivative of sinc is a series, of which these terms count

@@ -83,7 +83,8 @@ def check_gradients(
     No absolute tolerance: a derivative of 1e-9 is checked as closely as one of 1.  NaN fails,
     and so does a point where finite differences cannot decide.  Raises GradientCheckError
     naming the argument, the numbers and the seed (drawn anew for each call unless given); warns
-    (KinkWarning) where the point is at a kink.
+    (KinkWarning) where the function or a derivative that is checked jumps at the point, or is
+    infinite, because of operations that are at a kink there.
     """
     chosen = tuple(modes)
     if order < 1 or not chosen or any(mode not in MODES for mode in chosen):
@@ -92,12 +93,14 @@ def check_gradients(
             hint='order is at least 1, modes are "forward", "reverse" or both',
         )
     check = _first(f, args, wrt, seed, rtol)
-    _warn_of_kinks(check)
+    _warn_of_kinks(check, order)
     _check(check, order, chosen)
 
 
-def _warn_of_kinks(check: _Check) -> None:
-    found = kinks(trace(check.function, check.point), check.point)
+def _warn_of_kinks(check: _Check, order: int) -> None:
+    own = replace(check, generator=np.random.default_rng(check.seed))
+    direction = _random_like(own, check.point, scaled=True)
+    found = kinks(check.function, check.point, direction, order)
     if not found:
         return
     names = dict.fromkeys(one.primitive.name for one in found)
