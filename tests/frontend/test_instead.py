@@ -60,7 +60,7 @@ def test_conditions_belong_to_expressions() -> None:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda x: scipy.special.log_expit(x), "scipy.special.log_expit is not traced"),
+        (lambda x: scipy.special.beta(x, x), "scipy.special.beta is not traced"),
         (lambda x: np.spacing(x), "np.spacing is not traced"),
         (lambda x: np.linalg.eig(x), "np.linalg.eig is not traced"),
         (lambda x: np.histogram(x), "np.histogram is not traced"),

@@ -6,13 +6,14 @@ from chainrule.frontend.refused import REFUSED
 
 # By the names of functions of NumPy, its arrays and scipy.special; x and y are their arguments.
 INSTEAD = {
+    "beta": "np.exp(cr.betaln(x, y))",
     "exp10": "10.0**x",
-    "log_expit": "-cr.softplus(-x)",
     "rel_entr": "cr.xlogy(x, x / y)",
     "isin": "np.any(x[..., None] == y, axis=-1)",
 }
 # Where the expression is not as general as the function.
 CONDITIONS = {
+    "beta": "for x > 0 and y > 0",
     "rel_entr": "for x >= 0 and y > 0",
     "isin": "for an array y with one axis",
 }
