@@ -35,6 +35,7 @@ BLOCK = 2048  # elements that `blockwise` computes at a time
 ROOT_PI = math.sqrt(math.pi)
 BY_ERFCX = (
     special_evaluation.erfc,
+    special_evaluation.erfcx,
     special_evaluation.ndtr,
     special_evaluation.log_ndtr,
     special_evaluation.log_erfc,
@@ -131,6 +132,7 @@ def _special(
 
     def write(out: Node, writing: Writing, *operands: Written) -> Written:
         if function in BY_ERFCX:
+            writing.helper(_source(special_evaluation.erfcx_above))
             writing.helper(_source(special_evaluation.erfcx))
         texts = [writing.helper(_source(function)), *(one.text for one in operands)]
         texts += [f"{key}={value}" for key, value in out.params]
@@ -170,7 +172,7 @@ erfc = _special(
     "erfc",
     "The complementary error function 1 - erf(x), accurate where it is small.",
     lambda out, x: (-2 / ROOT_PI) * gaussian(x),
-    nbytes=(96, 184),
+    nbytes=(64, 184),
     more=((2.0, 5.0),),
 )
 
@@ -178,7 +180,7 @@ erfcx = _special(
     "erfcx",
     "exp(x^2) erfc(x), which neither overflows nor vanishes for positive x.",
     lambda out, x: erfcx_slope(x, order=1),
-    nbytes=(72, 184),
+    nbytes=(73, 184),
     more=((2.0, 9.0),),
 )
 
@@ -186,7 +188,7 @@ erfcx_slope = _special(
     "erfcx_slope",
     "The derivative of erfcx of an order from 1 on.",
     lambda out, x: erfcx_slope(x, order=out.param("order") + 1),
-    nbytes=(137, 184),
+    nbytes=(138, 184),
     more=((2.0, 9.0),),
     latex=Latex(r"\operatorname{{erfcx}}^{{({order})}}({x})", ATOM, (0,)),
     order=1,
@@ -196,7 +198,7 @@ log_erfc = _special(
     "log_erfc",
     "The logarithm of erfc, finite where that vanishes.",
     lambda out, x: -math.sqrt(2) * _normal_hazard(out, -math.sqrt(2) * x),
-    nbytes=(81, 184),
+    nbytes=(49, 184),
     more=((2.0, 30.0),),
 )
 
@@ -209,7 +211,7 @@ ndtr = _special(
     "ndtr",
     "The distribution function of the standard normal distribution, accurate in both tails.",
     lambda out, x: _density(x),
-    nbytes=(104, 184),
+    nbytes=(72, 184),
     more=((-9.0, -2.0),),
 )
 
@@ -231,7 +233,7 @@ log_ndtr = _special(
     "log_ndtr",
     "The logarithm of ndtr, finite where that vanishes.",
     _normal_hazard,
-    nbytes=(104, 184),
+    nbytes=(72, 184),
     more=((-30.0, -3.0), (3.0, 6.0)),
 )
 

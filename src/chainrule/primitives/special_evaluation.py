@@ -14,17 +14,11 @@ import numpy as np
 Wide = np.ndarray
 
 
-def erfcx(x: Wide) -> Wide:
-    """exp(x²) times the complementary error function: below 0.7 as this product, to 2.3 by a
-    polynomial (Chebyshev's, of the function around 1.5), and beyond by SciPy."""
+def erfcx_above(x: Wide) -> Wide:
+    """erfcx from 0.7 on: to 2.3 by a polynomial (Chebyshev's, of the function around 1.5), and
+    beyond by SciPy."""
     from scipy import special
 
-    near = np.clip(x, -30, 0.7)
-    high = near.astype(np.float32).astype(np.float64)
-    low = np.exp(high * high)
-    low = special.erfc(near) * (low + low * np.expm1((near - high) * (near + high)))
-    far = 2 * np.exp(high * high) * np.exp((near - high) * (near + high))
-    low = np.where(x < -1, far - special.erfcx(-near), low)
     middle = np.polyval(
         [
             -1.5679523325614924e-11, 6.5140587404944e-11, -2.0357029932380468e-10,
@@ -37,17 +31,30 @@ def erfcx(x: Wide) -> Wide:
         ],
         np.clip(x, 0.7, 2.3) - 1.5,
     )  # fmt: skip
-    return np.where(x < 0.7, low, np.where(x < 2.3, middle, special.erfcx(x)))
+    return np.where(x < 2.3, middle, special.erfcx(x))
+
+
+def erfcx(x: Wide) -> Wide:
+    """exp(x²) times the complementary error function; below 0.7 as this product."""
+    from scipy import special
+
+    near = np.clip(x, -30, 0.7)
+    high = near.astype(np.float32).astype(np.float64)
+    low = np.exp(high * high)
+    low = special.erfc(near) * (low + low * np.expm1((near - high) * (near + high)))
+    far = 2 * np.exp(high * high) * np.exp((near - high) * (near + high))
+    low = np.where(x < -1, far - special.erfcx(-near), low)
+    return np.where(x < 0.7, low, erfcx_above(x))
 
 
 def erfc(x: Wide) -> Wide:
     """The complementary error function; beyond 0.7 the scaled one times exp(-x²)."""
     from scipy import special
 
-    near = np.clip(x, 0, 30)
+    near = np.clip(x, 0.7, 30)
     high = near.astype(np.float32).astype(np.float64)
     tail = np.exp(-high * high)
-    tail = erfcx(near) * (tail + tail * np.expm1((high - near) * (high + near)))
+    tail = erfcx_above(near) * (tail + tail * np.expm1((high - near) * (high + near)))
     return np.where(x > 0.7, tail, special.erfc(x))
 
 
@@ -59,7 +66,7 @@ def ndtr(x: Wide) -> Wide:
     high = near.astype(np.float32).astype(np.float64)
     tail = np.exp(-0.5 * high * high)
     tail = tail + tail * np.expm1(0.5 * (high - near) * (high + near))
-    tail = 0.5 * erfcx(near * -np.sqrt(0.5)) * tail
+    tail = 0.5 * erfcx_above(near * -np.sqrt(0.5)) * tail
     return np.where(x < -1, tail, special.ndtr(x))
 
 
@@ -71,7 +78,7 @@ def log_ndtr(x: Wide) -> Wide:
     high = near.astype(np.float32).astype(np.float64)
     tail = np.exp(-0.5 * high * high)
     tail = tail + tail * np.expm1(0.5 * (high - near) * (high + near))
-    tail = 0.5 * erfcx(near * np.sqrt(0.5)) * tail
+    tail = 0.5 * erfcx_above(near * np.sqrt(0.5)) * tail
     return np.where(x > 1, np.log1p(-tail), special.log_ndtr(x))
 
 
@@ -79,8 +86,8 @@ def log_erfc(x: Wide) -> Wide:
     """The logarithm of erfc; beyond 0.5 by the scaled one."""
     from scipy import special
 
-    near = np.maximum(x, 0.5)
-    return np.where(x > 0.5, np.log(erfcx(near)) - near * near, np.log1p(-special.erf(x)))
+    near = np.maximum(x, 0.7)
+    return np.where(x > 0.7, np.log(erfcx_above(near)) - near * near, np.log1p(-special.erf(x)))
 
 
 def log_expit(x: Wide) -> Wide:
