@@ -12,7 +12,7 @@ from typing import Any
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic
 from chainrule.primitives.families import at_zero, elementwise
-from chainrule.primitives.primitive import ATOM, Explicit, Flat, Latex, Move
+from chainrule.primitives.primitive import ATOM, Flat, Latex, Move
 from chainrule.primitives.python import calls
 from chainrule.primitives.sources import full, full_like
 
@@ -136,14 +136,16 @@ def product(x: Any, y: Any) -> Any:
     return x * y
 
 
+def times(x: Any, y: Any) -> Any:
+    """x y, of a derivative and the slope of an elementwise function."""
+    return product(x, y) if x.primitive is sign or y.primitive is sign else x * y
+
+
 absolute = elementwise(
     "absolute",
     "The absolute value of x; its derivative at 0 is 0.",
     lambda xp, x: xp.abs(x),
-    Explicit(
-        tangents=(lambda dx, out, x: product(sign(x), dx),),
-        cotangents=(lambda g, out, x: product(g, sign(x)),),
-    ),
+    lambda out, x: sign(x),
     kernel="fabs(x)",
     latex=Latex(r"\left|{x}\right|", ATOM, (0,)),
     python=calls("abs", ("x",), "magnitude"),

@@ -8,6 +8,7 @@ from typing import Any
 from chainrule.graph.node import Node, stamp
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.primitive import Explicit, Joint, Linear, Multilinear, Partials
+from chainrule.primitives.signs import times
 from chainrule.primitives.sources import full_like
 from chainrule.transforms.selected import Selections
 
@@ -65,7 +66,7 @@ def _tangent(node: Node, tangents: list[Node | None], selections: Selections) ->
             for i, dx in live:
                 partial = partials[i]
                 if partial is not None:
-                    parts.append(selections.passed(node, dx, partial(node, *inputs) * dx))
+                    parts.append(selections.passed(node, dx, times(partial(node, *inputs), dx)))
         case Linear() as linear:
             if not any(linear.transpose(i) is not None for i, _ in live):
                 return None
