@@ -54,7 +54,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     `approximate="tanh"` is the paper's approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
     """
     if approximate == "none":
-        return x * (0.5 + 0.5 * erf(x * math.sqrt(0.5)))  # (1 + erf would be erfc: slower)
+        return x * (0.5 * (1 + erf(x * math.sqrt(0.5))))
     if approximate == "tanh":
         wide, narrow = widened(x)
         square = np.minimum(wide * wide, 100)  # beyond, tanh is 1, and the cube may overflow

@@ -73,10 +73,21 @@ def _complement(
         factor, function = _peeled(trace, inner)
         if ufunc is np.subtract:  # 1 - f, or f - 1
             number, factor = (number, -factor) if first else (-number, factor)
+        if number * factor == 1 and _is_compiled(function):
+            continue
         found = _one_plus(trace, number * factor, function, resolved)
         if found is not None:
             return found if number == 1 else trace.build(arithmetic.negative, found)
     return None
+
+
+def _is_compiled(function: Node) -> bool:
+    """Whether 1 + f(x) is erf's, as in gelu, which is compiled: erfc is not, and 1 + erf(x) has
+    lost its digits only far below 0.  1 + erf(-x) is written for erfc(x)."""
+    return (
+        function.primitive is arithmetic.erf
+        and function.inputs[0].primitive is not arithmetic.negative
+    )
 
 
 def _peeled(trace: Trace, node: Node) -> tuple[int, Node]:
