@@ -19,8 +19,14 @@ from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import constant, full
 
-REWRITTEN = frozenset({np.add, np.subtract, np.multiply, np.power, np.log, np.log1p})
 ROOTS = (arithmetic.sqrt, logic.where)
+# By the names of primitives what an operand has to be, as those of `special` may not be loaded.
+_FUNCTIONS = frozenset({"erf", "erfc", "logistic", "ndtr", "negative"})
+_ROOTS = frozenset(one.name for one in ROOTS)
+_REWRITTEN = {
+    **dict.fromkeys((np.add, np.subtract, np.log, np.log1p), _FUNCTIONS),
+    **dict.fromkeys((np.multiply, np.power), _ROOTS),
+}
 
 
 def accurate(
@@ -28,7 +34,13 @@ def accurate(
 ) -> Node | None:
     """The node of one function for `1 - f(x)`, `log(f(x))`, or the square of a root; None where
     there is none.  `resolved` is the dtype in which NumPy computes, and whether it is weak."""
-    if resolved is None:
+    names = _REWRITTEN.get(ufunc)
+    if names is None or resolved is None:
+        return None
+    for one in operands:
+        if isinstance(one, Node) and one.primitive.name in names:
+            break
+    else:
         return None
     if len(operands) == 1:
         return _logarithm(trace, operands[0], more=ufunc is np.log1p)

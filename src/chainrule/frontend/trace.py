@@ -155,11 +155,9 @@ class Trace:
 
     def known_int(self, value: Any) -> int | None:
         """The integer of a Python int, or of a traced one that comes from int arguments alone."""
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
         node = getattr(value, "node", None)
-        found = None if node is None else self.scalars.get(node)
-        return found if isinstance(found, int) else None
+        found = value if node is None else self.scalars.get(node)
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
 
     def specialised(self, value: Any) -> int:
         """The integer of a known value, to which the graph is then bound by a guard."""

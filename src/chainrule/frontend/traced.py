@@ -151,12 +151,12 @@ class Traced(AskedValue, ArrayMethods):
         return self._binary(np.subtract, other, self)
 
     def __mul__(self, other: Any) -> Any:
-        if isinstance(other, (list, tuple, str, bytes)) and self.node in self.program.scalars:
+        if self.node in self.program.scalars and isinstance(other, (list, tuple, str, bytes)):
             return self._repeated(other)
         return self._binary(np.multiply, self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        if isinstance(other, (list, tuple, str, bytes)) and self.node in self.program.scalars:
+        if self.node in self.program.scalars and isinstance(other, (list, tuple, str, bytes)):
             return self._repeated(other)
         return self._binary(np.multiply, other, self)
 
