@@ -155,24 +155,33 @@ def compile_object(ir_text: str, target: Target, opt: int = 2) -> bytes:
     """
     llvm = _llvm()
     machine, layout = _machine(target, opt)
-    context = llvm.create_context()
-    try:
-        module = llvm.parse_assembly(ir_text, context)
-        module.verify()
-    except RuntimeError as error:
-        raise AssertionError(f"chainrule generated text that LLVM refuses: {error}") from error
-    module.triple = target.triple
-    module.data_layout = layout
-    return machine.emit_object(module)
+    # Closed here, the module first: what holds this frame must not have Python close them later.
+    with llvm.create_context() as context:
+        try:
+            module = llvm.parse_assembly(ir_text, context)
+        except RuntimeError as error:
+            raise _refused(error) from error
+        with module:
+            try:
+                module.verify()
+            except RuntimeError as error:
+                raise _refused(error) from error
+            module.triple = target.triple
+            module.data_layout = layout
+            return machine.emit_object(module)
+
+
+def _refused(error: RuntimeError) -> AssertionError:
+    return AssertionError(f"chainrule generated text that LLVM refuses: {error}")
 
 
 def assembly(ir_text: str, target: Target, opt: int = 2) -> str:
     """The assembly of what `compile_object` makes, for tests and for curious people."""
     machine, layout = _machine(target, opt)
-    module = _llvm().parse_assembly(ir_text, _llvm().create_context())
-    module.triple = target.triple
-    module.data_layout = layout
-    return machine.emit_assembly(module)
+    with _llvm().create_context() as context, _llvm().parse_assembly(ir_text, context) as module:
+        module.triple = target.triple
+        module.data_layout = layout
+        return machine.emit_assembly(module)
 
 
 class Library:
