@@ -181,7 +181,7 @@ FAULTS: dict[str, list[Fault]] = {
         one([1, -1], -INF, 1, "entr of a number below 0 is -inf"),
         one([1, 1e308], -INF, 1, OVERFLOW),
     ],
-    "bessel_ie": [one([1, 1e10], NAN, 1, "bessel_ie of 1e+10 is NaN", order=1)],
+    "log_erfc": [one([1, 1e200], -INF, 1, OVERFLOW)],
     "cast": [
         one([1, 1e39], INF, 1, "float32 holds numbers up to 3.40282e+38", dtype=SMALL, weak=False)
     ],

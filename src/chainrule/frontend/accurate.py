@@ -19,7 +19,7 @@ from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import constant, full
 
-ROOTS = (arithmetic.sqrt, logic.where)
+ROOTS = (arithmetic.sqrt, logic.where, arithmetic.absolute)
 # By the names of primitives what an operand has to be, as those of `special` may not be loaded.
 _FUNCTIONS = frozenset({"erf", "erfc", "logistic", "ndtr", "negative"})
 _ROOTS = frozenset(one.name for one in ROOTS)
@@ -173,13 +173,13 @@ def _is(node: Node, name: str) -> bool:
 
 
 def _power_of_root(trace: Trace, base: Any, exponent: Any, dtype: np.dtype) -> Node | None:
-    """An even power of a norm, as a power of the sum of squares."""
+    """An even power of a norm or of |x|, as a power of squares."""
     if not isinstance(base, Node) or base.primitive not in ROOTS or base.type.dtype != dtype:
         return None
     number = _number(trace, exponent)
     if number is None or number <= 0 or number % 2 or base in trace.name_of:
         return None
-    squares = _squares(base)
+    squares = _squares(trace, base)
     if squares is None or number == 2:
         return squares
     return trace.build(arithmetic.integer_power, squares, exponent=int(number) // 2)
@@ -190,13 +190,16 @@ def _product_of_roots(trace: Trace, left: Any, right: Any) -> Node | None:
     for one in (left, right):
         if not isinstance(one, Node) or one.primitive not in ROOTS or one in trace.name_of:
             return None
-    first, second = _squares(left), _squares(right)
+    first, second = _squares(trace, left), _squares(trace, right)
     return first if first is not None and second is not None and _same(first, second) else None
 
 
-def _squares(node: Node) -> Node | None:
-    """The sum of squares of which the node is the root, also if 0 is treated apart, as in norms."""
+def _squares(trace: Trace, node: Node) -> Node | None:
+    """The sum of squares of which the node is the root, also if 0 is treated apart, as in norms; of
+    |x| the square of x."""
     squares = node.inputs[0]
+    if node.primitive is arithmetic.absolute:
+        return trace.build(arithmetic.integer_power, squares, exponent=2)
     if node.primitive is logic.where:
         condition, _, root = node.inputs
         if root.primitive is not arithmetic.sqrt:

@@ -183,7 +183,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
-            with suppress(AttributeError):
+            with suppress(AttributeError, TypeError):  # "__weakref__" of classes in C
                 yield name, object.__getattribute__(value, name)
 
 

@@ -17,6 +17,7 @@ REFUSED: dict[str, str] = {
     **_because(
         "changes an array in place", "copyto fill_diagonal place put put_along_axis putmask"
     ),
+    **_because("compares each element with all elements of another array", "isin"),
     **_because("counts values", "histogram histogram2d histogramdd histogram_bin_edges"),
     **_because(
         "has complex results", "linalg.eig linalg.eigvals roots sort_complex iscomplex isreal"

@@ -19,6 +19,7 @@ from chainrule.errors import UndecidableSize
 from chainrule.graph.asking import Asking, Program, asking, is_ours, note_text
 from chainrule.graph.origin import Origin
 from chainrule.graph.size_terms import Terms, written
+from chainrule.tracebacks import entry
 
 # A format of integers that says how wide they are, and nothing that depends on the digits.
 _AS_INTEGER = re.compile(r"(?:.?([<>^])|.?=)?[-+ ]?0?(\d*)[,_]?[dn]?")
@@ -222,12 +223,14 @@ class AskedSize:
             return -self
         return _undecided(f"{self} < 0", self, "cr.maximum(size, -size) computes with sizes")
 
+    @entry
     def bit_length(self) -> NoReturn:
         """Refused: the bits are those of a number."""
         return _no_bits(f"the bits of {self}", self)
 
     bit_count = bit_length
 
+    @entry
     def to_bytes(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: the bytes are those of a number."""
         return _no_bits(f"the bytes of {self}", self)

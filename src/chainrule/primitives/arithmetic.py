@@ -22,7 +22,7 @@ from chainrule.primitives.primitive import (
     Partials,
     Sample,
 )
-from chainrule.primitives.python import UNCHANGED, Python, Writing, Written, calls_own
+from chainrule.primitives.python import UNCHANGED, Python, Writing, Written, calls, calls_own
 from chainrule.primitives.python_functions import LOGISTIC
 from chainrule.primitives.sources import full_like
 
@@ -67,10 +67,7 @@ multiply = elementwise(
     "multiply",
     "The elementwise product x y.",
     lambda xp, x, y: xp.multiply(x, y),
-    Multilinear(
-        (lambda g, out, x, y: product(g, y), lambda g, out, x, y: product(g, x)),
-        (lambda dx, out, x, y: product(dx, y), lambda dy, out, x, y: product(x, dy)),
-    ),
+    Multilinear((lambda g, out, x, y: g * y, lambda g, out, x, y: g * x)),
     kernel="x * y",
     latex=Latex(r"{x} \odot {y}", PRODUCT, (PRODUCT, PRODUCT)),
     inputs=("x", "y"),
@@ -81,8 +78,8 @@ divide = elementwise(
     "The elementwise quotient x / y.",
     lambda xp, x, y: xp.divide(x, y),
     Explicit(
-        tangents=(lambda dx, out, x, y: dx / y, lambda dy, out, x, y: -product(dy / y, out)),
-        cotangents=(lambda g, out, x, y: g / y, lambda g, out, x, y: -product(g / y, out)),
+        tangents=(lambda dx, out, x, y: dx / y, lambda dy, out, x, y: -(dy / y * out)),
+        cotangents=(lambda g, out, x, y: g / y, lambda g, out, x, y: -(g / y * out)),
     ),
     kernel="x / y",
     latex=Latex(r"\frac{{{x}}}{{{y}}}", PRODUCT, (0, 0)),
@@ -276,6 +273,28 @@ logistic = elementwise(
 )
 
 
+sign = elementwise(
+    "sign",
+    "-1, 0 or 1 by the sign of x; its derivative is 0, at 0 too.",
+    lambda xp, x: xp.sign(x),
+    Flat(),
+    kernel="sign(x)",
+    latex=named("sign"),
+    kink=at_zero,
+)
+
+absolute = elementwise(
+    "absolute",
+    "The absolute value of x; its derivative at 0 is 0.",
+    lambda xp, x: xp.abs(x),
+    lambda out, x: sign(x),
+    kernel="fabs(x)",
+    latex=Latex(r"\left|{x}\right|", ATOM, (0,)),
+    python=calls("abs", ("x",), "magnitude"),
+    kink=at_zero,
+)
+
+
 def _share(greater: Any, x: Any, y: Any) -> Any:
     # 1 where x wins, 1/2 where both tie, else 0.  NaN wins nothing; it has spread already.
     half = logic.where(logic.equal(x, y), full_like(x, 0.5), full_like(x, 0))
@@ -338,7 +357,6 @@ identity = elementwise(
 )
 
 from chainrule.primitives.error_function import erf, gaussian  # noqa: E402
-from chainrule.primitives.signs import absolute, product, sign  # noqa: E402  (their rules are made of these)
 
 ARITHMETIC = (
     add,

@@ -43,12 +43,9 @@ class Linear:
 
 @dataclass(frozen=True)
 class Multilinear:
-    """Linear in each input separately: `transposes[i](g, out, *inputs)`.  What the tangent dx of
-    the i-th input adds is `tangents[i](dx, out, *inputs)`, by default the operation with dx in its
-    place."""
+    """Linear in each input separately: `transposes[i](g, out, *inputs)`."""
 
     transposes: tuple[Rule, ...]
-    tangents: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -249,11 +246,8 @@ class Primitive(Frozen):
         for sample in self.samples:
             self._check_sample(sample)
         match self.derivative:
-            case Partials(rules):
+            case Partials(rules) | Multilinear(rules):
                 count = len(rules)
-            case Multilinear(transposes, tangents):
-                rules = (*transposes, *tangents)
-                count = len(transposes) if len(tangents) in (0, len(transposes)) else -1
             case Explicit(tangents, cotangents):
                 rules = (*tangents, *cotangents)
                 count = len(tangents) if len(tangents) == len(cotangents) else -1

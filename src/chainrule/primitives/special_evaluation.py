@@ -211,19 +211,21 @@ def bessel_slope(x: Wide, order: int, slope: int) -> Wide:
     """The derivative of that order (from 1 on) of exp(-|x|) I_0 or I_1.
 
     I' is half the sum of its neighbours, so that derivatives are differences of neighbours; beyond
-    20, where these cancel, that of the asymptotic series (DLMF 10.40.1).  0 at 0 where the sides
-    differ there.
+    20, where these cancel, that of the asymptotic series (DLMF 10.40.1).  At 0 that of I_0 or I_1,
+    as if |x| had the slope 0 there: so exp(|x|) i0e(x) has the derivatives of I_0.
     """
     from math import comb
 
     from scipy import special
 
+    degree = order + slope
+    at_zero = comb(slope, degree // 2) / 2**slope if degree % 2 == 0 else 0
     near, far = np.minimum(np.abs(x), 20), np.maximum(np.abs(x), 20)
     total = np.zeros_like(near)
     for i in range(2 * slope + 1):
         neighbour = special.ive(abs(order + slope - i), near)
         total = total + (-1) ** i * comb(2 * slope, i) * neighbour
-    total = total / 2**slope
+    total = np.where(near == 0, at_zero, total / 2**slope)
     terms = [(-1) ** slope / np.sqrt(2 * np.pi)]
     for k in range(slope):
         terms[0] *= k + 0.5
@@ -234,7 +236,7 @@ def bessel_slope(x: Wide, order: int, slope: int) -> Wide:
     for _ in range(slope):
         series = series / far
     found = np.where(np.abs(x) > 20, series, total)
-    return found * np.sign(x) if (order + slope) % 2 else np.where(np.isnan(x), x, found)
+    return found * np.sign(x) if degree % 2 else np.where(np.isnan(x), x, found)
 
 
 def erfcx_slope(x: Wide, order: int) -> Wide:

@@ -190,6 +190,9 @@ def product(slope: Node, g: Node) -> Node:
     return whole
 
 
+_LOSES = {logic.greater: logic.less, logic.less: logic.greater}
+
+
 def nonzero(slope: Node) -> Node:
     """Where a value that is chosen among others, and these among others, is not the number 0."""
     if slope.primitive is arithmetic.multiply:
@@ -198,6 +201,11 @@ def nonzero(slope: Node) -> Node:
         (x,) = slope.inputs
         return logic.not_equal(x, full_like(x, 0))
     condition, first, second = slope.inputs
+    loses = _LOSES.get(condition.primitive)
+    if loses is not None and second.primitive is logic.where and not _is_zero(first):
+        asked, _, other = second.inputs
+        if asked.primitive is logic.equal and asked.inputs == condition.inputs and _is_zero(other):
+            return logic.logical_not(loses(*condition.inputs))  # NaN does not lose
     match _truth(first), _truth(second):
         case True, False:
             return condition

@@ -8,7 +8,6 @@ from typing import Any
 from chainrule.graph.node import Node, stamp
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.primitive import Explicit, Joint, Linear, Multilinear, Partials
-from chainrule.primitives.signs import times
 from chainrule.primitives.sources import full_like
 from chainrule.transforms.selected import Selections
 
@@ -66,7 +65,7 @@ def _tangent(node: Node, tangents: list[Node | None], selections: Selections) ->
             for i, dx in live:
                 partial = partials[i]
                 if partial is not None:
-                    parts.append(selections.passed(node, dx, times(partial(node, *inputs), dx)))
+                    parts.append(selections.passed(node, dx, partial(node, *inputs) * dx))
         case Linear() as linear:
             if not any(linear.transpose(i) is not None for i, _ in live):
                 return None
@@ -76,9 +75,6 @@ def _tangent(node: Node, tangents: list[Node | None], selections: Selections) ->
             ]
             value = node.primitive(*operands, **dict(node.params))
             return selections.joined(node, tangents, value)
-        case Multilinear(_, rules) if rules:
-            for i, dx in live:
-                parts.append(selections.passed(node, dx, rules[i](dx, node, *inputs)))
         case Multilinear():
             for i, dx in live:
                 replaced = [*inputs[:i], dx, *inputs[i + 1 :]]

@@ -78,7 +78,7 @@ class Selections:
         if not is_map and kind is not Linear and kind is not Explicit:
             return value
         slope = own = None
-        if kind is Partials and value.primitive is arithmetic.multiply and g in value.inputs:
+        if kind is Partials:
             first, second = value.inputs
             slope = first if second is g else second
             if may_be_zero(slope):

@@ -11,7 +11,6 @@ import math
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic as a
 from chainrule.primitives import logic, movement, reduce
-from chainrule.primitives.hyperbolic import cosh
 from chainrule.primitives.primitive import Library, Primitive
 from chainrule.primitives.sources import constant, full, input_, size_value
 
@@ -20,7 +19,7 @@ POSITIVE = NON_NEGATIVE | NON_ZERO
 DEPTH = 12  # nodes one after another that are asked for a sign
 
 _DIVIDING = (a.divide, a.power, a.integer_power, a.log, a.log1p)
-_ALWAYS_POSITIVE = (a.exp, a.logistic, cosh, size_value)
+_ALWAYS_POSITIVE = (a.exp, a.logistic, size_value)
 _SIGN_KEPT = (
     movement.broadcast_to,
     movement.reshape,

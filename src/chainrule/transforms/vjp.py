@@ -10,7 +10,6 @@ from chainrule.graph.parts import Term
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import Explicit, Flat, Joint, Linear, Multilinear, Partials
-from chainrule.primitives.signs import times
 from chainrule.primitives.sources import full_like
 from chainrule.transforms.selected import Selections
 
@@ -34,7 +33,7 @@ def cotangent(node: Node, index: int, g: Any) -> Any:
     match node.primitive.derivative:
         case Partials(partials):
             partial = partials[index]
-            return None if partial is None else times(g, partial(node, *inputs))
+            return None if partial is None else g * partial(node, *inputs)
         case Linear(_, variadic) as linear:
             rule = linear.transpose(index)
             if rule is None:

@@ -49,7 +49,14 @@ MIXING = frozenset(  # many elements into one
 )
 ENTIRE = MIXING | {
     *(a.add, a.subtract, a.multiply, a.divide, a.power, a.integer_power, hypot, floor_divide),
-    *(special.erfcx, special.erfcx_slope, special.log_ndtr, special.xlogy, special.entr),
+    *(
+        special.erfcx,
+        special.erfcx_slope,
+        special.log_ndtr,
+        special.log_erfc,
+        special.xlogy,
+        special.entr,
+    ),
 }
 GROWN = 1e3  # an absolute value that parameters hardly have before training diverges
 
