@@ -45,7 +45,7 @@ def has_traced(value: Any) -> bool:
     """Whether a traced array is, or is in, the value."""
     if isinstance(value, (list, tuple)):
         return any(has_traced(one) for one in value)
-    return hasattr(value, "node") and not isinstance(value, (np.ndarray, np.generic))
+    return hasattr(value, "node")
 
 
 # Derivatives --------------------------------------------------------------------------------------
