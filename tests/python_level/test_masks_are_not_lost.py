@@ -234,3 +234,10 @@ def test_an_array_with_a_mask_is_refused(name: str, place: int, tmp_path: Path) 
     arrays[place] = np.ma.array(arrays[place], mask=mask)
     with pytest.raises(UnsupportedError, match=r"MaskedArray, which would be taken for a plain"):
         called(name, tuple(arrays))
+
+
+@pytest.mark.parametrize("index", [[True, False, True], [0, 2]])
+def test_an_index_with_a_mask_is_refused(index: list[Any]) -> None:
+    masked = np.ma.array(index, mask=[False] * (len(index) - 1) + [True])
+    with pytest.raises(UnsupportedError, match="an index is a MaskedArray"):
+        cr.trace(lambda x: np.sum(x[masked]), np.ones(3))

@@ -13,6 +13,7 @@ from chainrule.frontend.elementwise import as_node, common_shape, to_dtype, to_s
 from chainrule.frontend.trace import Trace
 from chainrule.graph import sizes
 from chainrule.graph.node import Node
+from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.sizes import Size
 from chainrule.primitives.indexing import gather
 from chainrule.primitives.movement import reshape, slice_, transpose
@@ -70,6 +71,8 @@ def expand(trace: Trace, x: Node, key: Any) -> list[Any]:
 
 def _known(trace: Trace, item: Any) -> Any:
     """The item with lists as arrays; what cannot be an index is refused."""
+    if isinstance(item, np.ndarray) and type(item) is not np.ndarray:
+        refuse_subclass(item, "an index", trace.where())
     if isinstance(item, list) and not any(hasattr(i, "node") for i in item):
         item = np.asarray(item)
         item = item if item.size else item.astype(np.int64)  # [] holds no index, of no dtype
