@@ -42,6 +42,7 @@ from chainrule.run import CompiledGraph, Run
 from chainrule.tracing import trace
 from chainrule.transforms import backward, deduplicate, prune, simplify
 from chainrule.version import VERSION
+from chainrule.views import provide_uses
 
 if TYPE_CHECKING:
     from chainrule import data, random, testing
@@ -109,6 +110,8 @@ if TYPE_CHECKING:
     from chainrule.train.weights import load_weights, save_weights
 
 __version__ = VERSION
+
+provide_uses()
 __all__ = [
     "Array",
     "ArrayType",

@@ -13,7 +13,7 @@ from reports import both, deep, needs_native, objective
 
 import chainrule as cr
 from chainrule.explain.memory.overhead import BLAS_NBYTES_PER_THREAD, NUMPY_NBYTES
-from chainrule.explain.memory.words import in_bytes
+from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.graph import Graph
 
 RESIDENT = """

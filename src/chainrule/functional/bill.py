@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from chainrule.errors import MemoryLimitError
+from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.plan.plain import most_nbytes
@@ -46,9 +47,7 @@ class Bill:
     @cached_property
     def peak_nbytes(self) -> int:
         """The most bytes that are allocated beside the arguments, by the plan of the executor."""
-        from chainrule.explain.memory.report import memory_of_graph
-
-        phase = memory_of_graph(self.graph, {}, executor=self.executor).main
+        phase = self.graph.memory(executor=self.executor).main
         beside = phase.peak_nbytes - phase.usage.given_nbytes
         return beside + (self.nbytes if self.in_parts else 0)
 
@@ -58,8 +57,6 @@ class Bill:
         return self.nbytes + most_nbytes(self.graph)
 
     def __str__(self) -> str:
-        from chainrule.explain.memory.words import in_bytes
-
         parts = f", {self.at_once:,} rows at a time" if self.in_parts else ""
         return (
             f"{self.title}, {self.rows:,} x {self.width:,}{parts}: {self.flops:,} operations, "
@@ -82,8 +79,6 @@ def refuse_beyond(bill: Bill, in_parts: Callable[[int], Bill], instead: str) -> 
 def _explain(
     bill: Bill, in_parts: Callable[[int], Bill], instead: str, error: MemoryLimitError
 ) -> NoReturn:
-    from chainrule.explain.memory.words import in_bytes
-
     free = error.free_nbytes
     at_once = f", {bill.at_once:,} rows at a time," if bill.in_parts else ","
     what = (
@@ -102,8 +97,6 @@ def _explain(
 
 def _smaller(bill: Bill, in_parts: Callable[[int], Bill], free: int) -> str:
     """The most rows at a time, of a few numbers, that fit; nothing where none do."""
-    from chainrule.explain.memory.words import in_bytes
-
     if bill.nbytes > free:
         return ""
     for rows in SUGGESTED:

@@ -15,6 +15,7 @@ from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.node import Node, structural_hash
 from chainrule.graph.parts import Condition, Gradient, Input, ValueGuard
+from chainrule.graph.uses import uses
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
@@ -190,14 +191,12 @@ class Graph(Frozen):
         "reference" (one NumPy call a node) or "native" (compiled code; see `compile`).  An input
         that is itself called `keep` or `executor` goes into the mapping `arguments`.
         """
-        from chainrule.run import run_graph
-
         if arguments is not None and not isinstance(arguments, Mapping):
             raise InputError(
                 f"graph.run takes its arguments by name, got {type(arguments).__name__}",
                 hint="graph.run(" + ", ".join(f"{name}=..." for name in self.arguments) + ")",
             )
-        return run_graph(self, {**(arguments or {}), **named}, keep=keep, executor=executor)
+        return uses.run(self, {**(arguments or {}), **named}, keep=keep, executor=executor)
 
     @entry
     def compile(
@@ -212,9 +211,7 @@ class Graph(Frozen):
         `f = graph.compile()`, then `f(x=..., W1=...)` gives what the traced function returned, and
         `f.run(...)` a `Run` of the values that `keep` says.  See `chainrule.run.CompiledGraph`.
         """
-        from chainrule.run import CompiledGraph
-
-        return CompiledGraph(self, keep, executor=executor, strict=strict)
+        return uses.compile(self, keep, executor=executor, strict=strict)
 
     @entry
     def memory(
@@ -240,8 +237,6 @@ class Graph(Frozen):
 
         Raises SizeError as `bind` does, NameLookupError for unknown names (InputError in `layout`).
         """
-        from chainrule.explain.memory.report import memory_of_graph
-
         if sizes is not None and not isinstance(sizes, Mapping):
             raise InputError(
                 f"graph.memory takes sizes by name, got {type(sizes).__name__}",
@@ -249,7 +244,7 @@ class Graph(Frozen):
             )
         given = {**(sizes or {}), **named}
         options: Any = {"keep": keep, "predict": predict, "executor": executor, "layout": layout}
-        return memory_of_graph(self, given, **options)
+        return uses.memory(self, given, **options)
 
     @entry
     def fits(
@@ -268,10 +263,8 @@ class Graph(Frozen):
         True or False, with the numbers and, as text, the reason.  `nbytes` is an integer or text
         with a unit (KiB, GiB, GB); None stands for what is free here.  The rest is as for `memory`.
         """
-        from chainrule.explain.memory.fits import fit_of
-
         keywords: Any = {"keep": keep, "executor": executor, "layout": layout, **named}
-        return fit_of(self.memory(sizes, **keywords), nbytes)
+        return uses.fits(self.memory(sizes, **keywords), nbytes)
 
     @entry
     def cost(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> Cost:
@@ -281,14 +274,12 @@ class Graph(Frozen):
         Sizes not given stay letters: the numbers are then polynomials in them.  Raises SizeError
         as `bind` does.
         """
-        from chainrule.explain.cost.cost import cost_of_graph
-
         if sizes is not None and not isinstance(sizes, Mapping):
             raise InputError(
                 f"graph.cost takes sizes by name, got {type(sizes).__name__}",
                 hint="graph.cost(" + ", ".join(f"{name}=256" for name in self.sizes) + ")",
             )
-        return cost_of_graph(self, {**(sizes or {}), **named})
+        return uses.cost(self, {**(sizes or {}), **named})
 
     @entry
     def draw(
@@ -309,9 +300,7 @@ class Graph(Frozen):
         `graph.draw().save("graph.svg")`; a notebook shows it by itself.  See
         `chainrule.explain.drawing.draw` for the options.
         """
-        from chainrule.explain.drawing import draw
-
-        return draw(
+        return uses.draw(
             self,
             phase=phase,
             detail=detail,
@@ -339,9 +328,9 @@ class Graph(Frozen):
         `print(graph.equations())`, `graph.equations().latex()`; a notebook shows them set.  See
         `chainrule.explain.equations.equations` for the options.
         """
-        from chainrule.explain.equations import equations
-
-        return equations(self, names, phase=phase, indices=indices, symbols=symbols, shapes=shapes)
+        return uses.equations(
+            self, names, phase=phase, indices=indices, symbols=symbols, shapes=shapes
+        )
 
     @entry
     def python(
@@ -353,9 +342,7 @@ class Graph(Frozen):
         (default: the graph's), `delete` adds a `del` where a value is needed no more, `comments`
         the lines of the user's source.
         """
-        from chainrule.explain.python_source import python
-
-        return python(self, name=name, delete=delete, comments=comments)
+        return uses.python(self, name=name, delete=delete, comments=comments)
 
     @entry
     def nonfinite(
@@ -372,9 +359,7 @@ class Graph(Frozen):
         what it reached.  The arguments are those of `run`; `of` names the results that count (by
         default the outputs and all gradients).  See `chainrule.explain.nonfinite.nonfinite`.
         """
-        from chainrule.explain.nonfinite import nonfinite
-
-        return nonfinite(self, {**(arguments or {}), **named}, of=of)
+        return uses.nonfinite(self, {**(arguments or {}), **named}, of)
 
     def text(self, *, origins: bool = False) -> str:
         """The text form (docs/text-form.md); `origins` adds file and line of each node."""
@@ -386,9 +371,7 @@ class Graph(Frozen):
         return self.text()
 
     def __rich__(self) -> Any:
-        from chainrule.explain.terminal import rich_text
-
-        return rich_text(self)
+        return uses.rich_graph(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {**self.draw()._repr_mimebundle_(), "text/plain": repr(self)}

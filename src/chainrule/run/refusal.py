@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -12,6 +11,7 @@ import numpy as np
 from chainrule.errors import MemoryLimitError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.uses import uses
 from chainrule.run.free_memory import SWITCH, refuse_beyond_free
 
 if TYPE_CHECKING:
@@ -42,15 +42,6 @@ def refuse_reference(graph: Graph, kept: Sequence[Node], inputs: Mapping[Node, n
     refuse_beyond_free(most, exactly)
 
 
-def report_for(
-    graph: Graph, keep: str | tuple[str, ...] | list[str], executor: str
-) -> Callable[..., MemoryReport]:
-    """What gives the memory of runs of a graph, by their sizes and `layout=`."""
-    from chainrule.explain.memory.report import memory_of_graph
-
-    return partial(memory_of_graph, graph, keep=keep, executor=executor)
-
-
 def explain_refusal(
     error: MemoryLimitError,
     report: Callable[..., MemoryReport],
@@ -61,14 +52,12 @@ def explain_refusal(
 
     `report` gives the memory at sizes, for a `layout`; `arrays` are the arguments by name.
     """
-    from chainrule.explain.memory.refusal import explained
-
     if not error.needed_nbytes:  # of NumPy's, in the middle of a run
         raise error
     flags = {name: array.flags for name, array in arrays.items()}
     layout = {n: arrays[n] for n, one in flags.items() if not (one.c_contiguous and one.aligned)}
     made = report(dict(sizes), layout=layout)
-    what, hint = explained(made, error.needed_nbytes, error.free_nbytes, error.source)
+    what, hint = uses.explain_refusal(made, error.needed_nbytes, error.free_nbytes, error.source)
     found = MemoryLimitError(what, hint=hint + SWITCH)
     found.needed_nbytes, found.free_nbytes = error.needed_nbytes, error.free_nbytes
     found.source = error.source

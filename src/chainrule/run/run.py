@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
+from chainrule.graph.uses import uses
 from chainrule.run.arguments import checked, sizes_from
 from chainrule.run.executors import evaluator, executor_named
-from chainrule.run.refusal import explain_refusal, refuse_reference, report_for
+from chainrule.run.refusal import explain_refusal, refuse_reference
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
@@ -77,19 +79,13 @@ class Run(NotPickled, Mapping[str, np.ndarray]):
         return f"<Run of {self.graph.name}: {shown}>"
 
     def __str__(self) -> str:
-        from chainrule.explain.values.table import plain
-
-        return plain(self)
+        return uses.text_of_run(self)
 
     def _repr_html_(self) -> str:
-        from chainrule.explain.values.table import html
-
-        return html(self)
+        return uses.html_of_run(self)
 
     def __rich__(self) -> Any:
-        from chainrule.explain.values.table import rich_table
-
-        return rich_table(self)
+        return uses.rich_run(self)
 
 
 def distinct(arrays: Iterable[np.ndarray]) -> list[np.ndarray]:
@@ -132,7 +128,7 @@ def run_graph(
         return Run(concrete, evaluate(concrete, inputs, kept, graph), keep)
     except MemoryLimitError as error:
         arrays = {item.name: inputs[item.node] for item in concrete.inputs}
-        report = report or report_for(graph, keep, executor)
+        report = report or partial(graph.memory, keep=keep, executor=executor)
         explain_refusal(error, report, sizes_from(graph, arrays), arrays)
 
 

@@ -12,7 +12,7 @@ from chainrule.explain.memory.fits import Fit, fit_of
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.lying import Layout, Lying, lying_of
 from chainrule.explain.memory.report import MemoryReport, memory_of_step, of_step
-from chainrule.explain.memory.words import in_bytes
+from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.graph import Graph
 from chainrule.tracebacks import entry
 

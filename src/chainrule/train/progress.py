@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from chainrule.explain.memory.words import in_bytes
+from chainrule.graph.bytes_text import in_bytes
 from chainrule.train.epoch import Epoch
 
 

@@ -10,7 +10,7 @@ from chainrule.explain.drawing.bands import Entry, Role
 from chainrule.explain.drawing.expressions import short_expression
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.units import Unit
-from chainrule.explain.memory.words import in_bytes
+from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin
 from chainrule.graph.types import ArrayType

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.errors import InputError, SizeError
 from chainrule.explain.memory.amounts import nbytes_of
-from chainrule.explain.memory.words import in_bytes
+from chainrule.graph.bytes_text import in_bytes
 from chainrule.run.free_memory import free_memory
 
 if TYPE_CHECKING:

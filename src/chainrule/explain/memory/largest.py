@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from chainrule.errors import InputError, MemoryLimitError, SizeError
 from chainrule.explain.memory.amounts import nbytes_of
 from chainrule.explain.memory.formula import Formula
-from chainrule.explain.memory.words import in_bytes
 from chainrule.graph.bind import check_conditions
+from chainrule.graph.bytes_text import in_bytes
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from chainrule.explain.memory.phase import Phase
-from chainrule.explain.memory.words import in_bytes
 from chainrule.graph.body import bodies_of
+from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.roles import Role, repeats_compiled_code, roles_of

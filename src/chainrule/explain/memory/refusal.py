@@ -5,7 +5,7 @@ from __future__ import annotations
 from chainrule.errors import MemoryLimitError
 from chainrule.explain.memory.largest import largest
 from chainrule.explain.memory.report import MemoryReport
-from chainrule.explain.memory.words import in_bytes
+from chainrule.graph.bytes_text import in_bytes
 
 SHOWN = 5  # parts
 

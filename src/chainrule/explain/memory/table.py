@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from chainrule.explain.memory.overhead import overhead_words
-from chainrule.explain.memory.words import expression, in_bytes
+from chainrule.explain.memory.words import expression
 from chainrule.explain.words import printable
+from chainrule.graph.bytes_text import in_bytes
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.phase import Phase

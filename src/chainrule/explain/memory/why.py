@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.phase import Phase
-from chainrule.explain.memory.words import expression, in_bytes
+from chainrule.explain.memory.words import expression
+from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.node import Node
 from chainrule.plan.virtual import lacking, shows_its_input
 from chainrule.primitives.primitive import Move

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chainrule.explain.memory.phase import Phase
-from chainrule.explain.memory.words import in_bytes
 from chainrule.explain.reading.statements import Reading
 from chainrule.explain.report.memory_view import part_of
 from chainrule.explain.report.plain import size
 from chainrule.explain.report.subject import Subject
+from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes import Size
 

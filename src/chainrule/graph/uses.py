@@ -1,0 +1,47 @@
+"""What higher layers do with a graph: the methods of `Graph` and `Run` call it by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chainrule.explain.cost.cost import Cost
+    from chainrule.explain.drawing import Drawing
+    from chainrule.explain.equations import Equations
+    from chainrule.explain.memory.fits import Fit
+    from chainrule.explain.memory.report import MemoryReport
+    from chainrule.explain.nonfinite import Diagnosis
+    from chainrule.run import CompiledGraph, Run
+
+
+class Uses:
+    """Functions of a graph (or of a run) that higher layers provide when chainrule is imported.
+
+    A graph is data and imports no layer above its own; `chainrule.views` sets these.
+    """
+
+    run: Callable[..., Run]
+    compile: Callable[..., CompiledGraph]
+    memory: Callable[..., MemoryReport]
+    fits: Callable[..., Fit]
+    explain_refusal: Callable[[MemoryReport, int, int, str], tuple[str, str]]
+    cost: Callable[..., Cost]
+    draw: Callable[..., Drawing]
+    equations: Callable[..., Equations]
+    python: Callable[..., str]
+    nonfinite: Callable[..., Diagnosis | None]
+    rich_graph: Callable[..., Any]
+    text_of_run: Callable[[Run], str]
+    html_of_run: Callable[[Run], str]
+    rich_run: Callable[[Run], Any]
+
+    def provide(self, **functions: Callable[..., Any]) -> None:
+        """Set every function; TypeError where one is missing or unknown."""
+        if functions.keys() != Uses.__annotations__.keys():
+            wrong = sorted(functions.keys() ^ Uses.__annotations__.keys())
+            raise TypeError(f"missing or unknown: {', '.join(wrong)}")
+        self.__dict__.update(functions)
+
+
+uses = Uses()

@@ -1,0 +1,115 @@
+"""The functions behind the methods of `Graph` and `Run`; each loads its layer when it is called.
+
+They take what the methods take, after the graph: `chainrule.graph.uses` declares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from chainrule.graph.graph import Graph
+from chainrule.graph.uses import uses
+from chainrule.run import CompiledGraph, Run, run_graph
+
+if TYPE_CHECKING:
+    from chainrule.explain.cost.cost import Cost
+    from chainrule.explain.drawing import Drawing
+    from chainrule.explain.equations import Equations
+    from chainrule.explain.memory.fits import Fit
+    from chainrule.explain.memory.report import MemoryReport
+    from chainrule.explain.nonfinite import Diagnosis
+
+
+def _memory(graph: Graph, sizes: Mapping[str, int], **options: Any) -> MemoryReport:
+    from chainrule.explain.memory.report import memory_of_graph
+
+    return memory_of_graph(graph, sizes, **options)
+
+
+def _fits(report: MemoryReport, nbytes: int | str | None) -> Fit:
+    from chainrule.explain.memory.fits import fit_of
+
+    return fit_of(report, nbytes)
+
+
+def _explain_refusal(report: MemoryReport, needed: int, free: int, source: str) -> tuple[str, str]:
+    from chainrule.explain.memory.refusal import explained
+
+    return explained(report, needed, free, source)
+
+
+def _cost(graph: Graph, sizes: Mapping[str, int]) -> Cost:
+    from chainrule.explain.cost.cost import cost_of_graph
+
+    return cost_of_graph(graph, sizes)
+
+
+def _draw(graph: Graph, **options: Any) -> Drawing:
+    from chainrule.explain.drawing import draw
+
+    return draw(graph, **options)
+
+
+def _equations(graph: Graph, names: str | Iterable[str] | None, **options: Any) -> Equations:
+    from chainrule.explain.equations import equations
+
+    return equations(graph, names, **options)
+
+
+def _python(graph: Graph, **options: Any) -> str:
+    from chainrule.explain.python_source import python
+
+    return python(graph, **options)
+
+
+def _nonfinite(
+    graph: Graph, arguments: Mapping[str, Any], of: str | Iterable[str] | None
+) -> Diagnosis | None:
+    from chainrule.explain.nonfinite import nonfinite
+
+    return nonfinite(graph, arguments, of=of)
+
+
+def _rich_graph(graph: Graph) -> Any:
+    from chainrule.explain.terminal import rich_text
+
+    return rich_text(graph)
+
+
+def _text_of_run(run: Run) -> str:
+    from chainrule.explain.values.table import plain
+
+    return plain(run)
+
+
+def _html_of_run(run: Run) -> str:
+    from chainrule.explain.values.table import html
+
+    return html(run)
+
+
+def _rich_run(run: Run) -> Any:
+    from chainrule.explain.values.table import rich_table
+
+    return rich_table(run)
+
+
+def provide_uses() -> None:
+    """Give `Graph` and `Run` what their methods call."""
+    uses.provide(
+        run=run_graph,
+        compile=CompiledGraph,
+        memory=_memory,
+        fits=_fits,
+        explain_refusal=_explain_refusal,
+        cost=_cost,
+        draw=_draw,
+        equations=_equations,
+        python=_python,
+        nonfinite=_nonfinite,
+        rich_graph=_rich_graph,
+        text_of_run=_text_of_run,
+        html_of_run=_html_of_run,
+        rich_run=_rich_run,
+    )
