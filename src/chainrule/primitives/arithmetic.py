@@ -111,7 +111,10 @@ power = elementwise(
     "power",
     "x to the power y; the derivative by y at x = 0 is 0.",
     lambda xp, x, y: xp.power(x, y),
-    Partials((_power_by_base, _power_by_exponent)),
+    Partials(
+        (_power_by_base, _power_by_exponent),
+        (None, lambda out, x, y: logic.not_equal(x, full_like(x, 0))),
+    ),
     kernel="pow(x, y)",
     latex=Latex("{x}^{{{y}}}", POWER, (POWER + 1, 0)),
     inputs=("x", "y"),
@@ -287,7 +290,7 @@ absolute = elementwise(
     "absolute",
     "The absolute value of x; its derivative at 0 is 0.",
     lambda xp, x: xp.abs(x),
-    lambda out, x: sign(x),
+    Partials((lambda out, x: sign(x),), (lambda out, x: logic.not_equal(x, full_like(x, 0)),)),
     kernel="fabs(x)",
     latex=Latex(r"\left|{x}\right|", ATOM, (0,)),
     python=calls("abs", ("x",), "magnitude"),
@@ -309,7 +312,11 @@ maximum = elementwise(
         (
             lambda out, x, y: _share(logic.greater, x, y),
             lambda out, x, y: _share(logic.greater, y, x),
-        )
+        ),
+        (
+            lambda out, x, y: logic.logical_not(logic.less(x, y)),  # NaN does not lose
+            lambda out, x, y: logic.logical_not(logic.less(y, x)),
+        ),
     ),
     kernel="fmax_nan(x, y)",
     latex=Latex(r"\max({x}, {y})", ATOM, (0, 0)),
@@ -325,7 +332,11 @@ minimum = elementwise(
         (
             lambda out, x, y: _share(logic.less, x, y),
             lambda out, x, y: _share(logic.less, y, x),
-        )
+        ),
+        (
+            lambda out, x, y: logic.logical_not(logic.greater(x, y)),
+            lambda out, x, y: logic.logical_not(logic.greater(y, x)),
+        ),
     ),
     kernel="fmin_nan(x, y)",
     latex=Latex(r"\min({x}, {y})", ATOM, (0, 0)),

@@ -22,9 +22,13 @@ Rule = Callable[..., Any]
 @dataclass(frozen=True)
 class Partials:
     """Elementwise: `partials[i](out, *inputs)` is each element's derivative by the i-th input's
-    element; None where it is zero everywhere."""
+    element; None where it is zero everywhere.
+
+    `selected[i](out, *inputs)`, if there is one, says where the i-th input has a part in the
+    result: elsewhere its derivative is 0 by choice, whatever it is multiplied with."""
 
     partials: tuple[Rule | None, ...]
+    selected: tuple[Rule | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -246,7 +250,10 @@ class Primitive(Frozen):
         for sample in self.samples:
             self._check_sample(sample)
         match self.derivative:
-            case Partials(rules) | Multilinear(rules):
+            case Partials(rules, selected):
+                count = len(rules) if len(selected) in (0, len(rules)) else -1
+                rules = (*rules, *selected)
+            case Multilinear(rules):
                 count = len(rules)
             case Explicit(tangents, cotangents):
                 rules = (*tangents, *cotangents)

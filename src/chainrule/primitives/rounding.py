@@ -9,6 +9,7 @@ import numpy as np
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.arithmetic import POSITIVE, named, sign
 from chainrule.primitives.families import elementwise, same_type
+from chainrule.primitives.logic import not_equal
 from chainrule.primitives.primitive import (
     ATOM,
     PRODUCT,
@@ -101,7 +102,10 @@ remainder = elementwise(
     "x less the multiple of y below it, of the sign of y; where it jumps, as on the side where x "
     "is larger.",
     lambda xp, x, y: xp.remainder(x, y),
-    Partials((lambda out, x, y: full_like(x, 1), lambda out, x, y: -floor_divide(x, y))),
+    Partials(
+        (lambda out, x, y: full_like(x, 1), lambda out, x, y: -floor_divide(x, y)),
+        (None, lambda out, x, y: not_equal(floor_divide(x, y), full_like(x, 0))),
+    ),
     kernel="remainder(x, y)",
     latex=Latex(r"\operatorname{{mod}}({x}, {y})", ATOM, (0, 0)),
     result_type=_numbers,
@@ -114,7 +118,10 @@ fmod = elementwise(
     "x less the multiple of y next to it towards 0, of the sign of x; where it jumps, as on the "
     "side where x is further from 0.",
     lambda xp, x, y: xp.fmod(x, y),
-    Partials((lambda out, x, y: full_like(x, 1), lambda out, x, y: -rint((x - out) / y))),
+    Partials(
+        (lambda out, x, y: full_like(x, 1), lambda out, x, y: -rint((x - out) / y)),
+        (None, lambda out, x, y: not_equal(x, out)),
+    ),
     kernel="fmod(x, y)",
     latex=Latex(r"\operatorname{{fmod}}({x}, {y})", ATOM, (0, 0)),
     result_type=_numbers,
@@ -126,7 +133,10 @@ copysign = elementwise(
     "copysign",
     "The size of x with the sign of y, zeros included; where x is 0, its derivative is 0.",
     lambda xp, x, y: xp.copysign(x, y),
-    Partials((lambda out, x, y: sign(x) * copysign(full_like(y, 1), y), None)),
+    Partials(
+        (lambda out, x, y: sign(x) * copysign(full_like(y, 1), y), None),
+        (lambda out, x, y: not_equal(x, full_like(x, 0)), None),
+    ),
     kernel="copysign(x, y)",
     latex=Latex(r"\operatorname{{copysign}}({x}, {y})", ATOM, (0, 0)),
     inputs=("x", "y"),

@@ -15,7 +15,13 @@ from chainrule.graph.node import Node
 from chainrule.primitives import special_evaluation
 from chainrule.primitives.arithmetic import absolute, exp, gaussian, log, logistic, maximum, named
 from chainrule.primitives.families import SHAPES, at_zero, batch_pointwise, same_type
-from chainrule.primitives.logic import equal, less_equal, logical_and, where
+from chainrule.primitives.logic import (
+    equal,
+    less_equal,
+    logical_and,
+    logical_not,
+    where,
+)
 from chainrule.primitives.primitive import (
     ATOM,
     Latex,
@@ -102,7 +108,7 @@ def _source(function: Callable[..., Any]) -> str:
     )
 
 
-def _special(
+def special_function(
     name: str,
     doc: str,
     *partials: Rule,
@@ -114,6 +120,7 @@ def _special(
     latex: Latex | None = None,
     kernel: str = "",
     kink: Callable[..., Any] | None = None,
+    selected: tuple[Rule, ...] = (),
     **params: int,
 ) -> Primitive:
     """An elementwise function of `special_evaluation`, computed in float64.
@@ -149,7 +156,7 @@ def _special(
         inputs=inputs,
         result_type=same_type,
         evaluate=evaluate,
-        derivative=Partials(partials),
+        derivative=Partials(partials, selected),
         batch=batch_pointwise,
         kernel=Map(kernel) if kernel else Library(name),
         c_order=True,
@@ -168,7 +175,7 @@ def _block_nbytes(size: int, each: int, once: int) -> int:
     return each * min(size, BLOCK) + once if size else 0
 
 
-erfc = _special(
+erfc = special_function(
     "erfc",
     "The complementary error function 1 - erf(x), accurate where it is small.",
     lambda out, x: (-2 / ROOT_PI) * gaussian(x),
@@ -176,7 +183,7 @@ erfc = _special(
     more=((2.0, 5.0),),
 )
 
-erfcx = _special(
+erfcx = special_function(
     "erfcx",
     "exp(x^2) erfc(x), which neither overflows nor vanishes for positive x.",
     lambda out, x: erfcx_slope(x, order=1),
@@ -184,7 +191,7 @@ erfcx = _special(
     more=((2.0, 9.0),),
 )
 
-erfcx_slope = _special(
+erfcx_slope = special_function(
     "erfcx_slope",
     "The derivative of erfcx of an order from 1 on.",
     lambda out, x: erfcx_slope(x, order=out.param("order") + 1),
@@ -194,7 +201,7 @@ erfcx_slope = _special(
     order=1,
 )
 
-log_erfc = _special(
+log_erfc = special_function(
     "log_erfc",
     "The logarithm of erfc, finite where that vanishes.",
     lambda out, x: -math.sqrt(2) * _normal_hazard(out, -math.sqrt(2) * x),
@@ -207,7 +214,7 @@ def _density(x: Any) -> Any:
     return (1 / math.sqrt(2 * math.pi)) * gaussian(math.sqrt(0.5) * x)
 
 
-ndtr = _special(
+ndtr = special_function(
     "ndtr",
     "The distribution function of the standard normal distribution, accurate in both tails.",
     lambda out, x: _density(x),
@@ -229,7 +236,7 @@ def _normal_hazard(out: Any, x: Any) -> Any:
     return where(below, tail, _density(x) / ndtr(absolute(x)))
 
 
-log_ndtr = _special(
+log_ndtr = special_function(
     "log_ndtr",
     "The logarithm of ndtr, finite where that vanishes.",
     _normal_hazard,
@@ -237,7 +244,7 @@ log_ndtr = _special(
     more=((-30.0, -3.0), (3.0, 6.0)),
 )
 
-gammaln = _special(
+gammaln = special_function(
     "gammaln",
     "The logarithm of the absolute value of the gamma function; inf at 0, -1, -2, ...",
     lambda out, x: digamma(x),
@@ -246,7 +253,7 @@ gammaln = _special(
     more=((-1.9, -1.1),),
 )
 
-digamma = _special(
+digamma = special_function(
     "digamma",
     "The derivative of gammaln; NaN at -1, -2, ..., and -inf at 0.",
     lambda out, x: polygamma(x, order=1),
@@ -256,7 +263,7 @@ digamma = _special(
     latex=Latex(r"\psi({x})", ATOM, (0,)),
 )
 
-polygamma = _special(
+polygamma = special_function(
     "polygamma",
     "The derivative of digamma of an order from 1 on.",
     lambda out, x: polygamma(x, order=out.param("order") + 1),
@@ -269,7 +276,7 @@ polygamma = _special(
     order=1,
 )
 
-betaln = _special(
+betaln = special_function(
     "betaln",
     "The logarithm of the beta function of x and y.",
     lambda out, x, y: digamma(x) - digamma(x + y),
@@ -280,7 +287,7 @@ betaln = _special(
     latex=Latex(r"\log \mathrm{{B}}({x}, {y})", ATOM, (0, 0)),
 )
 
-logit = _special(
+logit = special_function(
     "logit",
     "log(x / (1 - x)), the inverse of the logistic sigmoid; NaN outside of [0, 1].",
     lambda out, x: 1 / x + 1 / (1 - x),
@@ -290,7 +297,7 @@ logit = _special(
 )
 
 
-log_expit = _special(
+log_expit = special_function(
     "log_expit",
     "The logarithm of the logistic sigmoid, finite where that vanishes.",
     lambda out, x: logistic(-x),
@@ -300,18 +307,20 @@ log_expit = _special(
 )
 
 
+def _nothing(compare: Primitive, x: Any, y: Any) -> Any:
+    return logical_and(equal(x, full_like(x, 0)), compare(y, full_like(y, 0)))
+
+
 def _log_beside_zero(out: Any, x: Any, y: Any) -> Any:
     # 0 log(y) is 0 for every y, so that log(0) = -inf is not its slope.
-    nothing = logical_and(equal(x, full_like(x, 0)), less_equal(y, full_like(y, 0)))
-    return where(nothing, full_like(y, 0), log(y))
+    return where(_nothing(less_equal, x, y), full_like(y, 0), log(y))
 
 
 def _quotient_beside_zero(out: Any, x: Any, y: Any) -> Any:
-    nothing = logical_and(equal(x, full_like(x, 0)), equal(y, full_like(y, 0)))
-    return where(nothing, full_like(y, 0), x / y)
+    return where(_nothing(equal, x, y), full_like(y, 0), x / y)
 
 
-xlogy = _special(
+xlogy = special_function(
     "xlogy",
     "x log(y), and 0 where x is 0 (NaN if y is); where x is 0 and y is not positive, flat.",
     _log_beside_zero,
@@ -322,9 +331,13 @@ xlogy = _special(
     latex=Latex(r"{x} \log({y})", 20, (20, 0)),
     kernel="where((x == 0) & (y == y), 0.0, x * log(y))",
     kink=lambda x, y: (x == 0) & (y <= 0),
+    selected=(
+        lambda out, x, y: logical_not(_nothing(less_equal, x, y)),
+        lambda out, x, y: logical_not(_nothing(less_equal, x, y)),
+    ),
 )
 
-entr = _special(
+entr = special_function(
     "entr",
     "-x log(x), which is 0 of 0, and -inf below 0.",
     lambda out, x: -(log(x) + 1),
@@ -335,42 +348,7 @@ entr = _special(
 )
 
 
-i0e = _special(
-    "i0e",
-    "exp(-|x|) times the modified Bessel function of order 0; its derivative at 0 is 0.",
-    lambda out, x: bessel_slope(x, order=0, slope=1),
-    nbytes=(49, 0),
-    domains=((0.3, 4.0),),
-    more=((-4.0, -0.3),),
-    latex=Latex(r"e^{{-\left|{x}\right|}} I_0({x})", 20, (0,)),
-    kink=at_zero,
-)
-
-i1e = _special(
-    "i1e",
-    "exp(-|x|) times the modified Bessel function of order 1.",
-    lambda out, x: bessel_slope(x, order=1, slope=1),
-    nbytes=(48, 0),
-    domains=((0.3, 4.0),),
-    more=((-4.0, -0.3),),
-    latex=Latex(r"e^{{-\left|{x}\right|}} I_1({x})", 20, (0,)),
-    kink=at_zero,
-)
-
-bessel_slope = _special(
-    "bessel_slope",
-    "The derivative of i0e or i1e of a degree from 1 on; 0 at 0 where its sides differ there.",
-    lambda out, x: bessel_slope(x, order=out.param("order"), slope=out.param("slope") + 1),
-    nbytes=(72, 256),
-    domains=((0.3, 4.0),),
-    more=((-4.0, -0.3), (19.0, 30.0)),
-    latex=Latex(
-        r"\frac{{d^{{{slope}}}}}{{d x^{{{slope}}}}} e^{{-|x|}} I_{{{order}}}({x})", 20, (0,)
-    ),
-    order=0,
-    slope=1,
-    kink=lambda x, **params: x == 0,
-)
+from chainrule.primitives.bessel import bessel_slope, i0e, i1e  # noqa: E402
 
 SPECIAL = (
     erfinv,

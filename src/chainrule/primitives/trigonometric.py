@@ -103,6 +103,12 @@ def _share(x: Any, other: Any, length: Any) -> Any:
     return logic.where(special, far, x / safe)
 
 
+def _has_a_share(x: Any, length: Any) -> Any:
+    """Where `_share` is not 0 whatever x is."""
+    special, _ = _safe(length)
+    return logic.logical_or(logic.logical_not(special), _is_endless(x))
+
+
 hypot = elementwise(
     "hypot",
     "The length of the vector (x, y), without overflow; where both are 0, the derivative is 0.",
@@ -111,7 +117,11 @@ hypot = elementwise(
         (
             lambda out, x, y: _share(x, y, out),
             lambda out, x, y: _share(y, x, out),
-        )
+        ),
+        (
+            lambda out, x, y: _has_a_share(x, out),
+            lambda out, x, y: _has_a_share(y, out),
+        ),
     ),
     kernel="hypot(x, y)",
     latex=Latex(r"\sqrt{{{x}^2 + {y}^2}}", ATOM, (POWER + 1, POWER + 1)),
@@ -130,6 +140,10 @@ def _turn(x: Any, y: Any, away: Any) -> Any:
     return near / safe / safe
 
 
+def _has_a_direction(out: Any, x: Any, y: Any) -> Any:
+    return logic.logical_not(_safe(hypot(x, y))[0])
+
+
 arctan2 = elementwise(
     "arctan2",
     "The angle from the second axis to the point (y, x); at the origin and infinitely far from "
@@ -139,7 +153,8 @@ arctan2 = elementwise(
         (
             lambda out, x, y: _turn(x, y, y),
             lambda out, x, y: -_turn(x, y, x),
-        )
+        ),
+        (_has_a_direction, _has_a_direction),
     ),
     kernel="atan2(x, y)",
     latex=Latex(r"\operatorname{{atan2}}({x}, {y})", ATOM, (0, 0)),

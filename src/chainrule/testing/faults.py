@@ -44,7 +44,7 @@ def _with_rule(
 
     match derivative:
         case Partials(rules):
-            return Partials(changed(rules))
+            return replace(derivative, partials=changed(rules))
         case Linear(rules):
             return replace(derivative, transposes=changed(rules))
         case Multilinear(rules):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from chainrule.graph.node import Node
-from chainrule.primitives import arithmetic, logic
+from chainrule.primitives import logic
 from chainrule.primitives.families import BOOL
 from chainrule.primitives.primitive import Fold, Gather, Library, Map, Move
-from chainrule.primitives.sources import full, full_like, uniform
+from chainrule.primitives.sources import full_like, uniform
 
 Key = tuple[Node, bool]
 CUMSUM = Library("cumsum")
@@ -159,76 +159,3 @@ def moved(g: Node, value: Node, condition: Condition) -> Condition | None:
         return found if only_moves else logic.not_equal(found, full_like(found, 0))
 
     return Condition(made, (), condition.only_steep or not only_moves)
-
-
-# Slopes that are chosen among numbers ------------------------------------------------------------
-
-
-def may_be_zero(slope: Node) -> bool:
-    """Whether the number 0 is among what is chosen: as slope of a maximum, as sign of 0."""
-    primitive = slope.primitive
-    if primitive is logic.where:
-        _, x, y = slope.inputs
-        return _is_zero(y) or _is_zero(x) or may_be_zero(y) or may_be_zero(x)
-    return primitive is arithmetic.sign or (
-        primitive is arithmetic.multiply and slope.inputs[0].primitive is arithmetic.sign
-    )
-
-
-def product(slope: Node, g: Node) -> Node:
-    """The product of g with a slope that may be 0 by choice; 0 there, also if g is not finite."""
-    if slope.primitive is logic.where:
-        asked, first, second = slope.inputs
-        return logic.where(asked, product(first, g), product(second, g))
-    if _is_zero(slope):
-        return full_like(g, 0)
-    if slope.primitive is full and slope.param("value") == 1:
-        return g
-    whole = arithmetic.multiply(g, slope)
-    if may_be_zero(slope):
-        return logic.where(nonzero(slope), whole, full_like(g, 0))
-    return whole
-
-
-_LOSES = {logic.greater: logic.less, logic.less: logic.greater}
-
-
-def nonzero(slope: Node) -> Node:
-    """Where a value that is chosen among others, and these among others, is not the number 0."""
-    if slope.primitive is arithmetic.multiply:
-        return nonzero(slope.inputs[0])
-    if slope.primitive is arithmetic.sign:
-        (x,) = slope.inputs
-        return logic.not_equal(x, full_like(x, 0))
-    condition, first, second = slope.inputs
-    loses = _LOSES.get(condition.primitive)
-    if loses is not None and second.primitive is logic.where and not _is_zero(first):
-        asked, _, other = second.inputs
-        if asked.primitive is logic.equal and asked.inputs == condition.inputs and _is_zero(other):
-            return logic.logical_not(loses(*condition.inputs))  # NaN does not lose
-    match _truth(first), _truth(second):
-        case True, False:
-            return condition
-        case False, False:
-            return full_like(condition, False)
-        case False, True:
-            return logic.logical_not(condition)
-        case True, Node() as there:
-            return logic.logical_or(condition, there)
-        case False, Node() as there:
-            return logic.logical_and(logic.logical_not(condition), there)
-        case Node() as here, True:
-            return logic.logical_or(logic.logical_not(condition), here)
-        case Node() as here, False:
-            return logic.logical_and(condition, here)
-        case here, there:
-            assert isinstance(here, Node) and isinstance(there, Node)
-            return logic.where(condition, here, there)
-
-
-def _truth(x: Node) -> Node | bool:
-    return nonzero(x) if may_be_zero(x) else not _is_zero(x)
-
-
-def _is_zero(x: Node) -> bool:
-    return x.primitive is full and x.param("value") == 0

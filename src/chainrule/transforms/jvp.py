@@ -65,7 +65,7 @@ def _tangent(node: Node, tangents: list[Node | None], selections: Selections) ->
             for i, dx in live:
                 partial = partials[i]
                 if partial is not None:
-                    parts.append(selections.passed(node, dx, partial(node, *inputs) * dx))
+                    parts.append(selections.passed(node, i, dx, partial(node, *inputs) * dx))
         case Linear() as linear:
             if not any(linear.transpose(i) is not None for i, _ in live):
                 return None
@@ -79,12 +79,12 @@ def _tangent(node: Node, tangents: list[Node | None], selections: Selections) ->
             for i, dx in live:
                 replaced = [*inputs[:i], dx, *inputs[i + 1 :]]
                 value = node.primitive(*replaced, **dict(node.params))
-                parts.append(selections.passed(node, dx, value))
+                parts.append(selections.passed(node, i, dx, value))
         case Explicit(rules, _):
             for i, dx in live:
                 rule = rules[i]
                 if rule is not None:
-                    parts.append(selections.passed(node, dx, rule(dx, node, *inputs)))
+                    parts.append(selections.passed(node, i, dx, rule(dx, node, *inputs)))
         case Joint(rule, _) as joint:
             more = {"selections": selections} if joint.selects else {}
             return rule(tuple(tangents), node, *inputs, **more)

@@ -32,11 +32,8 @@ from chainrule.transforms.conditions import (
     both,
     chosen,
     concatenated,
-    may_be_zero,
     moved,
-    nonzero,
     of_where,
-    product,
 )
 from chainrule.transforms.steepness import may_be_steep, may_divide
 
@@ -68,23 +65,26 @@ class Selections:
         if condition is not None:
             self._conditions[g] = condition
 
-    def passed(self, node: Node, g: Any, value: Any) -> Any:
-        """What a rule of `node` has made of g, the cotangent of the node or, in forward mode, the
-        tangent of one input: 0 where g is deselected, also where the rule gives NaN."""
+    def passed(self, node: Node, index: int, g: Any, value: Any) -> Any:
+        """What the rule of `node` for one input has made of g, the cotangent of the node or, in
+        forward mode, the tangent of that input: 0 where g is deselected, also where the rule gives
+        NaN."""
         if value is g:
             return value
-        kind = type(node.primitive.derivative)
+        derivative = node.primitive.derivative
+        kind = type(derivative)
         is_map = kind is Partials or isinstance(node.primitive.kernel, Map)
         if not is_map and kind is not Linear and kind is not Explicit:
             return value
         slope = own = None
-        if kind is Partials:
+        if isinstance(derivative, Partials):
             first, second = value.inputs
             slope = first if second is g else second
-            if may_be_zero(slope):
-                own = Condition(nonzero, (slope,), self._forward)
+            rule = derivative.selected[index] if derivative.selected else None
+            if rule is not None:
+                own = Condition(rule, (node, *node.inputs), self._forward)
                 if g in self._divided and self._is_steep(g):
-                    value = product(slope, g)
+                    value = own.select(value)
         elif value.primitive is logic.where:
             own = self._of_choice(node, value)
             if own is not None and own.key is not None and _compares(own.key, node.inputs[-1]):
@@ -116,7 +116,7 @@ class Selections:
         mode."""
         live = [dx for dx in tangents if dx is not None]
         if len(live) == 1:
-            return self.passed(node, live[0], value)
+            return self.passed(node, tangents.index(live[0]), live[0], value)
         found = [one for dx in live if (one := self._conditions.get(dx)) is not None]
         every = len(found) == len(live)
         if found and isinstance(node.primitive.kernel, Move):

@@ -102,7 +102,7 @@ def pull(
         live = tuple([i for i, parent in enumerate(node.inputs) if parent in active])
         for index, value in _cotangents(node, live, total, selections):
             parent = node.inputs[index]
-            value = selections.passed(node, total, value)
+            value = selections.passed(node, index, total, value)
             if value.type is not parent.type and value.type.weak != parent.type.weak:
                 part, value = value, cast(value, dtype=parent.type.dtype, weak=parent.type.weak)
                 selections.moved(part, value)
