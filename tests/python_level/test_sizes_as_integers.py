@@ -15,7 +15,7 @@ import pickle
 import struct
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,8 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "match in a sequence": by_class,
     "singledispatch": dispatched,
     "its class": lambda n: 1 if n.__class__ is int else 0,
+    "not iterable": lambda n: 2 if isinstance(n, Iterable) or hasattr(n, "__iter__") else 3,
+    "not sized": lambda n: 2 if isinstance(n, Sized) or np.iterable(n) else 3,
     "the lowest bit": lambda n: n & 1,
     "the lowest bits": lambda n: 7 & n,
     "bits compared": lambda n: 5 if n & 1 else 6,
@@ -162,6 +164,15 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "np.indices": (lambda n, x: np.indices(x.shape), "t[:, None] + np.zeros((1, 3), int)"),
     "np.arange": (lambda n, x: list(np.arange(n)), "np.cumsum("),
     "pickle": (lambda n, x: pickle.dumps(x.shape), "in the traced function itself"),
+    "np.result_type": (lambda n, x: np.result_type(n), "to fix n while tracing"),
+    "np.iinfo": (lambda n, x: np.iinfo(n), "to fix n while tracing"),
+    "np.nditer": (lambda n, x: np.nditer(x.shape), "to fix n while tracing"),
+    "np.pad": (lambda n, x: np.pad(np.ones(3), (0, n)), "np.pad takes sizes where the array"),
+    "np.split": (lambda n, x: np.split(np.ones(6), n), "to fix n while tracing"),
+    "np.unravel_index": (lambda n, x: np.unravel_index(x.shape[0], (3,)), "to fix n while"),
+    "np.histogram": (lambda n, x: np.histogram(np.ones(3), bins=n + 1), "to fix n while tracing"),
+    "iter": (lambda n, x: iter(n), "cr.size_value(n, like=x)"),
+    "unpacked": (lambda n, x: [*n], "cr.size_value(n, like=x)"),
     "round to tens": (lambda n, x: round(n, -1), "cr.size_value(n, like=x)"),
 }  # fmt: skip
 
@@ -214,6 +225,19 @@ def test_printing_a_width_is_no_reason_to_warn(capsys: pytest.CaptureFixture[str
         warnings.simplefilter("error")
         cr.trace(program)
     assert capsys.readouterr().out == "   n rows\n"
+
+
+def test_text_that_is_put_into_a_list_is_warned_of() -> None:
+    def program(x: float64["n 3"]) -> Any:
+        texts, known = [], set()
+        texts.append(str(x.shape[0]))
+        known.add(f"{x.shape[0]}")
+        print(f"{x.shape[0]} rows")
+        return np.sum(x) * len(texts[0]) * len(known)
+
+    with pytest.warns(SizeTextWarning) as told:
+        cr.trace(program)
+    assert len(told) == 2
 
 
 def in_a_thread(ask: Callable[[], Any]) -> Any:

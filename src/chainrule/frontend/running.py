@@ -9,6 +9,7 @@ from dis import opname
 from types import FrameType
 from typing import Any
 
+from chainrule.graph.sizes import Size
 from chainrule.source import source_location
 
 
@@ -48,3 +49,25 @@ def around(frame: FrameType, place: int) -> list[Any]:
         and (node.lineno, node.col_offset) <= begin
         and end <= (node.end_lineno or 0, node.end_col_offset or 0)
     ][::-1]
+
+
+def sizes_in(node: ast.AST, frame: FrameType) -> list[Size]:
+    """The named sizes that an argument of a call is, or has: `n`, `x.shape`, `(0, x.shape[0])`."""
+    match node:
+        case ast.Tuple(parts) | ast.List(parts):
+            return [one for part in parts for one in sizes_in(part, frame)]
+        case ast.Name():
+            found = value_of(node, frame)
+        case ast.Attribute(attr="shape" | "size"):
+            found = value_of(node, frame)
+        case ast.Subscript(ast.Attribute(attr="shape") as shape, index):
+            try:
+                found = value_of(shape, frame)[ast.literal_eval(index)]
+            except (TypeError, ValueError, IndexError):
+                return []
+        case ast.BinOp(left, _, right):
+            return sizes_in(left, frame) + sizes_in(right, frame)
+        case _:
+            return []
+    parts = found if type(found) in (tuple, list) else [found]
+    return [one for one in parts if type(one) is Size]

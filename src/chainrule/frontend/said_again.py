@@ -22,11 +22,11 @@ from chainrule.frontend.dispatch import name_of
 from chainrule.frontend.instead_of_arrays import known_shape
 from chainrule.frontend.instead_of_sizes import instead_of_size
 from chainrule.frontend.naming import user_frame
-from chainrule.frontend.running import around, is_calling, value_of
+from chainrule.frontend.running import around, is_calling, sizes_in, value_of
 from chainrule.graph.asked_size import how_to_fix
 from chainrule.graph.asking import is_library
 from chainrule.graph.origin import Origin
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import Size, names
 
 if TYPE_CHECKING:
     from chainrule.frontend.trace import Trace
@@ -48,6 +48,7 @@ SIGNATURE = re.compile(
     r"(?P<what>(takes|got|missing) .*argument.*)"
 )
 OF_LISTS = {"vstack", "hstack", "dstack", "column_stack", "stack", "block"}
+LIKE_TRACED = "np.pad takes sizes where the array is traced, as an argument is;\n"
 OF_PARTS = (
     "build the array anew: x = cr.at(x)[key].set(value); or of its parts: np.stack([...]), "
     "np.concatenate([...])"
@@ -105,7 +106,11 @@ def said_again(error: Exception, program: Trace | None = None) -> ChainruleError
     found = _of_wrong_arguments(text, user_step(error))
     if found is not None or program is None or isinstance(error, ChainruleError):
         return found
-    return _asked_in_c(error, program) or _of_our_classes(error, program)
+    return (
+        _asked_in_c(error, program)
+        or _of_our_classes(error, program)
+        or _of_sizes_given(error, program)
+    )
 
 
 def _of_wrong_arguments(text: str, step: TracebackType | None) -> ChainruleError | None:
@@ -199,6 +204,33 @@ def _of_our_classes(error: Exception, program: Trace) -> ChainruleError | None:
         hint=f"str({name}) is its name; as a number of the program it is "
         f"cr.size_value({name}, like=x),\nwith a traced array x; {how_to_fix(unknown)}",
     ).asked(text, unknown)
+
+
+def _of_sizes_given(error: Exception, program: Trace) -> ChainruleError | None:
+    """What a function that knows no named sizes raised, which the user's line has called with one
+    (np.iinfo(n): NumPy takes it for an object)."""
+    step = user_step(error) if program.sizes else None
+    if step is None or isinstance(error, AttributeError) or _is_raised_by_the_user(error):
+        return None
+    try:
+        nodes = around(step.tb_frame, step.tb_lasti)
+    except SyntaxError:
+        return None
+    if not nodes or not isinstance(nodes[0], ast.Call):
+        return None
+    called = nodes[0]
+    given = [*called.args, *(one.value for one in called.keywords)]
+    sizes = [one for node in given for one in sizes_in(node, step.tb_frame)]
+    if not sizes:
+        return None
+    hint = LIKE_TRACED if ast.unparse(called.func).endswith(".pad") else ""
+    unknown = tuple(sorted({name for one in sizes for name in names(one)}))
+    return UndecidableSize(
+        f"{ast.unparse(called.func)} is called with the size {sizes[0]}, which is not known while "
+        f"tracing: {error}",
+        where=_where(step),
+        hint=hint + how_to_fix(unknown),
+    ).asked(str(sizes[0]), unknown)
 
 
 def _is_raised_by_the_user(error: Exception) -> bool:

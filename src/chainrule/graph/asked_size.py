@@ -265,9 +265,6 @@ class AskedSize:
         hint = f"for an array of that size: np.zeros_like(x, shape=({self}, 3)), with a traced x"
         raise _unknown(f"the size {self} is not known while tracing", hint, f"{self}", self)
 
-    def __iter__(self) -> NoReturn:
-        raise TypeError(f"{self} is one size and not several: write {self} = cr.size('{self}')")
-
     def __str__(self) -> str:
         return self._told(_getframe(1))
 

@@ -18,6 +18,8 @@ from chainrule.graph.origin import Origin
 
 _LIBRARIES = sys.stdlib_module_names | {"numpy", "scipy"}  # that compare for who calls them
 _CHAINRULE = __name__.partition(".")[0]
+# What keeps an argument, though its own result is thrown away.
+KEEPING = {"append", "appendleft", "add", "insert", "extend", "update", "setdefault", "setattr"}
 is_ours: dict[object, bool] = {}  # by the name of a module; whether it is chainrule's
 
 
@@ -91,11 +93,19 @@ def _runs_program(frame: FrameType) -> bool:
 
 def goes_on(frame: FrameType) -> bool:
     """Whether the program keeps or compares what the running instruction gives; not where its
-    statement throws that away (`print(n)`) or raises it."""
+    statement throws that away (`print(n)`) or raises it, unless it hands it to what keeps things
+    (`names.append(str(n))`)."""
+    called: set[str] = set()  # in the statement so far
     for instruction in dis.get_instructions(frame.f_code):
-        if instruction.offset <= frame.f_lasti:
-            continue
         name = instruction.opname
+        if instruction.offset <= frame.f_lasti:
+            if name == "POP_TOP" or name.startswith(("STORE", "RETURN", "POP_JUMP")):
+                called.clear()
+            elif name in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME"):
+                called.add(instruction.argval)
+            continue
+        if name == "POP_TOP" and not KEEPING.isdisjoint(called):
+            break
         if name in ("POP_TOP", "RAISE_VARARGS"):
             return False
         if name.startswith(("STORE", "RETURN", "COMPARE", "CONTAINS", "POP_JUMP")):
