@@ -170,6 +170,27 @@ def kept_in_the_system(x: Any) -> Any:
 HELD: list[int] = []
 
 
+def by_the_time_of_a_file(x: Any, path: str) -> Any:
+    return x * (os.path.getmtime(path) % 1000)
+
+
+def by_the_size_of_a_file(x: Any, path: str) -> Any:
+    return x * Path(path).stat().st_size
+
+
+def as_often_as_secrets_say(x: Any) -> Any:
+    for _ in range(secrets.randbelow(4)):
+        x = x + 1
+    return x
+
+
+def matched_with_secrets(x: Any) -> Any:
+    match secrets.randbelow(2):
+        case 0:
+            return x
+    return x + 1
+
+
 ASKED: dict[str, tuple[Callable[..., Any], str, str]] = {
     "a generator without a seed": (without_a_seed, "default_rng()", "random numbers are drawn"),
     "os.urandom": (of_the_system, "os.urandom", "random numbers are drawn"),
@@ -201,6 +222,10 @@ ASKED: dict[str, tuple[Callable[..., Any], str, str]] = {
     "Random()": (of_a_generator_of_python_without_a_seed, "random.Random()", "random numbers"),
     "PCG64()": (of_bits_without_a_seed, "PCG64()", "random numbers are drawn"),
     "seed()": (seeded_by_the_system, "np.random.seed()", "random numbers are drawn"),
+    "getmtime": (by_the_time_of_a_file, "os.path.getmtime", "a time or a size of a file"),
+    "stat": (by_the_size_of_a_file, "stat()", "a time or a size of a file is read"),
+    "a range": (as_often_as_secrets_say, "secrets.randbelow", "random numbers are drawn"),
+    "match": (matched_with_secrets, "secrets.randbelow", "random numbers are drawn"),
     "a list": (kept_in_the_system, "os.urandom", "random numbers are drawn"),
 }
 
@@ -284,6 +309,12 @@ def a_name_for_a_log(x: Any) -> Any:
     return x * 2.0
 
 
+def a_file_that_is_there(x: Any, path: str) -> Any:
+    if os.path.exists(path) and os.stat(path).st_size > 10:
+        print(os.path.getmtime(path))
+    return x * np.array([1.5, 2.5, 3.5]) * 0.7
+
+
 def sleeping(x: Any) -> Any:
     time.sleep(1e-6)
     return x * (math.pi / 180)
@@ -295,6 +326,7 @@ NOT_USED = [
     a_log_beside_arrays,
     a_line_that_is_added,
     a_name_for_a_log,
+    a_file_that_is_there,
     sleeping,
 ]
 

@@ -346,12 +346,65 @@ def reading_the_state(x: Any) -> Any:
     return x * len(np.random.get_state())
 
 
+def thrown_away(x: Any) -> Any:
+    np.random.rand(3)
+    random.random()
+    return x * 2.5
+
+
+def kept_for_nothing(x: Any) -> Any:
+    noise = np.random.rand(3)
+    double = 2 * noise
+    print(double.shape)
+    return x * 2.5
+
+
+def beside_one_that_is_used(x: Any) -> Any:
+    np.random.rand(3)
+    return x + np.random.rand(3)
+
+
+def shuffled(x: Any) -> Any:
+    order = np.arange(3)
+    np.random.shuffle(order)
+    return x[order]
+
+
+def written_into(x: Any) -> Any:
+    noise = np.ones(3)
+    GENERATOR.random(out=noise)
+    return x + noise
+
+
+def repeated(x: Any) -> Any:
+    for _ in range(np.random.randint(5)):
+        x = x * 2
+    return x
+
+
+USED: dict[str, tuple[Callable[..., Any], str]] = {
+    "beside one that is not": (beside_one_that_is_used, "return x + np.random.rand"),
+    "in place": (shuffled, "np.random.shuffle(order)"),
+    "out=": (written_into, "GENERATOR.random(out=noise)"),
+    "a count": (repeated, "for _ in range"),
+}
+
+
+@pytest.mark.parametrize("case", USED)
+def test_a_draw_that_is_used_is_told_where_another_is_not(case: str) -> None:
+    function, text = USED[case]
+    (told,) = told_by(lambda: cr.trace(function, X))
+    assert text in line_of(told)
+
+
 SILENT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "seeded in the function": (seeded, (X,)),
     "a generator of its own": (with_its_own, (X,)),
     "a branch that is not taken": (maybe, (X,)),
     "keys": (with_keys, (X, cr.random.key(0))),
     "only asked for its state": (reading_the_state, (X,)),
+    "a draw that nobody takes": (thrown_away, (X,)),
+    "a draw that is kept for nothing": (kept_for_nothing, (X,)),
     "a ufunc": (np.sin, (X,)),
     "a partial": (functools.partial(maybe, noisy=False), (X,)),
 }

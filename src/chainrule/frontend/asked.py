@@ -64,6 +64,12 @@ FILE = Source(
     ("numpy", "pathlib", "scipy", "pandas", "json", "csv", "codecs"),
     shown_by=(full, constant),
 )
+STATE = Source(
+    "a time or a size of a file is read while {} is traced: it is a constant of the graph, {}",
+    "read it before the call, and pass the number as an argument",
+    ("genericpath", "posixpath", "ntpath", "pathlib", "os"),
+    shown_by=(full,),
+)
 
 NO_CLOCKS = {"sleep", "mktime", "strptime", "tzset", "get_clock_info", "clock_getres"}
 CLOCKS = [
@@ -71,11 +77,13 @@ CLOCKS = [
     for name, one in vars(time).items()
     if isinstance(one, BuiltinFunctionType) and name not in NO_CLOCKS | {"clock_settime"}
 ]
+STATS = [os.stat, os.lstat, os.fstat]
 READS = [getattr(os, name, None) for name in ("read", "pread", "readv", "preadv")]
 ENTROPY = [os.urandom, getattr(os, "getrandom", None)]
 CALLS: dict[Any, Source] = {
     **dict.fromkeys(ENTROPY, RANDOM),
     **dict.fromkeys(CLOCKS, CLOCK),
+    **dict.fromkeys(STATS, STATE),
     **dict.fromkeys([builtins.open, np.fromfile, *READS], FILE),
 }
 CALLS.pop(None, None)
@@ -90,6 +98,7 @@ NAMES = frozenset(
     | {"Random", "SystemRandom", "seed", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
     | {"time", "datetime", "secrets", "uuid", "open", "load", "loadtxt", "genfromtxt", "fromfile"}
     | {"memmap", "read_text", "read_bytes", "read_csv", "read", "pread"}
+    | {"stat", "lstat", "fstat", "getmtime", "getatime", "getctime", "getsize"}
 )
 
 

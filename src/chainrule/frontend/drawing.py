@@ -17,6 +17,7 @@ import numpy as np
 
 from chainrule.frontend.reached import METHODS, Codes
 from chainrule.frontend.states import PYTHONS, SHARED, is_generator, package_of, torchs
+from chainrule.frontend.used import is_only_shown
 from chainrule.graph.origin import Origin
 
 Named = tuple[str, Any, Origin]  # as it is written, its value, and the place
@@ -44,12 +45,15 @@ class Draws:
 
     def first(self, changed: list[Any]) -> tuple[str, Origin] | None:
         """What drew from one of these generators, as it is written, and where; None where all
-        that is known to have drawn was seeded by the program itself."""
+        that is known to have drawn was seeded by the program itself, or is used for nothing."""
         for one in changed:
             found = [(path, origin) for path, value, origin in self.named if _is_draw(value, one)]
             if any(path.rpartition(".")[2] in SEEDS for path, _ in found):
                 continue
-            found = found or [*self._hidden(one)]
+            if found:
+                found = [one for one in found if not is_only_shown(one[1], is_number=False)]
+            else:
+                found = [*self._hidden(one)]
             if found:
                 return found[0]
         return None

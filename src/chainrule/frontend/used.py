@@ -16,6 +16,7 @@ from chainrule.graph.origin import Origin
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 SHOWING = {"print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log"}
 SHOWING |= {"write", "writelines", "sleep"}
+IN_PLACE = {"shuffle", "fill", "readinto", "set_state", "setstate", "advance"}
 NOTHING, FOLLOWED, OTHER = range(3)  # numbers and text; the value; another variable
 
 
@@ -38,7 +39,8 @@ def is_only_shown(origin: Origin, *, is_number: bool) -> bool:
     around = [one for one in ast.walk(tree) if isinstance(one, FUNCTIONS) and _holds(one, begin)]
     if not exact or not around:
         return False
-    following = _Following(exact[-1], is_number)
+    whole = (begin, end) in (_span(exact[-1]), _span(exact[-1].func))  # and not an argument of it
+    following = _Following(exact[-1], is_number, whole)
     following.through(around[-1])
     return not following.is_used
 
@@ -52,11 +54,22 @@ def _holds(node: ast.AST, place: tuple[int, int]) -> bool:
     return first <= place < last
 
 
+def _writes(call: ast.Call) -> bool:
+    """Whether a call whose result nobody takes changes an argument, or what it is a method of."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return (
+        name in IN_PLACE
+        or "seed" in name
+        or name.endswith("_")
+        or any(one.arg in ("out", None) for one in call.keywords)
+    )
+
+
 class _Following:
     """The variables that have the value, of the call `source`."""
 
-    def __init__(self, source: ast.Call, is_number: bool) -> None:
-        self.source, self.is_number = source, is_number
+    def __init__(self, source: ast.Call, is_number: bool, is_source: bool = True) -> None:
+        self.source, self.is_number, self.is_source = source, is_number, is_source
         self.is_used = False
         self.names: set[str] = set()
         self.local: set[str] = set()
@@ -89,6 +102,7 @@ class _Following:
                     self.is_used = True
                 self.store([target], self.of(value))
             case ast.For(target, over, body, rest) | ast.AsyncFor(target, over, body, rest):
+                self.decided(over)
                 self.store([target], self.of(over))
                 self.all([*body, *rest])
             case ast.With(items, body) | ast.AsyncWith(items, body):
@@ -102,9 +116,11 @@ class _Following:
             case ast.Expr(value):
                 self.discarded(value)
             case ast.If(test, body, rest) | ast.While(test, body, rest):
-                if self.of(test) == FOLLOWED and not self.is_number:
-                    self.is_used = True
+                self.decided(test)
                 self.all([*body, *rest])
+            case ast.Match(subject):
+                self.decided(subject)
+                self.all(ast.iter_child_nodes(one))
             case ast.expr():
                 self.of(one)
             case _:
@@ -113,6 +129,11 @@ class _Following:
     def all(self, several: Any) -> None:
         for one in several:
             self.statement(one)
+
+    def decided(self, value: ast.expr) -> None:
+        """What runs, or how often, is decided by the value."""
+        if self.of(value) == FOLLOWED and not self.is_number:
+            self.is_used = True
 
     def store(self, targets: list[Any], found: int) -> None:
         """The targets take it."""
@@ -134,6 +155,8 @@ class _Following:
                 for part in [*value.args, *(one.value for one in value.keywords)]:
                     self.of(part, is_shown=True)
                 return
+        elif value is self.source and self.is_source and not _writes(value):
+            return
         if self.of(value) == FOLLOWED and not self.is_number:
             self.is_used = True  # a seed, or put into a list
 
