@@ -155,7 +155,7 @@ class _Following:
                 for part in [*value.args, *(one.value for one in value.keywords)]:
                     self.of(part, is_shown=True)
                 return
-        elif value is self.source and self.is_source and not _writes(value):
+        elif value is self.source and self.is_source and not _writes(self.source):
             return
         if self.of(value) == FOLLOWED and not self.is_number:
             self.is_used = True  # a seed, or put into a list
