@@ -13,7 +13,7 @@ from numpy_memory import numpy_traced
 from chainrule.explain.memory.report import MemoryReport
 from chainrule.graph.graph import Graph
 from chainrule.plan.schedule import ALIGNMENT, SCRATCH
-from chainrule.run.native import binding, machine, recycled
+from chainrule.run.native import machine, recycled
 
 CALLS = 3
 EXACT = [0] * CALLS
@@ -22,7 +22,6 @@ EXACT = [0] * CALLS
 def peaks_of(prepare: Callable[[], Callable[[], Any]], calls: int = CALLS) -> list[int]:
     """The most bytes of arrays at once, in each of some calls: of all that is prepared and kept,
     but for what was there before.  Every call has compiled code that no other test has called."""
-    binding._code()  # a trial of how arrays are laid out, once in a process
     machine._machines.clear()
     recycled.forget()
     gc.collect()

@@ -11,8 +11,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Input
 from chainrule.run.free_memory import refuse_beyond_free
-from chainrule.run.native.arrays import copied_nbytes, plain, pointer_of, usual
-from chainrule.run.native.binding import binder
+from chainrule.run.native.arrays import binder, copied_nbytes, plain, pointer_of, usual
 from chainrule.run.native.evaluate import given_value, raise_failure
 from chainrule.run.native.launch import Launcher
 from chainrule.train.state import State
@@ -118,7 +117,7 @@ class BoundStep:
 
     def _takes(self, batch: Mapping[str, Any]) -> bool:
         """Point at the arrays of the batch and set its scalars, if all fit as they are."""
-        if not self.bind(tuple(map(batch.get, self.arrays)), self.context):
+        if not self.bind([*map(batch.get, self.arrays)], self.slots):
             return False
         begin, end = self.state.begin, self.state.end
         for slot in self.arrays.values():

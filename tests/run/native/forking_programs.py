@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import importlib
 import os
 import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -86,14 +88,25 @@ def beside_the_first_use() -> None:
             in_a_fork(lambda: compile_and_run(3))
 
 
-def beside_a_thread_in_llvm() -> None:
-    from chainrule.run.native.forks import llvm_lock
+def only_who_makes_code_is_in_llvm() -> None:
+    """Whose lock a fork cannot hold."""
+    import llvmlite.binding.ffi
 
-    compile_and_run(2)
-    lock = llvm_lock()
-    assert not isinstance(lock, contextlib.nullcontext), "llvmlite has its lock elsewhere now"
-    with held(lock):
-        in_a_fork(lambda: compile_and_run(3))
+    from chainrule.run.native import forks, machine
+
+    def enter() -> None:
+        if not forks.making._is_owned():  # type: ignore[attr-defined]
+            outside.append("".join(traceback.format_stack()))
+
+    outside, entered = [], []
+    llvmlite.binding.ffi.register_lock_callback(enter, lambda: entered.append(1))
+    os.environ["CHAINRULE_NUM_THREADS"] = "2"
+    trained()
+    for number in range(3):
+        compile_and_run(number)
+        machine._machines.clear()  # nobody references the code any more
+        gc.collect()
+    assert entered and not outside, outside[0]
 
 
 def beside_a_thread_that_makes_code() -> None:
@@ -280,7 +293,7 @@ PROGRAMS = (
     beside_threads_that_compile_and_run,
     beside_a_thread_that_trains,
     beside_the_first_use,
-    beside_a_thread_in_llvm,
+    only_who_makes_code_is_in_llvm,
     beside_a_thread_that_makes_code,
     beside_a_thread_that_multiplies,
     a_product_waits_for_a_fork,

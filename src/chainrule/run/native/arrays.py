@@ -1,8 +1,10 @@
-"""What machine code asks of an array: where it begins, and whether it can be read as it is."""
+"""Checks what machine code asks of an array: its type, its layout, and where it begins."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -53,3 +55,33 @@ def copied_nbytes(value: object, dtype: np.dtype) -> int:
 def usual(dtype: np.dtype) -> np.dtype:
     """The one object that NumPy gives most arrays of an equal dtype: they can be told by `is`."""
     return np.dtype(dtype.type)
+
+
+def binder(
+    expected: Sequence[tuple[int, np.dtype, tuple[int, ...]] | None],
+) -> Callable[[Sequence[Any], Any], bool]:
+    """A function of (arguments, slots): whether the arguments are plain arrays of these types and
+    shapes; if so, the addresses of their elements are in the slots.
+
+    `expected` has for each argument (slot, dtype, shape), or None for one that is not read; a
+    dtype is the object that arrays have (`usual`), not an equal one.
+    """
+    count, ndarray = len(expected), np.ndarray
+    read = [(place, *one) for place, one in enumerate(expected) if one is not None]
+
+    def bind(arguments: Sequence[Any], slots: Any) -> bool:
+        if len(arguments) != count:
+            return False
+        for place, slot, dtype, shape in read:
+            array = arguments[place]
+            if (
+                type(array) is not ndarray
+                or array.dtype is not dtype
+                or array.shape != shape
+                or not is_plain(array)
+            ):
+                return False
+            slots[slot] = pointer_of(array)
+        return True
+
+    return bind

@@ -1,10 +1,10 @@
-"""A fork waits until no other thread makes code, multiplies, is in LLVM, or imports for it.
+"""A fork waits until no other thread makes code, multiplies, or imports for it.
 
 A child process has only the thread that forked.  A lock that another one holds at that moment
 stays held in the child for ever, and what it guards stays half done.
 
 What is outside our hands: modules of others that are being imported, and BLAS and LLVM where
-others call them (llvmlite's lock serves all who use llvmlite).
+others call them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import sys
 import threading
 import time
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from threading import get_ident
 
-making = threading.RLock()  # hold it while code is planned, compiled or loaded
+making = threading.RLock()  # hold it while code is planned, compiled, loaded or unloaded: in LLVM
 LOOK_SECONDS = 1e-4  # how often a fork looks whether products have ended
 # Imported where they are needed first, without `making`; with all that these import themselves.
 LATE = (
@@ -46,23 +45,9 @@ def wait_for_forks() -> None:
         multiplying.add(this)
 
 
-def llvm_lock() -> AbstractContextManager[object]:
-    """What llvmlite holds in every call, also in destructors: the lock of its library.
-
-    llvmlite has no public name for it, nor a function that could hold it during a fork.
-    """
-    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
-    # Not by getattr: the library would look for a function of that name.
-    found = getattr(type(library), "_lock", None)
-    return nullcontext() if found is None else found.__get__(library)
-
-
 def _before() -> None:
-    """Wait for the others, and keep them from beginning anew.
-
-    In this order: who makes code may multiply, import and call LLVM; who has LLVM's lock waits
-    for nobody.
-    """
+    """Wait for the others, and keep them from beginning anew: first those that make code, which
+    may multiply and import."""
     with making:
         locks, this = ExitStack(), get_ident()
         locks.enter_context(making)
@@ -70,7 +55,6 @@ def _before() -> None:
         _import_late()
         while multiplying - {this}:
             time.sleep(LOOK_SECONDS)
-        locks.enter_context(llvm_lock())
 
 
 def _after() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.graph.node import Node
-from chainrule.run.native.arrays import pointer_of, usual
-from chainrule.run.native.binding import binder
+from chainrule.run.native.arrays import binder, pointer_of, usual
 from chainrule.run.native.launch import Launcher
 from chainrule.run.native.machine import Context
 
@@ -42,10 +41,10 @@ class QuickCall:
             context = self.contexts.pop()
         except IndexError:
             context = self._context()
-        if not self.bind(args, context):
+        slots, made = context.slots, []
+        if not self.bind(args, slots):
             self.contexts.append(context)
             return None
-        slots, made = context.slots, []
         for slot, empty in self.results:
             array, slots[slot] = empty()
             made.append(array)

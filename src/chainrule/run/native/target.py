@@ -1,7 +1,8 @@
 """What machine code is generated for, and how LLVM's text becomes functions that can be called.
 
 Text is compiled to an object file as bytes, which holds no address and may be kept on disk;
-objects are loaded into this process by LLVM's linker for just-in-time code.
+objects are loaded into this process by LLVM's linker for just-in-time code.  All of LLVM is called
+from here, with `making` held: a fork waits for it.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import os
 import platform
 import struct
 import sys
+import weakref
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from chainrule.errors import InputError
+from chainrule.run.native.forks import making
 
 # LLVM's names of the architectures, and their numbers in ELF headers.
 MACHINES = {"x86_64": 62, "aarch64": 183}
@@ -101,8 +105,10 @@ def host_target(without: tuple[str, ...] = ()) -> Target:
 
 @lru_cache
 def _host_target(without: tuple[str, ...]) -> Target:
-    llvm = _llvm()
-    host = llvm.get_host_cpu_features()
+    with making:
+        llvm = _llvm()
+        host = llvm.get_host_cpu_features()
+        triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
     for name in without:
         if name not in FAMILIES and name not in host:
             raise InputError(
@@ -117,8 +123,8 @@ def _host_target(without: tuple[str, ...]) -> Target:
     signs = ("+", enabled), ("-", absent), ("-", removed)
     features = ",".join(sign + name for sign, names in signs for name in names)
     return Target(
-        triple=llvm.get_process_triple(),
-        cpu=llvm.get_host_cpu_name(),
+        triple=triple,
+        cpu=cpu,
         features=features,
         vector_nbytes=_vector_nbytes(set(enabled), removed),
     )
@@ -137,9 +143,10 @@ def _vector_nbytes(enabled: set[str], removed: Sequence[str]) -> int:
 @lru_cache
 def cross_target(triple: str) -> Target:
     """A plain processor of another kind, such as "aarch64-linux-gnu": code to look at, not run."""
-    llvm = _llvm()
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    with making:
+        llvm = _llvm()
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
     return Target(triple=triple, cpu="generic", features="", vector_nbytes=16)
 
 
@@ -153,12 +160,11 @@ def compile_object(ir_text: str, target: Target, opt: int = 2) -> bytes:
 
     AssertionError for text that is wrong, with the line: that is an error of the generator.
     """
-    llvm = _llvm()
-    machine, layout = _machine(target, opt)
     # Closed here, the module first: what holds this frame must not have Python close them later.
-    with llvm.create_context() as context:
+    with making, _llvm().create_context() as context:
+        machine, layout = _machine(target, opt)
         try:
-            module = llvm.parse_assembly(ir_text, context)
+            module = _llvm().parse_assembly(ir_text, context)
         except RuntimeError as error:
             raise _refused(error) from error
         with module:
@@ -177,22 +183,29 @@ def _refused(error: RuntimeError) -> AssertionError:
 
 def assembly(ir_text: str, target: Target, opt: int = 2) -> str:
     """The assembly of what `compile_object` makes, for tests and for curious people."""
-    machine, layout = _machine(target, opt)
-    with _llvm().create_context() as context, _llvm().parse_assembly(ir_text, context) as module:
-        module.triple = target.triple
-        module.data_layout = layout
-        return machine.emit_assembly(module)
+    with making, _llvm().create_context() as context:
+        machine, layout = _machine(target, opt)
+        with _llvm().parse_assembly(ir_text, context) as module:
+            module.triple = target.triple
+            module.data_layout = layout
+            return machine.emit_assembly(module)
+
+
+_unused: deque[Any] = deque()  # LLVM's trackers of libraries that nobody references any more
 
 
 class Library:
-    """Loaded code: it stays in memory as long as this object is referenced.
+    """Loaded code: it stays in memory as long as this object is referenced, and until the next
+    code is loaded.
 
     Nothing else keeps the library alive while one of its functions runs.  When the interpreter
     ends nothing is freed (the binding sees to that): threads may still be in the code.
     """
 
     def __init__(self, addresses: Mapping[str, int], tracker: Any) -> None:
-        self._addresses, self._tracker = dict(addresses), tracker
+        self._addresses = dict(addresses)
+        # Any thread may drop the library at any time, and a fork cannot wait for all of them.
+        weakref.finalize(self, _unused.append, tracker).atexit = False
 
     def address(self, name: str) -> int:
         """Where the function or variable of that name is; KeyError where there is none."""
@@ -215,24 +228,25 @@ def load_objects(objects: Sequence[bytes], symbols: Mapping[str, int]) -> Librar
     """
     names = {name: here for one in objects for name, here in sorted(_names(one))}
     defined = [name for name, here in names.items() if here]
-    llvm = _llvm()
-    library = llvm.JITLibraryBuilder()
-    for one in objects:
-        library.add_object_img(one)
-    library.add_current_process()
-    for name in defined:
-        library.export_symbol(name)
-    for name, address in symbols.items():
-        library.import_symbol(name, address)
-    linker = _linker()
-    try:
-        tracker = library.link(linker, f"chainrule-{next(_numbers)}")
-    except RuntimeError as error:
-        process = ctypes.CDLL(None)
-        wanted = names.keys() - set(defined) - symbols.keys()
-        missing = sorted(name for name in wanted if not hasattr(process, name))
-        why = f"nothing is called {', '.join(missing)}" if missing else str(error)
-        raise ObjectError(f"the code cannot be loaded: {why}") from error
+    with making:
+        while _unused:
+            _unused.pop().close()
+        library = _llvm().JITLibraryBuilder()
+        for one in objects:
+            library.add_object_img(one)
+        library.add_current_process()
+        for name in defined:
+            library.export_symbol(name)
+        for name, address in symbols.items():
+            library.import_symbol(name, address)
+        try:
+            tracker = library.link(_linker(), f"chainrule-{next(_numbers)}")
+        except RuntimeError as error:
+            process = ctypes.CDLL(None)
+            wanted = names.keys() - set(defined) - symbols.keys()
+            missing = sorted(name for name in wanted if not hasattr(process, name))
+            why = f"nothing is called {', '.join(missing)}" if missing else str(error)
+            raise ObjectError(f"the code cannot be loaded: {why}") from error
     return Library({name: tracker[name] for name in defined}, tracker)
 
 
