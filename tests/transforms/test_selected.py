@@ -340,3 +340,32 @@ def test_a_condition_and_its_opposite_leave_nothing_out() -> None:
     assert not [
         node for node in graph.nodes if node.primitive.name in ("logical_or", "logical_and")
     ]
+
+
+def test_each_layer_of_a_stack_asks_its_own_select_alone():
+    """Not also whether one element of the next layer's rows was selected, which most are."""
+
+    def stack(x):
+        for _ in range(4):
+            x = cr.relu(cr.layer_norm(x))
+        return np.sum(x)
+
+    graph = cr.backward(cr.trace(stack, np.ones((3, 4))), wrt="x")
+    asked = [n for n in graph.nodes if n.type.dtype == bool]
+    assert {n.primitive.name for n in asked} == {"less_equal"} and len(asked) == 4
+
+
+def test_where_both_sides_of_a_select_add_up_nothing_is_left_out():
+    """softplus selects -x or x: of its second derivative the parts are those of both."""
+
+    def f(x):
+        y = np.max(x, keepdims=True)
+        z = np.tanh(y)
+        return np.sum(np.sin(np.tanh(y)) + np.tanh(z) + np.sin(cr.softplus(z)))
+
+    x, h = np.array([-0.7]), 1e-5
+    step = cr.backward(cr.trace(f, x), wrt="x")
+    twice = cr.backward(step, wrt="x", of="dout/dx", seed="v").run(x=x, v=np.ones(1))
+    slope = cr.grad(f)
+    expected = (slope(x + h) - slope(x - h)) / (2 * h)
+    np.testing.assert_allclose(twice["d(dout/dx)/dx"], expected, rtol=1e-8)

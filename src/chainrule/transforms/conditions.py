@@ -21,10 +21,10 @@ class Condition:
 
     `only_steep`: nothing but functions that may be infinitely steep pay for asking.  The condition
     is that of a sum, which is all deselected rarely; or the value is a number outside of it, as in
-    forward mode, and so no product with NaN or infinity.
+    forward mode, and so no product with NaN or infinity.  `cheap` is what of it others ask, too.
     """
 
-    __slots__ = ("_made", "given", "key", "make", "only_steep")
+    __slots__ = ("_made", "cheap", "given", "key", "make", "only_steep")
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class Condition:
         self.make = make
         self.given = given
         self.only_steep = only_steep
+        self.cheap: Condition | None = None if only_steep else self
         self.key = key
         self._made: Node | None = None
 
@@ -80,7 +81,12 @@ def both(one: Condition | None, other: Condition | None) -> Condition | None:
         return other if one is None else one
     if one.key is not None and one.key == other.key:
         return other
-    return Condition(_all_hold, (one, other), one.only_steep and other.only_steep)
+    found = Condition(_all_hold, (one, other), one.only_steep and other.only_steep)
+    if one.only_steep or other.only_steep:
+        found.cheap = one.cheap or other.cheap
+    elif one.cheap is not one or other.cheap is not other:
+        found.cheap = both(one.cheap, other.cheap)
+    return found
 
 
 def _all_hold(one: Condition, other: Condition) -> Node:
@@ -94,7 +100,12 @@ def any_of(conditions: Sequence[Condition]) -> Condition | None:
         return conditions[0]
     if any([one.key and (one.key[0], not one.key[1]) in different for one in conditions]):
         return None
-    return Condition(_one_holds, tuple(different.values()), any(c.only_steep for c in conditions))
+    only_steep = any([one.only_steep for one in conditions])
+    found = Condition(_one_holds, tuple(different.values()), only_steep)
+    cheap = [one.cheap for one in conditions if one.cheap is not None]
+    if not only_steep and cheap != conditions:
+        found.cheap = any_of(cheap) if len(cheap) == len(conditions) else None
+    return found
 
 
 def _one_holds(*conditions: Condition) -> Node:
@@ -158,4 +169,7 @@ def moved(g: Node, value: Node, condition: Condition) -> Condition | None:
             found = one.primitive(found, *one.inputs[1:], **dict(one.params))
         return found if only_moves else logic.not_equal(found, full_like(found, 0))
 
-    return Condition(made, (), condition.only_steep or not only_moves)
+    found = Condition(made, (), condition.only_steep or not only_moves)
+    if not found.only_steep and condition.cheap is not condition and condition.cheap is not None:
+        found.cheap = moved(g, value, condition.cheap)
+    return found

@@ -99,8 +99,11 @@ class Selections:
                     value = condition.select(value)
             else:
                 of_numbers = g in self._of_numbers and kind is not Partials and own is None
-                if kind is not Linear and self._may_spread(g, value, condition, node, slope):
-                    value = condition.select(value)
+                asked = None
+                if kind is not Linear:
+                    asked = self._that_asks(g, value, condition, node, slope)
+                if asked is not None:
+                    value = asked.select(value)
                 if of_numbers:
                     self._of_numbers.add(value)
         if condition is not None or own is not None:
@@ -150,14 +153,16 @@ class Selections:
         if self._divided and not self._divided.keys().isdisjoint(parts):
             self._divided[whole] = parts, None, None
 
-    def _may_spread(
+    def _that_asks(
         self, g: Node, value: Node, condition: Condition, node: Node, slope: Node | None
-    ) -> bool:
-        """Whether `value` may be NaN where g is 0 by the condition."""
-        of_quotient = g in self._of_numbers and value.primitive is arithmetic.divide
-        if condition.only_steep or of_quotient:
-            return slope is not None and may_be_steep(node, slope)
-        return not _is_harmless(g, value)
+    ) -> Condition | None:
+        """What `value`, which may be NaN where g is 0 by the condition, is selected by."""
+        cheap = condition.cheap
+        if g in self._of_numbers and value.primitive is arithmetic.divide:
+            cheap = None
+        if cheap is not condition and slope is not None and may_be_steep(node, slope):
+            return condition
+        return None if cheap is None or _is_harmless(g, value) else cheap
 
     def _is_steep(self, g: Node) -> bool:
         """Whether a derivative may be infinite where all values are numbers."""
