@@ -20,11 +20,11 @@ from chainrule.frontend.traced import Traced
 from chainrule.graph.agreement import Axis, axes_of, refuse_contradictions
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
-from chainrule.graph.node import Node
+from chainrule.graph.node import Node, topological
 from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
 from chainrule.graph.plain import refuse_subclass
-from chainrule.graph.rebuild import ordered, rebuild
+from chainrule.graph.rebuild import rebuild, roots
 from chainrule.graph.sizes import Size
 from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import FLOAT_SCALAR, INT_SCALAR, ArrayType, array_type
@@ -72,13 +72,14 @@ def traced_anew(
             hint="cr.trace(objective), where objective takes arrays and returns arrays",
         )
     building = new_trace()
+    origin = Origin(getattr(inspect.unwrap(function), "__code__", None), -1)
     inputs: list[Input] = []
     structures: dict[str, Structure] = {}
 
     def argument(name: str, value: Any, is_default: bool = False) -> Any:
         leaves, structure = flatten(value, name)
         made = [
-            _traced_leaf(building, function, leaf, leaf_name, inputs, is_default)
+            _traced_leaf(building, origin, leaf, leaf_name, inputs, is_default)
             for leaf, leaf_name in zip(leaves, structure.leaf_names, strict=True)
         ]
         if any(isinstance(leaf, Traced) for leaf in made):
@@ -181,7 +182,8 @@ def _arguments(
             where=definition(function),
             hint=f"its parameters are: {', '.join(p.name for p in parameters) or 'none'}",
         )
-    refuse_contradictions(function_name(function), definition(function), axes)
+    if axes:
+        refuse_contradictions(function_name(function), definition(function), axes)
     return args, kwargs
 
 
@@ -236,6 +238,8 @@ def _missing_type(function: Any, name: str, annotation: Any) -> TypeSpecError:
 
 def leaf_type(value: Any, name: str) -> ArrayType | None:
     """The type of an argument's leaf; None for values that stay Python values (bool, str, ...)."""
+    if type(value) is np.ndarray:
+        return _type_of_array(value, value.dtype, name)
     if isinstance(value, ElementType):
         return array_type(value.dtype, ())
     if isinstance(value, ArrayType):
@@ -253,12 +257,7 @@ def leaf_type(value: Any, name: str) -> ArrayType | None:
             dtype = np.dtype(array.dtype)
         except TypeError:
             dtype = np.asarray(value).dtype
-        if dtype.kind not in _KINDS or dtype.itemsize > 8:
-            raise TypeSpecError(
-                f"the argument {name} has dtype {dtype}, which is not traced",
-                hint=REAL if dtype.kind == "c" else NUMBERS,
-            )
-        return array_type(dtype.newbyteorder("="), tuple(int(size) for size in array.shape))
+        return _type_of_array(array, dtype, name)
     if isinstance(value, complex):
         raise TypeSpecError(f"the argument {name} is {value!r}, {COMPLEX}", hint=REAL)
     if isinstance(value, float):
@@ -273,13 +272,22 @@ def leaf_type(value: Any, name: str) -> ArrayType | None:
     return None
 
 
+def _type_of_array(array: Any, dtype: np.dtype, name: str) -> ArrayType:
+    if dtype.kind not in _KINDS or dtype.itemsize > 8:
+        raise TypeSpecError(
+            f"the argument {name} has dtype {dtype}, which is not traced",
+            hint=REAL if dtype.kind == "c" else NUMBERS,
+        )
+    dtype = dtype if dtype.isnative else dtype.newbyteorder("=")
+    return array_type(dtype, tuple([int(size) for size in array.shape]))
+
+
 def _traced_leaf(
-    building: Trace, function: Any, value: Any, name: str, inputs: list[Input], is_default: bool
+    building: Trace, origin: Origin, value: Any, name: str, inputs: list[Input], is_default: bool
 ) -> Any:
     type_ = leaf_type(value, name)
     if type_ is None:
         return value
-    origin = Origin(getattr(inspect.unwrap(function), "__code__", None), -1)
     node = input_(index=len(inputs), type=type_)
     object.__setattr__(node, "origin", origin)
     default = value if type_.weak and isinstance(value, (int, float)) else None
@@ -318,7 +326,7 @@ def _graph(
         name=name,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
-        nodes=(),
+        nodes=tuple(topological(roots(inputs, building.names, outputs))),
         names=building.names,
         assigned={key: tuple(value) for key, value in building.assigned.items()},
         conditions=tuple(building.conditions),
@@ -326,8 +334,7 @@ def _graph(
         structures=structures,
         result=structure,
     )
-    graph = graph.replace(nodes=ordered(graph))
-    known = {item.node for item in graph.inputs}
+    known = {item.node for item in inputs}
     inner = {node for node in graph.nodes if node.primitive is input_ and node not in known}
     if inner:
         refuse_inner(building.show, [node for _, node in outputs], inner, (), set())

@@ -23,7 +23,7 @@ ROOTS = (arithmetic.sqrt, logic.where, arithmetic.absolute)
 # By the names of primitives what an operand has to be, as those of `special` may not be loaded.
 _FUNCTIONS = frozenset({"erf", "erfc", "logistic", "ndtr", "negative"})
 _ROOTS = frozenset(one.name for one in ROOTS)
-_REWRITTEN = {
+REWRITTEN = {
     **dict.fromkeys((np.add, np.subtract, np.log, np.log1p), _FUNCTIONS),
     **dict.fromkeys((np.multiply, np.power), _ROOTS),
 }
@@ -33,10 +33,11 @@ def accurate(
     trace: Trace, ufunc: np.ufunc, operands: list[Any], resolved: tuple[np.dtype, bool] | None
 ) -> Node | None:
     """The node of one function for `1 - f(x)`, `log(f(x))`, or the square of a root; None where
-    there is none.  `resolved` is the dtype in which NumPy computes, and whether it is weak."""
-    names = _REWRITTEN.get(ufunc)
-    if names is None or resolved is None:
+    there is none.  The ufunc is one of REWRITTEN; `resolved` is the dtype in which NumPy computes,
+    and whether it is weak."""
+    if resolved is None:
         return None
+    names = REWRITTEN[ufunc]
     for one in operands:
         if isinstance(one, Node) and one.primitive.name in names:
             break

@@ -15,7 +15,6 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from types import BuiltinFunctionType, CodeType, FrameType, ModuleType
 from typing import Any
 
@@ -103,12 +102,26 @@ NAMES = frozenset(
 
 
 class Asked:
-    """The first call for each source, by the line of the program from which it came."""
+    """The first call for each source, by the line of the program from which it came.
 
-    def __init__(self, codes: Iterable[CodeType]) -> None:
-        self.codes = frozenset(codes)
+    Within its `with` statement it notes what is asked of the system in this thread, if the codes
+    may ask; they come with the variables that they read.
+    """
+
+    def __init__(self, codes: Mapping[CodeType, Mapping[str, Any]]) -> None:
+        self.codes = codes
+        self.watches = sys.getprofile() is None and any(_may_ask(*one) for one in codes.items())
         self.found: dict[Source, Origin] = {}
         self.opened: Origin | None = None  # where a file was opened, perhaps to write
+
+    def __enter__(self) -> Asked:
+        if self.watches:
+            sys.setprofile(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.watches:
+            sys.setprofile(None)
 
     def __call__(self, frame: FrameType, event: str, called: Any) -> None:
         source = None
@@ -151,20 +164,6 @@ class Asked:
                 return None
             one = one.f_back
         return None if one is None else Origin(one.f_code, one.f_lasti)
-
-
-@contextmanager
-def watching(codes: Mapping[CodeType, Mapping[str, Any]]) -> Iterator[Asked]:
-    """While it lasts, notes what is asked of the system in this thread."""
-    asked = Asked(codes)
-    if sys.getprofile() is not None or not any(_may_ask(one, codes[one]) for one in codes):
-        yield asked
-        return
-    sys.setprofile(asked)
-    try:
-        yield asked
-    finally:
-        sys.setprofile(None)
 
 
 def _may_ask(code: CodeType, space: Mapping[str, Any]) -> bool:

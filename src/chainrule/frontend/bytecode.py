@@ -27,6 +27,7 @@ class Analysis:
         self.with_keywords: set[int] = set()  # CALLs that follow a KW_NAMES (before 3.13)
         self.bound: dict[int, dict[tuple[int, ...], Name]] = {}  # loop -> its variables
         self.routes: dict[object, object] = {}  # what naming.py remembers of this code object
+        self.runs_builtins: dict[int, bool] = {}  # the same, of its instructions
         self._index(len(code.co_code))
         self.before = dict(self._flow())
 

@@ -16,8 +16,8 @@ from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 from chainrule.errors import ChainruleError, FrozenRandomWarning
-from chainrule.frontend.asked import KEYS, Made, is_in, watching
-from chainrule.frontend.reached import METHODS, Codes, entered, generators, reached
+from chainrule.frontend.asked import KEYS, Asked, Made, is_in
+from chainrule.frontend.reached import METHODS, NO_PARTS, Codes, entered, generators, reached
 from chainrule.frontend.states import PYTHONS, SHARED, is_generator, package_of, state_of, torchs
 from chainrule.graph.origin import Origin
 
@@ -28,7 +28,7 @@ _watched = threading.local()  # whether a program of this thread is watched alre
 
 @contextmanager
 def warning_of_draws(
-    function: Any, examples: Iterable[Any], named: Mapping[str, Any], same: str = EVERY_RUN
+    function: Any, examples: Iterable[Any], keywords: Mapping[str, Any], same: str = EVERY_RUN
 ) -> Iterator[Made]:
     """A FrozenRandomWarning at the user's line, where what runs within draws random numbers.
 
@@ -40,18 +40,20 @@ def warning_of_draws(
     """
     made: Made = []
     is_watched = getattr(_watched, "now", False)
-    plain, given = (None, {}) if is_watched else entered(function, examples, named)
+    plain, given = (None, {}) if is_watched else entered(function, examples, keywords)
     if plain is None:
         yield made
         return
     codes = reached(plain, given, function)
-    outside = {name: value for space in codes.values() for name, value in space.items()}
-    private = generators({**outside, **given, "function": function})
-    found = _generators(codes, [*outside.values()], [one for _, one in private])
+    named = [item for space in codes.values() for item in space.items()]
+    if function is not plain:
+        named.append(("function", function))
+    private = generators(named)
+    found = _generators(codes, [one for _, one in named], [one for _, one in private])
     before, others = [state_of(one) for one in found], _other_threads()
     _watched.now = True
     try:
-        with watching(codes) as asked:
+        with Asked(codes) as asked:
             yield made
     finally:
         _watched.now = False
@@ -74,8 +76,9 @@ def warning_of_draws(
 def _generators(codes: Codes, outside: list[Any], found: list[Any]) -> list[Any]:
     """The generators that all share, those found already, and those that the code names."""
     found = [SHARED, PYTHONS, *found]
-    parts = [vars(one) for one in outside if _has_parts(one)]
-    found += [one.__self__ for one in outside if isinstance(one, METHODS)]
+    several = [one for one in outside if type(one) not in NO_PARTS]
+    parts = [vars(one) for one in several if _has_parts(one)]
+    found += [one.__self__ for one in several if isinstance(one, METHODS)]
     found += [of[name] for of in parts for code in codes for name in code.co_names if name in of]
     shared = torchs()
     if shared is not None and (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import DTypeError, ShapeError, UnsupportedError
-from chainrule.frontend.accurate import accurate
+from chainrule.frontend.accurate import REWRITTEN, accurate
 from chainrule.frontend.naming import operand_name
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.ufuncs import UFUNCS
@@ -188,9 +188,10 @@ def elementwise(trace: Trace, ufunc: np.ufunc, values: tuple[Any, ...]) -> Node:
     operands = [lift(trace, value) for value in values]
     kinds = tuple([kind_of(operand) for operand in operands])
     resolved = resolve(ufunc, kinds)
-    found = accurate(trace, ufunc, operands, resolved)
-    if found is not None:
-        return found
+    if ufunc in REWRITTEN:
+        found = accurate(trace, ufunc, operands, resolved)
+        if found is not None:
+            return found
     if primitive is arithmetic.power and _is_static_exponent(operands):
         return _static_power(trace, operands[0], operands[1])
     if resolved is None:

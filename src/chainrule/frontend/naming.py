@@ -216,6 +216,13 @@ def _giver(analysis: Analysis, offset: int) -> Slot:
 
 def _runs_a_builtin(analysis: Analysis, offset: int) -> bool:
     """Whether the instruction runs what may be a built-in function or iterator (`sum`, `map`)."""
+    found = analysis.runs_builtins.get(offset)
+    if found is None:
+        found = analysis.runs_builtins[offset] = _may_run_a_builtin(analysis, offset)
+    return found
+
+
+def _may_run_a_builtin(analysis: Analysis, offset: int) -> bool:
     giver = _giver(analysis, offset)
     if not isinstance(giver, Name):
         return giver is None

@@ -120,12 +120,12 @@ def _functions(value: Any, names: Iterable[str]) -> Iterator[tuple[FunctionType,
                     yield method, {method.__code__.co_varnames[0]: one}
 
 
-def generators(named: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def generators(named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """The generators of NumPy, Python and PyTorch among the values, in their containers, in
     attributes of the user's objects, in what functions are closed over and in their defaults; each
     with the way to it, as it would be written."""
     found: list[tuple[str, Any]] = []
-    pending = deque([one for one in named.items() if type(one[1]) not in NO_PARTS])
+    pending = deque([one for one in named if type(one[1]) not in NO_PARTS])
     seen: set[int] = set()
     while pending and len(seen) < MOST_VALUES:
         path, value = pending.popleft()

@@ -7,6 +7,7 @@ are copied as they lie in memory: their own methods make 624 numbers of Python e
 from __future__ import annotations
 
 import ctypes
+import functools
 import random
 import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -46,7 +47,7 @@ def state_of(generator: Any) -> Any:
     if isinstance(generator, random.Random):
         return generator.getstate()
     if kind is np.random.RandomState and type(generator._bit_generator) is np.random.MT19937:
-        numbers = ctypes.string_at(_address(generator._bit_generator), _MERSENNE_NBYTES)
+        numbers = bytes(_memory(_address(generator._bit_generator), _MERSENNE_NBYTES))
         return numbers, _bytes_of(generator, kind)  # which has the second number of a normal pair
     if isinstance(generator, np.random.RandomState):
         return _comparable(generator.get_state(legacy=False))
@@ -59,7 +60,13 @@ def state_of(generator: Any) -> Any:
 
 def _bytes_of(value: Any, kind: Any) -> bytes:
     """What the C structure of `kind` has in this object."""
-    return ctypes.string_at(id(value) + _HEAD, kind.__basicsize__ - _HEAD)
+    return bytes(_memory(id(value) + _HEAD, kind.__basicsize__ - _HEAD))
+
+
+@functools.lru_cache(maxsize=256)
+def _memory(address: int, nbytes: int) -> memoryview:
+    """What lies at an address, to be read while an object that lives has it."""
+    return memoryview((ctypes.c_char * nbytes).from_address(address))
 
 
 def _address(bits: Any) -> int:

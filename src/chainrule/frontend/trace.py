@@ -287,7 +287,8 @@ class Trace:
         """
         if frame is None or node in self.name_of:
             return
-        self.name_returned()
+        if self._returning:
+            self.name_returned()
         target = self.namer.target(frame, place)
         if target is None or target.name == "_":  # what the program does not want
             return

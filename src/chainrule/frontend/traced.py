@@ -227,9 +227,10 @@ class Traced(AskedValue, ArrayMethods):
 
     def _carried(self, result: Any, operation: Callable[[int], int]) -> Any:
         """The result, known as an integer where the program's Python integer is known."""
-        known = self.program.known_int(self)
-        if known is not None:
-            self.program.scalars[result.node] = operation(known)
+        if self.node in self.program.scalars:
+            known = self.program.known_int(self)
+            if known is not None:
+                self.program.scalars[result.node] = operation(known)
         return result
 
     def __matmul__(self, other: Any) -> Any:

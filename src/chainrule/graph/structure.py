@@ -28,6 +28,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
 
+_LEAF = optree.treespec_leaf(namespace=NAMESPACE)
+
+
 @dataclass(frozen=True)
 class Structure:
     """The shape of a container: a tree specification and the name of each leaf, in order."""
@@ -96,6 +99,8 @@ def flatten(value: Any, root: str = "") -> tuple[list[Any], Structure]:
 
     None is a container without leaves.  Raises InputError for containers that contain themselves.
     """
+    if optree.tree_is_leaf(value, namespace=NAMESPACE) and not _is_new_dataclass(value):
+        return [value], Structure(_LEAF, (root,))
     while True:
         try:
             paths, leaves, spec = optree.tree_flatten_with_accessor(value, namespace=NAMESPACE)
