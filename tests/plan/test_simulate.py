@@ -38,7 +38,7 @@ from schedules import (
 import chainrule as cr
 from chainrule import float32
 from chainrule.errors import ScheduleError
-from chainrule.plan.lifetimes import BEFORE
+from chainrule.plan.lives import BEFORE
 from chainrule.plan.schedule import Buffer, Compute, Free, Schedule, View
 from chainrule.plan.simulate import simulate
 

@@ -8,54 +8,45 @@ from typing import Any
 import numpy as np
 
 from chainrule.graph.body import Body
-from chainrule.graph.node import topological
 from chainrule.graph.types import ArrayType
+from chainrule.plan.lives import Life
+from chainrule.plan.turns import order_of, turns_of
 from chainrule.primitives.sources import is_uniform
-from chainrule.run.reference import apply
+from chainrule.run.reference import apply, shared
 
 
 class Program:
-    """What `run.reference.evaluate` does for the outputs of a body, with all that does not depend
-    on values decided once."""
+    """The evaluations of a body (`plan.turns`), with all that does not depend on values decided
+    once."""
 
     def __init__(self, body: Body) -> None:
         graph = body.graph
         outputs = [node for _, node in graph.outputs]
-        needed = set(topological(outputs))
-        order = [node for node in graph.nodes if node in needed]
-        place = {item.node: index for index, item in enumerate(graph.inputs)}
+        place = {Life(item.node): index for index, item in enumerate(graph.inputs)}
         self.count = len(place)
-        self.uniform: list[np.ndarray] = []
-        computed = []
-        for node in order:
-            if node in place:
-                continue
-            place[node] = len(place)
-            if is_uniform(node):  # it has no storage
-                self.uniform.append(node.primitive.evaluate(np, **dict(node.params)))
-            else:
-                computed.append(node)
-        uniform = [node for node in order if is_uniform(node)]
-        for number, node in enumerate((*uniform, *computed)):
-            place[node] = self.count + number
-        last = {one: node for node in computed for one in (node, *node.inputs)}
+        turns = [one for one in turns_of(order_of(graph, outputs)) if one.into not in place]
+        uniform = [one.into for one in turns if is_uniform(one.into.node)]  # it has no storage
+        computed = [one for one in turns if not is_uniform(one.into.node)]
+        for into in (*uniform, *(one.into for one in computed)):
+            place[into] = len(place)
+        self.uniform: list[np.ndarray] = [
+            one.node.primitive.evaluate(np, **dict(one.node.params)) for one in uniform
+        ]
         self.names = (graph.name_of,)
-        self.outputs = [place[node] for node in outputs]
-        kept = set(outputs)
-        self.copied = {place[n] for n in outputs if n not in set(computed)}
+        self.outputs = [place[Life(node)] for node in outputs]
+        made = {one.into.node for one in computed}
+        self.copied = {place[Life(node)] for node in outputs if node not in made}
         self.instructions = [
             (
                 node,
                 node.primitive.evaluate,
                 dict(node.params),
-                tuple([place[one] for one in node.inputs]),
+                tuple([place[one] for one in operands]),
                 node.dtype,
-                node in kept,
-                tuple(
-                    [place[one] for one in dict.fromkeys((node, *node.inputs)) if last[one] is node]
-                ),
+                node in outputs,
+                tuple([place[one] for one in ended]),
             )
-            for node in computed
+            for (node, _), operands, ended in computed
         ]
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -73,18 +64,12 @@ class Program:
             if value.dtype != dtype:
                 value = value.astype(dtype)
             if keep:
-                kept[len(values)] = _owned(value, arrays)
+                kept[len(values)] = value.copy() if shared(value, arrays) else value
             values.append(value)
             del value, arrays
             for one in ended:
                 values[one] = None
         return [kept[one] for one in self.outputs]
-
-
-def _owned(value: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
-    """The value in memory of its own, as `run.reference` gives it."""
-    shared = any(value is one or np.may_share_memory(value, one) for one in operands)
-    return value if value.size and value.flags.writeable and not shared else value.copy()
 
 
 def program_of(body: Body, xp: Any = np, steps: int | None = 1) -> Callable[..., Any]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from chainrule.graph.node import Node
-from chainrule.plan.lifetimes import BEFORE
+from chainrule.plan.lives import BEFORE
 from chainrule.plan.schedule import SCRATCH, Compute, Schedule, View
+from chainrule.plan.virtual import shows_its_input
+from chainrule.primitives.primitive import Generate
 
 
 def stored_values(schedule: Schedule) -> dict[Node, int]:
@@ -18,6 +22,17 @@ def stored_values(schedule: Schedule) -> dict[Node, int]:
             case View(node=node):
                 first.setdefault(node, number)
     return first
+
+
+def stored_under(node: Node, stored: Container[Node]) -> Node | None:
+    """The value whose bytes are read for `node`; None if they are generated."""
+    while node not in stored:
+        if isinstance(node.primitive.kernel, Generate):
+            return None
+        if not shows_its_input(node.primitive):
+            return node
+        node = node.inputs[0]
+    return node
 
 
 def arena_sizes(schedule: Schedule) -> dict[str, int]:

@@ -5,6 +5,7 @@ Constants count as arrays in C order, and inputs where nothing else is said.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
@@ -13,8 +14,10 @@ import numpy as np
 from chainrule.graph.body import Body
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node, topological
+from chainrule.graph.node import Node
 from chainrule.plan.in_numpy import followed, outline_in_c_order, taken_nbytes
+from chainrule.plan.lifetimes import lifetimes_of, live_nbytes
+from chainrule.plan.lives import BEFORE
 from chainrule.plan.schedule import (
     SCRATCH,
     Buffer,
@@ -25,9 +28,8 @@ from chainrule.plan.schedule import (
     View,
     aligned,
 )
-from chainrule.primitives.primitive import Gather, Library, no_bytes
-
-ARGUMENT = Library("argument")
+from chainrule.plan.turns import ARGUMENT, order_of, turns_of
+from chainrule.primitives.primitive import Gather, no_bytes
 
 
 @without_collector
@@ -35,16 +37,18 @@ def plain_schedule(
     graph: Graph,
     results: Sequence[Node],
     outlines: Mapping[Node, np.ndarray] | None = None,
+    order: Sequence[Node] | None = None,
 ) -> Schedule:
     """What `run.reference.evaluate(graph, inputs, results)` does, for a concrete graph.
 
-    One Compute for each needed node that gets an array, in the order of the graph; a result that
-    is a view gets one, too, for its copy.  Every array is a place of its own: no two ever share
+    One Compute for each evaluation of a node that gets an array, in the order of the graph, or in
+    another `order`, in which a node that is no result may come several times; a result that is a
+    view gets one, too, for its copy.  Every array is a place of its own: no two ever share
     bytes.  Workspaces are the scratch that primitives declare.  Results that are given are copied
     before the first instruction; the schedule does not show these copies.  `outlines` say how
     inputs lie that are not in C order.
     """
-    return _Plain(graph, results, outlines or {}).schedule()
+    return _Plain(graph, results, outlines or {}, order).schedule()
 
 
 def most_nbytes(graph: Graph) -> int:
@@ -73,19 +77,9 @@ def step_nbytes(body: Body) -> int:
 def _step_nbytes(body: Body) -> int:
     outputs = list(dict.fromkeys(node for _, node in body.graph.outputs))
     schedule = plain_schedule(body.graph, outputs)
-    sizes: dict[Node, int] = {}
-    live = sum(int(node.type.nbytes) for node in outputs if node.primitive.kernel == ARGUMENT)
-    peak = live
-    for instruction in schedule.instructions:
-        match instruction:
-            case Compute(nodes=nodes, into=into, workspace=workspace):
-                for node, buffer in zip(nodes, into, strict=True):
-                    sizes[node] = buffer.nbytes
-                    live += buffer.nbytes
-                peak = max(peak, live + (workspace.nbytes if workspace else 0))
-            case Free(node=node):
-                live -= sizes.pop(node)
-    return peak
+    copied = sum(int(node.type.nbytes) for node in outputs if node.primitive.kernel == ARGUMENT)
+    computed = [one for one in lifetimes_of(schedule) if one.born != BEFORE]
+    return copied + max(live_nbytes(schedule, computed), default=0)
 
 
 class Outlines(dict[Node, np.ndarray]):
@@ -113,20 +107,23 @@ class Outlines(dict[Node, np.ndarray]):
 
 
 class _Plain:
-    """The needed nodes in order, and their outlines."""
+    """The evaluations in turn, and the outlines of all nodes."""
 
     def __init__(
-        self, graph: Graph, results: Sequence[Node], outlines: Mapping[Node, np.ndarray]
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        outlines: Mapping[Node, np.ndarray],
+        order: Sequence[Node] | None = None,
     ) -> None:
-        needed = set(topological(results))
         self.graph, self.results = graph, dict.fromkeys(results)
-        self.order = [node for node in graph.nodes if node in needed]
+        self.turns = turns_of(order_of(graph, results) if order is None else order)
         self.given = dict.fromkeys(item.node for item in graph.inputs)
         self.outlines = Outlines()
         self.owners = self.outlines.owners
         self.scratch_nbytes = 0
         self.numbers = count()
-        for node in self.order:
+        for node in dict.fromkeys(one.into.node for one in self.turns):
             if node.primitive.kernel == ARGUMENT:
                 self.given[node] = None
                 lies = outlines.get(node)
@@ -135,22 +132,19 @@ class _Plain:
                 self.outlines.follow(node)
 
     def schedule(self) -> Schedule:
-        """The records for all nodes in order."""
-        owners, kept = self.owners, {*self.given, *self.results}
-        ends: dict[Node, Node] = {}
-        for node in self.order:
-            for one in (*node.inputs, node):
-                owner = owners.get(one)
-                if owner is not None:
-                    ends[owner] = node
-        freed: dict[Node, list[Free]] = {}
-        for owner, node in ends.items():
-            if owner not in kept:
-                freed.setdefault(node, []).append(Free(owner))
+        """The records for all evaluations; bytes are freed when the last value that shows them
+        ends."""
+        kept = {*self.given, *self.results}
+        held: Counter[Node] = Counter()
         instructions: list[Instruction] = []
-        for node in self.order:
-            instructions += self.instructions(node)
-            instructions += freed.get(node, ())
+        for into, _, ended in self.turns:
+            instructions += self.instructions(into.node)
+            held[self.owners.get(into.node, into.node)] += 1
+            for node, _ in ended:
+                owner = self.owners.get(node, node)
+                held[owner] -= 1
+                if not held[owner] and owner in self.owners and owner not in kept:
+                    instructions.append(Free(owner))
         given = {
             node: Buffer(f"given {place}", 0, int(node.type.nbytes))
             for place, node in enumerate(self.given)

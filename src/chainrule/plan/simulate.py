@@ -12,13 +12,14 @@ from typing import NoReturn
 from chainrule.graph.node import Node
 from chainrule.plan.in_place import rearranged_on_the_way
 from chainrule.plan.layout import Layout, layout_of_view, whole
-from chainrule.plan.lifetimes import BEFORE, Lifetime, Simulation
+from chainrule.plan.lifetimes import Simulation, lifetimes_of
+from chainrule.plan.lives import BEFORE
 from chainrule.plan.occupancy import Occupancy
-from chainrule.plan.outline import arena_sizes, stored_values
+from chainrule.plan.outline import arena_sizes, stored_under, stored_values
 from chainrule.plan.schedule import ALIGNMENT, SCRATCH, Buffer, Compute, Free, Schedule, View
-from chainrule.plan.virtual import lacking, shows_its_input
+from chainrule.plan.virtual import lacking
 from chainrule.plan.wording import Wording
-from chainrule.primitives.primitive import Gather, Generate, Library
+from chainrule.primitives.primitive import Gather, Library
 
 
 def simulate(schedule: Schedule) -> Simulation:
@@ -46,12 +47,11 @@ def simulate(schedule: Schedule) -> Simulation:
 
 @dataclass(eq=False)
 class _Life:
-    """A value in its buffer: what becomes a `Lifetime`."""
+    """A value in its buffer, from `born` on."""
 
     node: Node
     buffer: Buffer
     born: int
-    last_needed: int
     ended: int | None = None
     because: str = ""  # of which it ended: "instruction 3 (free h) has freed it"
 
@@ -93,7 +93,7 @@ class _Replay:
         """Check what the kernel reads and computes, then give its results their bytes."""
         reads: dict[Node, _Life] = {}
         for node in kernel.reads:
-            if (real := self.stored_under(node)) is not None:
+            if (real := stored_under(node, self.stored)) is not None:
                 reads[real] = self.needed(real, "reads")
         self.check_dependencies(kernel)
         self.check_failure(kernel)
@@ -117,7 +117,7 @@ class _Replay:
         self.check_absent(node)
         if len(view.strides) != node.ndim:
             self.fault(node, f"has {len(view.strides)} strides for {self.words.typed(node)}")
-        owner, base = self.needed(of, "views", needs=False), self.seen[of].layout
+        owner, base = self.needed(of, "views"), self.seen[of].layout
         layout, nbytes = Layout(base.offset + view.offset, view.strides), owner.buffer.nbytes
         low, high = layout.reach(node)
         if low < 0 or high > nbytes:
@@ -134,7 +134,7 @@ class _Replay:
 
     def free(self, node: Node) -> None:
         """End the life of a value that owns its bytes."""
-        owner = self.needed(node, "frees", needs=False)
+        owner = self.needed(node, "frees")
         if owner.node is not node:
             of = self.words.name(owner.node)
             self.fault(node, f"frees {self.words.name(node)}, which is a view on {of}")
@@ -151,8 +151,10 @@ class _Replay:
                 self.fault(new, f"finds {name} in {buffer}, but its place is {wanted}")
             if not self.seen[new].layout.agrees(whole(new), new):
                 self.fault(new, f"finds {name} in {buffer} as a view, not in C order")
-        lives = (Lifetime(o.node, o.buffer, o.born, o.last_needed, o.ended) for o in self.lives)
-        return Simulation(self.schedule, tuple(lives))
+        lifetimes = lifetimes_of(self.schedule)
+        read = [(one.node, one.buffer, one.born, one.ended) for one in lifetimes]
+        assert read == [(o.node, o.buffer, o.born, o.ended) for o in self.lives]
+        return Simulation(self.schedule, lifetimes)
 
     # How lives begin and end.
 
@@ -163,7 +165,7 @@ class _Replay:
             what = f"{self.words.typed(node)}, {node.type.nbytes} bytes"
             self.fault(node, f"puts {what}, into a buffer of {buffer.nbytes} bytes")
         self.check_place(f"puts {self.words.name(node)} into", node, buffer)
-        life = _Life(node, buffer, self.number, self.number)
+        life = _Life(node, buffer, self.number)
         self.lives.append(life)
         self.occupied[buffer.arena].add(life)
         self.seen[node] = _Seen(life, whole(node), self.number)
@@ -208,17 +210,7 @@ class _Replay:
 
     # What must be true.
 
-    def stored_under(self, node: Node) -> Node | None:
-        """The value whose bytes are read for `node`; None if they are generated."""
-        while node not in self.stored:
-            if isinstance(node.primitive.kernel, Generate):
-                return None
-            if not shows_its_input(node.primitive):
-                return node
-            node = node.inputs[0]
-        return node
-
-    def needed(self, node: Node, verb: str, *, needs: bool = True) -> _Life:
+    def needed(self, node: Node, verb: str) -> _Life:
         """The life that owns the bytes of a value, which must be there now."""
         seen = self.seen.get(node)
         if seen is None:
@@ -236,8 +228,6 @@ class _Replay:
                 f"{verb} {self.words.typed(node)}, {why} {owner.because}; "
                 f"{owner.buffer} {holds} now",
             )
-        if needs:
-            owner.last_needed = self.number
         return owner
 
     def check_absent(self, node: Node) -> None:

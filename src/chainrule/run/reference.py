@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,12 @@ from chainrule.errors import (
     StepLimitError,
 )
 from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node, topological
+from chainrule.graph.node import Node
 from chainrule.primitives.primitive import Library
+
+if TYPE_CHECKING:
+    from chainrule.plan.lives import Life
+    from chainrule.plan.schedule import Schedule
 
 Names = tuple[Mapping[Node, str], ...]
 
@@ -27,37 +31,39 @@ def evaluate(
     keep: Iterable[Node],
     traced: Graph | None = None,
     watch: Callable[[Node, Mapping[Node, np.ndarray]], None] | None = None,
+    schedule: Schedule | None = None,
 ) -> dict[Node, np.ndarray]:
     """The values of the nodes in `keep`; every other value is dropped after its last use.
 
     The graph is concrete (bound).  Nothing in `inputs` is modified, and no kept array shares
     memory with one of them.  `traced` is the graph before it was bound, for messages.  `watch` is
-    called with each node as soon as it has its value, and with the values that there are then (its
-    inputs' among them).  The memory that this takes, byte for byte, is
-    `plan.plain.plain_schedule(graph, keep)`.
+    called with each node as soon as it has its value, and with that value and those of its inputs.
+    A valid `schedule` of the graph, whose results are those in `keep`, says what is computed when,
+    how often, and when it is dropped; without one it is `plan.plain.plain_schedule(graph, keep)`,
+    which has the memory that this takes, byte for byte.
     """
+    from chainrule.plan.turns import obeying, turns_for  # loaded where a graph is run
+
     kept = set(keep)
-    needed = set(topological(kept))
-    order = sorted((node for node in graph.nodes if node in needed), key=_is_computed)
-    last = {one: node for node in order for one in (node, *node.inputs)}
+    turns = turns_for(graph, kept) if schedule is None else obeying(schedule)
     names = tuple(one.name_of for one in (graph, traced) if one is not None)
-    values: dict[Node, np.ndarray] = {}
+    values: dict[Life, np.ndarray] = {}
     result: dict[Node, np.ndarray] = {}
     node = None
     try:
         with np.errstate(all="ignore"):
-            for node in order:
-                if node in inputs:
-                    values[node] = inputs[node]
-                else:
-                    values[node] = apply(node, [values[one] for one in node.inputs], names)
+            for into, operands, ended in turns:
+                node = into.node
+                arrays = [values[one] for one in operands]
+                value = inputs[node] if node in inputs else apply(node, arrays, names)
+                values[into] = value
                 if watch is not None:
-                    watch(node, values)
-                if node in kept:
-                    result[node] = _owned(node, values)
-                for one in {node, *node.inputs}:
-                    if last[one] is node:
-                        del values[one]
+                    watch(node, {**dict(zip(node.inputs, arrays, strict=True)), node: value})
+                if node in kept and node not in result:
+                    result[node] = _owned(node, value, arrays)
+                del value, arrays
+                for one in ended:
+                    del values[one]
     except BaseException as error:
         # Who keeps it keeps this frame, too, but not all arrays (a notebook).
         values.clear()
@@ -103,20 +109,18 @@ def _no_memory(node: Node, names: Names, error: MemoryError) -> MemoryLimitError
     )
 
 
-def _is_computed(node: Node) -> bool:
-    """Whether the value is not given: inputs and constants are there before the first is made."""
-    return node.primitive.kernel != Library("argument")
-
-
-def _owned(node: Node, values: Mapping[Node, np.ndarray]) -> np.ndarray:
+def _owned(node: Node, value: np.ndarray, operands: Sequence[np.ndarray]) -> np.ndarray:
     """The value in memory of its own: what is given, uniform, or of an operand is copied."""
-    value = values[node]
-    shared = any(
-        value is values[one] or np.may_share_memory(value, values[one]) for one in node.inputs
-    )
-    # (nobody can share no bytes: an empty slice, too, would hold all of what it is a slice of)
-    own = value.size and _is_computed(node) and value.flags.writeable and not shared
+    own = node.primitive.kernel != Library("argument") and not shared(value, operands)
     return value if own else value.copy()
+
+
+def shared(value: np.ndarray, operands: Sequence[np.ndarray]) -> bool:
+    """Whether a computed value may be in memory that is an operand's, or nobody's to change."""
+    # (nobody can share no bytes: an empty slice, too, would hold all of what it is a slice of)
+    return not (value.size and value.flags.writeable) or any(
+        value is one or np.may_share_memory(value, one) for one in operands
+    )
 
 
 def _named(node: Node, names: Names) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
-from chainrule.plan.schedule import SCRATCH, Compute, Free, Schedule
+from chainrule.plan.lifetimes import lifetimes_of
+from chainrule.plan.lives import BEFORE
+from chainrule.plan.schedule import SCRATCH, Compute, Schedule
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -116,30 +117,17 @@ def usage_of(
     """
     kept = {*results, *schedule.results}
     computes = [one for one in schedule.instructions if isinstance(one, Compute)]
+    done = [0]  # how many have been computed before each instruction
+    for one in schedule.instructions:
+        done.append(done[-1] + isinstance(one, Compute))
     end = len(computes)
-    number = 0
-    born: dict[Node, list[int]] = defaultdict(list)
-    ended: dict[Node, list[int]] = defaultdict(list)
-    reads: dict[Node, list[int]] = defaultdict(list)
-    places = {}
-    for instruction in schedule.instructions:
-        if isinstance(instruction, Compute):
-            number += 1
-            for node, buffer in zip(instruction.nodes, instruction.into, strict=True):
-                born[node].append(number)
-                places[node] = buffer
-            for node in instruction.reads:
-                reads[node].append(number)
-            for node, value in instruction.in_place:
-                if value in places and places[node] == places[value]:
-                    ended[value].append(number - 1)
-        elif isinstance(instruction, Free):
-            ended[instruction.node].append(number)
+    lifetimes = lifetimes_of(schedule)
+    given = [one for one in lifetimes if one.born == BEFORE]
     at = end if block else 0
     lives = [
-        Life(node, buffer.nbytes, at, end, end, f"copy of {buffer.arena}", 0)
-        for node, buffer in schedule.given.items()
-        if node in kept and node not in schedule.overwrites
+        Life(one.node, one.nbytes, at, end, end, f"copy of {one.buffer.arena}", 0)
+        for one in given
+        if one.node in kept and one.node not in schedule.overwrites
     ]
     copies = sum(life.nbytes for life in lives) if block else 0
     stop = end - 1 if copies and end else end
@@ -150,39 +138,28 @@ def usage_of(
     ]
     made = sum(life.nbytes for life in arguments)
     lives += arguments
-    lives += [
-        Life(
-            node,
-            buffer.nbytes,
-            0,
-            end,
-            max(reads[node], default=0),
-            buffer.arena,
-            buffer.offset,
-        )
-        for node, buffer in schedule.given.items()
-    ]
     taken = {schedule.given[one].arena for one in schedule.overwrites}
-    for node, starts in born.items():
-        buffer = places[node]
-        for place, start in enumerate(starts):
-            stop = ended[node][place] if place < len(ended[node]) else end
-            following = starts[place + 1] if place + 1 < len(starts) else end + 1
-            mine = [one for one in reads[node] if start <= one < following]
-            outside = buffer.arena != SCRATCH
-            borrowed = buffer.arena in taken or (block and outside and node not in kept)
-            lives.append(
-                Life(
-                    node,
-                    buffer.nbytes,
-                    0 if outside and block and not borrowed else start,
-                    stop,
-                    end if node in kept else max(mine, default=start),
-                    buffer.arena,
-                    buffer.offset,
-                    in_place=borrowed,  # of a given array, or of the result that comes later
-                )
+    for one in lifetimes:
+        buffer, is_given = one.buffer, one.born == BEFORE
+        outside = buffer.arena != SCRATCH
+        # of a given array, or of the result that comes later
+        borrowed = not is_given and (
+            buffer.arena in taken or (block and outside and one.node not in kept)
+        )
+        there = is_given or (outside and block and not borrowed)
+        read = done[one.last_read + 1]
+        lives.append(
+            Life(
+                one.node,
+                one.nbytes,
+                0 if there else done[one.born + 1],
+                end if is_given or one.ended is None else done[one.ended],
+                end if one.node in kept and not is_given else read,
+                buffer.arena,
+                buffer.offset,
+                in_place=borrowed,
             )
+        )
     inside = (one.workspace.nbytes if one.workspace else 0 for one in computes)
     allocated = [one.allocated_nbytes for one in computes]
     # the copies of results come after the last instruction, when those of arguments are gone
