@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.graph.origin import Origin, Scope
-from chainrule.graph.parts import Gradient, Term
+from chainrule.graph.parts import Gradient, Input, Term
 
 
 def rebuild(graph: Graph, make: Callable[[Node, tuple[Node, ...], Origin], Node]) -> Graph:
@@ -97,9 +97,19 @@ def substituted(graph: Graph, new: Mapping[Node, Node], nodes: tuple[Node, ...])
     )
 
 
+def resting_on(graph: Graph, new: Mapping[Node, Node]) -> Graph:
+    """The same as `substituted`, of all nodes that inputs, outputs and names need then."""
+    needing = roots(graph.inputs, graph.names, graph.outputs)
+    return substituted(graph, new, tuple(topological([new.get(node, node) for node in needing])))
+
+
 def ordered(graph: Graph) -> tuple[Node, ...]:
     """The inputs first, then all nodes that outputs and names need, inputs before users."""
-    roots = [item.node for item in graph.inputs]
-    roots += list(graph.names.values())
-    roots += [node for _, node in graph.outputs]
-    return tuple(topological(roots))
+    return tuple(topological(roots(graph.inputs, graph.names, graph.outputs)))
+
+
+def roots(
+    inputs: Iterable[Input], names: Mapping[str, Node], outputs: Iterable[tuple[str, Node]]
+) -> list[Node]:
+    """What the nodes of a graph with these are needed for."""
+    return [*[item.node for item in inputs], *names.values(), *[node for _, node in outputs]]

@@ -10,7 +10,7 @@ from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Gradient, Input
-from chainrule.graph.rebuild import ordered, substituted
+from chainrule.graph.rebuild import ordered, resting_on
 from chainrule.graph.types import array_type
 from chainrule.primitives.arithmetic import add, divide
 from chainrule.primitives.logic import cast
@@ -78,7 +78,7 @@ def accumulating(step: TrainingStep, sums: tuple[Sum, ...]) -> TrainingStep:
     made = graph.replace(inputs=tuple(inputs), outputs=tuple(outputs), names=names, result=None)
     return replace(
         step,
-        graph=check(substituted(made, {}, ordered(made))),
+        graph=check(resting_on(made, {})),
         optimizer=Optimizer("accumulation", (), _adds_only),
         persistent=tuple(persistent),
         scalars={},

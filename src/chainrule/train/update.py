@@ -14,7 +14,7 @@ from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
-from chainrule.graph.rebuild import ordered, substituted
+from chainrule.graph.rebuild import resting_on
 from chainrule.graph.types import FLOAT_SCALAR, ArrayType, array_type
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.logic import cast
@@ -110,7 +110,7 @@ class _Builder:
         combined = graph.replace(
             inputs=tuple(self.inputs), outputs=tuple(outputs), names=self.names, result=None
         )
-        combined = substituted(combined, {}, ordered(combined))
+        combined = resting_on(combined, {})
         return Update(
             check(simplify(combined, frozen=graph.nodes)),
             tuple(part for part, _ in persistent),

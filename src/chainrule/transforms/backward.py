@@ -12,7 +12,7 @@ from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import ArrayValue, Node, stamp, topological
 from chainrule.graph.parts import Gradient, Input
-from chainrule.graph.rebuild import ordered, substituted
+from chainrule.graph.rebuild import resting_on
 from chainrule.graph.types import ArrayType, type_of
 from chainrule.primitives.sources import constant_of, full_like, input_
 from chainrule.tracebacks import entry
@@ -86,8 +86,7 @@ def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = N
         unreached=(*graph.unreached, *unreached),
         result=None,
     )
-    combined = combined.replace(nodes=ordered(combined))
-    combined = substituted(combined, {}, combined.nodes)
+    combined = resting_on(combined, {})
     simple = simplify(combined, frozen=graph.nodes)
     return _without_echoes(graph, deduplicate(simple, frozen=graph.nodes))
 

@@ -10,7 +10,7 @@ from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
-from chainrule.graph.rebuild import ordered, substituted
+from chainrule.graph.rebuild import resting_on
 from chainrule.primitives.sources import full
 from chainrule.tracebacks import entry
 from chainrule.transforms.simplify import variables
@@ -29,8 +29,7 @@ def deduplicate(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
     new = deduplicated(graph.nodes, keep, graph.name_of)
     if all(old is node for old, node in new.items()):
         return graph
-    moved = substituted(graph, new, tuple(dict.fromkeys(new.values())))
-    return check(substituted(moved, {}, ordered(moved)))
+    return check(resting_on(graph, new))
 
 
 def deduplicated(
@@ -52,7 +51,7 @@ def deduplicated(
         if any([new[parent] is not parent for parent in operands]):
             operands = tuple([new[parent] for parent in operands])
         # 0.0 and -0.0 are equal and not the same: uniform constants compare by their text
-        params = str(node.params) if node.primitive is full else node.params
+        params = repr(node.param("value")) if node.primitive is full else node.params
         key = (node.primitive, operands, params, node.type)
         if node in fixed:
             seen.setdefault(key, node)

@@ -8,8 +8,8 @@ from chainrule.graph.body import with_bodies
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
-from chainrule.graph.node import Node, stamp, topological
-from chainrule.graph.rebuild import ordered, substituted
+from chainrule.graph.node import Node, stamp
+from chainrule.graph.rebuild import resting_on
 from chainrule.primitives.arithmetic import identity
 from chainrule.tracebacks import entry
 from chainrule.transforms.rules import RULES_BY_ROOT
@@ -27,9 +27,7 @@ def simplify(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
     changed = {old: node for old, node in new.items() if old is not node}
     if not changed:
         return graph
-    moved = substituted(graph, changed, tuple(topological(new[node] for node in graph.nodes)))
-    needed = ordered(moved)  # without what rewriting left unused
-    return check(substituted(moved, {}, needed))
+    return check(resting_on(graph, changed))  # without what rewriting left unused
 
 
 def simplified(nodes: Iterable[Node], frozen: Iterable[Node] = ()) -> dict[Node, Node]:
