@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import prod
 
-from chainrule.plan.access import Affine, Domain
 from chainrule.plan.loops import Instance, Kind, LoopNest
+from chainrule.primitives.affine import Affine, Domain
 
 STRIP = 4096  # points in one row where a nest runs through memory from end to end
 

@@ -15,7 +15,7 @@ from math import prod
 from typing import Literal
 
 from chainrule.graph.node import Node
-from chainrule.plan.access import row_major
+from chainrule.primitives.affine import row_major
 from chainrule.primitives.products import contract
 
 LARGEST = 2**31 - 1  # of the integers that BLAS takes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from chainrule.graph.node import Node
 from chainrule.plan.fold import Coefficient, Monomial, Products
 from chainrule.primitives.movement import transpose
-from chainrule.primitives.primitive import Move
+from chainrule.primitives.primitive import MOVING
 from chainrule.primitives.products import matmul
 
 Word = Callable[[Node], str]
@@ -38,7 +38,7 @@ def _product(node: Node, word: Word, named: Container[Node]) -> str:
 def operand_text(node: Node, word: Word, named: Container[Node]) -> str:
     """The name of a value, or of what it rearranges."""
     around: list[Node] = []
-    while node not in named and isinstance(node.primitive.kernel, Move) and len(node.inputs) == 1:
+    while node not in named and isinstance(node.primitive.kernel, MOVING) and len(node.inputs) == 1:
         around.append(node)
         node = node.inputs[0]
     found = word(node)

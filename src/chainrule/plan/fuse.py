@@ -13,9 +13,10 @@ from math import prod
 from typing import Literal
 
 from chainrule.graph.node import Node
-from chainrule.plan.access import Domain, IndexMap, natural, pulled, refined
+from chainrule.plan.access import natural, pulled, refined
 from chainrule.plan.memory import place_in_memory
 from chainrule.plan.roles import TRANSPARENT, Role, sources
+from chainrule.primitives.affine import Domain, IndexMap
 from chainrule.primitives.indexing import scatter_add
 from chainrule.primitives.reduce import PLACES
 from chainrule.primitives.sources import iota

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from chainrule.graph.node import Node
-from chainrule.plan.access import row_major
 from chainrule.plan.virtual import shows_its_input
+from chainrule.primitives.affine import row_major
 from chainrule.primitives.families import batch_pointwise
 from chainrule.primitives.primitive import VIEWS, Contract, Library, Map, Primitive
 from chainrule.primitives.sources import is_uniform

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from chainrule.graph.node import Node
-from chainrule.plan.access import Affine, Domain, IndexMap, address, natural, pulled, row_major
+from chainrule.plan.access import address, natural, pulled
 from chainrule.plan.fuse import Level, Nest
 from chainrule.plan.memory import axis_by_axis, place_in_memory
 from chainrule.plan.roles import Role
+from chainrule.primitives.affine import Affine, Domain, IndexMap, row_major
 from chainrule.primitives.reduce import PLACES
 from chainrule.primitives.sources import iota
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 
 from chainrule.graph.node import Node
-from chainrule.plan.access import Affine, Domain, IndexMap, address, combined, pulled, row_major
+from chainrule.plan.access import address, pulled
 from chainrule.plan.roles import Role
+from chainrule.primitives.affine import Affine, Domain, IndexMap, combined, row_major
 
 Strides = tuple[int, ...]
 

@@ -11,7 +11,7 @@ from chainrule.plan.nest import NestLayout
 from chainrule.plan.roles import size_of
 from chainrule.plan.work import ForeignWork, NestWork, ProductWork, Work
 from chainrule.primitives.movement import broadcast_to, reshape
-from chainrule.primitives.primitive import Gather, Library, Move
+from chainrule.primitives.primitive import MOVING, Gather, Library
 
 IN_ORDER = (reshape, broadcast_to)  # of those that move elements
 
@@ -59,7 +59,7 @@ def _keeps_order(work: NestWork, value: Node) -> bool:
         if node in work.reads:
             continue
         kernel = node.primitive.kernel
-        moved = moved or (isinstance(kernel, Move | Library) and node.primitive not in IN_ORDER)
+        moved = moved or (isinstance(kernel, (*MOVING, Library)) and node.primitive not in IN_ORDER)
         moved = moved or (
             isinstance(kernel, Gather) and not (is_one_hot(node) or is_row_lookup(node))
         )

@@ -28,8 +28,8 @@ from chainrule.plan.schedule import (
     View,
     aligned,
 )
-from chainrule.plan.turns import ARGUMENT, order_of, turns_of
-from chainrule.primitives.primitive import Gather, no_bytes
+from chainrule.plan.turns import order_of, turns_of
+from chainrule.primitives.primitive import Gather, Given, no_bytes
 
 
 @without_collector
@@ -77,7 +77,8 @@ def step_nbytes(body: Body) -> int:
 def _step_nbytes(body: Body) -> int:
     outputs = list(dict.fromkeys(node for _, node in body.graph.outputs))
     schedule = plain_schedule(body.graph, outputs)
-    copied = sum(int(node.type.nbytes) for node in outputs if node.primitive.kernel == ARGUMENT)
+    given = [node for node in outputs if isinstance(node.primitive.kernel, Given)]
+    copied = sum(int(node.type.nbytes) for node in given)
     computed = [one for one in lifetimes_of(schedule) if one.born != BEFORE]
     return copied + max(live_nbytes(schedule, computed), default=0)
 
@@ -124,7 +125,7 @@ class _Plain:
         self.scratch_nbytes = 0
         self.numbers = count()
         for node in dict.fromkeys(one.into.node for one in self.turns):
-            if node.primitive.kernel == ARGUMENT:
+            if isinstance(node.primitive.kernel, Given):
                 self.given[node] = None
                 lies = outlines.get(node)
                 self.outlines.give(node, outline_in_c_order(node) if lies is None else lies)

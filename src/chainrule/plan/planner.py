@@ -11,7 +11,6 @@ from chainrule.graph.body import Body
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.access import row_major
 from chainrule.plan.fold import Products, folded_products
 from chainrule.plan.foreign import Needs, workspace_of_steps
 from chainrule.plan.fuse import Nest
@@ -26,6 +25,7 @@ from chainrule.plan.schedule import Compute, Schedule
 from chainrule.plan.storage import Storage
 from chainrule.plan.windows import strides_by_place
 from chainrule.plan.work import ForeignWork, Work, Worker
+from chainrule.primitives.affine import row_major
 from chainrule.primitives.movement import reshape, transpose
 from chainrule.primitives.windows import fold_windows
 

@@ -11,7 +11,17 @@ import numpy as np
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.cumulative import recurrence
-from chainrule.primitives.primitive import Contract, Fold, Gather, Generate, Library, Map, Move
+from chainrule.primitives.primitive import (
+    Assemble,
+    Contract,
+    Fold,
+    Gather,
+    Generate,
+    Given,
+    Library,
+    Map,
+    Move,
+)
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import iota
 from chainrule.primitives.windows import fold_windows
@@ -63,7 +73,9 @@ def _role(node: Node, roles: dict[Node, Role]) -> Role:
     match primitive.kernel:
         case Generate():
             return Role.GENERATED
-        case Move() if primitive.name in ("pad", "concatenate"):
+        case Given():
+            return Role.GIVEN
+        case Assemble():
             return Role.ASSEMBLED
         case Move() | Map("x"):
             return Role.MOVED
@@ -77,13 +89,13 @@ def _role(node: Node, roles: dict[Node, Role]) -> Role:
             return Role.FOREIGN  # there may be no largest element
         case Fold():
             return Role.FOLD if _computes(node) else Role.FOREIGN
-        case Gather():
+        case Gather(adds):
             if not _computes(node) or 0 in (*node.shape, *node.inputs[0].shape):
                 return Role.FOREIGN  # no loop would check indices into an empty array
-            return Role.GATHER if primitive.name == "gather" else Role.SCATTER
+            return Role.SCATTER if adds else Role.GATHER
         case Contract():
             return Role.PRODUCT if node.dtype in FLOATS else Role.FOREIGN
-    return Role.GIVEN if primitive.name in ("input", "constant") else Role.FOREIGN
+    return Role.FOREIGN
 
 
 def _is_one_number(node: Node, roles: dict[Node, Role]) -> bool:

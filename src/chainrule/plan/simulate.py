@@ -19,7 +19,7 @@ from chainrule.plan.outline import arena_sizes, stored_under, stored_values
 from chainrule.plan.schedule import ALIGNMENT, SCRATCH, Buffer, Compute, Free, Schedule, View
 from chainrule.plan.virtual import lacking
 from chainrule.plan.wording import Wording
-from chainrule.primitives.primitive import Gather, Library
+from chainrule.primitives.primitive import Gather, Given
 
 
 def simulate(schedule: Schedule) -> Simulation:
@@ -261,7 +261,7 @@ class _Replay:
         for node in (*kernel.nodes, *kernel.inner):
             if node not in self.nodes:
                 self.fault(node, f"computes {name(node)}")
-            if node.primitive.kernel == Library("argument"):
+            if isinstance(node.primitive.kernel, Given):
                 self.fault(node, f"computes {name(node)}, which can only be given")
             for parent in node.inputs:
                 if (missing := lacking(parent, within)) is not None:

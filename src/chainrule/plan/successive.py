@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
-from chainrule.plan.access import Affine, IndexMap, address, natural, row_major
+from chainrule.plan.access import address, natural
 from chainrule.plan.fuse import Nest
 from chainrule.plan.loops import Builder, Instance, Kind, LoopNest, Store
 from chainrule.plan.roles import Role
+from chainrule.primitives.affine import Affine, IndexMap, row_major
 from chainrule.primitives.arithmetic import add, identity, multiply
 from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import full

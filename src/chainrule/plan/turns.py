@@ -16,9 +16,7 @@ from chainrule.graph.node import Node, topological
 from chainrule.plan.lifetimes import lifetimes_of
 from chainrule.plan.lives import Life, lives_of
 from chainrule.plan.schedule import Compute, Free, Schedule, View
-from chainrule.primitives.primitive import Library
-
-ARGUMENT = Library("argument")
+from chainrule.primitives.primitive import Given
 
 
 class Turn(NamedTuple):
@@ -124,4 +122,4 @@ def _evaluate(
 
 def _is_computed(node: Node) -> bool:
     """Whether the value is not given: inputs and constants are there before the first is made."""
-    return node.primitive.kernel != ARGUMENT
+    return not isinstance(node.primitive.kernel, Given)

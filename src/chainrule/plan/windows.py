@@ -10,11 +10,12 @@ from collections.abc import Collection, Mapping
 from math import lcm
 
 from chainrule.graph.node import Node
-from chainrule.plan.access import Domain, address, natural, row_major
+from chainrule.plan.access import address, natural
 from chainrule.plan.fuse import Nest
 from chainrule.plan.loops import Builder, LoopNest, Store
 from chainrule.plan.roles import Role
 from chainrule.plan.successive import combined, read_before
+from chainrule.primitives.affine import Domain, row_major
 from chainrule.primitives.arithmetic import add
 
 Strides = tuple[int, ...]

@@ -10,7 +10,7 @@ from typing import ClassVar
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
-from chainrule.plan.access import address, natural, row_major
+from chainrule.plan.access import address, natural
 from chainrule.plan.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
 from chainrule.plan.fold import Coefficient, Products
 from chainrule.plan.foreign import Needs, needs
@@ -24,7 +24,9 @@ from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanosecond
 from chainrule.plan.successive import recurrence_nests
 from chainrule.plan.tiles import Tiles, tiles_for
 from chainrule.plan.windows import windows_cover, windows_nest
+from chainrule.primitives.affine import at_steps, row_major
 from chainrule.primitives.cumulative import recurrence
+from chainrule.primitives.primitive import Assemble
 from chainrule.primitives.sources import full
 from chainrule.primitives.windows import fold_windows
 
@@ -225,26 +227,16 @@ class Worker:
             return [nest] if windows_cover(node) else [self._zeros(node, available), nest]
         strides = row_major(node.shape)
         nests: list[LoopNest] = []
-        regions: list[tuple[Node, tuple[int, ...], tuple[int, ...]]] = []
-        if node.primitive.name == "pad":
+        kernel = node.primitive.kernel
+        assert isinstance(kernel, Assemble)
+        if kernel.gaps:
             nests.append(self._zeros(node, available))
-            regions.append((node.inputs[0], node.param("start"), node.param("step")))
-        else:
-            axis, begin = node.param("axis"), 0
-            for one in node.inputs:
-                start = tuple(begin if k == axis else 0 for k in range(node.ndim))
-                regions.append((one, start, (1,) * node.ndim))
-                begin += one.shape[axis]
-        for source, start, step in regions:
+        for source, (start, step) in zip(node.inputs, kernel.regions(node), strict=True):
             builder = self._builder(source.shape, available)
             where = natural(source.shape, builder.domain, len(builder.domain))
             assert where is not None
             value = builder.at(source, where)
-            region = tuple(
-                (first + by * one[0], *(by * k for k in one[1:]))
-                for first, by, one in zip(start, step, where, strict=True)
-            )
-            place = address(region, strides, builder.domain)
+            place = address(at_steps(start, step, where), strides, builder.domain)
             reach = address(where, row_major(source.shape), builder.domain)
             inner = any(reach[len(builder.nest.rows) + 1 :])
             store = Store(node, value, place, reach, inner)

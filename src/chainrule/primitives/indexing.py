@@ -182,7 +182,7 @@ scatter_add = Primitive(
         )
     ),
     batch=_scatter_batch,
-    kernel=Gather(),
+    kernel=Gather(adds=True),
     flops=lambda out: out.inputs[0].type.size,
     # an index of no axes becomes an array of one position
     scratch=lambda out, updates, *indices: max(

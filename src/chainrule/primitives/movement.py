@@ -12,13 +12,17 @@ from chainrule.graph import sizes
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, Shape, array_type
+from chainrule.primitives.affine import Domain, IndexMap, at_steps, combined, row_major, split
 from chainrule.primitives.primitive import (
     ATOM,
     POWER,
+    Assemble,
+    Kernel,
     Latex,
     Linear,
     Move,
     Primitive,
+    Region,
     Rule,
     Sample,
     no_flops,
@@ -34,6 +38,7 @@ def _movement(
     doc: str,
     result_type: Any,
     evaluate: Any,
+    kernel: Kernel,
     transpose: Rule,
     batch: Any,
     latex: Latex,
@@ -49,7 +54,7 @@ def _movement(
         evaluate=evaluate,
         derivative=Linear((transpose,)),
         batch=batch,
-        kernel=Move(),
+        kernel=kernel,
         flops=no_flops,
         latex=latex,
         samples=samples,
@@ -73,11 +78,20 @@ def _reshape_python(out: Node, writing: Writing, x: Written) -> Written:
     return Written(f"{x.within(ATOM)}.reshape({shape})")
 
 
+def _reshape_reads(out: Node, where: IndexMap, domain: Domain) -> IndexMap | None:
+    source = out.inputs[0]
+    if out.shape == source.shape:
+        return where
+    flat = combined(where, row_major(out.shape), len(domain) + 1)
+    return split(flat, source.shape, domain)
+
+
 reshape = _movement(
     "reshape",
     "The same elements, in C order, in another shape.",
     _reshape_type,
     lambda xp, x, *, shape: xp.reshape(x, shape),
+    Move(_reshape_reads),
     lambda g, out, x: reshape(g, shape=x.type.shape),
     lambda size, inputs, batched, out: reshape(inputs[0], shape=(size, *out.type.shape)),
     Latex(r"\operatorname{{reshape}}_{{{shape}}}({x})", ATOM, (0,)),
@@ -114,11 +128,16 @@ def _transpose_python(out: Node, writing: Writing, x: Written) -> Written:
     return Written(f"{x.within(ATOM)}.transpose({', '.join(map(str, permutation))})")
 
 
+def _transpose_reads(out: Node, where: IndexMap, domain: Domain) -> IndexMap:
+    return tuple([where[place] for place in inverse(out.param("permutation"))])
+
+
 transpose = _movement(
     "transpose",
     "The axes in another order.",
     _transpose_type,
     lambda xp, x, *, permutation: xp.transpose(x, permutation),
+    Move(_transpose_reads),
     lambda g, out, x: transpose(g, permutation=inverse(out.param("permutation"))),
     lambda size, inputs, batched, out: transpose(
         inputs[0], permutation=(0, *(axis + 1 for axis in out.param("permutation")))
@@ -170,11 +189,21 @@ def _broadcast_batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> 
     return broadcast_to(x, shape=(size, *shape))
 
 
+def _broadcast_reads(out: Node, where: IndexMap, domain: Domain) -> IndexMap:
+    source = out.inputs[0]
+    first = (0,) * (len(domain) + 1)
+    extra = out.ndim - source.ndim
+    return tuple(
+        first if size == 1 else where[extra + axis] for axis, size in enumerate(source.shape)
+    )
+
+
 broadcast_to = _movement(
     "broadcast_to",
     "x repeated along new leading axes and along axes of length 1.",
     _broadcast_type,
     lambda xp, x, *, shape: xp.broadcast_to(x, shape),
+    Move(_broadcast_reads),
     _broadcast_transpose,
     _broadcast_batch,
     Latex("{x}", ATOM, (ATOM,)),
@@ -223,6 +252,7 @@ slice_ = _movement(
     "The elements at start, start + step, ... along each axis, as many as the shape says.",
     _slice_type,
     lambda xp, x, *, start, step, shape: x[_slices(start, step, shape)],
+    Move(lambda out, where, domain: at_steps(out.param("start"), out.param("step"), where)),
     lambda g, out, x: pad(g, start=out.param("start"), step=out.param("step"), shape=x.type.shape),
     lambda size, inputs, batched, out: slice_(
         inputs[0],
@@ -276,6 +306,7 @@ pad = _movement(
     "x placed at start, start + step, ... along each axis of zeros of the given shape.",
     _pad_type,
     _pad,
+    Assemble(lambda out: [(out.param("start"), out.param("step"))], gaps=True),
     _pad_transpose,
     lambda size, inputs, batched, out: pad(
         inputs[0],
@@ -337,6 +368,15 @@ def _concatenate_python(out: Node, writing: Writing, *parts: Written) -> Written
     return Written(f"np.concatenate([{', '.join(part.text for part in parts)}]{axis})")
 
 
+def _concatenate_regions(out: Node) -> list[Region]:
+    axis, step = out.param("axis"), (1,) * out.ndim
+    begins = [int(offset) for offset in _offsets(out)[:-1]]
+    return [
+        (tuple(begin if place == axis else 0 for place in range(out.ndim)), step)
+        for begin in begins
+    ]
+
+
 concatenate = Primitive(
     name="concatenate",
     doc="The inputs one after another along an axis.",
@@ -345,7 +385,7 @@ concatenate = Primitive(
     evaluate=lambda xp, *arrays, axis: xp.concatenate(arrays, axis=axis),
     derivative=Linear((_concatenate_part,), variadic=True),
     batch=_concatenate_batch,
-    kernel=Move(),
+    kernel=Assemble(_concatenate_regions, gaps=False),
     flops=no_flops,
     latex=Latex("[{x}, {y}]", ATOM, (0, 0)),
     samples=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +12,14 @@ from chainrule.graph.frozen import Frozen
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType
+from chainrule.primitives.affine import Domain, IndexMap
 from chainrule.primitives.python import Python, calls
 
 # In derivative rules: x y are inputs, out the result (the node itself, so that its parameters can
 # be read), g the cotangent of the result, dx dy tangents of the inputs.
 Rule = Callable[..., Any]
+
+Region = tuple[tuple[int, ...], tuple[int, ...]]  # its first element and its steps, by axis
 
 
 @dataclass(frozen=True)
@@ -110,17 +113,42 @@ class Contract:
 
 @dataclass(frozen=True)
 class Gather:
-    """Reads or writes at places given by index arrays."""
+    """Reads at places given by index arrays; where `adds`, adds there to zeros."""
+
+    adds: bool = False
 
 
 @dataclass(frozen=True)
 class Move:
-    """The same elements at other places: strides, copies, padding."""
+    """The elements of the one input at other places: of NumPy's arrays a view, where strides can.
+
+    `reads(out, where, domain)` is where the input has the elements that the result has at `where`,
+    in a loop nest over `domain`; None where that is not affine.
+    """
+
+    reads: Callable[[Node, IndexMap, Domain], IndexMap | None]
+
+
+@dataclass(frozen=True)
+class Assemble:
+    """The inputs copied into regions of the result, on zeros where they leave gaps.
+
+    `regions(out)` has for each input the first element of its region along each axis of the result,
+    and the steps from one to the next.
+    """
+
+    regions: Callable[[Node], Sequence[Region]]
+    gaps: bool
 
 
 @dataclass(frozen=True)
 class Generate:
     """Elements computed from their position alone."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """An array from outside: nothing computes it."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +162,9 @@ class Library:
     keeps: bool = False
 
 
-Kernel = Map | Fold | Contract | Gather | Move | Generate | Library
+MOVING = (Move, Assemble)  # the kernels of elements that are moved and not changed
+
+Kernel = Map | Fold | Contract | Gather | Move | Assemble | Generate | Given | Library
 
 
 # How strongly the outermost symbol of a formula binds: operands that bind more weakly get brackets.

@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.graph.types import ArrayType, Shape
+from chainrule.primitives.affine import Domain, IndexMap
 from chainrule.primitives.movement import pad, reshape, slice_, transpose
 from chainrule.primitives.primitive import (
     ATOM,
@@ -173,6 +174,26 @@ def _sample(of: Counts, window: Counts, stride: Counts, dilation: Counts) -> Sam
     return Sample((of,), (ANY,), params)
 
 
+def _windows_reads(out: Node, where: IndexMap, domain: Domain) -> IndexMap:
+    """Each windowed axis at its window's position times the stride, plus the place within."""
+    count = len(out.param("window"))
+    first = out.inputs[0].ndim - count
+    windowed = zip(
+        where[first : first + count],
+        where[first + count :],
+        out.param("stride"),
+        out.param("dilation"),
+        strict=True,
+    )
+    return (
+        *where[:first],
+        *(
+            tuple(s * a + d * b for a, b in zip(position, place, strict=True))
+            for position, place, s, d in windowed
+        ),
+    )
+
+
 windows = Primitive(
     name="windows",
     doc="The windows of the last axes: first their positions, as new last axes what is in each.",
@@ -181,7 +202,7 @@ windows = Primitive(
     evaluate=_windows,
     derivative=Linear((_windows_transpose,)),
     batch=lambda size, inputs, batched, out: windows(inputs[0], **dict(out.params)),
-    kernel=Move(),
+    kernel=Move(_windows_reads),
     flops=no_flops,
     latex=Latex(r"\operatorname{{windows}}_{{{window}}}({x})", ATOM, (0,)),
     samples=(

@@ -16,7 +16,7 @@ from chainrule.errors import (
 )
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.primitives.primitive import Library
+from chainrule.primitives.primitive import Given
 
 if TYPE_CHECKING:
     from chainrule.plan.lives import Life
@@ -111,7 +111,7 @@ def _no_memory(node: Node, names: Names, error: MemoryError) -> MemoryLimitError
 
 def _owned(node: Node, value: np.ndarray, operands: Sequence[np.ndarray]) -> np.ndarray:
     """The value in memory of its own: what is given, uniform, or of an operand is copied."""
-    own = node.primitive.kernel != Library("argument") and not shared(value, operands)
+    own = not isinstance(node.primitive.kernel, Given) and not shared(value, operands)
     return value if own else value.copy()
 
 

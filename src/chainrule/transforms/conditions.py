@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from chainrule.graph.node import Node
 from chainrule.primitives import logic
 from chainrule.primitives.families import BOOL
-from chainrule.primitives.primitive import Fold, Gather, Library, Map, Move
+from chainrule.primitives.primitive import MOVING, Fold, Gather, Library, Map
 from chainrule.primitives.sources import full_like, uniform
 
 Key = tuple[Node, bool]
@@ -150,7 +150,7 @@ def moved(g: Node, value: Node, condition: Condition) -> Condition | None:
         kernel, below = one.primitive.kernel, one.inputs
         if isinstance(kernel, (Fold, Gather)) or kernel == CUMSUM:
             only_moves = False
-        elif not isinstance(kernel, (Move, Map)):
+        elif not isinstance(kernel, (Map, *MOVING)):
             return None
         if not isinstance(kernel, Map):
             path.append(one)

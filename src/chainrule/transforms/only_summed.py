@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from chainrule.graph.node import Node
 from chainrule.primitives.movement import broadcast_to, reshape, slice_, transpose
-from chainrule.primitives.primitive import Map, Move
+from chainrule.primitives.primitive import MOVING, Map
 from chainrule.primitives.products import matmul
 from chainrule.primitives.reduce import max_, min_, sum_
 from chainrule.primitives.sources import is_uniform
@@ -154,7 +154,7 @@ class _Uses:
 
 
 def _keeps_elements(node: Node) -> bool:
-    return isinstance(node.primitive.kernel, (Map, Move))
+    return isinstance(node.primitive.kernel, (Map, *MOVING))
 
 
 def _reached(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> set[Node]:

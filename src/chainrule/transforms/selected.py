@@ -17,13 +17,7 @@ from typing import Any
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic
 from chainrule.primitives.movement import broadcast_to
-from chainrule.primitives.primitive import (
-    Explicit,
-    Linear,
-    Map,
-    Move,
-    Partials,
-)
+from chainrule.primitives.primitive import MOVING, Explicit, Linear, Map, Partials
 from chainrule.primitives.sources import constant, full, input_, size_value
 from chainrule.transforms.conditions import (
     Condition,
@@ -122,7 +116,7 @@ class Selections:
             return self.passed(node, tangents.index(live[0]), live[0], value)
         found = [one for dx in live if (one := self._conditions.get(dx)) is not None]
         every = len(found) == len(live)
-        if found and isinstance(node.primitive.kernel, Move):
+        if found and isinstance(node.primitive.kernel, MOVING):
             parts = [dx is not None and (self._conditions.get(dx) or True) for dx in tangents]
             self.put(value, concatenated(node, parts))
         elif every and node.primitive is logic.where:

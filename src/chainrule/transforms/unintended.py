@@ -16,7 +16,7 @@ from chainrule.graph.origin import Origin
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to, expanded_axes, reshape, slice_
-from chainrule.primitives.primitive import Map, Move
+from chainrule.primitives.primitive import MOVING, Map
 from chainrule.tracebacks import warn_user
 from chainrule.transforms.only_summed import only_summed
 from chainrule.transforms.vjp import depends_on
@@ -123,7 +123,7 @@ def _is_written(column: Node, origin: Origin) -> bool:
         seen.add(node)
         if node.primitive in (reshape, slice_):
             return True
-        if isinstance(node.primitive.kernel, (Map, Move)):
+        if isinstance(node.primitive.kernel, (Map, *MOVING)):
             pending.extend(node.inputs)
     return False
 

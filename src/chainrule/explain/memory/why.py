@@ -8,7 +8,7 @@ from chainrule.explain.memory.words import expression
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.node import Node
 from chainrule.plan.virtual import lacking, shows_its_input
-from chainrule.primitives.primitive import Move
+from chainrule.primitives.primitive import MOVING
 
 
 def last_reader(phase: Phase, node: Node) -> Node | None:
@@ -26,7 +26,7 @@ def last_reader(phase: Phase, node: Node) -> Node | None:
     while pending:
         one = pending.pop(0)
         for user in users.get(one, ()):
-            if user in computed and not isinstance(user.primitive.kernel, Move):
+            if user in computed and not isinstance(user.primitive.kernel, MOVING):
                 return _named(phase, user, computed)
             if user not in seen and (user in computed or user not in phase.life_of):
                 seen.add(user)
@@ -40,7 +40,7 @@ def _beyond(phase: Phase, moved: list[Node]) -> Node | None:
     while pending:
         one = pending.pop(0)
         for user in phase.users.get(one, ()):
-            if not isinstance(user.primitive.kernel, Move):
+            if not isinstance(user.primitive.kernel, MOVING):
                 return user
             if user not in seen:
                 seen.add(user)

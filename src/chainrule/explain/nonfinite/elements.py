@@ -8,7 +8,7 @@ from chainrule.explain.nonfinite.fault import Index
 from chainrule.explain.nonfinite.phrases import SILENT, Names, bracketed, number, phrase
 from chainrule.graph.node import Node
 from chainrule.primitives.movement import concatenate, pad
-from chainrule.primitives.primitive import Move
+from chainrule.primitives.primitive import MOVING
 
 
 def shown_by(node: Node, names: Names) -> list[Node]:
@@ -27,7 +27,7 @@ def element(node: Node, index: Index, value: float, names: Names) -> str:
         shape: tuple[int, ...] = tuple(base.shape)
         places = np.arange(int(np.prod(shape))).reshape(shape)
         for one in reversed(around):
-            if isinstance(one.primitive.kernel, Move):
+            if isinstance(one.primitive.kernel, MOVING):
                 places = one.primitive.evaluate(np, places, **dict(one.params))
         place = tuple(int(i) for i in np.unravel_index(int(places[index]), shape))
     return f"{at(phrase(base, names), place)} = {number(value)}"
@@ -44,4 +44,4 @@ def _shows_one(node: Node) -> bool:
     """Whether each element of the value is one of its only input."""
     if len(node.inputs) != 1 or node.primitive in (pad, concatenate):
         return False
-    return node.primitive in SILENT or isinstance(node.primitive.kernel, Move)
+    return node.primitive in SILENT or isinstance(node.primitive.kernel, MOVING)

@@ -11,7 +11,7 @@ from chainrule.primitives.cumulative import cumprod, cumsum, recurrence
 from chainrule.primitives.indexing import gather, scatter_add
 from chainrule.primitives.linalg import LINALG
 from chainrule.primitives.linalg_solve import solve
-from chainrule.primitives.primitive import Fold, Map, Move, Partials
+from chainrule.primitives.primitive import MOVING, Fold, Map, Partials
 from chainrule.primitives.products import contract, matmul
 
 ALONG = (cumsum, cumprod, recurrence)  # each element comes from those before it
@@ -33,7 +33,7 @@ def forward(node: Node, place: int, mask: np.ndarray, operands: Sequence[np.ndar
     """The elements of the result that can depend on these of the operand at `place`."""
     if is_pointwise(node):
         return mask
-    if isinstance(node.primitive.kernel, Move):
+    if isinstance(node.primitive.kernel, MOVING):
         return _moved(node, place, mask).astype(bool)
     if node.primitive is gather and place == 0:
         return node.primitive.evaluate(np, mask, *operands[1:], **dict(node.params))
@@ -55,7 +55,7 @@ def back(node: Node, place: int, mask: np.ndarray, indices: Sequence[np.ndarray]
     if is_pointwise(node):
         return mask
     shape = sizes_of(node.inputs[place])
-    if isinstance(node.primitive.kernel, Move):
+    if isinstance(node.primitive.kernel, MOVING):
         return _at(_moved(node, place, _numbers(shape))[mask], shape)
     if node.primitive is gather and place == 0:
         moved = node.primitive.evaluate(np, _numbers(shape), *indices, **dict(node.params))

@@ -13,14 +13,14 @@ from chainrule.primitives.arithmetic import (
 )
 from chainrule.primitives.indexing import gather
 from chainrule.primitives.logic import cast
-from chainrule.primitives.primitive import Move
+from chainrule.primitives.primitive import MOVING
 from chainrule.primitives.reduce import sum_
 
 
 def root(node: Node) -> Node:
     """The value that casts and rearrangements of one input show."""
     while len(node.inputs) == 1 and (
-        node.primitive in (cast, stop_gradient) or isinstance(node.primitive.kernel, Move)
+        node.primitive in (cast, stop_gradient) or isinstance(node.primitive.kernel, MOVING)
     ):
         node = node.inputs[0]
     return node

@@ -13,7 +13,7 @@ from chainrule.explain.nonfinite.flow import back
 from chainrule.explain.nonfinite.turn_trails import TurnTrails, Within, trails_of_turns
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.node import Node
-from chainrule.primitives.primitive import Gather, Move
+from chainrule.primitives.primitive import MOVING, Gather
 from chainrule.primitives.sources import input_
 
 
@@ -76,7 +76,7 @@ class Trail:
 
     def __call__(self, node: Node, values: Mapping[Node, np.ndarray]) -> None:
         self.seen.add(node)
-        moves = isinstance(node.primitive.kernel, Move)
+        moves = isinstance(node.primitive.kernel, MOVING)
         if moves and not any(one in self.bad for one in node.inputs):
             return
         value = values[node]

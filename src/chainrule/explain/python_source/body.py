@@ -21,7 +21,7 @@ from chainrule.graph.sizes import Size
 from chainrule.primitives.arithmetic import identity, stop_gradient
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to, reshape, slice_, transpose
-from chainrule.primitives.primitive import Contract, Fold, Map, Move
+from chainrule.primitives.primitive import MOVING, Contract, Fold, Map
 from chainrule.primitives.python import ATOM, PREFIX, Written, dtype_text, shape_text
 from chainrule.primitives.sources import constant, full, input_, size_value
 
@@ -261,7 +261,7 @@ class Body:
 
     def _may_be_written_into(self, node: Node) -> bool:
         """Whether NumPy may reuse the value's memory for a result that is then in its order."""
-        is_view = isinstance(node.primitive.kernel, (Move, Contract))
+        is_view = isinstance(node.primitive.kernel, (*MOVING, Contract))
         return not is_view and node not in self._in_c_order
 
     def _is_compound(self, node: Node) -> bool:

@@ -13,7 +13,7 @@ from chainrule.graph.node import Node
 from chainrule.primitives.arithmetic import identity, stop_gradient
 from chainrule.primitives.indexing import scatter_add
 from chainrule.primitives.movement import pad, slice_, transpose
-from chainrule.primitives.primitive import Contract, Move
+from chainrule.primitives.primitive import MOVING, Contract
 from chainrule.primitives.products import contract, matmul
 from chainrule.primitives.sources import constant
 
@@ -35,7 +35,7 @@ def multiplied(nodes: Sequence[Node]) -> set[Node]:
     """Those of the nodes that matrix products read, as they are or as views."""
     found: set[Node] = set()
     for node in reversed(nodes):
-        is_view = isinstance(node.primitive.kernel, Move) or node.primitive in UNCHANGED
+        is_view = isinstance(node.primitive.kernel, MOVING) or node.primitive in UNCHANGED
         if isinstance(node.primitive.kernel, Contract) or (is_view and node in found):
             found.update(node.inputs)
     return found

@@ -12,7 +12,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Gradient
 from chainrule.primitives.logic import cast
-from chainrule.primitives.primitive import Move
+from chainrule.primitives.primitive import MOVING
 from chainrule.primitives.sources import constant, full, iota, size_value
 
 # Values without inputs: each statement that uses one has it inside.
@@ -25,7 +25,7 @@ def is_repeated(node: Node) -> bool:
     """
     if node.primitive in GENERATED or node.primitive is cast:
         return True
-    return isinstance(node.primitive.kernel, Move) and len(node.inputs) == 1
+    return isinstance(node.primitive.kernel, MOVING) and len(node.inputs) == 1
 
 
 class Direction(StrEnum):

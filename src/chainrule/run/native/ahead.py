@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chainrule.graph.node import Node
-from chainrule.plan.access import Affine
 from chainrule.plan.loops import Kind
 from chainrule.plan.sweeps import Sweep
+from chainrule.primitives.affine import Affine
 from chainrule.run.native.emit import count
 from chainrule.run.native.points import Points
 

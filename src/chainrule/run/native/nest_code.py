@@ -6,10 +6,10 @@ from collections.abc import Callable
 from math import prod
 
 from chainrule.graph.node import Node
-from chainrule.plan.access import row_major
 from chainrule.plan.loops import Instance, Kind, Store
 from chainrule.plan.nest import FAILED_NBYTES, NestLayout, is_total, total_dtype
 from chainrule.plan.sweeps import Sweep, reduces_columns
+from chainrule.primitives.affine import row_major
 from chainrule.run.native.emit import (
     Code,
     Module,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chainrule.graph.node import Node
-from chainrule.plan.access import Affine
 from chainrule.plan.loops import Instance, Kind, Store
+from chainrule.primitives.affine import Affine
 from chainrule.primitives.arithmetic import add, multiply
 from chainrule.primitives.primitive import Map
 from chainrule.run.native.differences import is_negated

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.plan.access import row_major
 from chainrule.plan.loops import Instance, Store
 from chainrule.plan.sweeps import Sweep
+from chainrule.primitives.affine import row_major
 from chainrule.run.native.ahead import Ahead
 from chainrule.run.native.emit import Operand, constant, count, with_lanes
 from chainrule.run.native.points import (
