@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,14 +33,15 @@ from chainrule.primitives.logic import logical_not, where
 from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape
 from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
-from chainrule.primitives.sources import full_like, input_
+from chainrule.primitives.sources import full_like, input_, uniform
 from chainrule.transforms.batch import batch_nodes
-from chainrule.transforms.conditions import Condition
+from chainrule.transforms.conditions import Condition, leaving
 from chainrule.transforms.jvp import push
 from chainrule.transforms.selected import Selections
 from chainrule.transforms.vjp import pull, summed_seeds
 
 Branch = tuple[str, Sequence[Node], Sequence[Node], Any]
+Known = Condition | bool
 
 
 def choose(
@@ -150,7 +151,7 @@ def _operands(out: Node, operands: Sequence[Node]) -> list[tuple[str, Node]]:
     return list(zip(names, operands, strict=True))
 
 
-def _tidied(branch: tuple[str, list[Node], list[Node], Any]) -> Branch:
+def _tidied(branch: Branch) -> Branch:
     name, inner, results, names = branch
     new = tidied(inner, results)
     shown = {key: new[node] for key, node in names.items() if node in new}
@@ -174,21 +175,23 @@ def _tangent(
     outer += [(f"d{outer[place][0]}", dxs[1:][place]) for place in live]
     conditions = _conditions(selections, [dxs[1:][place] for place in live])
     outer += [(f"selected{i}", condition.node()) for i, condition in conditions.items()]
-    branches = []
+    branches, known = [], []
     for name, inner, results, names in _branches(out):
         moves = [_variable(inner[place].type) for place in live]
         nodes = between(inner, results)
         nodes = [*inner, *(node for node in nodes if node not in set(inner))]
         tangents = dict(zip([inner[place] for place in live], moves, strict=True))
-        selected, inside = _inside(conditions, moves, Selections(forward=True))
+        selected, inside, outside = _inside(conditions, moves, Selections(forward=True))
         found = push(nodes, tangents, selections=inside)
+        known.append(([_known(inside, found.get(node)) for node in results], outside))
         after = [
             matched(found[node], node.type) if node in found else full_like(node, 0)
             for node in results
         ]
         branches.append(_tidied((f"{name}_tangent", [*inner, *moves, *selected], after, names)))
-    wanted = range(len(branches[0][2]))
-    return packed([*choose(predicate, outer, branches, wanted).values()], out.dtype)
+    values = choose(predicate, outer, branches, range(len(branches[0][2])))
+    _put_conditions(selections, values, predicate, outer, branches, known)
+    return packed([*values.values()], out.dtype, selections)
 
 
 def _conditions(selections: Selections | None, several: Sequence[Node]) -> dict[int, Condition]:
@@ -199,14 +202,59 @@ def _conditions(selections: Selections | None, several: Sequence[Node]) -> dict[
 
 def _inside(
     conditions: dict[int, Condition], several: Sequence[Node], selections: Selections
-) -> tuple[list[Node], Selections]:
-    """What stands in a branch for the conditions, and what is known of the derivatives there."""
-    made = []
+) -> tuple[list[Node], Selections, dict[Condition, Condition]]:
+    """What stands in a branch for the conditions, what is known of the derivatives there, and
+    for each condition there the one outside."""
+    made, outside = [], {}
     for i, condition in conditions.items():
         one = _variable(array_type(BOOL, several[i].shape))
         made.append(one)
-        selections.put(several[i], Condition(lambda one=one: one, (), condition.only_steep))
-    return made, selections
+        within = Condition(lambda one=one: one, (), condition.only_steep)
+        outside[within] = condition
+        selections.put(several[i], within)
+    return made, selections, outside
+
+
+def _known(inside: Selections, derivative: Node | None) -> Known:
+    """What a branch knows of one of its derivatives: its condition, or whether there is one."""
+    return derivative is not None and (inside.of(derivative) or True)
+
+
+def _put_conditions(
+    selections: Selections | None,
+    values: Mapping[int, Node],
+    predicate: Node,
+    outer: Sequence[tuple[str, Node]],
+    branches: Sequence[Branch],
+    known: Sequence[tuple[Sequence[Known], Mapping[Condition, Condition]]],
+) -> None:
+    """Of the values of a choice, which are derivatives, the conditions that the branches know."""
+    for i, value in values.items():
+        within = [several[i] for several, _ in known]
+        if selections is None or not any([isinstance(one, Condition) for one in within]):
+            continue
+        shape = branches[0][2][i].shape
+
+        def made(within: Sequence[Known] = within, shape: Any = shape) -> Node:
+            asked = [
+                (
+                    name,
+                    inner,
+                    [one.node() if isinstance(one, Condition) else uniform(one, BOOL, shape)],
+                    names,
+                )
+                for (name, inner, _, names), one in zip(branches, within, strict=True)
+            ]
+            return choose(predicate, outer, [_tidied(one) for one in asked], [0])[0]
+
+        left = {
+            leaving(one, outside, made)
+            for one, (_, outside) in zip(within, known, strict=True)
+            if isinstance(one, Condition)
+        }
+        if True in within or len(left) > 1:
+            left = {Condition(made, (), True)}
+        selections.put(value, left.pop())
 
 
 def _cotangents(
@@ -227,20 +275,22 @@ def _cotangents(
     outer += [(f"dout{i}", part) for i, part in parts.items()]
     conditions = _conditions(selections, [*parts.values()])
     outer += [(f"selected{i}", condition.node()) for i, condition in conditions.items()]
-    branches = []
+    branches, known = [], []
     for name, inner, results, names in _branches(out):
         seeds = [_variable(types[i]) for i in parts]
         wrt = [inner[place] for place in places]
         nodes = between(inner, results)
         nodes = [*inner, *(node for node in nodes if node not in set(inner))]
-        selected, inside = _inside(conditions, seeds, Selections())
+        selected, inside, outside = _inside(conditions, seeds, Selections())
         sums = summed_seeds([results[i] for i in parts], seeds)
         found, _ = pull(nodes, sums, wrt, selections=inside)
         after = [
             matched(found[node], node.type) if node in found else full_like(node, 0) for node in wrt
         ]
+        known.append(([_known(inside, found.get(node)) for node in wrt], outside))
         branches.append(_tidied((f"{name}_cotangent", [*inner, *seeds, *selected], after, names)))
     found = choose(predicate, outer, branches, range(len(places)))
+    _put_conditions(selections, found, predicate, outer, branches, known)
     result: list[Any] = [None] * (1 + len(operands))
     for number, place in enumerate(places):
         result[1 + place] = found[number]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from chainrule.control.loops import Carry, Given, Loop
@@ -15,8 +16,9 @@ from chainrule.graph.sizes import Size
 from chainrule.graph.types import array_type
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.movement import concatenate, reshape, slice_
+from chainrule.primitives.reduce import any_
 from chainrule.primitives.sources import full_like, input_
-from chainrule.transforms.conditions import Condition
+from chainrule.transforms.conditions import Condition, leaving
 from chainrule.transforms.jvp import push
 from chainrule.transforms.selected import Selections
 from chainrule.transforms.vjp import depends_on, pull
@@ -83,17 +85,18 @@ def tangent(
     loop = loop_of(out, inputs)
     known = Selections(forward=True) if selections is None else selections
     nodes = list(out.param("body").graph.nodes)
-    both, where, moved = with_tangents(loop, dxs, nodes, known)
-    tangents = [moved(node) for node in loop.stacked]
+    moving = with_tangents(loop, dxs, nodes, known)
+    both, where = moving.loop, moving.where
+    tangents = [moving.tangent(node) for node in loop.stacked]
     rows = [i for i, node in enumerate(tangents) if node is not None]
     shown = [i for i in shown_carries(out, loop) if i in where]
     if not rows and not shown:
         return None
-    both = replace(both, stacked=tuple([tangents[i] for i in rows])).tidied()
-    finals, stacks = both.run(out.primitive, [where[i] for i in shown], range(len(rows)))
+    given = replace(both, stacked=tuple([tangents[i] for i in rows])).tidied()
+    finals, stacks = given.run(out.primitive, [where[i] for i in shown], range(len(rows)))
     of_row = dict(zip(rows, stacks.values(), strict=True))
     for i, row in of_row.items():
-        known.put(row, known.of(tangents[i]))
+        known.put(row, moving.selected(out, loop.stacked[i]))
     parts = [
         finals[where[i]] if i in where else zeros_like(loop.carries[i].before)
         for i in shown_carries(out, loop)
@@ -105,12 +108,44 @@ def tangent(
     return packed(parts, out.dtype, known)
 
 
+@dataclass(frozen=True, eq=False)
+class Moving:
+    """A loop on carries and tangents, and where among its carries the tangent of each is.
+
+    `tangents` are those of values in the step, of which `inside` knows the conditions; for some of
+    these `outside` has those of all steps.
+    """
+
+    loop: Loop
+    where: dict[int, int]
+    tangents: dict[Node, Any]
+    inside: Selections
+    outside: dict[Condition, Condition]
+
+    def tangent(self, node: Node) -> Any:
+        """The tangent of a value in the step; None where it is zero."""
+        return matched(self.tangents[node], node.type) if node in self.tangents else None
+
+    def selected(self, out: Node, node: Node) -> Condition | None:
+        """The condition of the tangent of a value in all steps of the scan `out`."""
+        within = self.inside.of(self.tangents[node])
+
+        def rows() -> Node:
+            assert within is not None
+            return _rows_selected(self.loop, within).run(out.primitive, (), [0])[1][0]
+
+        return leaving(within, self.outside, rows)
+
+
+def _rows_selected(loop: Loop, within: Condition) -> Loop:
+    """The loop that stacks nothing but a condition of its step."""
+    return replace(loop, name=f"{loop.name}_selected", stacked=(within.node(),)).tidied()
+
+
 def with_tangents(
     loop: Loop, dxs: Sequence[Any], nodes: list[Node], selections: Selections
-) -> tuple[Loop, dict[int, int], Callable[[Node], Any]]:
-    """The loop on carries and tangents; where among its carries the tangent of each is; and the
-    tangent of a value in the step (None where it is zero).  What `selections` knows of dxs a step
-    knows, too; of the tangents of a value in each step it knows the condition for all."""
+) -> Moving:
+    """The loop on carries and their tangents.  What `selections` knows of dxs a step knows, too."""
     moves = dict(zip(loop.inner, dxs, strict=True))
     flowing = flowing_carries(loop, nodes, [one for one, dx in moves.items() if dx is not None])
     tangents: dict[Node, Any] = {}
@@ -136,23 +171,13 @@ def with_tangents(
     constants, slices = given(loop.constants), given(loop.slices)
     for i in sorted(flowing):
         tangents[loop.carries[i].before] = variable(loop.carries[i].before)
-    found = push(nodes, tangents, selections=inside)
-
-    def moved(node: Node) -> Any:
-        if node not in found:
-            return None
-        value = matched(found[node], node.type)
-        within = inside.of(found[node])
-        selections.put(value, within and within.among(outside))
-        return value
-
-    where: dict[int, int] = {}
+    found = Moving(loop, {}, push(nodes, tangents, selections=inside), inside, outside)
     carries = []
     for i in sorted(flowing):
         one = loop.carries[i]
         start = moves[one.before]
-        after = moved(one.after)
-        where[i] = len(loop.carries) + len(carries)
+        after = found.tangent(one.after)
+        found.where[i] = len(loop.carries) + len(carries)
         carries.append(
             Carry(
                 f"d{one.name}",
@@ -168,7 +193,7 @@ def with_tangents(
         carries=(*loop.carries, *carries),
         slices=(*loop.slices, *slices),
     )
-    return both, where, moved
+    return replace(found, loop=both)
 
 
 # Reverse mode ------------------------------------------------------------------------------------
@@ -209,7 +234,7 @@ def cotangents(
         total = variable(one.inner)
         after = add(total, pulled(one.inner))
         carries.append(Carry(f"d{one.name}", zeros_like(one.inner), total, after))
-    back = Loop(
+    given = Loop(
         f"{loop.name}_cotangent",
         loop.constants,
         tuple(carries),
@@ -218,28 +243,49 @@ def cotangents(
         loop.length,
         not loop.reverse,
         loop.names,
-    ).tidied()
+    )
+    back = given.tidied()
     starts = [place for place, i in enumerate(flowing) if loop.carries[i].before in chosen]
     sums = range(len(flowing), len(carries))
-    needed = back.reads([*starts, *sums], range(len(sliced)))
-    saved = _saved(out, loop, [i for i, c in enumerate(loop.carries) if c.before in needed])
-    rows = {loop.carries[i].before: node for i, node in saved.items()}
-    slices = [replace(one, outer=rows.get(one.inner, one.outer)) for one in back.slices]
-    kept = tuple([one for one in slices if one.inner in needed])
-    back = replace(back, slices=kept)
+    back = _with_saved(out, loop, back, [*starts, *sums])
     finals, stacks = back.run(out.primitive, [*starts, *sums], range(len(sliced)))
     result: list[Any] = [None] * len(inputs)
     place_of = {node: place for place, node in enumerate(inner)}
+    selections = Selections() if selections is None else selections
     for place in starts:
         result[place_of[loop.carries[flowing[place]].before]] = finals[place]
     for one, place in zip(summed, sums, strict=True):
         result[place_of[one.inner]] = finals[place]
+        if (within := seeds.inside.of(found[one.inner])) is not None:
+            some = partial(_in_some_step, out, loop, given, within)
+            selections.put(finals[place], Condition(some, (), True))
     for place, one in enumerate(sliced):
         result[place_of[one.inner]] = stacks[place]
-        within = seeds.inside.of(found[one.inner])
-        if within is not None and selections is not None:
-            selections.put(stacks[place], within.among(seeds.outside))
+        if (within := seeds.inside.of(found[one.inner])) is not None:
+            rows = partial(_rows_back, out, loop, given, within)
+            selections.put(stacks[place], leaving(within, seeds.outside, rows))
     return tuple(result)
+
+
+def _in_some_step(out: Node, loop: Loop, back: Loop, within: Condition) -> Node:
+    """Where a condition of the step that goes back holds in any step."""
+    return any_(_rows_back(out, loop, back, within), axes=(0,))
+
+
+def _rows_back(out: Node, loop: Loop, back: Loop, within: Condition) -> Node:
+    """A condition of the step that goes back, in all steps."""
+    asked = _with_saved(out, loop, _rows_selected(back, within), ())
+    return asked.run(out.primitive, (), [0])[1][0]
+
+
+def _with_saved(out: Node, loop: Loop, back: Loop, wanted: Collection[int]) -> Loop:
+    """The loop back for these carries and all that it stacks, which reads from memory what the
+    carries of `loop` were."""
+    needed = back.reads(wanted, range(len(back.stacked)))
+    saved = _saved(out, loop, [i for i, c in enumerate(loop.carries) if c.before in needed])
+    rows = {loop.carries[i].before: node for i, node in saved.items()}
+    slices = [replace(one, outer=rows.get(one.inner, one.outer)) for one in back.slices]
+    return replace(back, slices=tuple([one for one in slices if one.inner in needed]))
 
 
 def _saved(out: Node, loop: Loop, wanted: list[int]) -> dict[int, Any]:

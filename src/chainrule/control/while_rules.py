@@ -104,7 +104,8 @@ def while_tangent(
 ) -> Any:
     """The same loop on carries and their tangents, under the same condition."""
     loop, nodes = loop_of(out, inputs)
-    both, where, _ = with_tangents(loop, dxs, nodes, selections or Selections(forward=True))
+    moving = with_tangents(loop, dxs, nodes, selections or Selections(forward=True))
+    both, where = moving.loop, moving.where
     limit = out.param("limit")
     return _tangents(out, loop, where, lambda some: repeat(both.tidied(), some, limit))
 
@@ -118,7 +119,8 @@ def unwind_tangent(
 ) -> Any:
     """The same way back, of values and tangents."""
     loop, nodes = loop_of(out, inputs)
-    both, where, _ = with_tangents(loop, dxs, nodes, selections or Selections(forward=True))
+    moving = with_tangents(loop, dxs, nodes, selections or Selections(forward=True))
+    both, where = moving.loop, moving.where
     count = _states(out)
     order = [i for i in range(len(both.carries)) if _goes_forth(i, loop, where, count)]
     states = len(order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 from chainrule.graph.node import Node
 from chainrule.primitives import logic
@@ -46,17 +47,11 @@ class Condition:
             self._made = self.make(*self.given)
         return self._made
 
-    def among(self, known: Mapping[Condition, Condition]) -> Condition | None:
-        """What is known instead of this condition, or of those of which it is made by `both`: it
-        holds where this does."""
-        found, pending = None, [self]
-        while pending:
-            one = pending.pop()
-            if one in known:
-                found = both(found, known[one])
-            elif one.make is _all_hold:
-                pending += one.given
-        return found
+    def parts(self) -> list[Condition]:
+        """The conditions of which it is made by `both`; itself if there are none."""
+        if self.make is not _all_hold:
+            return [self]
+        return [part for one in self.given for part in one.parts()]
 
     def select(self, value: Node) -> Node:
         """The value, and 0 where the condition does not hold."""
@@ -75,6 +70,11 @@ def _itself(asked: Node) -> Node:
     return asked
 
 
+def everywhere(g: Node) -> Condition:
+    """The condition of a derivative that is nowhere 0, as far as is known."""
+    return Condition(uniform, (True, BOOL, g.shape), True)
+
+
 def both(one: Condition | None, other: Condition | None) -> Condition | None:
     """The condition that those hold which there are."""
     if one is None or other is None:
@@ -91,6 +91,19 @@ def both(one: Condition | None, other: Condition | None) -> Condition | None:
 
 def _all_hold(one: Condition, other: Condition) -> Node:
     return logic.logical_and(one.node(), other.node())
+
+
+def leaving(
+    within: Condition | None, outside: Mapping[Condition, Condition], made: Callable[[], Node]
+) -> Condition | None:
+    """The condition, around a loop or a choice, of what has the condition `within` in its body:
+    those that are known `outside` for the parts of `within`, or what the body is `made` to give."""
+    if within is None:
+        return None
+    parts = within.parts()
+    if all([one in outside for one in parts]):
+        return reduce(both, [outside[one] for one in parts])
+    return Condition(made, (), all([one.only_steep or one not in outside for one in parts]))
 
 
 def any_of(conditions: Sequence[Condition]) -> Condition | None:
@@ -152,11 +165,12 @@ def moved(g: Node, value: Node, condition: Condition) -> Condition | None:
             only_moves = False
         elif not isinstance(kernel, (Map, *MOVING)):
             return None
-        if not isinstance(kernel, Map):
+        selects = one.primitive is logic.where
+        if not isinstance(kernel, Map) or (selects and one is not value):
             path.append(one)
         if not below:
             return None
-        one = below[1] if one.primitive is logic.where else below[0]
+        one = below[1] if selects else below[0]
     if not path:
         return condition
 
@@ -166,7 +180,10 @@ def moved(g: Node, value: Node, condition: Condition) -> Condition | None:
             like = path[-1].inputs[0]
             found = logic.where(found, full_like(like, 1), full_like(like, 0))
         for one in reversed(path):
-            found = one.primitive(found, *one.inputs[1:], **dict(one.params))
+            if one.primitive is logic.where:
+                found = logic.where(one.inputs[0], found, full_like(found, 0))
+            else:
+                found = one.primitive(found, *one.inputs[1:], **dict(one.params))
         return found if only_moves else logic.not_equal(found, full_like(found, 0))
 
     found = Condition(made, (), condition.only_steep or not only_moves)

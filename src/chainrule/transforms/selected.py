@@ -16,8 +16,9 @@ from typing import Any
 
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic
-from chainrule.primitives.movement import broadcast_to
-from chainrule.primitives.primitive import MOVING, Explicit, Linear, Map, Partials
+from chainrule.primitives.indexing import scatter_add
+from chainrule.primitives.movement import broadcast_to, pad
+from chainrule.primitives.primitive import Assemble, Explicit, Linear, Map, Partials
 from chainrule.primitives.sources import constant, full, input_, size_value
 from chainrule.transforms.conditions import (
     Condition,
@@ -26,11 +27,13 @@ from chainrule.transforms.conditions import (
     both,
     chosen,
     concatenated,
+    everywhere,
     moved,
     of_where,
 )
 from chainrule.transforms.steepness import may_be_steep, may_divide
 
+PLACING = (pad, scatter_add)  # among zeros: derivatives of what slices and indices read
 COMPARISONS = (logic.less, logic.less_equal, logic.greater, logic.greater_equal, logic.equal)
 
 
@@ -86,6 +89,8 @@ class Selections:
         elif kind is Explicit and is_map:
             slope = node.inputs[-1]
         condition = self._conditions.get(g)
+        if condition is None and value.primitive in PLACING:
+            condition = everywhere(g)
         if condition is not None:
             if not is_map:
                 condition = moved(g, value, condition)
@@ -112,13 +117,15 @@ class Selections:
         """The tangent of a linear node from those of its inputs (None for zero), in forward
         mode."""
         live = [dx for dx in tangents if dx is not None]
-        if len(live) == 1:
+        joins = isinstance(node.primitive.kernel, Assemble) and len(tangents) > 1
+        if len(live) == 1 and not joins:
             return self.passed(node, tangents.index(live[0]), live[0], value)
         found = [one for dx in live if (one := self._conditions.get(dx)) is not None]
         every = len(found) == len(live)
-        if found and isinstance(node.primitive.kernel, MOVING):
-            parts = [dx is not None and (self._conditions.get(dx) or True) for dx in tangents]
-            self.put(value, concatenated(node, parts))
+        if joins:
+            if found or len(live) < len(tangents):
+                parts = [dx is not None and (self._conditions.get(dx) or True) for dx in tangents]
+                self.put(value, concatenated(node, parts))
         elif every and node.primitive is logic.where:
             self.put(value, chosen(node.inputs[0], *found))
         elif every and isinstance(node.primitive.kernel, Map):
