@@ -87,7 +87,7 @@ TABLE: dict[str, tuple[str, list[str | None]]] = {
     "comprehension over equals": ("hs = [op(w) for w in [W, W]]", [None, None]),
     "comprehension over an iterator": ("hs = [op(w) for w in iter(Ws)]", [None] * 3),
     "comprehension with a filter": ("hs = [op(w) for w in Ws if flag]", [None] * 3),
-    "comprehension of two loops": ("hs = [op(w) for w in Ws for _ in (1,)]", [None] * 3),
+    "comprehension of two loops": ("hs = [op(w) for w in Ws for _ in range(1)]", [None] * 3),
     "conditional in a comprehension": (
         "hs = [op(x) if k else x @ W for k in (0, 1)]",
         ["hs[0]", "hs[1]"],
@@ -117,6 +117,7 @@ TABLE: dict[str, tuple[str, list[str | None]]] = {
     "dict comprehension, odd keys": ("d = {k + 'x': op(x) for k in 'uv'}", [None, None]),
     "set comprehension": ("d = {op(x) for k in 'uv'}", [None, None]),
     "list of a generator": ("hs = list(op(w) for w in Ws)", ["hs[0]", "hs[1]", "hs[2]"]),
+    "loop over a generator": ("for h in (op(w) for w in Ws): pass", ["h"] * 3),
     "tuple of a generator": ("hs = tuple(op(x) for i in range(2))", ["hs[0]", "hs[1]"]),
     "generator unpacked from a list": ("a, b = list(op(w) for w in dw.values())", ["a", "b"]),
     "generator in sum": ("s = sum(op(w) for w in Ws)", [None] * 6),

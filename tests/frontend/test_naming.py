@@ -386,7 +386,7 @@ def test_an_analysis_lives_as_long_as_its_code():
 
 
 if __name__ == "__main__":
-    strict = sys.version_info < (3, 14)  # of a later bytecode we ask only that no name is wrong
+    strict = sys.version_info < (3, 15)  # of a later bytecode we ask only that no name is wrong
     found = [] if sys.flags.dev_mode else wrong_names_where_an_instruction_is_unknown()
     found += [*(failures() if strict else wrong_names()), *map(repr, faults)]
     sys.exit("\n".join(found) or None)

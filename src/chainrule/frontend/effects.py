@@ -1,4 +1,4 @@
-"""What each instruction takes from the value stack and puts on it (CPython 3.11, 3.12, 3.13).
+"""What each instruction takes from the value stack and puts on it (CPython 3.11 to 3.14).
 
 Of most only the slots are counted; a function in `DESCRIBED` says what the pushed ones hold. An
 instruction that is missing here, or that this Python counts differently, has no known effect.
@@ -51,11 +51,17 @@ COUNTED: dict[tuple[int, int], str] = {
     (0, 0): """NOP RESUME EXTENDED_ARG MAKE_CELL COPY_FREE_VARS PRECALL KW_NAMES NOT_TAKEN
         SETUP_ANNOTATIONS JUMP_FORWARD JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT DELETE_FAST
         DELETE_NAME DELETE_GLOBAL DELETE_DEREF RETURN_CONST""",
-    (0, 1): """LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR LOAD_CLOSURE LOAD_CLASSDEREF LOAD_LOCALS
-        LOAD_FAST_AND_CLEAR IMPORT_FROM GET_LEN MATCH_MAPPING MATCH_SEQUENCE MATCH_KEYS
+    (
+        0,
+        1,
+    ): """LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR LOAD_COMMON_CONSTANT LOAD_CLOSURE
+        LOAD_CLASSDEREF LOAD_LOCALS LOAD_FAST_AND_CLEAR IMPORT_FROM GET_LEN MATCH_MAPPING MATCH_SEQUENCE MATCH_KEYS
         WITH_EXCEPT_START""",
-    (1, 0): """POP_TOP POP_EXCEPT RETURN_VALUE STORE_FAST STORE_NAME STORE_GLOBAL STORE_DEREF
-        DELETE_ATTR SET_UPDATE SET_ADD DICT_MERGE PRINT_EXPR IMPORT_STAR RERAISE
+    (
+        1,
+        0,
+    ): """POP_TOP POP_ITER POP_EXCEPT RETURN_VALUE STORE_FAST STORE_NAME STORE_GLOBAL
+        STORE_DEREF DELETE_ATTR SET_UPDATE SET_ADD DICT_MERGE PRINT_EXPR IMPORT_STAR RERAISE
         POP_JUMP_IF_FALSE POP_JUMP_IF_TRUE POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE
         POP_JUMP_FORWARD_IF_FALSE POP_JUMP_FORWARD_IF_TRUE POP_JUMP_FORWARD_IF_NONE
         POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_BACKWARD_IF_FALSE POP_JUMP_BACKWARD_IF_TRUE
@@ -63,9 +69,9 @@ COUNTED: dict[tuple[int, int], str] = {
     (1, 1): """UNARY_NEGATIVE UNARY_POSITIVE UNARY_INVERT UNARY_NOT TO_BOOL YIELD_VALUE
         FORMAT_SIMPLE CONVERT_VALUE CHECK_EXC_MATCH GET_YIELD_FROM_ITER
         LOAD_FROM_DICT_OR_GLOBALS LOAD_FROM_DICT_OR_DEREF""",
-    (1, 2): "PUSH_EXC_INFO BEFORE_WITH",
+    (1, 2): "PUSH_EXC_INFO BEFORE_WITH LOAD_SPECIAL",
     (2, 0): "STORE_ATTR DELETE_SUBSCR STORE_FAST_STORE_FAST",
-    (2, 1): """BINARY_OP COMPARE_OP IS_OP CONTAINS_OP IMPORT_NAME END_SEND CALL_INTRINSIC_2
+    (2, 1): """COMPARE_OP IS_OP CONTAINS_OP IMPORT_NAME END_SEND CALL_INTRINSIC_2
         FORMAT_WITH_SPEC""",
     (2, 2): "CHECK_EG_MATCH",
     (3, 0): "STORE_SUBSCR",
@@ -110,7 +116,8 @@ def effect(
         return None
     if name in ("PRECALL", "CALL") and COUNTS_ARGUMENTS_AT_PRECALL:
         return popped, pushed
-    return (popped, pushed) if len(pushed) - popped == change(instruction) else None
+    counts = len(pushed) - popped == change(instruction) or name in NEVER_FALL_THROUGH
+    return (popped, pushed) if counts else None
 
 
 def change(instruction: Instruction, jump: bool = False) -> int:
@@ -249,6 +256,12 @@ def _binary_subscr(instruction: Instruction, _: int, stack: Stack) -> Effect:
     return 2, (EXPRESSION,)
 
 
+def _binary_operator(instruction: Instruction, which: int, stack: Stack) -> Effect:
+    if instruction.argrepr == "[]":  # since 3.14
+        return _binary_subscr(instruction, which, stack)
+    return 2, (EXPRESSION,)
+
+
 def _swap(instruction: Instruction, count: int, stack: Stack) -> Effect:
     first, *between, last = pop(stack, count)[1]
     return count, (last, *between, first)
@@ -280,6 +293,7 @@ def _load_two(instruction: Instruction, _: int, stack: Stack) -> Effect:
 
 
 DESCRIBED: dict[str, Callable[[Instruction, int, Stack], Effect]] = {
+    "BINARY_OP": _binary_operator,
     "BINARY_SUBSCR": _binary_subscr,
     "BUILD_CONST_KEY_MAP": _build_const_key_map,
     "BUILD_LIST": _build_sequence,

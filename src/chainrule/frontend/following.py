@@ -18,6 +18,7 @@ from .slots import (
     Length,
     Name,
     Path,
+    Slot,
     Stack,
     forget,
     pop,
@@ -27,7 +28,7 @@ from .slots import (
 MOST_STATES = 10_000  # in one search: a display of a few thousand entries
 UNPACKINGS = ("UNPACK_SEQUENCE", "UNPACK_EX")
 State = tuple[int, Stack, frozenset[str]]  # instruction, stack, variables bound in the search
-Settled = tuple[tuple[Index, int], ...]
+Settled = tuple[tuple[int, int], ...]  # of comprehensions, by their loops: the entry being made
 
 
 class Passed(NamedTuple):
@@ -71,6 +72,12 @@ def _search(
     analysis: Analysis, offset: int, path: Path, settled: dict[Index, int]
 ) -> Name | Passed | Unsettled | None:
     """Follow the value along every path of the program; they must agree."""
+    if path and analysis.instructions[offset].opname == "FOR_ITER":
+        number = path[0][
+            0
+        ]  # it gives this entry of what it loops over, in the round of that number
+        if isinstance(number, Constant) and type(number.value) is int:
+            settled[offset] = number.value
     waiting = _beginning(analysis, offset, path)
     found: set[Name | Passed] = set()
     seen: set[State] = set()
@@ -83,9 +90,7 @@ def _search(
             return None
         index = _index_unpacked(analysis, here, stack)
         if index is not None:
-            if index not in settled:
-                return Unsettled(index)
-            stack = _settle(stack, settled[index])
+            return Unsettled(index)
         answer = _event(analysis, here, stack)
         if answer is not None:
             found.add(answer)
@@ -96,6 +101,8 @@ def _search(
                 return None  # consumed
             if rebound:
                 after = tuple(forget(slot, rebound) for slot in after)
+            if settled:
+                after = tuple(_settle(slot, settled) for slot in after)
             waiting.append((following, after, rebound))
     return found.pop() if len(found) == 1 else None
 
@@ -113,7 +120,7 @@ def _beginning(analysis: Analysis, offset: int, path: Path) -> list[State]:
     if method:  # half of a call
         return []
     if name == "FOR_ITER":
-        path = ()  # of the entries of what it loops over, it gives one at a time
+        path = path[1:]  # of the entries of what it loops over, it gives one at a time
     return [(following, (*after[:-1], Entry(path)), frozenset())]
 
 
@@ -127,11 +134,18 @@ def _index_unpacked(analysis: Analysis, offset: int, stack: Stack) -> Index | No
     return None
 
 
-def _settle(stack: Stack, index: int) -> Stack:
-    unpacked = top(stack)
-    assert isinstance(unpacked, Entry)
-    (_, length), *inner = unpacked.path
-    return (*stack[:-1], Entry(((Constant(index), length), *inner)))
+def _settle(slot: Slot, settled: dict[int, int]) -> Slot:
+    """The slot, with numbers in place of the entries that are settled."""
+    if not isinstance(slot, Entry):
+        return slot
+    return Entry(
+        tuple(
+            (Constant(settled[step.loop]), length)
+            if isinstance(step, Index) and step.loop in settled
+            else (step, length)
+            for step, length in slot.path
+        )
+    )
 
 
 def _event(analysis: Analysis, offset: int, stack: Stack) -> Name | Passed | None:

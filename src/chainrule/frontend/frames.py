@@ -123,9 +123,11 @@ def _maker_of_iterator(frame: FrameType) -> tuple[FrameType, Slot]:
     analysis = analysis_of(maker.f_code)
     offset = analysis.starts[maker.f_lasti]
     [(_, stack), *_] = analysis.step(offset, analysis.before[offset])
-    waiting = list(stack[-1:])
+    waiting = list(stack[-2:])  # the result of a call, or an iterator below its item
     while waiting:
         match waiting.pop():
+            case Iterating(source):
+                waiting.append(source)
             case Call(Function(code), (over,)) if code is frame.f_code:
                 return maker, over
             case Call(_, arguments):

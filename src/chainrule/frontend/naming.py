@@ -146,7 +146,7 @@ class Namer:
             route = route_of(analysis, offset, path)
             settled: Settled = ()
             while isinstance(route, Unsettled):
-                settled = (*settled, (route.position, position(frame, route.position)))
+                settled = (*settled, (route.position.loop, position(frame, route.position)))
                 route = route_of(analysis, offset, path, settled)
             if child is None and not path and not settled:
                 _remember(frame, analysis, offset, route)
@@ -208,7 +208,7 @@ def _giver(analysis: Analysis, offset: int) -> Slot:
     if name in arguments:
         return called(pop(stack, arguments[name] + 2)[1][:2])[0]
     if name == "FOR_ITER":
-        given = given.over if isinstance(given, Iterating) else None
+        given = given.over if isinstance(given, Iterating) else given
     elif name not in UNPACKINGS:
         return EXPRESSION
     return given.callee if isinstance(given, Call) else given
@@ -258,10 +258,14 @@ def _hands_on(frame: FrameType, analysis: Analysis, offset: int, child: FrameTyp
 
 
 def _collects(frame: FrameType) -> bool:
-    """Whether the running instruction makes a list or tuple of all that an iterator yields."""
+    """Whether the running instruction makes a list or tuple of all that an iterator yields, or
+    loops over a generator expression (since 3.14, as part of `tuple` of one)."""
     analysis = analysis_of(frame.f_code)
     offset = analysis.starts[frame.f_lasti]
-    if analysis.instructions[offset].opname != "CALL":
+    name = analysis.instructions[offset].opname
+    if name == "FOR_ITER":
+        return isinstance(_giver(analysis, offset), Function)
+    if name != "CALL":
         return False
     [(_, stack), *_] = analysis.step(offset, analysis.before[offset])
     match stack[-1]:
