@@ -1,46 +1,17 @@
-"""Faults in loops within choices within loops, and in derivatives of first and second order.
-
-What is true of each program was written down before it was tried.
-"""
+"""Faults in loops within choices within loops, and in derivatives of first and second order."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from nonfinite_truths import BACK, SECOND, Truth, branch, check, of
 
 import chainrule as cr
 from chainrule import float64
-from chainrule.explain.nonfinite import Diagnosis
 
 INF = np.inf
-FORWARD, BACK, SECOND = "the forward pass", "the backward pass", "the second backward pass"
-
-
-class Truth(NamedTuple):
-    """A program, its argument, how often it is differentiated, and what is true of it."""
-
-    function: Callable[..., Any]
-    x: Any
-    order: int
-    source: str  # of the operation at fault, as it stands in the line
-    became: str
-    place: tuple[int, ...]
-    inside: tuple[str, ...]
-    because: str
-    phase: str = FORWARD
-
-
-def of(step: int, name: str, last: int | None = None) -> str:
-    count = "" if last is None else f" (of 0 to {last})"
-    return f"iteration {step}{count} of a loop over {name}"
-
-
-def branch(taken: bool, name: str) -> str:
-    return f"the branch for {taken} ({name}) of a cond"
 
 
 def scan_in_while_in_cond(x):
@@ -341,32 +312,9 @@ TRUTHS = {
 }  # fmt: skip
 
 
-def diagnosed(truth: Truth) -> Diagnosis | None:
-    x = np.asarray(truth.x, float)
-
-    def J(x):
-        J = truth.function(x)
-        return J
-
-    graph = cr.trace(J, x)
-    for _ in range(truth.order):
-        target = graph.outputs[-1][0]
-        seed = np.ones(x.shape) if graph[target].ndim else None
-        graph = cr.backward(graph, wrt="x", of=target, seed=seed)
-    return graph.nonfinite(x=x)
-
-
 @pytest.mark.parametrize("name", TRUTHS)
 def test_iteration_branch_element_line_pass_and_cause_are_those_written_down(name: str) -> None:
-    truth = TRUTHS[name]
-    found = diagnosed(truth)
-    assert found is not None
-    assert (found.inside, found.phase) == (truth.inside, truth.phase)
-    assert (found.became, found.indices[0]) == (truth.became, truth.place)
-    assert truth.because in found.because
-    line, marks = found.where.splitlines()[1:3]
-    assert line[marks.index("^") : marks.rindex("^") + 1] in truth.source and truth.source in line
-    assert ", in ".join([truth.phase, *truth.inside]) in str(found)
+    check(TRUTHS[name])
 
 
 @pytest.mark.parametrize("executor", ["reference", "native"])

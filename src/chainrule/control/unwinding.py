@@ -14,56 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.control.packing import packed_type, strong
+from chainrule.control.repeated import Repeated, repeated
 from chainrule.control.steps import in_c_order, program_of, result_of, store
 from chainrule.control.wording import loop_text
 from chainrule.errors import StepLimitError
-from chainrule.graph.body import Body
 from chainrule.graph.node import Node
-from chainrule.graph.types import ArrayType, array_type
+from chainrule.graph.types import ArrayType
 from chainrule.plan.plain import step_nbytes
-from chainrule.primitives.families import BOOL
 
 
-def unwind_type(
-    *types: ArrayType,
-    body: Body,
-    step: Body,
-    condition: Body,
-    carries: int,
-    constants: int,
-    states: int,
-    limit: int,
-    dtype: np.dtype,
-) -> ArrayType:
-    """The carries of the dtype that the first step leaves, in one array."""
-    inputs = [item.type for item in body.graph.inputs]
-    if [strong(one) for one in inputs] != [strong(one) for one in types]:
-        raise TypeError(f"the body takes {inputs}, got {types}")
-    for one in (step, condition):
-        if [item.type for item in one.graph.inputs] != inputs[: constants + states]:
-            raise TypeError(f"{one} takes other types than the body")
-    if inputs[constants + states :] != [node.type for _, node in body.graph.outputs]:
-        raise TypeError("the body changes the types of what it carries")
-    if inputs[constants : constants + states] != [node.type for _, node in step.graph.outputs]:
-        raise TypeError("the step changes the types of what it carries")
-    if [node.type for _, node in condition.graph.outputs] != [array_type(BOOL, ())]:
-        raise TypeError("a condition is one boolean")
-    return packed_type(dtype, shown_types(body, dtype))
-
-
-def shown_types(body: Body, dtype: np.dtype) -> list[ArrayType]:
-    """The types of what a body carries of this dtype."""
-    return [node.type for _, node in body.graph.outputs if node.dtype == dtype]
-
-
-def carries_in(
-    flat: np.ndarray, body: Body, initials: Sequence[Any], dtype: np.dtype
-) -> list[np.ndarray]:
+def carries_in(flat: np.ndarray, loop: Repeated, initials: Sequence[Any]) -> list[np.ndarray]:
     """The carries at first: those of the dtype lie in the flat result."""
     start, found = 0, []
-    for initial, (_, node) in zip(initials, body.graph.outputs, strict=True):
-        if node.dtype == dtype:
+    for initial, (_, node) in zip(initials, loop.body.graph.outputs, strict=True):
+        if node.dtype == loop.dtype:
             size = node.type.size
             found.append(flat[start : start + size].reshape(node.shape))
             start += size
@@ -73,40 +37,33 @@ def carries_in(
     return found
 
 
-def require_end(number: int, limit: int | None, body: Body) -> None:
+def require_end(number: int, loop: Repeated) -> None:
     """StepLimitError where one more step would be one too many."""
-    if number == limit:
+    if number == loop.limit:
         raise StepLimitError(
-            f"{loop_text(body)} has not ended after max_steps={limit:,} steps: its condition still "
-            "holds",
+            f"{loop_text(loop.forth)} has not ended after max_steps={loop.limit:,} steps: its "
+            "condition still holds",
             hint="give a larger max_steps, if it would end then\n"
             "(without max_steps= it goes on until it ends, but has no reverse mode)",
         )
 
 
-def unwind_evaluate(
-    xp: Any,
-    *arrays: Any,
-    body: Body,
-    step: Body,
-    condition: Body,
-    carries: int,
-    constants: int,
-    states: int,
-    limit: int,
-    dtype: np.dtype,
-) -> Any:
+def unwind_evaluate(xp: Any, *arrays: Any, **params: Any) -> Any:
     """Forth, keeping the first values of each segment; then segment by segment back."""
-    holds, forth, back = (program_of(one, xp, None) for one in (condition, step, body))
+    loop = Repeated(**params)
+    constants, states = loop.constants, loop.states
+    holds, forth, back = (
+        program_of(one, xp, None) for one in (loop.condition, loop.forth, loop.body)
+    )
     fixed = [in_c_order(one) for one in arrays[:constants]]
-    flat = result_of(xp, packed_type(dtype, shown_types(body, dtype)))
-    gone = carries_in(flat, body, arrays[constants + states :], dtype)
-    types = [node.type for _, node in step.graph.outputs]
+    flat = result_of(xp, loop.type)
+    gone = carries_in(flat, loop, arrays[loop.back :])
+    types = [node.type for _, node in loop.forth.graph.outputs]
     state = [np.empty(one.shape, one.dtype) for one in types]
-    store(state, arrays[constants : constants + states])
-    length = segment_of(limit)
-    read = _read_states(body, constants, states)
-    starts = [_rows(one, -(-limit // length) if read else 0) for one in types]
+    store(state, arrays[constants : loop.back])
+    length, count = segments_of(loop)
+    read = read_states(loop)
+    starts = [_rows(one, count) for one in types]
     rows = {place: _rows(types[place], length) for place in read}
 
     def keep(number: int) -> None:
@@ -115,7 +72,7 @@ def unwind_evaluate(
 
     number = 0
     while holds([*fixed, *state])[0]:
-        require_end(number, limit, step)
+        require_end(number, loop)
         if read and number % length == 0:
             store([one[number // length, ...] for one in starts], state)
         keep(number)
@@ -136,32 +93,31 @@ def unwind_evaluate(
     return flat
 
 
-def segment_of(limit: int) -> int:
-    """How many steps a segment has."""
-    return max(math.isqrt(limit), 1)
+def segments_of(loop: Repeated) -> tuple[int, int]:
+    """How many steps a segment has, and how many segments are kept."""
+    assert loop.limit is not None
+    length = max(math.isqrt(loop.limit), 1)
+    return length, -(-loop.limit // length) if read_states(loop) else 0
 
 
 def _rows(type_: ArrayType, count: int) -> np.ndarray:
     return np.empty((count, *type_.shape), type_.dtype)
 
 
-def _read_states(body: Body, constants: int, states: int) -> list[int]:
+def read_states(loop: Repeated) -> list[int]:
     """The numbers of the states that a step back reads."""
-    used = {parent for node in body.graph.nodes for parent in node.inputs}
-    used |= {node for _, node in body.graph.outputs}
-    inputs = [item.node for item in body.graph.inputs[constants : constants + states]]
+    graph = loop.body.graph
+    used = {parent for node in graph.nodes for parent in node.inputs}
+    used |= {node for _, node in graph.outputs}
+    inputs = [item.node for item in graph.inputs[loop.constants : loop.back]]
     return [place for place, node in enumerate(inputs) if node in used]
 
 
 def unwind_scratch(out: Node, *operands: np.ndarray) -> int:
     """As if the loop was as long as it may be."""
-    constants, states, limit = (out.param(key) for key in ("constants", "states", "limit"))
-    body, step = out.param("body"), out.param("step")
-    taken = sum(one.nbytes for one in operands[:constants] if not one.flags.c_contiguous)
-    taken += sum(int(n.type.nbytes) for _, n in body.graph.outputs if n.dtype != out.dtype)
-    sizes = [int(node.type.nbytes) for _, node in step.graph.outputs]
-    read = _read_states(body, constants, states)
-    length = segment_of(limit)
-    taken += sum(sizes) * (1 + (-(-limit // length) if read else 0))
-    taken += sum(sizes[place] for place in read) * length
-    return taken + max(step_nbytes(one) for one in (body, step, out.param("condition")))
+    loop = repeated(out)
+    length, count = segments_of(loop)
+    sizes = [int(node.type.nbytes) for _, node in loop.forth.graph.outputs]
+    taken = loop.carried_nbytes(*operands) + sum(sizes) * (1 + count)
+    taken += sum(sizes[place] for place in read_states(loop)) * length
+    return taken + max(step_nbytes(one) for one in (loop.body, loop.forth, loop.condition))

@@ -11,32 +11,22 @@ import numpy as np
 
 from chainrule.control.bodies import body_of
 from chainrule.control.loops import Given, Loop
-from chainrule.control.packing import packed_type, strong, unpacked
+from chainrule.control.packing import unpacked
+from chainrule.control.repeated import Repeated, repeated
 from chainrule.control.samples import repeating, unwinding
 from chainrule.control.steps import in_c_order, program_of, result_of, store
 from chainrule.control.unwinding import (
     carries_in,
     require_end,
-    shown_types,
     unwind_evaluate,
     unwind_scratch,
-    unwind_type,
 )
-from chainrule.control.while_rules import (
-    unwind_batch,
-    unwind_cotangents,
-    unwind_tangent,
-    while_batch,
-    while_cotangents,
-    while_tangent,
-)
+from chainrule.control.while_rules import batch, tangent, unwind_cotangents, while_cotangents
 from chainrule.control.work import WHILE, flops
 from chainrule.control.written import unwind_python, while_python
-from chainrule.graph.body import Body
 from chainrule.graph.node import Node
-from chainrule.graph.types import ArrayType, array_type
+from chainrule.graph.types import ArrayType
 from chainrule.plan.plain import step_nbytes
-from chainrule.primitives.families import BOOL
 from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
 
@@ -117,44 +107,28 @@ def unwound(loop: Loop, states: int, wanted: Collection[int], limit: int) -> dic
     return finals
 
 
-def _type(
-    *types: ArrayType,
-    body: Body,
-    condition: Body,
-    carries: int,
-    constants: int,
-    limit: int | None,
-    dtype: np.dtype,
-) -> ArrayType:
-    inputs = [item.type for item in body.graph.inputs]
-    if [strong(one) for one in inputs] != [strong(one) for one in types]:
-        raise TypeError(f"the body takes {inputs}, got {types}")
-    if inputs != [item.type for item in condition.graph.inputs]:
-        raise TypeError("the condition takes other types than the body")
-    if inputs[constants:] != [node.type for _, node in body.graph.outputs]:
-        raise TypeError("the body changes the types of what it carries")
-    if [node.type for _, node in condition.graph.outputs] != [array_type(BOOL, ())]:
-        raise TypeError("a condition is one boolean")
-    return packed_type(dtype, shown_types(body, dtype))
+def made(loop: Loop, states: int, wanted: Collection[int], limit: int | None) -> dict[int, Any]:
+    """The nodes of these final carries, of which the first `states` go forth: of the loop itself
+    where all do, else of the way back through it."""
+    if states == len(loop.carries):
+        return repeat(loop, wanted, limit)
+    assert limit is not None
+    return unwound(loop, states, wanted, limit)
 
 
-def _evaluate(
-    xp: Any,
-    *arrays: Any,
-    body: Body,
-    condition: Body,
-    carries: int,
-    constants: int,
-    limit: int | None,
-    dtype: np.dtype,
-) -> Any:
-    step, holds = (program_of(one, xp, None) for one in (body, condition))
-    fixed = [in_c_order(one) for one in arrays[:constants]]
-    flat = result_of(xp, packed_type(dtype, shown_types(body, dtype)))
-    states = carries_in(flat, body, arrays[constants:], dtype)
+def _type(*types: ArrayType, **params: Any) -> ArrayType:
+    return Repeated(**params).type_on(*types)
+
+
+def _evaluate(xp: Any, *arrays: Any, **params: Any) -> Any:
+    loop = Repeated(**params)
+    step, holds = (program_of(one, xp, None) for one in (loop.body, loop.condition))
+    fixed = [in_c_order(one) for one in arrays[: loop.constants]]
+    flat = result_of(xp, loop.type)
+    states = carries_in(flat, loop, arrays[loop.constants :])
     number = 0
     while holds([*fixed, *states])[0]:
-        require_end(number, limit, body)
+        require_end(number, loop)
         store(states, step([*fixed, *states]))
         number += 1
     return flat
@@ -162,10 +136,9 @@ def _evaluate(
 
 def _scratch(out: Node, *operands: np.ndarray) -> int:
     """As if the body was done at least once."""
-    constants, body = out.param("constants"), out.param("body")
-    taken = sum(one.nbytes for one in operands[:constants] if not one.flags.c_contiguous)
-    taken += sum(int(n.type.nbytes) for _, n in body.graph.outputs if n.dtype != out.dtype)
-    return taken + max(step_nbytes(body), step_nbytes(out.param("condition")))
+    loop = repeated(out)
+    step = max(step_nbytes(loop.body), step_nbytes(loop.condition))
+    return loop.carried_nbytes(*operands) + step
 
 
 while_ = Primitive(
@@ -174,10 +147,8 @@ while_ = Primitive(
     inputs=("x",),
     result_type=_type,
     evaluate=_evaluate,
-    derivative=Joint(
-        partial(while_tangent, repeat), partial(while_cotangents, unwound), selects=True
-    ),
-    batch=partial(while_batch, repeat),
+    derivative=Joint(partial(tangent, made), partial(while_cotangents, made), selects=True),
+    batch=partial(batch, made),
     kernel=WHILE,
     flops=flops,
     latex=Latex(r"\operatorname{{while}}_{{{body}}}({x})", ATOM, (0,)),
@@ -191,12 +162,10 @@ unwind = Primitive(
     name="unwind",
     doc="The steps of a while loop with a limit, gone back through from the last one.",
     inputs=("x",),
-    result_type=unwind_type,
+    result_type=_type,
     evaluate=unwind_evaluate,
-    derivative=Joint(
-        partial(unwind_tangent, unwound), partial(unwind_cotangents, repeat, unwound), selects=True
-    ),
-    batch=partial(unwind_batch, unwound),
+    derivative=Joint(partial(tangent, made), partial(unwind_cotangents, made), selects=True),
+    batch=partial(batch, made),
     kernel=WHILE,
     flops=flops,
     latex=Latex(r"\operatorname{{unwind}}_{{{body}}}({x})", ATOM, (0,)),

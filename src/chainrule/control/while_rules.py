@@ -23,6 +23,7 @@ from chainrule.control.packing import (
     taken_apart,
     zeros_like,
 )
+from chainrule.control.repeated import repeated
 from chainrule.control.scan_rules import flowing_carries, shown_carries, variable, with_tangents
 from chainrule.control.seeds import Seeds
 from chainrule.control.taken import only_taken
@@ -43,7 +44,7 @@ from chainrule.transforms.vjp import depends_on, pull, summed_seeds
 
 COUNT = np.dtype(np.int64)
 Made = dict[int, Any]  # the nodes of final carries, by their numbers
-Repeat = Callable[..., Made]  # repeat(loop, wanted, limit), unwound(loop, states, wanted, limit)
+Repeat = Callable[..., Made]  # made(loop, states, wanted, limit): see `while_node`
 
 
 def loop_of(out: Node, inputs: Sequence[Node]) -> tuple[Loop, list[Node]]:
@@ -51,18 +52,16 @@ def loop_of(out: Node, inputs: Sequence[Node]) -> tuple[Loop, list[Node]]:
 
     Of an `unwind`, the loop it goes back through and the way back as one.
     """
-    is_back = "states" in dict(out.params)
-    body: Graph = out.param("body").graph
-    forth: Graph = out.param("step").graph if is_back else body
-    constants = out.param("constants")
+    does = repeated(out)
+    body, forth, constants = does.body.graph, does.forth.graph, does.constants
     names = [item.name for item in body.inputs]
     inner = [item.node for item in body.inputs]
     nodes, (after,) = list(body.nodes), ([node for _, node in body.outputs],)
-    if is_back:
+    if does.step:
         same = _joined(nodes, forth, inner)
         after = [*(same[node] for _, node in forth.outputs), *after]
-    same = _joined(nodes, out.param("condition").graph, inner)
-    holds = same[out.param("condition").graph.outputs[0][1]]
+    same = _joined(nodes, does.condition.graph, inner)
+    holds = same[does.condition.graph.outputs[0][1]]
     given = [Given(*one) for one in zip(names, inputs, inner, strict=True)]
     carries = [
         Carry(one.name, one.outer, one.inner, last)
@@ -83,53 +82,45 @@ def _joined(nodes: list[Node], graph: Graph, inner: Sequence[Node]) -> dict[Node
     return same
 
 
-def _states(out: Node) -> int:
-    return dict(out.params).get("states", 0)
+def _going_forth(out: Node, loop: Loop) -> int:
+    """How many carries go forth: all, or the first ones."""
+    return repeated(out).states if repeated(out).step else len(loop.carries)
 
 
 def _shown(out: Node, loop: Loop) -> list[int]:
     """The numbers of the carries whose final values the node gives."""
-    return [i for i in shown_carries(out, loop) if i >= _states(out)]
+    return [i for i in shown_carries(out, loop) if i >= repeated(out).states]
 
 
 # Forward mode ------------------------------------------------------------------------------------
 
 
-def while_tangent(
-    repeat: Repeat,
+def tangent(
+    made: Repeat,
     dxs: tuple[Any, ...],
     out: Node,
     *inputs: Node,
     selections: Selections | None = None,
 ) -> Any:
-    """The same loop on carries and their tangents, under the same condition."""
+    """The same loop, or way back, on carries and their tangents, under the same condition."""
     loop, nodes = loop_of(out, inputs)
     moving = with_tangents(loop, dxs, nodes, selections or Selections(forward=True))
-    both, where = moving.loop, moving.where
-    limit = out.param("limit")
-    return _tangents(out, loop, where, lambda some: repeat(both.tidied(), some, limit))
-
-
-def unwind_tangent(
-    unwound: Repeat,
-    dxs: tuple[Any, ...],
-    out: Node,
-    *inputs: Node,
-    selections: Selections | None = None,
-) -> Any:
-    """The same way back, of values and tangents."""
-    loop, nodes = loop_of(out, inputs)
-    moving = with_tangents(loop, dxs, nodes, selections or Selections(forward=True))
-    both, where = moving.loop, moving.where
-    count = _states(out)
-    order = [i for i in range(len(both.carries)) if _goes_forth(i, loop, where, count)]
+    both, count = moving.loop, _going_forth(out, loop)
+    order = [i for i in range(len(both.carries)) if _goes_forth(i, loop, moving.where, count)]
     states = len(order)
-    order += [i for i in range(len(both.carries)) if i not in order]
-    moved = {old: new for new, old in enumerate(order)}
+    order += [i for i in range(len(both.carries)) if i not in set(order)]
+    new = {old: place for place, old in enumerate(order)}
     joint = replace(both, carries=tuple([both.carries[i] for i in order])).tidied()
-    where = {i: moved[place] for i, place in where.items()}
-    limit = out.param("limit")
-    return _tangents(out, loop, where, lambda some: unwound(joint, states, some, limit))
+    where = {i: new[place] for i, place in moving.where.items()}
+    shown = _shown(out, loop)
+    some = [where[i] for i in shown if i in where]
+    if not some:
+        return None
+    finals = made(joint, states, some, out.param("limit"))
+    return packed(
+        [finals[where[i]] if i in where else zeros_like(loop.carries[i].before) for i in shown],
+        out.dtype,
+    )
 
 
 def _goes_forth(number: int, loop: Loop, where: dict[int, int], states: int) -> bool:
@@ -138,25 +129,11 @@ def _goes_forth(number: int, loop: Loop, where: dict[int, int], states: int) -> 
     return of.get(number, number) < states
 
 
-def _tangents(
-    out: Node, loop: Loop, where: dict[int, int], made: Callable[[list[int]], Made]
-) -> Any:
-    shown = _shown(out, loop)
-    moving = [where[i] for i in shown if i in where]
-    if not moving:
-        return None
-    finals = made(moving)
-    return packed(
-        [finals[where[i]] if i in where else zeros_like(loop.carries[i].before) for i in shown],
-        out.dtype,
-    )
-
-
 # Reverse mode ------------------------------------------------------------------------------------
 
 
 def while_cotangents(
-    unwound: Repeat,
+    made: Repeat,
     g: Any,
     out: Node,
     active: tuple[int, ...],
@@ -184,13 +161,12 @@ def while_cotangents(
     later = {i: variable(loop.carries[i].before) for i in flowing}
     starts = {i: seeds.final(i) for i in flowing}
     back = _back(loop, nodes, chosen, seeds.of(later), later, starts)
-    found = _unwound(unwound, loop, (), back, chosen, limit)
+    found = _unwound(made, loop, (), back, chosen, limit)
     return tuple([found.get(node) for node in loop.inner])
 
 
 def unwind_cotangents(
-    repeat: Repeat,
-    unwound: Repeat,
+    made: Repeat,
     g: Any,
     out: Node,
     active: tuple[int, ...],
@@ -202,7 +178,7 @@ def unwind_cotangents(
     The way back is linear in what it carries: so the former need nothing of that.
     """
     loop, nodes = loop_of(out, inputs)
-    count, limit = _states(out), out.param("limit")
+    count, limit = _going_forth(out, loop), out.param("limit")
     chosen = {loop.inner[i] for i in active}
     flowing = flowing_carries(loop, nodes, chosen)
     befores = {loop.carries[i].before for i in flowing}
@@ -226,10 +202,10 @@ def unwind_cotangents(
     ahead = replace(loop, carries=(*states, *forth)).tidied()
     result: dict[Node, Any] = {}
     wanted = [k for k, i in enumerate(moves, count) if loop.carries[i].before in chosen]
-    made = repeat(ahead, wanted, limit)
+    finals = made(ahead, len(ahead.carries), wanted, limit)
     for k, i in enumerate(moves, count):
-        if k in made:
-            result[loop.carries[i].before] = made[k]
+        if k in finals:
+            result[loop.carries[i].before] = finals[k]
     later = {i: variable(loop.carries[i].before) for i in sorted(read)}
     ends = [*(loop.carries[i].after for i in later), *(loop.carries[i].after for i in moves)]
     seeds = summed_seeds(ends, [*later.values(), *moves.values()])
@@ -237,7 +213,7 @@ def unwind_cotangents(
     ahead = replace(loop, carries=(*states, *forth))
     fixed = {one.inner for one in loop.constants} | {one.before for one in states}
     back = _back(ahead, nodes, chosen & fixed, seeds, later, starts)
-    result |= _unwound(unwound, ahead, gone, back, chosen, limit)
+    result |= _unwound(made, ahead, gone, back, chosen, limit)
     return tuple([result.get(node) for node in loop.inner])
 
 
@@ -285,7 +261,7 @@ def _back(
 
 
 def _unwound(
-    unwound: Repeat,
+    made: Repeat,
     loop: Loop,
     gone: Sequence[Carry],
     back: dict[Node, Carry],
@@ -297,42 +273,19 @@ def _unwound(
     joint = replace(loop, carries=(*loop.carries, *gone, *back.values())).tidied()
     places = {node: place for place, node in enumerate(back, states + len(gone))}
     wanted = [place for node, place in places.items() if node in chosen]
-    made = unwound(joint, states, wanted, limit)
-    return {node: made[place] for node, place in places.items() if place in made}
+    finals = made(joint, states, wanted, limit)
+    return {node: finals[place] for node, place in places.items() if place in finals}
 
 
 # Batches -----------------------------------------------------------------------------------------
 
 
-def while_batch(
-    repeat: Repeat, size: int | Size, inputs: tuple[Node, ...], batched: tuple[bool, ...], out: Node
+def batch(
+    made: Repeat, size: int | Size, inputs: tuple[Node, ...], batched: tuple[bool, ...], out: Node
 ) -> Any:
-    """The same loop on the whole batch; where the condition differs between examples, it goes on
-    until it holds for none, and examples for which it holds no more stay as they are."""
-    return _batch(lambda many, some: repeat(many, some, out.param("limit")), size, inputs, batched,
-                  out)  # fmt: skip
-
-
-def unwind_batch(
-    unwound: Repeat,
-    size: int | Size,
-    inputs: tuple[Node, ...],
-    batched: tuple[bool, ...],
-    out: Node,
-) -> Any:
-    """The same way back on the whole batch; through a step that an example did not take, what goes
-    back for it stays as it is."""
-    states, limit = _states(out), out.param("limit")
-    return _batch(lambda many, some: unwound(many, states, some, limit), size, inputs, batched, out)
-
-
-def _batch(
-    made: Callable[[Loop, list[int]], Made],
-    size: int | Size,
-    inputs: tuple[Node, ...],
-    batched: tuple[bool, ...],
-    out: Node,
-) -> Any:
+    """The same loop, or way back, on the whole batch.  Where the condition differs between
+    examples, it goes on until it holds for none; examples for which it holds no more, and what
+    goes back through a step that an example did not take, stay as they are."""
     loop, nodes = loop_of(out, inputs)
     has = dict(zip(loop.inner, batched, strict=True))
     (holds,) = loop.stacked
@@ -372,7 +325,7 @@ def _batch(
         names={name: new.get(node, node) for name, node in loop.names.items()},
     )
     shown = _shown(out, loop)
-    finals = made(many, shown)
+    finals = made(many, _going_forth(out, loop), shown, out.param("limit"))
     befores = [loop.carries[i].before for i in shown]
     values = [
         finals[i] if has[before] else add_batch_axis(finals[i], size)
