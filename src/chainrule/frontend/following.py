@@ -69,7 +69,7 @@ def _plain(route: Name | Passed | Unsettled | None) -> Route:
 
 
 def _search(
-    analysis: Analysis, offset: int, path: Path, settled: dict[Index, int]
+    analysis: Analysis, offset: int, path: Path, settled: dict[int, int]
 ) -> Name | Passed | Unsettled | None:
     """Follow the value along every path of the program; they must agree."""
     if path and analysis.instructions[offset].opname == "FOR_ITER":
