@@ -11,7 +11,9 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size
 from chainrule.primitives.primitive import Library
 
-SCAN, COND, WHILE = Library("scan"), Library("cond"), Library("while")
+SCAN = Library("scan", turns=lambda out: out.param("length"))
+COND = Library("cond")
+WHILE = Library("while", turns=lambda out: None)
 
 
 def summed(node: Node, of: Callable[[Node], int | Size]) -> int | Size:
@@ -22,9 +24,9 @@ def summed(node: Node, of: Callable[[Node], int | Size]) -> int | Size:
     it is gone back through.
     """
     found = [_sum(body, of) for body in bodies_of(node)]
-    if node.primitive.kernel == SCAN:
+    if node.primitive.kernel is SCAN:
         return node.param("length") * found[0]
-    if node.primitive.kernel == COND:
+    if node.primitive.kernel is COND:
         return reduce(sizes.maximum, found)
     limit = dict(node.params).get("limit")
     if limit is None:

@@ -121,12 +121,11 @@ def _computes(node: Node) -> bool:
 
 def repeats_compiled_code(node: Node) -> bool:
     """Whether a node without a kernel is a loop whose body is compiled: it is done often enough."""
-    match node.primitive.kernel:
-        case Library("scan"):
-            return node.param("length") >= WORTH_COMPILING
-        case Library("while"):
-            return True
-    return False
+    kernel = node.primitive.kernel
+    if not isinstance(kernel, Library) or kernel.turns is None:
+        return False
+    turns = kernel.turns(node)
+    return turns is None or turns >= WORTH_COMPILING
 
 
 def size_of(node: Node) -> int:

@@ -155,11 +155,13 @@ class Given:
 class Library:
     """A routine of the executor's own library, called as a whole.
 
-    `keeps`: it may be a user's function, which may keep the arrays that it gets.
+    `keeps`: it may be a user's function, which may keep the arrays that it gets.  `turns`, of a
+    loop of bodies: how often `turns(out)` it evaluates them, None where only a run can say.
     """
 
     routine: str
     keeps: bool = False
+    turns: Callable[[Node], int | None] | None = None
 
 
 MOVING = (Move, Assemble)  # the kernels of elements that are moved and not changed
