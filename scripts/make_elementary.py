@@ -1,4 +1,5 @@
-"""Makes coefficients.py and erf_pieces.py in src/chainrule/run/native/elementary: polynomials.
+"""Makes the polynomials of src/chainrule/run/native/elementary: coefficients.py, erf_pieces.py,
+erfcx_coefficients.py and bessel_coefficients.py.
 
     python scripts/make_elementary.py
 
@@ -180,6 +181,125 @@ TABLES = {
     ),
 }
 
+SHIFT = mp.mpf(2.5)  # of x in the variable for erfcx, which goes from 1 at x = 0 to -1 at infinity
+END = 8  # of the series of Bessel functions in x²
+
+
+def erfcx(x: Real) -> Real:
+    """exp(x²) erfc(x)."""
+    return mp.exp(x * x) * mp.erfc(x)
+
+
+def scaled(x: Real, limit: Real, function: Callable) -> Real:
+    """function(x), or its limit at infinity, near which nothing is left of a difference."""
+    if x < 1e9:
+        with mp.workdps(100):
+            return function(x)
+    return limit
+
+
+def shifted(function: Callable) -> Callable:
+    """function(x), which is 1/√π at infinity, in t = 2 SHIFT/(x + SHIFT) - 1."""
+
+    def scaled_in(t: Real) -> Real:
+        x = 2 * SHIFT / (1 + t) - SHIFT if t > -1 else mp.inf
+        return scaled(x, 1 / mp.sqrt(mp.pi), function)
+
+    return scaled_in
+
+
+def bessel(order: int) -> Callable:
+    """I_n(x) / x^n, in x²."""
+    return lambda z: mp.besseli(order, mp.sqrt(z)) / mp.sqrt(z) ** order
+
+
+def slope_of_i0(x: Real) -> Real:
+    """exp(x) times the derivative of exp(-x) I0(x)."""
+    return mp.besseli(1, x) - mp.besseli(0, x)
+
+
+def slope_of_i1(x: Real) -> Real:
+    """exp(x) times the derivative of exp(-x) I1(x)."""
+    ratio = mp.besseli(1, x) / x if x else mp.mpf(1) / 2
+    return mp.besseli(0, x) - mp.besseli(1, x) - ratio
+
+
+def far(power: Real, limit: Real, function: Callable) -> Callable:
+    """exp(-x) function(x) x^power, in t = 2 END/x - 1."""
+
+    def scaled_in(t: Real) -> Real:
+        if t <= -1:
+            return limit
+        x = 2 * END / (1 + t)
+        return scaled(x, limit, lambda x: function(x) * mp.exp(-x) * x**power)
+
+    return scaled_in
+
+
+def relative(meaning: str, function: Callable, interval: tuple, degrees: tuple[int, int]) -> Table:
+    """A table whose error is relative."""
+    return table(meaning, function, lambda x: 1 / function(x), interval, degrees)
+
+
+ZERO = mp.findroot(slope_of_i1, 1.5)
+HALF_TURN = 1 / mp.sqrt(2 * mp.pi)
+ERFCX_TABLES = {
+    "ERFCX": relative(
+        "erfcx(x) (x + 7/8), x >= 0, in 5 / (x + 2.5) - 1.",
+        shifted(lambda x: erfcx(x) * (x + mp.mpf(7) / 8)),
+        (-1, 1),
+        (11, 24),
+    ),
+    "ERFCX_SLOPE": relative(
+        "-erfcx'(x) (x + 9/8)², x >= 0, in 5 / (x + 2.5) - 1.",
+        shifted(
+            lambda x: (2 / mp.sqrt(mp.pi) - 2 * x * erfcx(x)) * (x + mp.mpf(9) / 8) ** 2,
+        ),
+        (-1, 1),
+        (11, 26),
+    ),
+}
+BESSEL_TABLES = {
+    "I0_NEAR": relative("I0(x) in x², |x| <= 8.", bessel(0), (0, END**2), (9, 15)),
+    "I1_NEAR": relative("I1(x) / x in x², |x| <= 8.", bessel(1), (0, END**2), (9, 14)),
+    "I0_FAR": relative(
+        "exp(-x) I0(x) √x, x >= 8, in 16 / x - 1.",
+        far(mp.mpf(1) / 2, HALF_TURN, lambda x: mp.besseli(0, x)),
+        (-1, 1),
+        (5, 22),
+    ),
+    "I1_FAR": relative(
+        "exp(-x) I1(x) √x, x >= 8, in 16 / x - 1.",
+        far(mp.mpf(1) / 2, HALF_TURN, lambda x: mp.besseli(1, x)),
+        (-1, 1),
+        (5, 22),
+    ),
+    "I0_SLOPE_NEAR": relative(
+        "The derivative of exp(-x) I0(x) times (x + 1)², 0 <= x <= 8, in x - 4.",
+        lambda t: slope_of_i0(t + 4) * mp.exp(-t - 4) * (t + 5) ** 2,
+        (-4, 4),
+        (18, 30),
+    ),
+    "I1_SLOPE_NEAR": relative(
+        "That of exp(-x) I1(x) times (x + 1)², over x - r with its zero r, in x - 4.",
+        lambda t: slope_of_i1(t + 4) * mp.exp(-t - 4) * (t + 5) ** 2 / (t + 4 - ZERO),
+        (-4, 4),
+        (18, 30),
+    ),
+    "I0_SLOPE_FAR": relative(
+        "The derivative of exp(-x) I0(x) times x √x, x >= 8, in 16 / x - 1.",
+        far(mp.mpf(3) / 2, -HALF_TURN / 2, slope_of_i0),
+        (-1, 1),
+        (6, 26),
+    ),
+    "I1_SLOPE_FAR": relative(
+        "That of exp(-x) I1(x) times x √x, x >= 8, in 16 / x - 1.",
+        far(mp.mpf(3) / 2, -HALF_TURN / 2, slope_of_i1),
+        (-1, 1),
+        (6, 26),
+    ),
+}
+
 
 PIECES = 16
 # erf is 1, to all digits, from 15 steps on; and how many coefficients each piece has.
@@ -209,10 +329,10 @@ def rows(found: dict[str, str]) -> str:
     return "".join(f'    "{name}": {entry},\n' for name, entry in found.items())
 
 
-def coefficients() -> str:
-    """The text of coefficients.py."""
-    lines = ['"""Coefficients made by scripts/make_elementary.py, lowest power first."""\n']
-    for name, one in TABLES.items():
+def tables(meaning: str, wanted: dict[str, Table]) -> list[str]:
+    """The lines of a module with those tables."""
+    lines = [f'"""{meaning} by scripts/make_elementary.py, lowest power first."""\n']
+    for name, one in wanted.items():
         found = {
             kind: text(
                 polynomial(one.function, one.weight, one.low, one.high[kind], one.degree[kind]),
@@ -221,6 +341,12 @@ def coefficients() -> str:
             for kind, digits in DIGITS.items()
         }
         lines.append(f"# {one.meaning}\n{name} = {{\n{rows(found)}}}\n")
+    return lines
+
+
+def coefficients() -> str:
+    """The text of coefficients.py."""
+    lines = tables("Coefficients made", TABLES)
     halves = {
         kind: text(parts(LN2, splits), DIGITS[kind])
         for kind, splits in {"float": (15, 24), "double": (41, 53)}.items()
@@ -229,6 +355,20 @@ def coefficients() -> str:
     lines.append(f"LN2 = {{\n{rows(halves)}}}\n")
     lines.append("# π/2 in parts (double); the first three times an integer up to 2²⁰ are exact.")
     lines.append(f"HALF_PI = {text(parts(mp.pi / 2, (33, 33, 33, 53)), 53)}\n")
+    return "\n".join(lines)
+
+
+def erfcx_coefficients() -> str:
+    """The text of erfcx_coefficients.py."""
+    return "\n".join(tables("Coefficients for erfcx", ERFCX_TABLES))
+
+
+def bessel_coefficients() -> str:
+    """The text of bessel_coefficients.py."""
+    lines = tables("Coefficients for Bessel functions", BESSEL_TABLES)
+    zero = {kind: text(parts(ZERO, (digits, digits)), digits) for kind, digits in DIGITS.items()}
+    lines.append("# The zero of the derivative of exp(-x) I1(x), in two parts.")
+    lines.append(f"I1_SLOPE_ZERO = {{\n{rows(zero)}}}\n")
     return "\n".join(lines)
 
 
@@ -255,7 +395,7 @@ def erf_pieces() -> str:
 
 
 if __name__ == "__main__":
-    for make in (coefficients, erf_pieces):
+    for make in (coefficients, erfcx_coefficients, bessel_coefficients, erf_pieces):
         path = TARGET / f"{make.__name__}.py"
         path.write_text(make())
         subprocess.run(["ruff", "format", path], check=True)

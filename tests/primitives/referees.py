@@ -81,7 +81,10 @@ TORCH: dict[str, Entry] = {
     "erfinv": lambda m, x: m.erfinv(x),
     "erfc": lambda m, x: m.special.erfc(x),
     "erfcx": lambda m, x: m.special.erfcx(x),
-    "erfcx_slope": lambda m, x, order: 2 * x * m.special.erfcx(x) - 2 / np.sqrt(np.pi),
+    "erfcx_slope": lambda m, x: 2 * x * m.special.erfcx(x) - 2 / np.sqrt(np.pi),
+    "erfcx_derivative": lambda m, x, order: (
+        (4 * x * x + 2) * m.special.erfcx(x) - 4 * x / np.sqrt(np.pi)
+    ),
     "ndtr": lambda m, x: m.special.erfc(-x / np.sqrt(2)) / 2,
     "log_ndtr": lambda m, x: m.log(m.special.erfcx(-x / np.sqrt(2)) / 2) - x * x / 2,
     "gammaln": "PyTorch's trigamma is right to 1e-9",
@@ -93,8 +96,12 @@ TORCH: dict[str, Entry] = {
     "entr": lambda m, x: -x * m.log(x),
     "i0e": lambda m, x: m.special.i0(x) * m.exp(-m.abs(x)),
     "i1e": lambda m, x: m.special.i1(x) * m.exp(-m.abs(x)),
-    "bessel_slope": lambda m, x, order, slope: (
-        (m.special.i1(x) - m.sign(x) * m.special.i0(x)) * m.exp(-m.abs(x))
+    "i0e_slope": lambda m, x: (m.special.i1(x) - m.sign(x) * m.special.i0(x)) * m.exp(-m.abs(x)),
+    "i1e_slope": lambda m, x: (
+        (m.special.i0(x) - m.special.i1(x) * (m.sign(x) + 1 / x)) * m.exp(-m.abs(x))
+    ),
+    "bessel_derivative": lambda m, x, order, slope: (
+        (2 * m.special.i0(x) - m.special.i1(x) * (2 * m.sign(x) + 1 / x)) * m.exp(-m.abs(x))
     ),
     "log_erfc": lambda m, x: m.log(m.special.erfcx(x)) - x * x,
     "log_expit": lambda m, x: m.nn.functional.logsigmoid(x),
@@ -157,7 +164,10 @@ AUTOGRAD: dict[str, Entry] = {
     "erfinv": lambda m, x: special.erfinv(x),
     "erfc": lambda m, x: special.erfc(x),
     "erfcx": lambda m, x: special.erfc(x) * m.exp(x * x),
-    "erfcx_slope": lambda m, x, order: 2 * x * special.erfc(x) * m.exp(x * x) - 2 / np.sqrt(np.pi),
+    "erfcx_slope": lambda m, x: 2 * x * special.erfc(x) * m.exp(x * x) - 2 / np.sqrt(np.pi),
+    "erfcx_derivative": lambda m, x, order: (
+        (4 * x * x + 2) * special.erfc(x) * m.exp(x * x) - 4 * x / np.sqrt(np.pi)
+    ),
     "ndtr": lambda m, x: special.erfc(-x / np.sqrt(2)) / 2,
     "log_ndtr": "autograd loses the digits of the derivative in the tail",
     "gammaln": lambda m, x: special.gammaln(x),
@@ -169,7 +179,13 @@ AUTOGRAD: dict[str, Entry] = {
     "entr": lambda m, x: -x * m.log(x),
     "i0e": lambda m, x: special.i0(x) * m.exp(-m.abs(x)),
     "i1e": lambda m, x: special.i1(x) * m.exp(-m.abs(x)),
-    "bessel_slope": "SciPy's ive with autograd is for one order",
+    "i0e_slope": lambda m, x: (special.i1(x) - m.sign(x) * special.i0(x)) * m.exp(-m.abs(x)),
+    "i1e_slope": lambda m, x: (
+        (special.i0(x) - special.i1(x) * (m.sign(x) + 1 / x)) * m.exp(-m.abs(x))
+    ),
+    "bessel_derivative": lambda m, x, order, slope: (
+        (2 * special.i0(x) - special.i1(x) * (2 * m.sign(x) + 1 / x)) * m.exp(-m.abs(x))
+    ),
     "log_erfc": "autograd loses the digits of the derivative in the tail",
     "log_expit": lambda m, x: -m.logaddexp(0.0, -x),
     "gaussian": lambda m, x: m.exp(-x * x),

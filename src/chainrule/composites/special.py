@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chainrule.composites.composite import binary, unary
-from chainrule.primitives import arithmetic, special
+from chainrule.primitives import arithmetic, bessel, special
 
 erfc = unary(
     special.erfc,
@@ -89,14 +89,14 @@ entr = unary(
 )
 
 i0e = unary(
-    special.i0e,
+    bessel.i0e,
     np.exp,
     "i0e",
     """exp(-|x|) times the modified Bessel function I0, elementwise; its derivative at 0 is 0.""",
 )
 
 i1e = unary(
-    special.i1e,
+    bessel.i1e,
     np.exp,
     "i1e",
     """exp(-|x|) times the modified Bessel function I1, elementwise.""",

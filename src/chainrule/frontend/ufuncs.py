@@ -77,9 +77,11 @@ SCIPYS: dict[str, tuple[str, str]] = {
         name: ("special", name)
         for name in (
             *("erfc", "erfcx", "erfinv", "ndtr", "log_ndtr", "gammaln", "betaln", "logit"),
-            *("xlogy", "entr", "i0e", "i1e", "log_expit"),
+            *("xlogy", "entr", "log_expit"),
         )
     },
+    "i0e": ("bessel", "i0e"),
+    "i1e": ("bessel", "i1e"),
     "erf": ("arithmetic", "erf"),
     "expit": ("arithmetic", "logistic"),
     "expm1": ("arithmetic", "expm1"),

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import re
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from chainrule.graph.node import Node
-from chainrule.primitives import special_evaluation
-from chainrule.primitives.arithmetic import absolute, exp, gaussian, log, logistic, maximum, named
+from chainrule.primitives.arithmetic import absolute, exp, gaussian, log, logistic, maximum
+from chainrule.primitives.bessel import BESSEL
 from chainrule.primitives.families import SHAPES, at_zero, batch_pointwise, same_type
 from chainrule.primitives.logic import (
     equal,
@@ -26,27 +22,17 @@ from chainrule.primitives.primitive import (
     ATOM,
     Latex,
     Library,
-    Map,
     Partials,
     Primitive,
-    Rule,
     Sample,
     every_axis,
 )
-from chainrule.primitives.python import Python, Writing, Written, calls_own
+from chainrule.primitives.python import calls_own
 from chainrule.primitives.sources import full_like
+from chainrule.primitives.special_family import special
 
 FLOATS = (np.float32, np.float64)  # in which SciPy computes
-BLOCK = 2048  # elements that `blockwise` computes at a time
 ROOT_PI = math.sqrt(math.pi)
-BY_ERFCX = (
-    special_evaluation.erfc,
-    special_evaluation.erfcx,
-    special_evaluation.ndtr,
-    special_evaluation.log_ndtr,
-    special_evaluation.log_erfc,
-    special_evaluation.erfcx_slope,
-)
 
 SOURCE = '''
 def erfinv(x):
@@ -99,114 +85,51 @@ erfinv = Primitive(
 )
 
 
-@cache
-def _source(function: Callable[..., Any]) -> str:
-    """The text of a function, without types that are not known where it is written."""
-    text = inspect.getsource(function)
-    return re.sub(
-        r": (Wide|int|np\.ndarray|Callable\[\.\.\., Wide\])| -> (Wide|np\.ndarray)", "", text
-    )
-
-
-def special_function(
-    name: str,
-    doc: str,
-    *partials: Rule,
-    nbytes: tuple[int, int],
-    least: Callable[[Node, int], int] = lambda out, count: 0,
-    inputs: tuple[str, ...] = ("x",),
-    domains: tuple[tuple[float, float], ...] = ((-2.0, 2.0),),
-    more: tuple[tuple[float, float], ...] = (),
-    latex: Latex | None = None,
-    kernel: str = "",
-    kink: Callable[..., Any] | None = None,
-    selected: tuple[Rule, ...] = (),
-    **params: int,
-) -> Primitive:
-    """An elementwise function of `special_evaluation`, computed in float64.
-
-    `nbytes` is what each element of a block takes beside the result, and what all of them take
-    together; `least` is what a block of `count` elements takes at least; `more` are further
-    domains.
-    """
-    function = getattr(special_evaluation, name)
-
-    def evaluate(xp: Any, *arrays: Any, **params: int) -> Any:
-        if xp is not np:  # only JAX shares this evaluation, and has not all of them
-            found = evaluate(np, *map(np.asarray, arrays), **params)
-            return xp.asarray(found)
-        return special_evaluation.blockwise(function, *arrays, **params)
-
-    def write(out: Node, writing: Writing, *operands: Written) -> Written:
-        if function in BY_ERFCX:
-            writing.helper(_source(special_evaluation.erfcx_above))
-            writing.helper(_source(special_evaluation.erfcx))
-        texts = [writing.helper(_source(function)), *(one.text for one in operands)]
-        texts += [f"{key}={value}" for key, value in out.params]
-        return Written(
-            f"{writing.helper(_source(special_evaluation.blockwise))}({', '.join(texts)})"
-        )
-
-    items = tuple(params.items())
-    samples = [Sample((shape,) * len(inputs), domains, items) for shape in SHAPES]
-    samples += [Sample(((5,),) * len(inputs), (domain,) * len(inputs), items) for domain in more]
-    return Primitive(
-        name=name,
-        doc=doc,
-        inputs=inputs,
-        result_type=same_type,
-        evaluate=evaluate,
-        derivative=Partials(partials, selected),
-        batch=batch_pointwise,
-        kernel=Map(kernel) if kernel else Library(name),
-        c_order=True,
-        flops=lambda out: 20 * out.type.size,
-        latex=latex or named(name),
-        samples=tuple(samples),
-        scratch=lambda out, x, *others: max(
-            _block_nbytes(x.size, *nbytes), least(out, min(x.size, BLOCK))
-        ),
-        kink=kink,
-        python=Python(write, noun=name),
-    )
-
-
-def _block_nbytes(size: int, each: int, once: int) -> int:
-    return each * min(size, BLOCK) + once if size else 0
-
-
-erfc = special_function(
+erfc = special(
     "erfc",
     "The complementary error function 1 - erf(x), accurate where it is small.",
     lambda out, x: (-2 / ROOT_PI) * gaussian(x),
     nbytes=(64, 184),
     more=((2.0, 5.0),),
+    kernel="erfc(x)",
 )
 
-erfcx = special_function(
+erfcx = special(
     "erfcx",
     "exp(x^2) erfc(x), which neither overflows nor vanishes for positive x.",
-    lambda out, x: erfcx_slope(x, order=1),
+    lambda out, x: erfcx_slope(x),
     nbytes=(73, 184),
     more=((2.0, 9.0),),
+    kernel="erfcx(x)",
 )
 
-erfcx_slope = special_function(
+erfcx_slope = special(
     "erfcx_slope",
-    "The derivative of erfcx of an order from 1 on.",
-    lambda out, x: erfcx_slope(x, order=out.param("order") + 1),
+    "The derivative of erfcx.",
+    lambda out, x: erfcx_derivative(x, order=2),
+    nbytes=(138, 184),
+    more=((2.0, 9.0),),
+    latex=Latex(r"\operatorname{{erfcx}}'({x})", ATOM, (0,)),
+    kernel="erfcx_slope(x)",
+)
+
+erfcx_derivative = special(
+    "erfcx_derivative",
+    "The derivative of erfcx of an order from 2 on.",
+    lambda out, x: erfcx_derivative(x, order=out.param("order") + 1),
     nbytes=(138, 184),
     more=((2.0, 9.0),),
     latex=Latex(r"\operatorname{{erfcx}}^{{({order})}}({x})", ATOM, (0,)),
-    order=1,
+    order=2,
 )
 
-log_erfc = special_function(
+log_erfc = special(
     "log_erfc",
     "The logarithm of erfc, finite where that vanishes.",
     lambda out, x: -math.sqrt(2) * _normal_hazard(out, -math.sqrt(2) * x),
     nbytes=(49, 184),
     more=((2.0, 30.0),),
+    kernel="where(x > 0.5, log(erfcx(x)) - x * x, log1p(-erf(x)))",
 )
 
 
@@ -214,12 +137,13 @@ def _density(x: Any) -> Any:
     return (1 / math.sqrt(2 * math.pi)) * gaussian(math.sqrt(0.5) * x)
 
 
-ndtr = special_function(
+ndtr = special(
     "ndtr",
     "The distribution function of the standard normal distribution, accurate in both tails.",
     lambda out, x: _density(x),
     nbytes=(72, 184),
     more=((-9.0, -2.0),),
+    kernel="ndtr(x)",
 )
 
 
@@ -236,15 +160,17 @@ def _normal_hazard(out: Any, x: Any) -> Any:
     return where(below, tail, _density(x) / ndtr(absolute(x)))
 
 
-log_ndtr = special_function(
+log_ndtr = special(
     "log_ndtr",
     "The logarithm of ndtr, finite where that vanishes.",
     _normal_hazard,
     nbytes=(72, 184),
     more=((-30.0, -3.0), (3.0, 6.0)),
+    kernel=f"where(x < 0, log(0.5 * erfcx({math.sqrt(0.5)} * fabs(x))) - x * (0.5 * x), "
+    "log1p(-ndtr(-x)))",
 )
 
-gammaln = special_function(
+gammaln = special(
     "gammaln",
     "The logarithm of the absolute value of the gamma function; inf at 0, -1, -2, ...",
     lambda out, x: digamma(x),
@@ -253,7 +179,7 @@ gammaln = special_function(
     more=((-1.9, -1.1),),
 )
 
-digamma = special_function(
+digamma = special(
     "digamma",
     "The derivative of gammaln; NaN at -1, -2, ..., and -inf at 0.",
     lambda out, x: polygamma(x, order=1),
@@ -263,7 +189,7 @@ digamma = special_function(
     latex=Latex(r"\psi({x})", ATOM, (0,)),
 )
 
-polygamma = special_function(
+polygamma = special(
     "polygamma",
     "The derivative of digamma of an order from 1 on.",
     lambda out, x: polygamma(x, order=out.param("order") + 1),
@@ -276,7 +202,7 @@ polygamma = special_function(
     order=1,
 )
 
-betaln = special_function(
+betaln = special(
     "betaln",
     "The logarithm of the beta function of x and y.",
     lambda out, x, y: digamma(x) - digamma(x + y),
@@ -287,7 +213,7 @@ betaln = special_function(
     latex=Latex(r"\log \mathrm{{B}}({x}, {y})", ATOM, (0, 0)),
 )
 
-logit = special_function(
+logit = special(
     "logit",
     "log(x / (1 - x)), the inverse of the logistic sigmoid; NaN outside of [0, 1].",
     lambda out, x: 1 / x + 1 / (1 - x),
@@ -297,7 +223,7 @@ logit = special_function(
 )
 
 
-log_expit = special_function(
+log_expit = special(
     "log_expit",
     "The logarithm of the logistic sigmoid, finite where that vanishes.",
     lambda out, x: logistic(-x),
@@ -320,7 +246,7 @@ def _quotient_beside_zero(out: Any, x: Any, y: Any) -> Any:
     return where(_nothing(equal, x, y), full_like(y, 0), x / y)
 
 
-xlogy = special_function(
+xlogy = special(
     "xlogy",
     "x log(y), and 0 where x is 0 (NaN if y is); where x is 0 and y is not positive, flat.",
     _log_beside_zero,
@@ -337,7 +263,7 @@ xlogy = special_function(
     ),
 )
 
-entr = special_function(
+entr = special(
     "entr",
     "-x log(x), which is 0 of 0, and -inf below 0.",
     lambda out, x: -(log(x) + 1),
@@ -348,13 +274,12 @@ entr = special_function(
 )
 
 
-from chainrule.primitives.bessel import bessel_slope, i0e, i1e  # noqa: E402
-
 SPECIAL = (
     erfinv,
     erfc,
     erfcx,
     erfcx_slope,
+    erfcx_derivative,
     ndtr,
     log_ndtr,
     log_erfc,
@@ -366,7 +291,5 @@ SPECIAL = (
     logit,
     xlogy,
     entr,
-    i0e,
-    i1e,
-    bessel_slope,
+    *BESSEL,
 )

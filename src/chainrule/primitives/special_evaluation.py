@@ -207,7 +207,17 @@ def i1e(x: Wide) -> Wide:
     return np.where(np.abs(x) < 8, series, special.i1e(x))
 
 
-def bessel_slope(x: Wide, order: int, slope: int) -> Wide:
+def i0e_slope(x: Wide) -> Wide:
+    """The derivative of exp(-|x|) I_0."""
+    return bessel_derivative(x, 0, 1)
+
+
+def i1e_slope(x: Wide) -> Wide:
+    """The derivative of exp(-|x|) I_1."""
+    return bessel_derivative(x, 1, 1)
+
+
+def bessel_derivative(x: Wide, order: int, slope: int) -> Wide:
     """The derivative of that order (from 1 on) of exp(-|x|) I_0 or I_1.
 
     I' is half the sum of its neighbours, so that derivatives are differences of neighbours; beyond
@@ -239,7 +249,12 @@ def bessel_slope(x: Wide, order: int, slope: int) -> Wide:
     return found * np.sign(x) if degree % 2 else np.where(np.isnan(x), x, found)
 
 
-def erfcx_slope(x: Wide, order: int) -> Wide:
+def erfcx_slope(x: Wide) -> Wide:
+    """The derivative of erfcx."""
+    return erfcx_derivative(x, 1)
+
+
+def erfcx_derivative(x: Wide, order: int) -> Wide:
     """The derivative of that order of erfcx, from 1 on (DLMF 7.10.3).
 
     D' = 2 x D - 2/sqrt(pi), and D_{k+1} = 2 x D_k + 2 k D_{k-1}.  Nothing cancels in that below 0;

@@ -158,7 +158,8 @@ def _expression(
     primitive: Primitive, sample: Sample, expression: str, names: dict[str, Any]
 ) -> np.ndarray:
     try:
-        return np.asarray(evaluate_expression(expression, names))
+        with np.errstate(all="ignore"):  # of `where` both sides are computed
+            return np.asarray(evaluate_expression(expression, names))
     except ValueError as error:
         raise _refuse(primitive, sample, f"its kernel cannot be read: {error}") from error
 

@@ -20,6 +20,17 @@ def _erf(x: Any) -> Any:
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
+def _by_scipy(formula: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """A formula of x with the functions of SciPy, which is loaded at the first call."""
+
+    def function(x: Any) -> Any:
+        from scipy import special
+
+        return formula(special, x)
+
+    return function
+
+
 def _threefry(mix: Callable[[int, int], int]) -> Any:
     """Threefry-2x32 with Python's integers, turn by turn as its paper has it."""
 
@@ -54,6 +65,9 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cos": np.cos,
     "cosh": np.cosh,
     "erf": _erf,
+    "erfc": _by_scipy(lambda s, x: s.erfc(x)),
+    "erfcx": _by_scipy(lambda s, x: s.erfcx(x)),
+    "erfcx_slope": _by_scipy(lambda s, x: 2 * x * s.erfcx(x) - 2 / math.sqrt(math.pi)),
     "exp": np.exp,
     "exp2": np.exp2,
     "expm1": np.expm1,
@@ -64,12 +78,17 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fmin_nan": np.minimum,
     "fmod": np.fmod,
     "hypot": np.hypot,
+    "i0e": _by_scipy(lambda s, x: s.i0e(x)),
+    "i0e_slope": _by_scipy(lambda s, x: s.i1e(x) - np.sign(x) * s.i0e(x)),
+    "i1e": _by_scipy(lambda s, x: s.i1e(x)),
+    "i1e_slope": _by_scipy(lambda s, x: s.i0e(x) - (np.sign(x) + 1 / x) * s.i1e(x)),
     "left_shift": np.left_shift,
     "log": np.log,
     "log10": np.log10,
     "log1p": np.log1p,
     "log2": np.log2,
     "logistic": _logistic,
+    "ndtr": _by_scipy(lambda s, x: s.ndtr(x)),
     "pow": np.power,
     "remainder": np.remainder,
     "right_shift": np.right_shift,

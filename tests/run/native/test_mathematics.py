@@ -16,7 +16,12 @@ import chainrule
 from chainrule.plan.planner import plan
 from chainrule.run.native.conversions import type_of
 from chainrule.run.native.driver import program
-from chainrule.run.native.elementary import coefficients, erf_pieces
+from chainrule.run.native.elementary import (
+    bessel_coefficients,
+    coefficients,
+    erf_pieces,
+    erfcx_coefficients,
+)
 from chainrule.run.native.emit import Code, Module, Operand
 from chainrule.run.native.mathematics import FUNCTIONS, integer_power
 from chainrule.run.native.target import compile_object, cross_target
@@ -367,7 +372,8 @@ def test_every_function_is_generated_for_another_processor(type_):
 def test_the_coefficients_are_those_that_the_script_makes():
     path = Path(__file__).parents[3] / "scripts" / "make_elementary.py"
     script = runpy.run_path(str(path))
-    for module, count in ((coefficients, 9), (erf_pieces, 2)):
+    counts = {coefficients: 9, erfcx_coefficients: 2, bessel_coefficients: 9, erf_pieces: 2}
+    for module, count in counts.items():
         made: dict[str, object] = {}
         exec(script[module.__name__.rpartition(".")[2]](), made)
         names = [name for name in vars(module) if name.isupper()]

@@ -52,6 +52,7 @@ ENTIRE = MIXING | {
     *(
         special.erfcx,
         special.erfcx_slope,
+        special.erfcx_derivative,
         special.log_ndtr,
         special.log_erfc,
         special.xlogy,

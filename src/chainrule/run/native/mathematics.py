@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from chainrule.run.native.elementary.bessel import i0e, i0e_slope, i1e, i1e_slope
 from chainrule.run.native.elementary.cipher import (
     threefry_first,
     threefry_mixed,
     threefry_second,
 )
+from chainrule.run.native.elementary.complementary_error import erfc, erfcx, erfcx_slope, ndtr
 from chainrule.run.native.elementary.division import floor_divide, fmod, remainder
 from chainrule.run.native.elementary.error_function import erf
 from chainrule.run.native.elementary.exponential import (
@@ -57,6 +59,9 @@ FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "cos": cos,
     "cosh": cosh,
     "erf": erf,
+    "erfc": erfc,
+    "erfcx": erfcx,
+    "erfcx_slope": erfcx_slope,
     "exp": exp,
     "exp2": exp2,
     "expm1": expm1,
@@ -67,11 +72,16 @@ FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "fmin_nan": fmin_nan,
     "fmod": fmod,
     "hypot": hypot,
+    "i0e": i0e,
+    "i0e_slope": i0e_slope,
+    "i1e": i1e,
+    "i1e_slope": i1e_slope,
     "log": log,
     "log10": log10,
     "log1p": log1p,
     "log2": log2,
     "logistic": logistic,
+    "ndtr": ndtr,
     "pow": power,
     "remainder": remainder,
     "rint": rint,

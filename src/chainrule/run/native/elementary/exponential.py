@@ -26,15 +26,20 @@ NARROW = 0.35  # a little more than ½ log 2
 
 
 class Reduced:
-    """exp(x) = root² exp(rest), |rest| <= log 2, root = 2^k and inverse = 2^-k; LEAST <= x."""
+    """exp(x) = root² exp(rest), |rest| <= log 2, root = 2^k and inverse = 2^-k; LEAST <= x.
 
-    def __init__(self, terms: Terms, x: Operand) -> None:
+    `more` is what x has beyond its last digit.
+    """
+
+    def __init__(self, terms: Terms, x: Operand, more: Operand | None = None) -> None:
         self.terms, self.base = terms, element(x.type)
         layout, (high, low) = terms.format, LN2[self.base]
         rounder = layout.rounder + layout.bias  # the sum's lowest bits are then root's exponent
         shifted = terms.fma(x, 0.5 / math.log(2), rounder)
         count = terms.real("fsub", shifted, rounder)
         self.rest = terms.fma(count, -2 * low, terms.fma(count, -2 * high, x))
+        if more is not None:
+            self.rest = terms.real("fadd", self.rest, more)
         self._bits = terms.whole("shl", terms.bits(shifted), layout.digits)
         self.root = terms.number(self._bits)
 
@@ -75,12 +80,48 @@ def _scaled(terms: Terms, x: Operand) -> Operand:
 
     Where |x| is so large that the rest comes out wrong or NaN, the count alone decides.
     """
+    count, rest = _narrow(terms, x)
+    rest = bounded(terms.code, rest, NARROW)
+    return times_power_of_two(terms.code, _narrow_curve(terms, rest), count)
+
+
+def _narrow(terms: Terms, x: Operand) -> tuple[Operand, Operand]:
+    """x = count log 2 + rest."""
     (high, low), rounder = LN2[element(x.type)], terms.format.rounder
     count = terms.real("fsub", terms.fma(x, 1 / math.log(2), rounder), rounder)
-    rest = terms.fma(count, -low, terms.fma(count, -high, x))
-    rest = bounded(terms.code, rest, NARROW)
-    slope = terms.fma(terms.polynomial(rest, EXPONENTIAL_NARROW[element(x.type)]), rest, 1.0)
-    return times_power_of_two(terms.code, terms.fma(slope, rest, 1.0), count)
+    return count, terms.fma(count, -low, terms.fma(count, -high, x))
+
+
+def _narrow_curve(terms: Terms, rest: Operand) -> Operand:
+    """e^rest."""
+    slope = terms.fma(terms.polynomial(rest, EXPONENTIAL_NARROW[element(rest.type)]), rest, 1.0)
+    return terms.fma(slope, rest, 1.0)
+
+
+def times_exp_of_square(terms: Terms, factor: Operand, x: Operand, scale: float) -> Operand:
+    """factor exp(scale x²), rounded as if x² were exact; `scale` is ±1 or ±½.
+
+    The factor is positive, and x small enough that 2^k of `Reduced` is a normal number.  x² is
+    h² + (x - h)(x + h), where h has the first half of the digits of x, so that h² is exact:
+    rounded, it would make exp(-x²) wrong by x² eps, 360 ulp at 26.
+    """
+    layout = terms.format
+    cut = (layout.digits + 2) // 2
+    rounded = terms.whole("add", terms.bits(x), 1 << (cut - 1))
+    half = terms.number(terms.whole("and", rounded, -1 << cut))
+    rest = terms.real("fmul", terms.real("fsub", x, half), terms.real("fadd", x, half))
+    square, rest = (
+        terms.real("fmul", one, scale) for one in (terms.real("fmul", half, half), rest)
+    )
+    whole = terms.real("fadd", square, rest)
+    more = terms.real("fadd", terms.real("fsub", square, whole), rest)
+    if terms.code.module.avx512:
+        count, below = _narrow(terms, whole)
+        curve = _narrow_curve(terms, terms.real("fadd", below, more))
+        return times_power_of_two(terms.code, terms.real("fmul", factor, curve), count)
+    reduced = Reduced(terms, whole, more)
+    value = terms.real("fmul", terms.real("fmul", factor, reduced.exponential()), reduced.root)
+    return terms.real("fmul", value, reduced.root)
 
 
 def exp2(code: Code, x: Operand) -> Operand:

@@ -1,0 +1,149 @@
+"""Special functions in native code: their errors against mpmath, and what they are at the ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from emitted import TARGETS, WIDTHS, function
+from exact_slopes import scaled_bessel, slope_of_i0e, slope_of_i1e
+
+from chainrule.run.native.mathematics import FUNCTIONS
+
+F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
+INF, NAN = np.inf, np.nan
+
+
+SPECIAL = {"erfc", "erfcx", "ndtr", "i0e", "i1e"}
+EXACT: dict[str, Any] = {
+    "erfc": mpmath.erfc,
+    "erfcx": lambda x: mpmath.exp(x * x) * mpmath.erfc(x),
+    "erfcx_slope": lambda x: 2 * x * EXACT["erfcx"](x) - 2 / mpmath.sqrt(mpmath.pi),
+    "ndtr": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2,
+    "i0e": scaled_bessel(0),
+    "i1e": scaled_bessel(1),
+    "i0e_slope": slope_of_i0e,
+    "i1e_slope": slope_of_i1e,
+}
+# Where they leave the normal numbers: in float, in double.
+ENDS = {
+    "erfc": ((-4.5, 10.1), (-6.5, 27.3)),
+    "erfcx": ((-9.3, 60), (-26.6, 60)),
+    "erfcx_slope": ((-9.1, 60), (-26.5, 60)),
+    "ndtr": ((-12.9, 6), (-37.5, 9)),
+}
+# In units of the last place.  Slopes are derivatives, for which nothing is promised.
+GREATEST_ERROR = dict.fromkeys(EXACT, 4) | dict.fromkeys(EXACT.keys() - SPECIAL, 6)
+CASES = pytest.mark.parametrize(
+    ("name", "dtype", "target"),
+    [(name, dtype, target) for name in EXACT for dtype in (F4, F8) for target in TARGETS],
+    ids=lambda one: str(one),
+)
+
+
+def emitted(name: str, dtype: np.dtype, target: str, scalar: bool = False) -> Any:
+    lanes = 0 if scalar else WIDTHS[target] // dtype.itemsize
+    return function(FUNCTIONS[name], [dtype], dtype, lanes, TARGETS[target])
+
+
+def sample(name: str, dtype: np.dtype, count: int) -> np.ndarray:
+    """Numbers between the ends, near 0 and where formulas change."""
+    random = np.random.default_rng(0)
+    low, high = ENDS.get(name, ((-40, 40),) * 2)[dtype == F8]
+    turns = np.repeat([0.5, 0.7, 1.545, 2.5, 8.0, -8.0, -0.5], 8)
+    turns = turns + random.normal(size=turns.size) * 1e-6
+    parts = (
+        random.uniform(low, high, count),
+        random.uniform(-3, 3, count),
+        10 ** random.uniform(-30, 1, count // 4),
+        -(10 ** random.uniform(-30, 0, count // 4)),
+        [] if name in ("erfc", "ndtr") else 10 ** random.uniform(1, 18, count // 4),
+        turns,
+    )
+    return np.concatenate(parts).astype(dtype)
+
+
+def errors(name: str, x: np.ndarray, got: np.ndarray) -> np.ndarray:
+    """In units of the last place."""
+    with mpmath.workdps(60):
+        exact = [EXACT[name](mpmath.mpf(float(one))) for one in x]
+        size = np.array([float(one) for one in exact])
+        unit = np.spacing(np.abs(size).astype(x.dtype))
+        return np.array(
+            [
+                float(abs(mpmath.mpf(float(a)) - b) / float(c))
+                for a, b, c in zip(got, exact, unit, strict=True)
+            ]
+        )
+
+
+def check(name: str, dtype: np.dtype, target: str, count: int) -> float:
+    x = sample(name, dtype, count)
+    found = errors(name, x, emitted(name, dtype, target)(x))
+    assert found.max() <= GREATEST_ERROR[name], (x[found.argmax()], found.max())
+    return float(found.max())
+
+
+@CASES
+def test_errors_are_at_most_4_units_of_the_last_place(
+    name: str, dtype: np.dtype, target: str
+) -> None:
+    check(name, dtype, target, 150)
+
+
+@pytest.mark.slow
+@CASES
+def test_errors_of_many_numbers_are_small(
+    name: str, dtype: np.dtype, target: str, record_property: Any
+) -> None:
+    worst = check(name, dtype, target, 2000)
+    record_property("ran", f"{name} in {dtype} for {target}: {worst:.2f} ulp")
+
+
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"),
+    [
+        ("erfc", [NAN, INF, -INF, 0, -0.0, 1e30, -1e30], [NAN, 0, 2, 1, 1, 0, 2]),
+        ("erfcx", [NAN, INF, -INF, 0, -0.0, -1e30], [NAN, 0, INF, 1, 1, INF]),
+        ("erfcx_slope", [NAN, INF, -INF, -1e30], [NAN, 0, -INF, -INF]),
+        ("ndtr", [NAN, INF, -INF, 0, -0.0, 1e30, -1e30], [NAN, 1, 0, 0.5, 0.5, 1, 0]),
+        ("i0e", [NAN, INF, -INF, 0, -0.0], [NAN, 0, 0, 1, 1]),
+        ("i1e", [NAN, INF, -INF, 0, -0.0], [NAN, 0, 0, 0, -0.0]),
+        ("i0e_slope", [NAN, INF, -INF, 0, -0.0], [NAN, 0, 0, 0, 0]),
+        ("i1e_slope", [NAN, INF, -INF, 0, -0.0], [NAN, 0, 0, 0.5, 0.5]),
+    ],
+)
+def test_what_they_are_at_the_ends(
+    name: str, given: list[float], wanted: list[float], dtype: np.dtype, target: str
+) -> None:
+    got = emitted(name, dtype, target)(np.array(given, dtype))
+    np.testing.assert_allclose(got, wanted, rtol=2 * np.finfo(dtype).eps, atol=0)
+    if name == "i1e":
+        np.testing.assert_array_equal(np.signbit(got[3:]), [False, True])
+
+
+@CASES
+def test_a_scalar_gets_the_same_bits_as_a_lane(name: str, dtype: np.dtype, target: str) -> None:
+    x = np.append(sample(name, dtype, 300), np.array([NAN, INF, -INF, 0, -0.0], dtype))
+    vector, scalar = emitted(name, dtype, target)(x), emitted(name, dtype, target, scalar=True)(x)
+    np.testing.assert_array_equal(vector, scalar)
+
+
+@pytest.mark.parametrize("dtype", [F4, F8], ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+def test_tails_go_down_through_the_subnormal_numbers(dtype: np.dtype, target: str) -> None:
+    least = np.finfo(dtype).smallest_subnormal
+    for name, sign, ends in (("erfc", 1, (9, 10.5)), ("ndtr", -1, (12.5, 14.5))):
+        low, high = ends if dtype == F4 else (26 if sign > 0 else 37, 28 if sign > 0 else 39.5)
+        x = (sign * np.linspace(low, high, 400)).astype(dtype)
+        got = emitted(name, dtype, target)(x)
+        with mpmath.workdps(40):
+            exact = [EXACT[name](mpmath.mpf(float(one))) for one in x]
+        assert got[0] > 0 and got[-1] == 0
+        assert np.all(np.diff(got) <= 0)
+        for a, b in zip(got, exact, strict=True):
+            assert abs(float(a) - b) <= 4 * max(float(least), float(b) * np.finfo(dtype).eps)
