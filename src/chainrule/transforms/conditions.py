@@ -187,6 +187,6 @@ def moved(g: Node, value: Node, condition: Condition) -> Condition | None:
         return found if only_moves else logic.not_equal(found, full_like(found, 0))
 
     found = Condition(made, (), condition.only_steep or not only_moves)
-    if not found.only_steep and condition.cheap is not condition and condition.cheap is not None:
-        found.cheap = moved(g, value, condition.cheap)
+    if not found.only_steep and condition.cheap is not condition:
+        found.cheap = None if condition.cheap is None else moved(g, value, condition.cheap)
     return found
