@@ -1,5 +1,5 @@
-"""Every public function and method, called with what it refuses: the traceback has at most one line
-of this library's above the user's."""
+"""Every public function, method and command, called with what it refuses: the traceback has at most
+one line of this library's above the user's, and a command says it in words."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import chainrule as cr
 import chainrule.data
 from chainrule import testing
+from chainrule.cli import main
 from chainrule.errors import ChainruleError
 
 ROOT = os.path.dirname(cr.__file__)
@@ -32,7 +34,8 @@ class Nothing:
         return "Nothing()"
 
 
-WRONG: tuple[Any, ...] = (Nothing(), np.ones((2, 3, 5)), "nope", -3)
+MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+WRONG: tuple[Any, ...] = (Nothing(), np.ones((2, 3, 5)), "nope", -3, None, MASKED, [[1.0], 2j], int)
 
 
 def objective(x: cr.float64["n 3"], W: cr.float64["3"]) -> Any:  # type: ignore
@@ -114,6 +117,7 @@ def calls(function: Callable[..., Any]) -> Iterator[tuple[list[Any], dict[str, A
     for wrong in WRONG:
         for more in range(3):
             yield [wrong] * (needed + more), {}
+    yield [X] * needed, {"unknown": 1}
     for one in parameters:
         if one.kind is one.KEYWORD_ONLY:
             yield [X] * needed, {one.name: WRONG[0]}
@@ -202,3 +206,95 @@ def test_a_refusal_of_the_right_kind_shows_the_users_line(name: str, tmp_path: P
     with pytest.raises((ChainruleError, IndexError)) as caught:
         CHOSEN[name](tmp_path)
     assert len(ours(caught.value)) <= 1
+
+
+# What each command refuses, and words of what it says.
+MODEL = """
+import numpy as np
+from chainrule import float64
+
+def objective(x: float64["n 3"], W: float64["3"]):
+    return np.sum((x @ W) ** 2)
+
+def vector(x: float64["n 3"]):
+    return x * 2
+
+def unfitting(x: float64["n 3"], y: float64["4"]):
+    return np.sum(x @ y)
+
+number = 3
+"""
+OF_FUNCTIONS: list[tuple[list[str], str]] = [
+    ([], "Missing argument 'FILE.py:FUNCTION'"),
+    (["missing.py:objective"], "there is no file missing.py"),
+    (["folder:objective"], "folder is a folder"),
+    (["binary.py:objective"], "binary.py cannot be imported: SyntaxError"),
+    (["empty.py:objective"], "empty.py has no function 'objective'"),
+    (["model.py"], "'model.py' does not say which function of which file"),
+    (["model.py:nope"], "its functions are: objective, vector"),
+    (["model.py:number"], "number in model.py is of type int, and no function"),
+    (["model.py:unfitting"], "the inner sizes differ, 3 and 4"),
+    (["model.py:objective", "--wrt", "nope"], "has no value called 'nope'"),
+    (["model.py:vector", "--wrt", "x"], "not a scalar: its gradient needs a seed"),
+    (["model.py:objective", "--of", "out"], "--of out --wrt x"),
+    (["model.py:objective", "--dim", "n"], "--dim n gives no size: --dim n=256"),
+    (["model.py:objective", "--dim", "q=3"], "has no size called 'q'"),
+    (["model.py:objective", "--dim", "n=0"], "the size n must be an integer of at least 1"),
+    (["model.py:objective", "--optimizer", "nope"], "'nope' is not one of 'sgd'"),
+    (["model.py:objective", "--nope"], "No such option '--nope'"),
+]
+WRITTEN = [
+    (["model.py:objective", "-o", "missing/a{}"], "a folder that exists"),
+    (["model.py:objective", "-o", "a.xyz"], "a.xyz"),
+]
+OF_COMMANDS: dict[str, list[tuple[list[str], str]]] = {
+    "cost": OF_FUNCTIONS,
+    "draw": [*OF_FUNCTIONS, *WRITTEN, (["model.py:objective", "--fold", "nope"], "'nope'")],
+    "equations": [*OF_FUNCTIONS, *WRITTEN],
+    "explain": [
+        *OF_FUNCTIONS,
+        *WRITTEN,
+        (["model.py:objective", "--inputs", "missing.npz"], "there is no such file"),
+        (["model.py:objective", "--inputs", "binary.py"], "the archive is damaged"),
+        (["model.py:objective", "--history", "folder"], "cannot read the history folder"),
+    ],
+    "memory": [
+        *OF_FUNCTIONS,
+        (["model.py:objective", "--keep", "nope"], "has no value called 'nope'"),
+        (["model.py:objective", "--timeline", "a.png"], "a file whose name ends in .svg: a.svg"),
+    ],
+    "predict": [
+        ([], "Missing option '--weights'"),
+        (["--weights", "missing", "--data", "a.npy"], "there is no file of weights missing"),
+        (["--weights", "folder", "--data", "a.npy"], "folder is a folder"),
+        (["--weights", "binary.py", "--data", "a.npy"], "cannot be read"),
+    ],
+    "python": [*OF_FUNCTIONS, (["model.py:objective", "-o", "folder"], "a folder that exists")],
+    "train": [
+        (["--epochs", "-1"], "epochs is an integer of at least 1, got -1"),
+        (["--learning-rate", "nan"], "a finite number above 0, got nan"),
+        (["--output-folder", "binary.py"], "cannot write to the folder binary.py"),
+        (["--output-folder", "folder", "--resume"], "there is no training in folder"),
+        (["--data", "nope"], "'nope' is not one of"),
+    ],
+}
+ENDINGS = {"draw": ".svg", "equations": ".tex", "explain": ".html"}
+
+
+def test_every_command_is_here() -> None:
+    assert set(OF_COMMANDS) == set(main.commands)
+
+
+@pytest.mark.parametrize("command", OF_COMMANDS)
+def test_a_command_refuses_in_words(command: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "empty.py").touch()
+    (tmp_path / "binary.py").write_bytes(bytes(range(256)) * 10)
+    for arguments, words in OF_COMMANDS[command]:
+        given = [one.format(ENDINGS.get(command, "")) for one in arguments]
+        result = CliRunner().invoke(main, [command, *given])
+        assert result.exit_code in (1, 2), (given, result.output)
+        assert isinstance(result.exception, SystemExit), (given, result.exception)
+        assert words in result.output, (given, result.output)
+        assert "Traceback" not in result.output and "chainrule/" not in result.output, given

@@ -130,7 +130,7 @@ def test_the_timeline_is_written(model: Path) -> None:
     assert ElementTree.parse(model / "memory.svg").getroot().tag.endswith("svg")
     assert said("model.py:objective", "--timeline", "memory.png", status=1) == (
         "the timeline is an SVG picture, and cannot be written to memory.png\n"
-        "  try: report.save_timeline('memory.svg')"
+        "  try: a file whose name ends in .svg: memory.svg"
     )
     assert said("model.py:objective", "--timeline", Path("no", "a.svg"), status=1) == (
         f"cannot write to {Path('no', 'a.svg')}: No such file or directory\n"

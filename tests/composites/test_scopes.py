@@ -141,7 +141,7 @@ def refuse(function: Any, *examples: Any) -> Any:
         (
             lambda: cr.embedding(np.ones((2, 3)), np.array([-1])),
             cr.errors.IndexOutOfRangeError,
-            ["indices from -1 to -1 for 2 entries"],
+            ["indices from -1 to -1 for 2 rows of the table"],
         ),
         (
             refuse(lambda x: cr.norm(x, "fro"), np.ones(3)),

@@ -121,7 +121,7 @@ class Counting(dict[str, Any]):
             {"path": "report.pdf"},
             errors.InputError,
             "a report cannot be written as .pdf, asked for by report.pdf\n"
-            "  try: path='report.html'",
+            "  try: a file whose name ends in .html: report.html",
         ),
         (
             {"path": "report"},

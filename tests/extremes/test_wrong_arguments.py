@@ -80,3 +80,49 @@ def test_numpys_want_of_memory_names_the_value(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(cr.errors.MemoryLimitError, match="no memory for sort") as caught:
         graph.run(x=V, executor="reference")
     assert "np.sort(x)" in caught.value.where and "Unable to allocate" in caught.value.what
+
+
+X = np.ones((4, 3))
+KEY = cr.random.key(0)
+anything: Any = cr  # whose types would refuse these calls
+graph: Any = cr.trace(lambda x, W: np.sum(x @ W), X, np.ones(3))
+step: Any = cr.training_step(graph, "W", cr.sgd(0.1))
+huber: Any = cr.huber
+AT_ONCE: dict[str, Callable[[], Any]] = {
+    "cr.huber(float64[4, 3], None): unsupported operand": lambda: huber(X, None),
+    "its arguments are: cr.huber(prediction, target, delta=1.0,": lambda: huber(X, X, delt=3),
+    "cr.erf('a'): must be real number": lambda: cr.erf("a"),
+    "cr.huber({'q': array([[1., 1., 1.], [1.": lambda: huber({"q": X}, X),
+    "axis=-3 is no axis of the array: float64[4, 3]": lambda: cr.norm(X, axis=-3),
+    "indices start at 0 and end at 3": lambda: cr.embedding(X, np.array([7])),
+    "there is nothing to choose from in None": lambda: cr.random.choice(KEY, None),
+    "up to maxval=3 there are no integers": lambda: cr.random.randint(KEY, (), 3, 3),
+    "simplify needs a graph, got function": lambda: anything.simplify(huber),
+    "prune needs a graph, got function": lambda: anything.prune(huber),
+    "deduplicate needs a graph, got function": lambda: anything.deduplicate(huber),
+    "cr.transforms.jvp_graph(cr.trace(f))": lambda: anything.transforms.jvp_graph(huber),
+    "cr.transforms.vjp_graph(cr.trace(f))": lambda: anything.transforms.vjp_graph(huber),
+    "cr.transforms.batch(cr.trace(f)": lambda: anything.transforms.batch(huber, 3, ["x"]),
+    "keep=None is neither": lambda: graph.compile(keep=None),
+    "layout=3 says of no array how it lies": lambda: graph.memory(layout=3),
+    "step.init takes its arrays by name, got list": lambda: step.init([1]),
+    "step.restore takes its arrays by name": lambda: step.restore([1]),
+    "an objective is a function, a graph or": lambda: anything.evaluate(3, {}, {}),
+    "batch_size=100": lambda: anything.data.minibatches(X, None),
+}
+
+
+@pytest.mark.parametrize("words", AT_ONCE)
+def test_what_is_wrong_with_an_argument_is_said_at_once(words: str) -> None:
+    try:
+        AT_ONCE[words]()
+    except ChainruleError as error:
+        assert words in f"{error.what}\n{error.hint}"
+        assert error.hint
+    else:
+        raise AssertionError("no error")
+
+
+def test_np_errstate_raises_its_own_error() -> None:
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        cr.logsumexp(np.array([np.inf, -np.inf]) - np.inf)

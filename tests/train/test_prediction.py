@@ -152,7 +152,7 @@ def test_a_damaged_file_is_told(tmp_path: Path, damage: str):
 def test_what_is_no_file_or_no_array_is_told(tmp_path: Path):
     with pytest.raises(DataFileError, match="there is no file of weights"):
         cr.load_weights(tmp_path / "missing.safetensors")
-    with pytest.raises(DataFileError, match="which is a folder"):
+    with pytest.raises(DataFileError, match="is a folder, and no file of weights"):
         cr.load_weights(tmp_path)
     with pytest.raises(InputError, match="W is no array of numbers"):
         cr.save_weights(tmp_path / "w.safetensors", {"W": "text"})

@@ -67,6 +67,8 @@ def function_at(place: str) -> Callable[..., Any]:
             f"  try: {place.strip(':') or 'model.py'}:objective"
         )
     path = Path(file)
+    if path.is_dir():
+        raise click.UsageError(f"{file} is a folder, and no Python file")
     if not path.is_file():
         raise click.UsageError(f"there is no file {file}{_nearest_file(path)}")
     if path.suffix != ".py":

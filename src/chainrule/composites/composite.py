@@ -63,8 +63,7 @@ def composite(
             trace = trace_of(args) or trace_of(kwargs.values())
             if trace is None:
                 try:
-                    refuse_among((*args, *kwargs.values()), f"{module}.{function.__name__}")
-                    return function(*args, **kwargs)
+                    return _at_once(f"{module}.{function.__name__}", function, call, args, kwargs)
                 except Exception as error:
                     shorten(error)
                     raise
@@ -80,7 +79,8 @@ def composite(
                 result = function(*args, **kwargs)
             except FAILURES as error:
                 note_line(trace, error)
-                raise_explained(trace, error, f"{module}.{function.__name__}", args, kwargs)
+                called = f"{module}.{function.__name__}"
+                raise_explained(trace, error, called, args, kwargs, call)
             finally:
                 trace.site = outer
             if isinstance(result, Traced):
@@ -97,6 +97,16 @@ def composite(
     return decorate
 
 
+def _at_once(called: str, compute: Any, function: Any, args: Any, kwargs: Any) -> Any:
+    """What `compute` gives of plain arrays; errors show the call, and which arguments
+    the `function` has that was called."""
+    refuse_among((*args, *kwargs.values()), called)
+    try:
+        return compute(*args, **kwargs)
+    except FAILURES as error:
+        raise_explained(None, error, called, args, kwargs, function)
+
+
 def unary(
     primitive: Primitive, ufunc: np.ufunc, name: str, doc: str, integers: Any = np.float64
 ) -> Callable[[Any], Any]:
@@ -104,7 +114,11 @@ def unary(
     makes floats of integers, they are at least of the dtype `integers`, as in SciPy."""
 
     def function(x: Any) -> Any:
-        return _applied(primitive, ufunc, name, (x,), sys._getframe(1), integers)
+        try:
+            return _applied(primitive, ufunc, name, (x,), sys._getframe(1), integers)
+        except Exception as error:
+            shorten(error)
+            raise
 
     return _named(function, name, doc)
 
@@ -113,7 +127,11 @@ def binary(primitive: Primitive, ufunc: np.ufunc, name: str, doc: str) -> Callab
     """The same of two arrays, which broadcast."""
 
     def function(x: Any, y: Any) -> Any:
-        return _applied(primitive, ufunc, name, (x, y), sys._getframe(1), np.float64)
+        try:
+            return _applied(primitive, ufunc, name, (x, y), sys._getframe(1), np.float64)
+        except Exception as error:
+            shorten(error)
+            raise
 
     return _named(function, name, doc)
 
@@ -135,8 +153,8 @@ def _applied(
     """The primitive of arrays, at once, or of traced arrays, named by the line of the caller."""
     trace = trace_of(values)
     if trace is None:
-        refuse_among(values, f"cr.{name}")
-        return _of_arrays(primitive, ufunc, values, integers)
+        of_arrays = functools.partial(_of_arrays, primitive, ufunc, integers)
+        return _at_once(f"cr.{name}", of_arrays, None, values, {})
     outer = trace.site
     frame = trace.enter(caller) if outer is None else None
     try:
@@ -151,9 +169,7 @@ def _applied(
     return Traced(node, trace)
 
 
-def _of_arrays(
-    primitive: Primitive, ufunc: np.ufunc, values: tuple[Any, ...], integers: Any
-) -> Any:
+def _of_arrays(primitive: Primitive, ufunc: np.ufunc, integers: Any, *values: Any) -> Any:
     kinds = tuple(type(x) if type(x) in (int, float) else np.asarray(x).dtype for x in values)
     found = _computed_in(ufunc, kinds, integers)
     arrays = [np.asarray(x, found[0] if found else None) for x in values]

@@ -49,7 +49,9 @@ def embedding(table: Any, indices: Any) -> Any:
         table, indices = np.asarray(table), np.asarray(indices)
         if indices.size and not (0 <= indices.min() and indices.max() < len(table)):
             raise IndexOutOfRangeError(
-                f"indices from {indices.min()} to {indices.max()} for {len(table)} entries"
+                f"embedding: indices from {indices.min()} to {indices.max()} for {len(table)} "
+                "rows of the table",
+                hint=f"indices start at 0 and end at {len(table) - 1}",
             )
         return table[indices]
     node = trace.build(gather, as_node(trace, table), as_node(trace, indices), wrap=False)

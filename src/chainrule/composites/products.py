@@ -11,15 +11,17 @@ import numpy as np
 from chainrule.composites.composite import trace_of
 from chainrule.errors import ShapeError
 from chainrule.frontend.elementwise import as_node, to_dtype
+from chainrule.frontend.failing import shown
 from chainrule.frontend.traced import Traced
 
 
 def shape_error(what: str, *arrays: Any, hint: str) -> ShapeError:
     """An error about the shapes of arrays, traced or not."""
     trace = trace_of(arrays)
-    assert trace is not None
-    shown = " and ".join(trace.show(as_node(trace, array)) for array in arrays)
-    return ShapeError(f"{what}: {shown}", where=trace.where(), hint=hint)
+    if trace is None:
+        return ShapeError(f"{what}: {' and '.join(shown(None, one) for one in arrays)}", hint=hint)
+    of_nodes = " and ".join(trace.show(as_node(trace, array)) for array in arrays)
+    return ShapeError(f"{what}: {of_nodes}", where=trace.where(), hint=hint)
 
 
 def strong(a: Any) -> Any:

@@ -47,11 +47,11 @@ class CustomDerivative(Protocol):
         ...
 
 
-@entry
 @overload
 def custom_derivative(function: Callable[..., Any], *, static: Static = ()) -> CustomDerivative: ...
 @overload
 def custom_derivative(*, static: Static = ()) -> Callable[..., CustomDerivative]: ...
+@entry
 def custom_derivative(function: Any = None, *, static: Static = ()) -> Any:
     """The function, with a derivative that rules give: `f.defvjp(fwd, bwd)`, `f.defjvp(rule)`.
 

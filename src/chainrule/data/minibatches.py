@@ -142,7 +142,10 @@ def _counted(value: Any, least: int, name: str, what: str) -> int:
     except TypeError:
         count = least - 1
     if count < least or isinstance(value, bool):
-        raise InputError(f"{name}={value!r}: {what} is an integer of at least {least}")
+        raise InputError(
+            f"{name}={value!r}: {what} is an integer of at least {least}",
+            hint=f"{name}={max(least, 100 if name == 'batch_size' else 0)}",
+        )
     return count
 
 

@@ -41,6 +41,8 @@ def read(path: str | os.PathLike[str]) -> np.ndarray | dict[str, np.ndarray]:
             return reader(path)
     if OF_MNIST.search(name):
         return read_idx(path)
+    if Path(path).is_dir():
+        raise DataFileError(f"{path}: this is a folder", hint="name a file in it")
     raise DataFileError(
         f"{path}: the name does not say what is in the file",
         hint=f"names end in {', '.join(READERS)} or -idx3-ubyte(.gz); "

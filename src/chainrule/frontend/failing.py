@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,19 +23,27 @@ FAILURES = (
     MemoryError,
 )
 LONGEST = 60  # characters of an argument
+SIGNATURE = re.compile(r"\w+\(\) (takes|got|missing) .*argument")
 
 
 def raise_explained(
-    trace: Trace, error: Exception, called: str, args: Any, kwargs: Mapping[str, Any]
+    trace: Trace | None,
+    error: Exception,
+    called: str,
+    args: Any,
+    kwargs: Mapping[str, Any],
+    function: Callable[..., Any] | None = None,
 ) -> NoReturn:
-    """Raise an error of this library in place of `error`, which the call met.
+    """Raise an error of this library in place of `error`, which the call met; on plain arrays
+    without a trace.
 
-    What already explains itself, what `said_again` explains, and what a function of the user's
-    raised (a row's function, a branch) stays as it is.
+    What already explains itself, what `said_again` explains, what np.errstate makes an error, and
+    what a function of the user's raised (a row's function, a branch) stays as it is.  Where the
+    call has other arguments than the `function`, the message shows those that it has.
     """
     from chainrule.frontend.said_again import said_again  # loaded where a program fails
 
-    if isinstance(error, ChainruleError) or said_again(error) is not None:
+    if isinstance(error, (ChainruleError, FloatingPointError)) or said_again(error) is not None:
         raise error
     if _is_the_users(error):
         raise error
@@ -42,13 +52,23 @@ def raise_explained(
         kind = MemoryLimitError
     elif isinstance(error, TypeError):
         kind = UnsupportedError
-    given = [_shown(trace, one) for one in args]
-    given += [f"{name}={_shown(trace, one)}" for name, one in kwargs.items()]
+    given = [shown(trace, one) for one in args]
+    given += [f"{name}={shown(trace, one)}" for name, one in kwargs.items()]
+    hint = "check the types and the values of the arguments"
+    if function is not None and kind is UnsupportedError and SIGNATURE.match(str(error)):
+        hint = f"its arguments are: {called}{_signature(function)}"
     raise kind(
         f"{called}({', '.join(given)}): {error}",
-        where=trace.where(),
-        hint="check the types and the values of the arguments",
+        where=trace.where() if trace is not None else "",
+        hint=hint,
     ) from error
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    """The arguments of a function and their defaults."""
+    found = inspect.signature(function)
+    bare = [one.replace(annotation=one.empty) for one in found.parameters.values()]
+    return str(found.replace(parameters=bare, return_annotation=found.empty))
 
 
 def _is_the_users(error: Exception) -> bool:
@@ -61,15 +81,16 @@ def _is_the_users(error: Exception) -> bool:
     return False
 
 
-def _shown(trace: Trace, value: Any) -> str:
+def shown(trace: Trace | None, value: Any) -> str:
+    """How messages show an argument: a name with a type, a type, or the value."""
     node = getattr(value, "node", None)
-    if isinstance(node, Node):
+    if isinstance(node, Node) and trace is not None:
         return trace.show(node)
     if isinstance(value, np.ndarray):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, (list, tuple)):
-        parts = ", ".join(_shown(trace, one) for one in value[:8])
+        parts = ", ".join(shown(trace, one) for one in value[:8])
         text = f"[{parts}]" if isinstance(value, list) else f"({parts})"
     else:
-        text = getattr(value, "__name__", "") or repr(value)
+        text = getattr(value, "__name__", "") or " ".join(repr(value).split())
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from chainrule.errors import InvariantError
+from chainrule.errors import InputError, InvariantError
 from chainrule.graph.graph import Graph
 
 
@@ -90,3 +91,14 @@ def check(
                 hint="this is an error in a transform; please report it with the program",
             )
     return graph
+
+
+def refuse_no_graph(value: Any, instead: str) -> None:
+    """InputError where a transform is given something else than a graph, a function for instance;
+    `instead` is how it is called."""
+    if not isinstance(value, Graph):
+        call = instead.partition("(")[0].removeprefix("cr.")
+        raise InputError(
+            f"{call} needs a graph, got {type(value).__name__}",
+            hint=f"trace the function first: {instead}",
+        )

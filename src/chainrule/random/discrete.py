@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,12 @@ def _check_range(key: Any, minval: Any, maxval: Any) -> None:
         return
     span = np.asarray(maxval, object) - np.asarray(minval, object)
     if np.any(span < 1) or np.any(span > WIDEST):
+        is_wide = not np.any(span < 1)
+        problem = "more than 2**32 integers" if is_wide else "no integers, as the end is left out"
         raise InputError(
-            f"randint: from {minval} up to {maxval} there are not 1 to 2**32 integers",
+            f"randint: from minval={minval} up to maxval={maxval} there are {problem}",
             where=_where(key),
-            hint="maxval is above minval; for more bits use cr.random.bits",
+            hint="for more bits use cr.random.bits" if is_wide else "maxval is above minval",
         )
 
 
@@ -143,7 +146,8 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
 
 
 def _count(shape: tuple, count: Any, replace: bool, key: Any, a: Any, p: Any) -> Any:
-    if isinstance(count, (bool, float)) or (isinstance(count, int) and count < 1):
+    is_number = isinstance(count, (int, Integral, Size, Traced)) and not isinstance(count, bool)
+    if not is_number or (isinstance(count, int) and count < 1):
         raise InputError(
             f"choice: there is nothing to choose from in {count!r}",
             where=_where(key, a, p),

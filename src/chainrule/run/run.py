@@ -14,7 +14,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
 from chainrule.graph.uses import uses
-from chainrule.run.arguments import checked, sizes_from
+from chainrule.run.arguments import by_name, checked, sizes_from
 from chainrule.run.executors import evaluator, executor_named
 from chainrule.run.refusal import explain_refusal, refuse_reference
 from chainrule.tracebacks import entry
@@ -149,10 +149,11 @@ def kept_nodes(graph: Graph, keep: Keep) -> list[Node]:
     outputs = [node for _, node in graph.outputs]
     if keep == "outputs":
         return outputs
-    if isinstance(keep, str):
+    if isinstance(keep, str) or not isinstance(keep, Iterable):
+        shown = keep if isinstance(keep, str) else next(iter(graph.names), "h")
         raise InputError(
             f'keep={keep!r} is neither "named" nor "outputs" nor a list of names',
-            hint=f"keep=[{keep!r}]",
+            hint=f"keep=[{shown!r}]",
         )
     return outputs + [graph[name] for name in keep]
 
@@ -161,7 +162,7 @@ def leaves_of(graph: Graph, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arrays of the arguments by input name, containers taken apart."""
     known = {item.name for item in graph.inputs}
     found: dict[str, Any] = {}
-    for name, value in arguments.items():
+    for name, value in by_name(arguments, graph.name).items():
         structure = graph.structures.get(name)
         if structure is None or (structure.is_leaf and name in known):
             if name not in known:

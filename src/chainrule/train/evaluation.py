@@ -109,7 +109,15 @@ def graph_of(objective: Callable[..., Any] | Graph | TrainingStep) -> Graph:
     """The graph of an objective, traced if it is a function."""
     if isinstance(objective, TrainingStep):
         return objective.differentiated
-    return objective if isinstance(objective, Graph) else trace(objective)
+    if isinstance(objective, Graph):
+        return objective
+    if not callable(objective):
+        raise InputError(
+            "an objective is a function, a graph or a training step, "
+            f"got {type(objective).__name__}",
+            hint="cr.evaluate(objective, parameters, data), with a function of arrays",
+        )
+    return trace(objective)
 
 
 def checked_key(given: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run import Run, run_graph
-from chainrule.run.arguments import sizes_from
+from chainrule.run.arguments import by_name, sizes_from
 from chainrule.run.executors import executor_named
 from chainrule.run.refusal import explain_refusal
 from chainrule.run.run import Keep, bound_to, leaves_of
@@ -138,7 +138,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         mapping.  Raises InputError for a parameter that is unknown, missing or of another type,
         SizeError where named sizes disagree.
         """
-        given = {**(parameters or {}), **named}
+        given = {**by_name(parameters or {}, "step.init"), **named}
         leaves, structures = leaves_given(given, self.parameters)
         kept = [part.name for part in self.persistent if part.array is not None]
         refuse_no_parameters(self.graph, leaves, self.parameters, kept)
@@ -164,7 +164,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         where named sizes disagree.
         """
         items = [self.graph.input(part.name) for part in self.persistent]
-        leaves, _ = leaves_given(arrays, [item.name for item in items])
+        leaves, _ = leaves_given(by_name(arrays, "step.restore"), [item.name for item in items])
         refuse_other_arrays(self.graph, leaves, items)
         structures = {
             root: structure

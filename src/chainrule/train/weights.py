@@ -64,8 +64,9 @@ def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dic
     path = Path(path)
     if not path.is_file():
         raise DataFileError(
-            f"there is no file of weights {path}"
-            + (", which is a folder" if path.is_dir() else ""),
+            f"{path} is a folder, and no file of weights"
+            if path.is_dir()
+            else f"there is no file of weights {path}",
             hint="a .safetensors file, as save_weights and checkpoints write them",
         )
     try:

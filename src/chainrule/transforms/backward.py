@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.errors import InputError, NotDifferentiableError, ShapeError
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
+from chainrule.graph.invariants import refuse_no_graph
 from chainrule.graph.node import ArrayValue, Node, stamp, topological
 from chainrule.graph.parts import Gradient, Input
 from chainrule.graph.rebuild import resting_on
@@ -47,11 +48,7 @@ def backward(graph: Graph, wrt: Wrt = None, of: str | None = None, seed: Any = N
     The result's outputs are those of `graph`, then the gradients in the order of `wrt`.  What
     `of` does not depend on gets a zero gradient and is listed in `unreached`.
     """
-    if not isinstance(graph, Graph):
-        raise InputError(
-            f"backward needs a graph, got {type(graph).__name__}",
-            hint="trace the function first: cr.backward(cr.trace(objective), wrt=...)",
-        )
+    refuse_no_graph(graph, "cr.backward(cr.trace(objective), wrt=...)")
     target_name, target = _target(graph, of)
     chosen = wrt_names(graph, wrt, target)
     variables = [graph[name] for name in chosen]
@@ -150,6 +147,7 @@ def _target(graph: Graph, of: str | None) -> tuple[str, Node]:
 
 def wrt_names(graph: Graph, wrt: Wrt, target: Node | None = None) -> list[str]:
     """The names of the values that `wrt` means, containers taken apart."""
+    refuse_no_graph(graph, "cr.transforms.vjp_graph(cr.trace(f))")
     if wrt is None:
         if not graph.inputs:
             raise InputError(f"{graph.name} has no inputs", hint='wrt="name"')

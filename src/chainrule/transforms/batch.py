@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from chainrule.errors import InputError
 from chainrule.graph.free_names import free_name
 from chainrule.graph.graph import Graph
-from chainrule.graph.invariants import check
+from chainrule.graph.invariants import check, refuse_no_graph
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
@@ -15,14 +15,17 @@ from chainrule.graph.rebuild import ordered
 from chainrule.graph.sizes import Size
 from chainrule.primitives.movement import add_batch_axis
 from chainrule.primitives.sources import input_
+from chainrule.tracebacks import entry
 
 
+@entry
 def batch(graph: Graph, size: int | Size, inputs: Iterable[str]) -> Graph:
     """The graph in which each of `inputs` has a further first axis of length `size`.
 
     Every output gets that axis too.  Nodes that no batched input reaches are computed once; the
     number of nodes does not depend on `size`.  Names and origins are those of `graph`.
     """
+    refuse_no_graph(graph, "cr.transforms.batch(cr.trace(f), size, inputs)")
     chosen = set(inputs)
     unknown = chosen - {item.name for item in graph.inputs}
     if unknown:

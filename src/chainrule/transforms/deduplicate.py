@@ -8,7 +8,7 @@ from typing import Any
 from chainrule.graph.body import with_bodies
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
-from chainrule.graph.invariants import check
+from chainrule.graph.invariants import check, refuse_no_graph
 from chainrule.graph.node import Node
 from chainrule.graph.rebuild import resting_on
 from chainrule.primitives.sources import full
@@ -25,6 +25,7 @@ def deduplicate(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
     in `frozen` stay what they are (others may become one of them).  Idempotent; values are
     unchanged bit for bit.
     """
+    refuse_no_graph(graph, "cr.deduplicate(cr.trace(objective))")
     keep = {*frozen, *(item.node for item in graph.inputs)}
     new = deduplicated(graph.nodes, keep, graph.name_of)
     if all(old is node for old, node in new.items()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
-from chainrule.graph.invariants import check
+from chainrule.graph.invariants import check, refuse_no_graph
 from chainrule.graph.node import topological
 from chainrule.graph.rebuild import substituted
 from chainrule.tracebacks import entry
@@ -18,6 +18,7 @@ def prune(graph: Graph, keep: str | list[str] | tuple[str, ...] = "outputs") -> 
     ones; a list of names keeps these beside the outputs.  InputError for another `keep`,
     NameLookupError for an unknown name.
     """
+    refuse_no_graph(graph, "cr.prune(cr.trace(objective))")
     if isinstance(keep, str) and keep not in ("outputs", "named"):
         raise InputError(
             f'keep={keep!r} is neither "outputs" nor "named" nor a list of names',

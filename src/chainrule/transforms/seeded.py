@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chainrule.graph.graph import Graph
+from chainrule.graph.invariants import refuse_no_graph
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
@@ -60,9 +61,11 @@ def vjp_graph(graph: Graph, wrt: Wrt = None) -> Graph:
     return _finished(graph, inputs, outputs, names)
 
 
+@entry
 def jvp_graph(graph: Graph, wrt: Wrt = None) -> Graph:
     """The graph with a new input `x_dot` for each of `wrt`, and as further outputs the tangent
     `J_dot` of each float output J."""
+    refuse_no_graph(graph, "cr.transforms.jvp_graph(cr.trace(f))")
     inputs = list(graph.inputs)
     tangents: dict[Node, Node] = {}
     for name in wrt_names(graph, wrt):

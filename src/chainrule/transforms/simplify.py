@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from chainrule.graph.body import with_bodies
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
-from chainrule.graph.invariants import check
+from chainrule.graph.invariants import check, refuse_no_graph
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.rebuild import resting_on
 from chainrule.primitives.arithmetic import identity
@@ -23,6 +23,7 @@ def simplify(graph: Graph, frozen: Iterable[Node] = ()) -> Graph:
     Idempotent.  Values differ by at most 2 ulp for each scalar factor that was reassociated;
     x·0 stays (it may be NaN).
     """
+    refuse_no_graph(graph, "cr.simplify(cr.trace(objective))")
     new = _simplified(graph.nodes, set(frozen))
     changed = {old: node for old, node in new.items() if old is not node}
     if not changed:

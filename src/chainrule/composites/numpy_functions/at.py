@@ -12,8 +12,10 @@ from chainrule.frontend.at import At
 from chainrule.frontend.elementwise import as_node
 from chainrule.frontend.traced import Traced
 from chainrule.graph.plain import refuse_among
+from chainrule.tracebacks import entry
 
 
+@entry
 def at(x: Any) -> At:
     """`cr.at(x)[key].set(value)` is a new array: x with `x[key] = value`.  Also `add`, `subtract`,
     `multiply`, `divide`, `power`, `min`, `max`, `apply`, and `get`.

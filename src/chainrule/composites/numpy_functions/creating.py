@@ -23,6 +23,7 @@ from chainrule.frontend.elementwise import as_node, kind_of, lift
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.plain import refuse_among
+from chainrule.tracebacks import entry
 
 
 def _count(trace: Trace, num: Any) -> int:
@@ -157,6 +158,7 @@ def _filled(value: float, doc: str) -> Callable[..., Any]:
     return function
 
 
+@entry
 def array(object: Any, dtype: Any = None) -> Any:
     """`np.array` of nested lists in which traced arrays and numbers stand; else `np.array` itself.
 
@@ -167,7 +169,7 @@ def array(object: Any, dtype: Any = None) -> Any:
         refuse_among([object], "cr.array")
         return np.array(object, dtype)
     outer = trace.site
-    frame = trace.enter(sys._getframe(1)) if outer is None else None
+    frame = trace.enter(sys._getframe(2)) if outer is None else None
     try:
         result = _nested(trace, object)
         result = result if dtype is None else result.astype(dtype)

@@ -132,6 +132,7 @@ class Cost(NotPickled):
             )
         return found
 
+    @entry
     def at(self, **sizes: int) -> Cost:
         """The cost with these sizes, beside those that are given already."""
         return self._again({**self.sizes, **sizes})

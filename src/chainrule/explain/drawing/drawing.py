@@ -69,7 +69,7 @@ class Drawing:
             raise InputError(
                 f"a drawing cannot be written as {path.suffix or 'a file without an ending'}, "
                 f"asked for by {path}",
-                hint=f"drawing.save({(path.stem or 'graph') + '.svg'!r}), or one of: "
+                hint=f"{path.stem or 'graph'}.svg, or another of these endings: "
                 + ", ".join(SUFFIXES),
             )
         text: str = getattr(self, form)()

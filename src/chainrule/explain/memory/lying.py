@@ -98,6 +98,11 @@ def lying_of(
     ranks = {item.name: item.type.ndim for item in known}
     if layout is None or isinstance(layout, str):
         layout = {} if layout is None else {name: layout for name in ranks}
+    if not isinstance(layout, Mapping):
+        raise InputError(
+            f"layout={layout!r} says of no array how it lies",
+            hint=f'"C", "F", or layouts by name: layout={{{next(iter(ranks), "x")!r}: "F"}}',
+        )
     found: dict[str, Lying] = {}
     for name, value in layout.items():
         structure = graph.structures.get(name)

@@ -68,7 +68,7 @@ def save(svg: str, path: Path) -> None:
     if path.suffix.lower() != ".svg":
         raise InputError(
             f"the timeline is an SVG picture, and cannot be written to {path}",
-            hint=f"report.save_timeline({str(path.with_suffix('.svg'))!r})",
+            hint=f"a file whose name ends in .svg: {path.with_suffix('.svg')}",
         )
     write_beside(path, svg.encode())
 

@@ -86,6 +86,7 @@ class MemoryReport(NotPickled):
     prediction: Phase
     _again: Callable[[Mapping[str, int]], MemoryReport] = field(repr=False)
 
+    @entry
     def at(self, **sizes: int) -> MemoryReport:
         """The report at other sizes, planned anew; those not given are as they are here."""
         return self._again({**self.sizes, **sizes})

@@ -146,7 +146,7 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
         raise InputError(
             f"a report cannot be written as {place.suffix or 'a file without an ending'}, "
             f"asked for by {printable(str(path))}",
-            hint=f"path={printable(place.stem or 'report') + '.html'!r}",
+            hint=f"a file whose name ends in .html: {printable(place.stem or 'report')}.html",
         )
     if place.is_dir() or not os.access(place.parent, os.W_OK):
         raise InputError(
