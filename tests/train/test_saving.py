@@ -66,6 +66,19 @@ def test_what_is_read_is_a_copy() -> None:
     assert bits(state) == before
 
 
+def test_an_assignment_is_refused_and_its_advice_works() -> None:
+    step = made()
+    state = begun(step)
+    anything: Any = state  # whose type would refuse it
+    with pytest.raises(StateError) as caught:
+        anything["W1"] = state["W1"] * 0
+    recipe = caught.value.hint.partition(": ")[2]
+    assert recipe == "state = step.restore({**state, 'W1': value}, steps=state.steps)"
+    changed = step.restore({**state, "W1": state["W1"] * 0}, steps=state.steps)
+    assert not changed["W1"].any() and changed.steps == state.steps
+    assert {**bits(changed), "W1": b""} == {**bits(state), "W1": b""}
+
+
 def test_a_container_is_read_whole_and_counted_by_its_parts() -> None:
     _, state = contained()
     assert list(state) == ["params.W", "params.b"]

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from chainrule.errors import NameLookupError, StateError
 from chainrule.graph.nearest import perhaps
 from chainrule.graph.structure import Structure
 from chainrule.run.free_memory import refuse_beyond_free
+from chainrule.tracebacks import entry
 
 ALIGNMENT = 64  # bytes; the arrays of a state begin at multiples of it
 
@@ -74,6 +75,15 @@ class State(Mapping[str, Any]):
         raise NameLookupError(
             f"the state has no array called {name!r}",
             hint=f"{perhaps(name, known)}one of: {', '.join(known)}",
+        )
+
+    @entry
+    def __setitem__(self, name: str, value: object) -> NoReturn:
+        """Refused: a step, its compiled code and readers in other threads may hold the arrays."""
+        raise StateError(
+            f"the array {name} of a state changes by steps alone",
+            hint="make a state with another array: "
+            f"state = step.restore({{**state, {name!r}: value}}, steps=state.steps)",
         )
 
     def __contains__(self, name: object) -> bool:
