@@ -358,6 +358,11 @@ def output_node(building: Trace, leaf: Any, name: str) -> Node:
         return as_node(building, leaf)
     if isinstance(leaf, complex):
         raise UnsupportedError(f"a traced function returned {leaf!r}, {COMPLEX}", hint=REAL)
+    if leaf is None:
+        raise UnsupportedError(
+            f"a traced function returned None{'' if name in ('out', 'value') else f' as {name}'}",
+            hint="return its result: perhaps a return is missing",
+        )
     raise UnsupportedError(
         f"a traced function returned {name}, a {type(leaf).__name__}",
         hint="return arrays and numbers, or dicts, lists, tuples and dataclasses of them",

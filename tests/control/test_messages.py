@@ -254,3 +254,21 @@ def test_a_scan_over_a_list_of_numbers_asks_for_an_array() -> None:
         cr.scan(lambda c, x: (c * x, c), 1.0, [1.0, 2.0, 3.0])
     assert refused.value.hint == "a list of numbers is several arguments: pass np.array([...])"
     assert cr.scan(lambda c, x: (c * x, c), 1.0, np.array([1.0, 2.0, 3.0]))[0] == 6.0
+
+
+def test_branches_that_are_lambdas_are_told_apart() -> None:
+    with pytest.raises(cr.errors.ShapeError) as caught:
+        cr.cond(True, lambda v: v, lambda v: v[:2], np.ones(3))
+    assert caught.value.what == (
+        "out is float64[3] where the first branch is taken, "
+        "and float64[2] where the second branch is"
+    )
+    with pytest.raises(cr.errors.DTypeError, match=r"^<lambda> returns float64\[3\]: the cond"):
+        cr.while_loop(lambda v: v, lambda v: v, np.ones(3))
+
+
+def test_a_function_without_a_return_is_told_so() -> None:
+    with pytest.raises(cr.errors.UnsupportedError) as caught:
+        cr.grad(lambda x: None)(np.ones(3))
+    assert caught.value.what == "a traced function returned None"
+    assert caught.value.hint == "return its result: perhaps a return is missing"

@@ -47,6 +47,11 @@ class Call:
         return graph_name(self.function)
 
     @property
+    def shown(self) -> str:
+        """How messages call the body."""
+        return function_name(self.function)
+
+    @property
     def where(self) -> str:
         """The function's file and line."""
         return definition(self.function)

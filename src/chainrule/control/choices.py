@@ -64,10 +64,13 @@ def _agreed(calls: Sequence[Call]) -> tuple[Structure, list[list[Node]]]:
     first, second = calls
     (structure, xs), (other, ys) = first.results[0], second.results[0]
     where = f"{first.where}\n{second.where}"
+    one, another = first.shown, second.shown
+    if one == another:
+        one, another = "the first branch", "the second branch"
     if structure.spec != other.spec:
         raise InputError(
-            f"{first.name} returns {', '.join(structure.leaf_names) or 'nothing'}, "
-            f"{second.name} returns {', '.join(other.leaf_names) or 'nothing'}",
+            f"{one} returns {', '.join(structure.leaf_names) or 'nothing'}, "
+            f"{another} returns {', '.join(other.leaf_names) or 'nothing'}",
             where=where,
             hint="both branches of cond return the same containers",
         )
@@ -77,8 +80,7 @@ def _agreed(calls: Sequence[Call]) -> tuple[Structure, list[list[Node]]]:
         if both is None:
             kind = DTypeError if x.shape == y.shape else ShapeError
             raise kind(
-                f"{name} is {x.type} where {first.name} is taken, and {y.type} where "
-                f"{second.name} is",
+                f"{name} is {x.type} where {one} is taken, and {y.type} where {another} is",
                 where=where,
                 hint="both branches of cond return values of the same types",
             )

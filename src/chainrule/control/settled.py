@@ -64,9 +64,10 @@ def _changed(call: Call, name: str, before: ArrayType, after: ArrayType) -> Chai
     kind, what, remedy = ShapeError, "shape", "start with the shape that a step gives"
     if before.shape == after.shape:
         kind, what = DTypeError, "dtype"
-        remedy = f"convert it in {call.name} (.astype), or start with {after.dtype}"
+        remedy = f"convert it in {call.shown} (.astype), or start with {after.dtype}"
     return kind(
-        f"{call.name} changes the {what} of {name}: it is {before} before a step and {after} after",
+        f"{call.shown} changes the {what} of {name}: it is {before} before a step and {after} "
+        "after",
         where=call.where,
         hint=f"a loop carries values of one type; {remedy}",
     )

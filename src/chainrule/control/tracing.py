@@ -248,7 +248,7 @@ def _one_boolean(call: Call) -> Node:
     if len(nodes) != 1 or nodes[0].type.dtype != BOOL or nodes[0].shape:
         shown = ", ".join(str(node.type) for node in nodes) or "nothing"
         raise DTypeError(
-            f"{call.name} returns {shown}: the condition of a loop is one boolean",
+            f"{call.shown} returns {shown}: the condition of a loop is one boolean",
             where=call.where,
             hint="compare, and reduce: np.sum(x**2) > tolerance",
         )

@@ -199,7 +199,9 @@ def _shape_of(trace: Trace | None, shape: Any, asked: str) -> tuple:
             hint="pass the key to the traced function as an argument: uint32[2]",
         )
     if any(isinstance(one, int) and one < 0 for one in sizes):
-        raise ShapeError(f"{shown}: a size is at least 0", where=where)
+        raise ShapeError(
+            f"{shown}: a size is at least 0", where=where, hint="a shape such as (), (3,) or (3, 4)"
+        )
     count = product(sizes)
     text = f"{shown}: one key gives at most 2**32 numbers"
     hint = "draw the parts with keys of their own: cr.random.split(key)"
