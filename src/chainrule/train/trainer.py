@@ -291,8 +291,10 @@ def _check_choices(
 ) -> None:
     for name, value, known in (("resume", resume, RESUME), ("nonfinite", nonfinite, NONFINITE)):
         if not any(value is one or (value == one and isinstance(value, str)) for one in known):
-            shown = ", ".join(repr(one) for one in known)
-            raise InputError(f"{name}={value!r} is not one of {shown}", hint=f"{name}={known[0]!r}")
+            raise InputError(
+                f"{name}={value!r} is not known",
+                hint=f"one of: {', '.join(repr(one) for one in known)}",
+            )
     if folder is None and (resume is True or save_every is not None):
         given = "resume=True" if resume is True else f"save_every={save_every!r}"
         raise InputError(f"{given} without a folder", hint='folder="run"')
