@@ -41,7 +41,8 @@ from chainrule.transforms.selected import Selections
 from chainrule.transforms.vjp import pull, summed_seeds
 
 Branch = tuple[str, Sequence[Node], Sequence[Node], Any]
-Known = Condition | bool
+# Derivatives in a branch, what is known of them there, and for conditions there those outside.
+Known = tuple[Sequence[Node | None], Selections, Mapping[Condition, Condition]]
 
 
 def choose(
@@ -170,10 +171,12 @@ def _tangent(
     selections: Selections | None = None,
 ) -> Any:
     """The same choice of the branches' tangents."""
+    selections = Selections(forward=True) if selections is None else selections
     live = [place for place, dx in enumerate(dxs[1:]) if dx is not None]
+    moving = [dxs[1:][place] for place in live]
     outer = _operands(out, operands)
-    outer += [(f"d{outer[place][0]}", dxs[1:][place]) for place in live]
-    conditions = _conditions(selections, [dxs[1:][place] for place in live])
+    outer += [(f"d{outer[place][0]}", dx) for place, dx in zip(live, moving, strict=True)]
+    conditions = _conditions(selections, moving)
     outer += [(f"selected{i}", condition.node()) for i, condition in conditions.items()]
     branches, known = [], []
     for name, inner, results, names in _branches(out):
@@ -182,21 +185,23 @@ def _tangent(
         nodes = [*inner, *(node for node in nodes if node not in set(inner))]
         tangents = dict(zip([inner[place] for place in live], moves, strict=True))
         selected, inside, outside = _inside(conditions, moves, Selections(forward=True))
+        for dx, move in zip(moving, moves, strict=True):
+            inside.inherit(selections, [dx], move)
         found = push(nodes, tangents, selections=inside)
-        known.append(([_known(inside, found.get(node)) for node in results], outside))
+        known.append(([found.get(node) for node in results], inside, outside))
         after = [
             matched(found[node], node.type) if node in found else full_like(node, 0)
             for node in results
         ]
         branches.append(_tidied((f"{name}_tangent", [*inner, *moves, *selected], after, names)))
     values = choose(predicate, outer, branches, range(len(branches[0][2])))
-    _put_conditions(selections, values, predicate, outer, branches, known)
+    _tell(selections, values, predicate, outer, branches, known)
     return packed([*values.values()], out.dtype, selections)
 
 
-def _conditions(selections: Selections | None, several: Sequence[Node]) -> dict[int, Condition]:
+def _conditions(selections: Selections, several: Sequence[Node]) -> dict[int, Condition]:
     """By number, the conditions of those derivatives that have one."""
-    found = {} if selections is None else {i: selections.of(g) for i, g in enumerate(several)}
+    found = {i: selections.of(g) for i, g in enumerate(several)}
     return {i: condition for i, condition in found.items() if condition is not None}
 
 
@@ -215,27 +220,27 @@ def _inside(
     return made, selections, outside
 
 
-def _known(inside: Selections, derivative: Node | None) -> Known:
-    """What a branch knows of one of its derivatives: its condition, or whether there is one."""
-    return derivative is not None and (inside.of(derivative) or True)
-
-
-def _put_conditions(
-    selections: Selections | None,
+def _tell(
+    selections: Selections,
     values: Mapping[int, Node],
     predicate: Node,
     outer: Sequence[tuple[str, Node]],
     branches: Sequence[Branch],
-    known: Sequence[tuple[Sequence[Known], Mapping[Condition, Condition]]],
+    known: Sequence[Known],
 ) -> None:
-    """Of the values of a choice, which are derivatives, the conditions that the branches know."""
+    """Of the values of a choice, which are derivatives, what is known of them in the branches."""
     for i, value in values.items():
-        within = [several[i] for several, _ in known]
-        if selections is None or not any([isinstance(one, Condition) for one in within]):
+        within = []
+        for several, inside, _ in known:
+            one = several[i]
+            within.append(one is not None and (inside.of(one) or True))
+            if one is not None:
+                selections.inherit(inside, [one], value)
+        if all([one is True for one in within]):
             continue
         shape = branches[0][2][i].shape
 
-        def made(within: Sequence[Known] = within, shape: Any = shape) -> Node:
+        def made(within: Sequence[Condition | bool] = within, shape: Any = shape) -> Node:
             asked = [
                 (
                     name,
@@ -249,10 +254,10 @@ def _put_conditions(
 
         left = {
             leaving(one, outside, made)
-            for one, (_, outside) in zip(within, known, strict=True)
+            for one, (_, _, outside) in zip(within, known, strict=True)
             if isinstance(one, Condition)
         }
-        if True in within or len(left) > 1:
+        if True in within or len(left) != 1:
             left = {Condition(made, (), True)}
         selections.put(value, left.pop())
 
@@ -267,6 +272,7 @@ def _cotangents(
 ) -> tuple[Any | None, ...]:
     """The same choice of the branches' cotangents: the branch that was not taken adds nothing, and
     results that nothing reads have no cotangent."""
+    selections = Selections() if selections is None else selections
     places = [place - 1 for place in active if place]
     types = result_types(out.param("if_true"))
     apart = taken_apart(g, types, selections)
@@ -282,15 +288,17 @@ def _cotangents(
         nodes = between(inner, results)
         nodes = [*inner, *(node for node in nodes if node not in set(inner))]
         selected, inside, outside = _inside(conditions, seeds, Selections())
+        for part, seed in zip(parts.values(), seeds, strict=True):
+            inside.inherit(selections, [part], seed)
         sums = summed_seeds([results[i] for i in parts], seeds)
         found, _ = pull(nodes, sums, wrt, selections=inside)
         after = [
             matched(found[node], node.type) if node in found else full_like(node, 0) for node in wrt
         ]
-        known.append(([_known(inside, found.get(node)) for node in wrt], outside))
+        known.append(([found.get(node) for node in wrt], inside, outside))
         branches.append(_tidied((f"{name}_cotangent", [*inner, *seeds, *selected], after, names)))
     found = choose(predicate, outer, branches, range(len(places)))
-    _put_conditions(selections, found, predicate, outer, branches, known)
+    _tell(selections, found, predicate, outer, branches, known)
     result: list[Any] = [None] * (1 + len(operands))
     for number, place in enumerate(places):
         result[1 + place] = found[number]

@@ -97,6 +97,7 @@ def tangent(
     of_row = dict(zip(rows, stacks.values(), strict=True))
     for i, row in of_row.items():
         known.put(row, moving.selected(out, loop.stacked[i]))
+        known.inherit(moving.inside, [moving.tangents[loop.stacked[i]]], row)
     parts = [
         finals[where[i]] if i in where else zeros_like(loop.carries[i].before)
         for i in shown_carries(out, loop)
@@ -158,6 +159,7 @@ def with_tangents(
             dx = moves[one.inner]
             if dx is not None:
                 tangents[one.inner] = variable(one.inner)
+                inside.inherit(selections, [dx], tangents[one.inner])
                 found.append(Given(f"d{one.name}", dx, tangents[one.inner]))
                 condition = selections.of(dx)
                 if condition is not None:
@@ -170,7 +172,9 @@ def with_tangents(
 
     constants, slices = given(loop.constants), given(loop.slices)
     for i in sorted(flowing):
-        tangents[loop.carries[i].before] = variable(loop.carries[i].before)
+        before = loop.carries[i].before
+        tangents[before] = variable(before)
+        inside.inherit(selections, [moves[before]], tangents[before])
     found = Moving(loop, {}, push(nodes, tangents, selections=inside), inside, outside)
     carries = []
     for i in sorted(flowing):
@@ -256,11 +260,13 @@ def cotangents(
         result[place_of[loop.carries[flowing[place]].before]] = finals[place]
     for one, place in zip(summed, sums, strict=True):
         result[place_of[one.inner]] = finals[place]
+        selections.inherit(seeds.inside, [found[one.inner]], finals[place])
         if (within := seeds.inside.of(found[one.inner])) is not None:
             some = partial(_in_some_step, out, loop, given, within)
             selections.put(finals[place], Condition(some, (), True))
     for place, one in enumerate(sliced):
         result[place_of[one.inner]] = stacks[place]
+        selections.inherit(seeds.inside, [found[one.inner]], stacks[place])
         if (within := seeds.inside.of(found[one.inner])) is not None:
             rows = partial(_rows_back, out, loop, given, within)
             selections.put(stacks[place], leaving(within, seeds.outside, rows))

@@ -53,6 +53,7 @@ class Seeds:
                 self.rows.append(Given(f"dy{number}", part, row))
             seed = matched(row, node.type)
             self.inner.append((node, seed))
+            self.inside.inherit(selections, [part], seed)
             condition = selections.of(part)
             if condition is not None:
                 given, within = inner_condition(f"selected{number}", condition, row)

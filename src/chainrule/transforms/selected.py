@@ -72,6 +72,7 @@ class Selections:
         kind = type(derivative)
         is_map = kind is Partials or isinstance(node.primitive.kernel, Map)
         if not is_map and kind is not Linear and kind is not Explicit:
+            self.follow((g,), value)
             return value
         slope = own = None
         if isinstance(derivative, Partials):
@@ -80,7 +81,8 @@ class Selections:
             rule = derivative.selected[index] if derivative.selected else None
             if rule is not None:
                 own = Condition(rule, (node, *node.inputs), self._forward)
-                if g in self._divided and self._is_steep(g):
+                # A tangent that is no steep one may have a derivative that is.
+                if g in self._divided and (self._forward or self._is_steep(g)):
                     value = own.select(value)
         elif value.primitive is logic.where:
             own = self._of_choice(node, value)
@@ -153,6 +155,13 @@ class Selections:
         """`whole` is made of the parts by adding or joining them: it is steep where they are."""
         if self._divided and not self._divided.keys().isdisjoint(parts):
             self._divided[whole] = parts, None, None
+
+    def inherit(self, other: Selections, theirs: Sequence[Node], mine: Node) -> None:
+        """`mine` is, on this side of the border of a body, one of `theirs`: it is steep if any of
+        them may be."""
+        if other._divided and not other._divided.keys().isdisjoint(theirs):
+            self._divided[mine] = (), None, None
+            self._steep[mine] = True
 
     def _that_asks(
         self, g: Node, value: Node, condition: Condition, node: Node, slope: Node | None

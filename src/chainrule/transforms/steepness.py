@@ -94,14 +94,17 @@ def _has_pole(one: Node) -> bool:
 
 
 def _is_no_pole(exponent: Node) -> bool:
-    """Whether it is y - 1 of a known y from 1 on, as the rule of a power writes it."""
+    """Whether it is y - 1 of a known integer y from 1 on, as the rule of a power writes it.  Of
+    other powers some derivative has a pole, and what is not selected here would be 0 times that."""
     if exponent.primitive is not a.subtract:
         return False
     y, one = exponent.inputs
     y = y.inputs[2] if y.primitive is logic.where else y
     while y.primitive is movement.broadcast_to:
         y = y.inputs[0]
-    return one.primitive is full and y.primitive is full and y.param("value") >= 1
+    if one.primitive is not full or y.primitive is not full:
+        return False
+    return y.param("value") >= 1 and float(y.param("value")).is_integer()
 
 
 def _sign(x: Node, depth: int = 0) -> int:
