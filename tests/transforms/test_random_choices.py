@@ -35,10 +35,11 @@ def program(rng: random.Random, depth: int) -> Any:
         return "x" if rng.random() < 0.85 else rng.choice([0.0, 0.5, 1.0])
     kinds = [SMOOTH, STEEP, STEEP, SELECTS, SELECTS, PAIRS, PAIRS, MOVES, MOVES, LOOPS]
     kind = rng.choice(kinds)
-    count = 2 if kind is PAIRS else 1
-    operands = [program(rng, rng.randint(0, depth - 1)) for _ in range(count)]
-    inner = [rng.choice(SMOOTH + STEEP + STEEP)] if kind is LOOPS else []
-    return (rng.choice(kind), *operands, *inner)
+    name = rng.choice(kind)
+    operands = [program(rng, rng.randint(0, depth - 1)) for _ in range(2 if kind is PAIRS else 1)]
+    if name == "repeated":
+        operands = ["x"]  # what is masked in a while loop is not known of what it begins with
+    return (name, *operands, *([rng.choice(SMOOTH + STEEP + STEEP)] if kind is LOOPS else []))
 
 
 NUMPY = {
