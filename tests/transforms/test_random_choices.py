@@ -124,7 +124,7 @@ def in_numpy(one: Any, x: Any) -> Any:
             return cr.scan(lambda c, t: (c, np.where(t > 0.3, f(t), 1)), np.sum(x) * 0, a)[1]
         case "carried":
             more = lambda c, t: (np.where(within(t), c + f(t), c), c)  # noqa: E731
-            return cr.scan(more, x[0] * 0, a)[1]
+            return cr.scan(more, np.zeros((), x.dtype), a)[1]
         case "branch":
             return cr.cond(x[0] > 0, f, lambda t: t * 2, a)
         case "branch_where":
