@@ -203,6 +203,13 @@ SAME_FUNCTION = [
     (lambda x: cr.erf(x) - 1, lambda x: -cr.erfc(x)),
     (lambda x: -1 - cr.erf(-x), lambda x: -cr.erfc(x)),
     (lambda x: 0.5 * (1 - cr.erf(x / ROOT)), lambda x: 0.5 * cr.erfc(x / ROOT)),
+    (lambda x: 0.5 - 0.5 * cr.erf(x), lambda x: 0.5 * cr.erfc(x)),
+    (lambda x: -0.5 * cr.erf(x) + 0.5, lambda x: 0.5 * cr.erfc(x)),
+    (lambda x: 0.5 * cr.erf(-x) + 0.5, lambda x: 0.5 * cr.erfc(x)),
+    (lambda x: cr.erf(x) * 0.5 - 0.5, lambda x: -0.5 * cr.erfc(x)),
+    (lambda x: 0.5 - cr.erf(x) / 2, lambda x: 0.5 * cr.erfc(x)),
+    (lambda x: 0.3 - 0.3 * cr.ndtr(x), lambda x: 0.3 * cr.ndtr(-x)),
+    (lambda x: -2 - 2 * cr.erf(-x), lambda x: -2 * cr.erfc(x)),
     (lambda x: 1 - cr.erfc(x), cr.erf),
     (lambda x: 1 - cr.expit(x), lambda x: cr.expit(-x)),
     (lambda x: 1 - cr.sigmoid(x), lambda x: cr.expit(-x)),
@@ -290,5 +297,11 @@ def test_a_difference_of_a_named_value_stays_a_difference() -> None:
     graph = cr.trace(f, np.asarray(0.5))
     assert graph["y"].primitive.name == "subtract"
     assert cr.backward(graph, wrt="e").run(x=0.5)["dy/de"] == -1
-    for other in (lambda x: 2 - cr.erf(x), lambda x: cr.erf(x) - 0.5, lambda x: True - cr.erf(x)):
+    for other in (
+        lambda x: 2 - cr.erf(x),
+        lambda x: cr.erf(x) - 0.5,
+        lambda x: 0.4 - 0.5 * cr.erf(x),
+        lambda x: 2 - cr.erf(x) / 2,
+        lambda x: True - cr.erf(x),
+    ):
         assert cr.trace(other, np.asarray(0.5)).outputs[0][1].primitive.name == "subtract"

@@ -22,6 +22,7 @@ from chainrule.primitives.sources import constant, full
 ROOTS = (arithmetic.sqrt, logic.where, arithmetic.absolute)
 # By the names of primitives what an operand has to be, as those of `special` may not be loaded.
 _FUNCTIONS = frozenset({"erf", "erfc", "logistic", "ndtr", "negative"})
+_SCALED = frozenset({"multiply", "divide"})
 _ROOTS = frozenset(one.name for one in ROOTS)
 REWRITTEN = {
     **dict.fromkeys((np.add, np.subtract, np.log, np.log1p), _FUNCTIONS),
@@ -39,8 +40,14 @@ def accurate(
         return None
     names = REWRITTEN[ufunc]
     for one in operands:
-        if isinstance(one, Node) and one.primitive.name in names:
-            break
+        if isinstance(one, Node):
+            name = one.primitive.name
+            if name in names:
+                break
+            if name in _SCALED and names is _FUNCTIONS:
+                left, right = one.inputs
+                if left.primitive.name in names or right.primitive.name in names:
+                    break
     else:
         return None
     if len(operands) == 1:
@@ -78,20 +85,47 @@ def _number(trace: Trace, operand: Any) -> Any:
 def _complement(
     trace: Trace, ufunc: np.ufunc, left: Any, right: Any, resolved: tuple[np.dtype, bool]
 ) -> Node | None:
-    """±(1 ± f(x)), where one operand is 1 or -1 and the other ±f(x)."""
+    """±(1 ± f(x)), where one operand is 1 or -1 and the other ±f(x); also s ± s f(x)."""
     for one, inner, first in ((left, right, True), (right, left, False)):
         number = _number(trace, one)
-        if number not in (1, -1) or not isinstance(inner, Node):
+        if not number or not isinstance(inner, Node):
             continue
         factor, function = _peeled(trace, inner)
+        scaled, side = None, 1
+        if number not in (1, -1):
+            scaled = function
+            side, function = _factor_of(trace, scaled, abs(number))
+            if not side or function.type.dtype != resolved[0]:
+                continue
+        sign, factor = 1 if number > 0 else -1, factor * side
         if ufunc is np.subtract:  # 1 - f, or f - 1
-            number, factor = (number, -factor) if first else (-number, factor)
-        if number * factor == 1 and _is_quick(function):
+            sign, factor = (sign, -factor) if first else (-sign, factor)
+        if sign * factor == 1 and _is_quick(function):
             continue
-        found = _one_plus(trace, number * factor, function, resolved)
-        if found is not None:
-            return found if number == 1 else trace.build(arithmetic.negative, found)
+        found = _one_plus(trace, sign * factor, function, resolved)
+        if found is None:
+            continue
+        if scaled is not None:
+            operands = [found if x is function else x for x in scaled.inputs]
+            found = trace.build(scaled.primitive, *operands)
+        return found if sign == side else trace.build(arithmetic.negative, found)
     return None
+
+
+def _factor_of(trace: Trace, node: Node, size: Any) -> tuple[int, Node]:
+    """The sign and the f of ±size f, also written as a quotient; 0 of others."""
+    if node not in trace.name_of:
+        if node.primitive is arithmetic.divide:
+            function, divisor = node.inputs
+            reciprocal = (_number(trace, divisor) or 0) * size
+            if reciprocal in (1, -1):
+                return int(reciprocal), function
+        if node.primitive is arithmetic.multiply:
+            for one, function in (node.inputs, node.inputs[::-1]):
+                number = _number(trace, one)
+                if number in (size, -size):
+                    return 1 if number == size else -1, function
+    return 0, node
 
 
 def _is_quick(function: Node) -> bool:
