@@ -353,7 +353,7 @@ def test_the_exercise_of_the_book_is_counted_as_the_documentation_says() -> None
         at = {name: choose.randrange(2, 5000) for name in "ndhq"}
         n, d, h, q = at.values()
         book = 4 * (4 * n * h + n * d + 2 * n * q + 2 * (d * h + h * q) + 3)
-        gone = 4 * (n * q + n * h + d * h + h * q) + 8
+        gone = 4 * (n * q + 2 * n * h + d * h + h * q) + 8
         assert found.training.peak.at(**at) == book + 8 * n + 16 - gone
         book = 4 * (2 * n * h + n * d + n * q + d * h + h * q)
         assert found.prediction.peak.at(**at) == book - 4 * n * h

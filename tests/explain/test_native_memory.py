@@ -265,7 +265,7 @@ def test_a_life_that_a_report_forgets_is_seen() -> None:
 
 
 def test_what_the_backward_pass_reads_is_saved_and_nothing_else() -> None:
-    """gelu's backward pass computes its tanh again, from z."""
+    """gelu's backward pass computes its tanh again from z, and h for the gradient of W2."""
 
     def objective(x: float32[64, 32], W1: float32[32, 48], W2: float32[48, 16]) -> Any:
         z = x @ W1
@@ -278,7 +278,14 @@ def test_what_the_backward_pass_reads_is_saved_and_nothing_else() -> None:
     report = memory_of_step(step, {})
     assert report.training is not None
     saved = {name for name, value in report.values.items() if value.kind is Kind.SAVED}
-    assert saved == {"z", "h"} and all(report.values[name].stored for name in saved)
+    assert saved == {"z"} and report.values["z"].stored
+    h, o = report.values["h"], report.values["o"]
+    assert h.made_at < o.made_at < h.again_at[0] < h.last_needed_at
+    assert f"; computed again by instruction {h.again_at[0]}, and kept to" in report.why("h")
+    assert f"from instruction {h.made_at} to {o.made_at}: o = h · W2 needs it" in report.why("h")
+    assert f" {h.made_at}, {h.again_at[0]} " in str(report)
+    (found,) = (one for one in report.json()["values"] if one["name"] == "h")
+    assert found["again_at"] == list(h.again_at)
     inside = [n for n in report.training.graph.nodes if n.primitive.name == "tanh"]
     assert inside and not report.training.life_of.keys() & set(inside)
     z = report.values["z"]

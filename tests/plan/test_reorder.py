@@ -190,7 +190,8 @@ def test_rows_across_those_of_a_value_that_runs_backwards_are_read_by_kernels(re
 
 def test_an_order_that_forgets_readers_of_a_parameter_is_seen(monkeypatch: Any) -> None:
     right = reorder._followers
-    monkeypatch.setattr(reorder, "_followers", lambda works, overwrites: right(works, {}))
+    monkeypatch.setattr(reorder, "_followers", lambda works, lives, _: right(works, lives, {}))
+    monkeypatch.setattr(planner, "rematerialisable", lambda *_: [])
     best = planner.Storage
 
     class Last(best):

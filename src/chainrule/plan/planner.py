@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from chainrule.errors import SizeError
@@ -18,10 +19,10 @@ from chainrule.plan.keep import stored_values
 from chainrule.plan.loops import Builder, NotAffineError
 from chainrule.plan.order import Alone, Ordering, Unit
 from chainrule.plan.overwriting import harmful
-from chainrule.plan.renew import Renewal, order_with, renewals
+from chainrule.plan.rematerialise import order_with, rematerialisable
 from chainrule.plan.reorder import orders
 from chainrule.plan.roles import TRANSPARENT, Role, roles_of
-from chainrule.plan.schedule import Compute, Schedule
+from chainrule.plan.schedule import Buffer, Compute, Schedule
 from chainrule.plan.storage import Storage
 from chainrule.plan.windows import strides_by_place
 from chainrule.plan.work import ForeignWork, Work, Worker
@@ -60,6 +61,16 @@ class Plan(NotPickled):
     def computes(self) -> list[Compute]:
         """The instructions that compute; each has its work."""
         return [one for one in self.schedule.instructions if isinstance(one, Compute)]
+
+    @property
+    def places(self) -> list[dict[Node, Buffer]]:
+        """For each instruction that computes, where what it reads and writes lies then."""
+        now = dict(self.schedule.given)
+        found = []
+        for one in self.computes:
+            now.update(zip(one.nodes, one.into, strict=True))
+            found.append({node: now[node] for node in (*one.reads, *one.nodes)})
+        return found
 
     @property
     def foreign(self) -> list[Node]:
@@ -192,10 +203,8 @@ class _Planner:
             self.overwrites = {a: b for a, b in self.overwrites.items() if a not in copied}
             self.whole |= harmed
             return None
-        renewed = [] if self.plain else self._renewed(made, worker, values, overwrites)
-        best = self._least([works, *renewed], overwrites)
-        for node in (node for work in best.works for node in work.writes):
-            strides.setdefault(node, row_major(node.shape))
+        again = [] if self.plain else self._rematerialised(made, worker, values, overwrites)
+        best = self._least([works, *again], overwrites)
         schedule, load = best.schedule(self.traced), best.load_nbytes
         return Plan(
             self.traced, schedule, tuple(best.works), strides, overwrites, self.threads, load
@@ -224,40 +233,35 @@ class _Planner:
             yield works
             yield from found
 
-    def _renewed(
+    def _rematerialised(
         self,
         made: Sequence[tuple[Unit, Work]],
         worker: Worker,
         values: set[Node],
         overwrites: Mapping[Node, Node],
     ) -> list[list[Work]]:
-        """The works in which nests write operands of late products anew, if any can."""
+        """The works in which nests write values again for late readers, if any can."""
+        works = [work for _, work in made]
+        found = rematerialisable(works, self.roles, self.results, overwrites)
         taken = {result: given for given, result in overwrites.items()}
-        found = renewals([work for _, work in made], self.roles, self.results, overwrites)
-        matrices = {one.matrix: row_major(one.matrix.shape) for one in found}
-        worker = replace(worker, strides={**worker.strides, **matrices})
-        available = {node for node in self.graph.nodes if self.roles[node] is Role.GIVEN}
-        anew: dict[int, list[Renewal]] = {one.nest: [] for one in found}
+        again: dict[int, list[Node]] = defaultdict(list)
         for one in found:
-            anew[one.nest].append(one)
-        waiting = {number for one in found for number in one.products}
-        works: list[Work] = []
-        for number in order_with(found, len(made)):
-            unit, work = made[number]
-            if number in anew or number in waiting:
-                there = available.difference(one.value for one in anew.get(number, ()))
-                for one in anew.get(number, ()):
-                    if isinstance(unit, Nest):
-                        unit.join(one.matrix)
+            again[one.nest].append(one.value)
+        available = {node for node in self.graph.nodes if self.roles[node] is Role.GIVEN}
+        for number, (unit, work) in enumerate(made):
+            if number in again:
+                assert isinstance(unit, Nest)
+                for value in again[number]:
+                    unit.join(value)
+                there = available.difference(again[number])
                 try:
-                    (work,) = self._work(unit, worker, there, values.union(matrices))
+                    (works[number],) = self._work(unit, worker, there, values)
                 except NotAffineError:
                     return []
-                if harmful(work, taken):
+                if harmful(works[number], taken):
                     return []
-            works.append(work)
             available.update(work.writes)
-        return [works] if found else []
+        return [[works[number] for number in order_with(found, len(works))]] if found else []
 
     def _layouts(self, products: Mapping[Node, Products]) -> dict[Node, tuple[int, ...]]:
         """The strides of products that lie in the order of the one node that reads them: a

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.plan.lives import Life, Lives, lives_of
 from chainrule.plan.work import Work
 
 
@@ -22,34 +23,41 @@ def orders(
 
     `works` are in a right order; `results` and `overwrites` as in `plan`.
     """
-    after = _followers(works, overwrites)
+    lives = lives_of((work.reads, work.writes) for work in works)
+    after = _followers(works, lives, overwrites)
     position = {node: place for place, node in enumerate(graph.nodes)}
     plain = [max(position[node] for node in work.writes) for work in works]
     yield [works[number] for number in _in_order(after, plain.__getitem__)]
     outside = {*results, *overwrites.values()}
     for together in (after, [()] * len(works)):
-        early = _FreeingEarly(works, after, outside, together)
+        early = _FreeingEarly(lives, after, outside, together)
         yield [works[number] for number in early.order()]
 
 
-def _followers(works: Sequence[Work], overwrites: Mapping[Node, Node]) -> list[list[int]]:
+def _followers(
+    works: Sequence[Work], lives: Lives, overwrites: Mapping[Node, Node]
+) -> list[list[int]]:
     """The numbers of the works that come after each work: those that read what it writes.
 
     One that overwrites a given array comes after all that read the array, and all that may stop
-    the run.
+    the run; one that writes a value again, after all that read its life before.
     """
-    writer = {node: number for number, work in enumerate(works) for node in work.writes}
-    readers: dict[Node, list[int]] = defaultdict(list)
-    for number, work in enumerate(works):
-        for node in work.reads:
-            readers[node].append(number)
+    readers: dict[Life, list[int]] = defaultdict(list)
+    for number, read in enumerate(lives.reads):
+        for life in read:
+            readers[life].append(number)
     found: list[set[int]] = [set() for _ in works]
-    for node, number in writer.items():
-        found[number].update(readers[node])
-    updates = [writer[result] for result in overwrites.values()]
+    for number, written in enumerate(lives.writes):
+        for life in written:
+            found[number].update(readers[life])
+            if life.number:
+                before = Life(life.node, life.number - 1)
+                for one in (lives.first[before], *readers[before]):
+                    found[one].add(number)
+    updates = [lives.first[Life(result)] for result in overwrites.values()]
     for given, result in overwrites.items():
-        for number in readers[given]:
-            found[number].add(writer[result])
+        for number in readers[Life(given)]:
+            found[number].add(lives.first[Life(result)])
     failing = [number for number, work in enumerate(works) if work.fails]
     for one, following in pairwise(failing):  # so that the last one stands for all
         found[one].add(following)
@@ -84,30 +92,33 @@ class _FreeingEarly:
 
     def __init__(
         self,
-        works: Sequence[Work],
+        lives: Lives,
         after: Sequence[Sequence[int]],
         outside: Collection[Node],
         together: Sequence[Sequence[int]],
     ) -> None:
-        self.works, self.after, self.together = works, after, together
-        self.before: list[list[int]] = [[] for _ in works]
+        self.lives, self.after, self.together = lives, after, together
+        self.before: list[list[int]] = [[] for _ in after]
         for number, following in enumerate(after):
             for one in following:
                 self.before[one].append(number)
         self.waiting = [len(one) for one in self.before]
-        self.nbytes = {node: int(node.type.nbytes) for work in works for node in work.writes}
-        self.nbytes |= dict.fromkeys(outside, 0)
-        self.readers: dict[Node, set[int]] = defaultdict(set)
-        for number, work in enumerate(works):
-            for node in work.reads:
-                self.readers[node].add(number)
+        self.nbytes = {
+            life: 0 if life.node in outside else int(life.node.type.nbytes)
+            for written in lives.writes
+            for life in written
+        }
+        self.readers: dict[Life, set[int]] = defaultdict(set)
+        for number, read in enumerate(lives.reads):
+            for life in read:
+                self.readers[life].add(number)
         self.done: set[int] = set()
         self.ready: list[tuple[int, int, int]] = []
 
     def order(self) -> list[int]:
         """The numbers of the works."""
         found: list[int] = []
-        for number in range(len(self.works)):
+        for number in range(len(self.after)):
             self._offer(number)
         while self.ready:
             entry = heapq.heappop(self.ready)
@@ -124,8 +135,8 @@ class _FreeingEarly:
     def _finish(self, number: int) -> None:
         """The work is done; what it was in the way of is offered."""
         self.done.add(number)
-        for node in self.works[number].reads:
-            left = self.readers[node]
+        for life in self.lives.reads[number]:
+            left = self.readers[life]
             left.discard(number)
             if len(left) == 1:
                 self._offer_with_causes(*left)
@@ -158,7 +169,6 @@ class _FreeingEarly:
 
     def _net(self, number: int) -> int:
         """The bytes that a work takes, less those that nobody needs after it."""
-        work = self.works[number]
-        taken = sum(self.nbytes[node] for node in work.writes)
-        mine = (node for node in work.reads if self.readers[node] == {number})
-        return taken - sum(self.nbytes.get(node, 0) for node in mine)
+        taken = sum(self.nbytes[life] for life in self.lives.writes[number])
+        mine = (life for life in self.lives.reads[number] if self.readers[life] == {number})
+        return taken - sum(self.nbytes.get(life, 0) for life in mine)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.plan.lives import BEFORE, Life, lives_of
 from chainrule.plan.overwriting import successors
 from chainrule.plan.place import Placement, Request, place
 from chainrule.plan.roles import nbytes_of
@@ -20,9 +21,10 @@ from chainrule.plan.work import Work
 
 
 class Storage:
-    """The buffers of all values and workspaces.
+    """The buffers of all lives of values, and of workspaces.
 
-    `overwrites` maps a given value to the result that takes its array.
+    `overwrites` maps a given value to the result that takes its array.  A result, or what takes
+    its array before, has one life.
     """
 
     def __init__(
@@ -34,53 +36,50 @@ class Storage:
     ) -> None:
         self.works, self.results, self.overwrites = works, results, overwrites
         self.given = {node: _array(f"given {n}", node) for n, node in enumerate(given)}
-        self.first: dict[Node, int] = {}
-        self.last: dict[Node, int] = {}
-        for number, work in enumerate(works):
-            for node in work.writes:
-                self.first.setdefault(node, number)
-                self.last[node] = number
-            for node in work.reads:
-                self.last[node] = number
-        self.buffers = dict(self.given)
-        self.buffers |= {node: _array(f"result {n}", node) for n, node in enumerate(results)}
-        self.buffers |= {result: self.given[one] for one, result in overwrites.items()}
-        self.dying: dict[int, list[Node]] = defaultdict(list)  # scratch, by last work
-        for node in self.first:
-            if node not in self.buffers:
-                self.dying[self.last[node]].append(node)
-        self.in_place = {result: one for one, result in overwrites.items()}
+        self.lives = lives_of(((work.reads, work.writes) for work in works), given)
+        written = [life for life, number in self.lives.first.items() if number != BEFORE]
+        outside = dict(self.given)
+        outside |= {node: _array(f"result {n}", node) for n, node in enumerate(results)}
+        outside |= {result: self.given[one] for one, result in overwrites.items()}
+        self.buffers = {Life(node): buffer for node, buffer in outside.items()}
+        self.scratch = [life for life in written if life not in self.buffers]
+        self.dying: dict[int, list[Life]] = defaultdict(list)  # scratch, by last work
+        for life in self.scratch:
+            self.dying[self.lives.last[life]].append(life)
+        self.in_place = {Life(result): Life(one) for one, result in overwrites.items()}
         self._place(self._inherited())
 
-    def _inherited(self) -> dict[Node, Node]:
-        """For values with memory of their own, those in scratch whose bytes they take over."""
-        found: dict[Node, Node] = {}
+    def _inherited(self) -> dict[Life, Life]:
+        """For lives with memory of their own, those in scratch whose bytes they take over."""
+        found: dict[Life, Life] = {}
         for number, work in enumerate(self.works):
-            reads = {*work.reads}.difference(work.writes)
-            dying = [node for node in self.dying.get(number, ()) if node in reads]
+            read = {*self.lives.reads[number]}
+            dying = {life.node: life for life in self.dying.get(number, ()) if life in read}
             if dying:
-                own = [node for node in work.writes if node not in self.in_place]
-                own.sort(key=lambda node: node not in self.buffers)  # results first
-                found.update(successors(work, dying, own))
+                written = {life.node: life for life in self.lives.writes[number]}
+                own = [node for node, life in written.items() if life not in self.in_place]
+                own.sort(key=lambda node: written[node] not in self.buffers)  # results first
+                taken = successors(work, [*dying], own)
+                found |= {written[node]: dying[value] for node, value in taken.items()}
         return found
 
-    def _place(self, inherited: Mapping[Node, Node]) -> None:
+    def _place(self, inherited: Mapping[Life, Life]) -> None:
         """Find the buffers of what is neither given nor a result."""
         for result in self.results:
-            node = result
-            while node in inherited:
-                node = inherited[node]
-                self.buffers[node] = self.buffers[result]
-        scratch = [node for node in self.first if node not in self.buffers]
-        places = {node: place for place, node in enumerate(scratch)}
+            life = Life(result)
+            while life in inherited:
+                life = inherited[life]
+                self.buffers[life] = self.buffers[Life(result)]
+        scratch = [life for life in self.scratch if life not in self.buffers]
+        places = {life: place for place, life in enumerate(scratch)}
         requests = [
             Request(
-                nbytes_of(node),
-                self.first[node],
-                self.last[node],
-                places[inherited[node]] if node in inherited else None,
+                nbytes_of(life.node),
+                self.lives.first[life],
+                self.lives.last[life],
+                places[inherited[life]] if life in inherited else None,
             )
-            for node in scratch
+            for life in scratch
         ]
         spaces = [(k, work.workspace_nbytes) for k, work in enumerate(self.works)]
         spaces = [(number, nbytes) for number, nbytes in spaces if nbytes]
@@ -88,25 +87,26 @@ class Storage:
         placement = _placed(requests)
         self.load_nbytes, self.scratch_nbytes = placement.largest_load, placement.nbytes
         found = iter(placement.offsets)
-        for node in scratch:
-            self.buffers[node] = Buffer(SCRATCH, next(found), nbytes_of(node))
+        for life in scratch:
+            self.buffers[life] = Buffer(SCRATCH, next(found), nbytes_of(life.node))
         self.workspaces = {
             number: Buffer(SCRATCH, next(found), nbytes) for number, nbytes in spaces
         }
-        for node, one in inherited.items():
-            if self.buffers[node] == self.buffers[one]:
-                self.in_place[node] = one
+        for life, one in inherited.items():
+            if self.buffers[life] == self.buffers[one]:
+                self.in_place[life] = one
 
     def schedule(self, graph: Graph) -> Schedule:
         """The works as instructions, with what is freed after each."""
         handed_on = set(self.in_place.values())
         instructions: list[Instruction] = []
         for number, work in enumerate(self.works):
-            pairs = [(node, self.in_place[node]) for node in work.writes if node in self.in_place]
+            written = self.lives.writes[number]
+            pairs = [(one.node, self.in_place[one].node) for one in written if one in self.in_place]
             instructions.append(
                 Compute(
-                    nodes=tuple(work.writes),
-                    into=tuple(self.buffers[node] for node in work.writes),
+                    nodes=tuple(life.node for life in written),
+                    into=tuple(self.buffers[life] for life in written),
                     reads=tuple(work.reads),
                     inner=tuple(work.inner),
                     workspace=self.workspaces.get(number),
@@ -117,7 +117,7 @@ class Storage:
                 )
             )
             gone = self.dying.get(number, ())
-            instructions += [Free(node) for node in gone if node not in handed_on]
+            instructions += [Free(life.node) for life in gone if life not in handed_on]
         return Schedule(
             graph=graph,
             instructions=tuple(instructions),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.graph.node import Node
 from chainrule.plan.formula import formula
+from chainrule.plan.lives import Life, lives_of
 from chainrule.plan.nest import NestLayout
 from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_of
 from chainrule.plan.schedule import Compute
@@ -86,6 +87,7 @@ class _Text:
         self.word = Wording(plan.schedule).name
         self.named = plan.graph.name_of
         self.taken = set(plan.overwrites.values())
+        self.lives = lives_of((one.reads, one.nodes) for one in plan.computes)
         self.made: set[Node] = set()  # by the instructions so far
         self.written = {node for work in plan.works for node in work.writes}
 
@@ -93,7 +95,7 @@ class _Text:
         """Those of all instructions, the columns of the table aligned."""
         pairs = list(zip(self.plan.computes, self.plan.works, strict=True))
         tables = [self._rows(compute, work) for compute, work in pairs]
-        notes = [self._notes(work) for _, work in pairs]
+        notes = [[*self._notes(work), *self._again(n)] for n, (_, work) in enumerate(pairs)]
         rows = [row for table in tables for row in table]
         widths = [max((len(row[place]) for row in rows), default=0) for place in range(3)]
         digits = len(str(len(pairs)))
@@ -161,9 +163,22 @@ class _Text:
             known = [self.word(node) for node in again if node in self.named]
             others = len(again) - len(known)
             unnamed = [_counted(others, "unnamed value")] if others else []
-            notes.append(f"computed again: {', '.join([*known, *unnamed])}")
+            notes.append(f"computed again, cheaper than stored: {', '.join([*known, *unnamed])}")
         self.made.update(work.writes, work.inner)
         return notes
+
+    def _again(self, number: int) -> Iterator[str]:
+        """Which values are written a second time, for which instructions, and what that saves."""
+        for life in self.lives.writes[number]:
+            if not life.number:
+                continue
+            free = self.lives.last[Life(life.node, life.number - 1)] + 2, number
+            read = [str(n) for n, reads in enumerate(self.lives.reads, 1) if life in reads]
+            span = f"from {free[0]} to {free[1]}" if free[0] < free[1] else f"during {number}"
+            yield (
+                f"{self.word(life.node)} is computed again, for {' and '.join(read)}: its "
+                f"{nbytes_of(life.node):,} bytes are free {span}"
+            )
 
 
 def _loops(layout: NestLayout) -> str:

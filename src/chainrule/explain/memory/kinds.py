@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.plan.lives import Life, lives_of
 from chainrule.plan.schedule import Compute, Schedule
 from chainrule.primitives.sources import constant
 
@@ -27,17 +28,20 @@ class Kind(StrEnum):
 def saved_values(schedule: Schedule, forward: Collection[Node]) -> set[Node]:
     """The values of forward propagation that an instruction after it reads.
 
-    It is the schedule that knows them: what is computed again where it is needed is not saved, but
-    what it is computed from.
+    It is the schedule that knows them: what is computed again where it is needed, or before, is not
+    saved, but what it is computed from.
     """
+    computes = [one for one in schedule.instructions if isinstance(one, Compute)]
+    lives = lives_of((one.reads, one.nodes) for one in computes)
     made: set[Node] = set()
     found: set[Node] = set()
-    for one in schedule.instructions:
-        if isinstance(one, Compute):
-            fresh = {node for node in (*one.nodes, *one.inner) if node in forward} - made
-            if not fresh:
-                found.update(node for node in one.reads if node in forward)
-            made |= fresh
+    again: set[Life] = set()  # what is written after forward propagation
+    for one, reads, writes in zip(computes, lives.reads, lives.writes, strict=True):
+        fresh = {node for node in (*one.nodes, *one.inner) if node in forward} - made
+        if not fresh:
+            found.update(life.node for life in reads if life.node in forward and life not in again)
+            again.update(writes)
+        made |= fresh
     return found
 
 

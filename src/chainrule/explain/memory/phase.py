@@ -142,9 +142,18 @@ class Phase:
         return self._made.get(node, 0)
 
     @cached_property
+    def lives_of(self) -> Mapping[Node, tuple[Life, ...]]:
+        """The lives of each value in memory, in order of birth; of a given one without copies."""
+        found: dict[Node, tuple[Life, ...]] = {}
+        for life in self.usage.lives:
+            before = () if life.node in self.usage.schedule.given else found.get(life.node, ())
+            found[life.node] = (*before, life)
+        return found
+
+    @cached_property
     def life_of(self) -> Mapping[Node, Life]:
         """The last life of each value in memory."""
-        return {life.node: life for life in self.usage.lives}
+        return {node: lives[-1] for node, lives in self.lives_of.items()}
 
 
 def phase_of(

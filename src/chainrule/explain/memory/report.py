@@ -45,7 +45,7 @@ class Value:
     used where it comes about and never written: it takes no bytes, and `nbytes` is what its array
     would have.  `in_place` says that its bytes are those of another value, for which they are
     counted: of a parameter before its update.  `kept_because` says which later value needs it; ""
-    for one that is needed at once.
+    for one that is needed at once.  `again_at`: the instructions that compute it again.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Value:
     made_at: int
     last_needed_at: int
     kept_because: str
+    again_at: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,17 +136,18 @@ class MemoryReport(NotPickled):
 
     def _value(self, name: str, node: Node) -> Value:
         phase = self.main
-        life, made = phase.life_of.get(node), phase.made_at(node)
+        lives, made = phase.lives_of.get(node, ()), phase.made_at(node)
         return Value(
             name=name,
             type=str(node.type),
             nbytes=int(node.type.nbytes),
             kind=phase.kinds[node],
-            stored=life is not None,
-            in_place=life is not None and life.in_place,
-            made_at=life.first if life is not None and life.first else made,
-            last_needed_at=life.last_read if life is not None else made,
+            stored=bool(lives),
+            in_place=bool(lives) and lives[-1].in_place,
+            made_at=lives[0].first if lives and lives[0].first else made,
+            last_needed_at=lives[-1].last_read if lives else made,
             kept_because=reason(phase, node),
+            again_at=tuple(life.first for life in lives[1:]),
         )
 
     def why(self, name: str) -> str:

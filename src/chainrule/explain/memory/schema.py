@@ -61,4 +61,5 @@ def _value(report: MemoryReport, value: Value) -> dict[str, Any]:
         "made_at": value.made_at,
         "last_needed_at": value.last_needed_at,
         "kept_because": value.kept_because,
+        "again_at": list(value.again_at),
     }

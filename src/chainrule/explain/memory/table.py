@@ -122,7 +122,9 @@ def value_rows(report: MemoryReport, rows: int | None) -> tuple[list[Row], str]:
 
 
 def _value_row(value: Value, end: int) -> Row:
-    made = str(value.made_at or ("start" if value.stored else "-"))
+    made = ", ".join(
+        map(str, (value.made_at or ("start" if value.stored else "-"), *value.again_at))
+    )
     last = str(value.last_needed_at or "-")
     if value.stored and value.last_needed_at == end and not value.kept_because:
         last = "end"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.phase import Phase
+from chainrule.explain.memory.usage import Life
 from chainrule.explain.memory.words import expression
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.node import Node
@@ -11,15 +12,15 @@ from chainrule.plan.virtual import lacking, shows_its_input
 from chainrule.primitives.primitive import MOVING
 
 
-def last_reader(phase: Phase, node: Node) -> Node | None:
-    """The value for which the last instruction that reads `node` needs it; None if none does.
+def last_reader(phase: Phase, life: Life | None) -> Node | None:
+    """The value for which the last instruction that reads a life needs it; None if none does.
 
     Rearrangements (transposes, reshapes) are passed through that are not stored themselves, or
     that the instruction makes of it for others.
     """
-    life = phase.life_of.get(node)
-    if life is None or not phase.reads_at(life.last_read, node):
+    if life is None or not phase.reads_at(life.last_read, life.node):
         return None
+    node = life.node
     computed = phase.computed_at(life.last_read)
     users = phase.users
     pending, seen = [node], {node}
@@ -64,7 +65,12 @@ def _named(phase: Phase, node: Node, computed: set[Node]) -> Node:
 
 def reason(phase: Phase, node: Node) -> str:
     """`dJ/dW2 = hᵀ · dJ/do needs it (model.py:12)`; "" for a value that nothing later needs."""
-    reader = last_reader(phase, node)
+    return _reason(phase, phase.life_of.get(node))
+
+
+def _reason(phase: Phase, life: Life | None) -> str:
+    """What needs a life last."""
+    reader = last_reader(phase, life)
     if reader is None:
         return ""
     place = reader.origin.short()
@@ -110,9 +116,19 @@ def seen_in(phase: Phase, node: Node) -> Node | None:
 
 
 def _life(phase: Phase, node: Node) -> str:
-    """Why and how long a stored value is there."""
-    life = phase.life_of[node]
-    why = reason(phase, node)
+    """Why and how long a stored value is there; of one that is computed again, each time."""
+    first, *others = phase.lives_of[node]
+    again = (f"; computed again {_span(phase, one)}" for one in others)
+    return "".join([_first_life(phase, first), *again])
+
+
+def _span(phase: Phase, life: Life) -> str:
+    """`by instruction 9, and kept to 10: dJ/dW2 = hᵀ · dJ/do needs it`."""
+    return f"by instruction {life.first}, and kept to {life.last_read}: {_reason(phase, life)}"
+
+
+def _first_life(phase: Phase, life: Life) -> str:
+    node, why = life.node, _reason(phase, life)
     kind = phase.kinds[node]
     if life.first == 0:
         role = {

@@ -30,11 +30,11 @@ class Needs:
         phase = self.phase
         if phase is None:
             return NOTHING
-        life, made = phase.life_of.get(node), phase.made_at(node)
+        lives, made = phase.lives_of.get(node, ()), phase.made_at(node)
         return {
             "kept_because": text(reason(phase, node)),
             "why": text(sentence(phase, node, name)),
-            "stored": life is not None,
-            "made_at": life.first if life is not None and life.first else made,
-            "last_needed_at": life.last_read if life is not None else made,
+            "stored": bool(lives),
+            "made_at": lives[0].first if lives and lives[0].first else made,
+            "last_needed_at": lives[-1].last_read if lives else made,
         }

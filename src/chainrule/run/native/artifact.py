@@ -127,27 +127,24 @@ def artifact_of(made: Plan, overwrites: Mapping[Node, Node], target: Target) -> 
     """The machine code of a plan."""
     text = program(made, target.function_attributes, avx512=target.has_avx512)
     positions = positions_of(made.graph)
-    buffers = dict(made.schedule.given)
-    for compute in made.computes:
-        buffers.update(zip(compute.nodes, compute.into, strict=True))
 
-    def place(node: Node) -> Place:
-        buffer = buffers[node]
+    def place(node: Node, buffer: Buffer) -> Place:
         strides = tuple(k * node.dtype.itemsize for k in made.strides[node])
         return Place(positions[node], buffer.arena, buffer.offset, strides)
 
     taken = set(made.overwrites.values())
 
-    def foreign_of(node: Node, compute: Compute) -> Foreign:
-        reads = tuple([place(one) for one in compute.reads])
+    def foreign_of(node: Node, compute: Compute, places: Mapping[Node, Buffer]) -> Foreign:
+        reads = tuple([place(one, places[one]) for one in compute.reads])
         space = compute.workspace or Buffer(SCRATCH, 0, 0)
-        return Foreign(place(node), reads, node not in taken, space.offset, space.nbytes)
+        result = place(node, places[node])
+        return Foreign(result, reads, node not in taken, space.offset, space.nbytes)
 
-    foreign = {
-        work.node: foreign_of(work.node, compute)
-        for compute, work in zip(made.computes, made.works, strict=True)
+    foreign = [
+        foreign_of(work.node, compute, places)
+        for compute, work, places in zip(made.computes, made.works, made.places, strict=True)
         if isinstance(work, ForeignWork)
-    }
+    ]
     parts = tuple(
         Part(one.name, one.shared, None if one.then is None else foreign[one.then])
         for one in text.segments

@@ -11,7 +11,6 @@ from chainrule.graph.node import Node
 from chainrule.plan.fold import Coefficient
 from chainrule.plan.fuse import Nest
 from chainrule.plan.loops import Builder
-from chainrule.plan.planner import Plan
 from chainrule.plan.roles import Role
 from chainrule.run.native.emit import Code, Operand, constant
 from chainrule.run.native.points import Places, Points, register_type
@@ -19,10 +18,13 @@ from chainrule.run.native.points import Places, Points, register_type
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Writes coefficients into a function; `pointer` says where the array of a node begins."""
+    """Writes coefficients into a function; `pointer` says where the array of a node begins.
+
+    `strides` are those of the values in memory that may be read.
+    """
 
     code: Code
-    plan: Plan
+    strides: Mapping[Node, tuple[int, ...]]
     roles: Mapping[Node, Role]
     pointer: Callable[[Node], Operand]
 
@@ -44,8 +46,8 @@ class Coefficients:
 
     def _scalar(self, node: Node) -> Operand:
         """A 0-d value: read, or computed of what can be read."""
-        nest = Nest((), (), self.roles, self.plan.strides, (), self.plan.strides)
-        builder = Builder(nest, self.roles, self.plan.strides, self.plan.strides)
+        nest = Nest((), (), self.roles, self.strides, (), self.strides)
+        builder = Builder(nest, self.roles, self.strides, self.strides)
         wanted = builder.at(node, ())
         arrays = [one.source for one in builder.found if one.source is not None]
         places = Places(self.code, {one: self.pointer(one) for one in arrays})

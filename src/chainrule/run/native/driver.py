@@ -10,7 +10,7 @@ of range: then nothing that was given has been overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +33,7 @@ RUNTIME = (
     *("sgemm", "dgemm", "sgemv", "dgemv"),
     *("blas_state", "blas_get", "blas_set"),
 )
+Placed = tuple[Compute, Work, Mapping[Node, Buffer]]  # where what it reads and writes lies
 SMALL = 8000  # multiplications in a product for which BLAS never uses threads of its own
 
 
@@ -52,10 +53,11 @@ class Slots:
 
 @dataclass(eq=False)
 class Segment:
-    """One native function, up to a node that has no kernel (`then`; None: the end)."""
+    """One native function, up to a node that has no kernel (the `then`-th of these, from 0; None:
+    the end)."""
 
     name: str
-    then: Node | None
+    then: int | None
     shared: bool = False
 
 
@@ -85,11 +87,9 @@ class Writer:
     def __init__(self, plan: Plan, attributes: str, module: Module) -> None:
         self.plan, self.attributes, self.module = plan, attributes, module
         self.roles = roles_of(plan.graph)
-        self.buffers: dict[Node, Buffer] = dict(plan.schedule.given)
-        for compute in plan.computes:
-            self.buffers.update(zip(compute.nodes, compute.into, strict=True))
         given = [one.arena for one in plan.schedule.given.values()]
-        results = (self.buffers[node].arena for node in plan.schedule.results)
+        places = {n: b for one in plan.computes for n, b in zip(one.nodes, one.into, strict=True)}
+        results = (places[node].arena for node in plan.schedule.results)
         self.slots = Slots((*given, *(arena for arena in results if arena not in given)))
         self.kernels: dict[str, str] = {}
         self.routines: set[str] = set()
@@ -97,13 +97,14 @@ class Writer:
         self.phase_count = 0
 
     def written(self) -> Program:
-        pending: list[tuple[Compute, Work]] = []
-        for compute, work in zip(self.plan.computes, self.plan.works, strict=True):
+        plan, pending = self.plan, list[Placed]()
+        foreign = 0
+        for compute, work, places in zip(plan.computes, plan.works, plan.places, strict=True):
             if isinstance(work, ForeignWork):
-                self._segment(pending, work.node)
-                pending = []
+                self._segment(pending, foreign)
+                pending, foreign = [], foreign + 1
             else:
-                pending.append((compute, work))
+                pending.append((compute, work, places))
         self._segment(pending, None)
         calls = [c for w in self.plan.works if isinstance(w, ProductWork) for c in w.calls]
         sizes = (call.gemm.m * call.gemm.n * call.gemm.k for call in calls if call.tiles is None)
@@ -127,12 +128,12 @@ class Writer:
             self.phase_count,
         )
 
-    def _segment(self, works: Sequence[tuple[Compute, Work]], then: Node | None) -> None:
+    def _segment(self, works: Sequence[Placed], then: int | None) -> None:
         name = f"step{len(self.segments)}"
-        shared = any(parts_of(work) > 1 for _, work in works)
+        shared = any(parts_of(work) > 1 for _, work, _ in works)
         segment = SegmentWriter(self, name, shared)
-        for compute, work in works:
-            segment.add(compute, work)
+        for placed in works:
+            segment.add(*placed)
         self.phase_count = segment.close()
         self.segments.append(Segment(name, then, shared))
 

@@ -41,6 +41,7 @@ class SegmentWriter:
         self.pointers: dict[str, Operand] = {}
         self.entry: list[str] = []  # loads of pointers, put at the beginning
         self.may_have_failed = False
+        self.places: Mapping[Node, Buffer] = {}  # of what the instruction reads and writes
         self.phases = Phases(self.code, self.slot, shared, writer.phase_count)
 
     def slot(self, name: str) -> Operand:
@@ -60,10 +61,11 @@ class SegmentWriter:
 
     def value(self, node: Node) -> Operand:
         """Where the array of a node begins."""
-        return self.pointer(self.writer.buffers[node])
+        return self.pointer(self.places[node])
 
-    def add(self, compute: Compute, work: Work) -> None:
-        """One instruction."""
+    def add(self, compute: Compute, work: Work, places: Mapping[Node, Buffer]) -> None:
+        """One instruction; `places` are those of all that it reads and writes."""
+        self.places = places
         given = {one.arena for one in self.writer.plan.schedule.given.values()}
         if self.may_have_failed and any(one.arena in given for one in compute.into):
             self._stop_if_failed()
@@ -135,7 +137,7 @@ class SegmentWriter:
         rows, parts = layout.row_count, layout.parts
 
         def run(part: Operand) -> None:
-            places = {**self.writer.buffers, **(elsewhere or {})}
+            places = {**self.places, **(elsewhere or {})}
             arrays = [self.pointer(places[node]) for node in layout.arrays]
             work = self.pointer(workspace) if workspace and layout.part_nbytes else NULL
             flags = self.slot("failed") if layout.fails else NULL
@@ -179,7 +181,8 @@ class SegmentWriter:
             self.pointer(packed[one]) if one in packed else self._matrix(one)
             for one in (call.x, call.y)
         ]
-        factors = Coefficients(self.code, self.writer.plan, self.writer.roles, self.value)
+        strides = {node: self.writer.plan.strides[node] for node in self.places}
+        factors = Coefficients(self.code, strides, self.writer.roles, self.value)
         alpha = factors.value(call.alpha, root.dtype)
         beta = constant(1.0 if number else 0.0, register_type(root.dtype))
         if not number and work.products.base is not None:
