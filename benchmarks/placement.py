@@ -13,13 +13,12 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
-from chainrule.plan.place import Request, place, place_by_cp_sat
+import chainrule as cr
 
 
-def requests_of(path: Path) -> list[Request]:
+def buffers_of(path: Path) -> list[tuple[int, int, int]]:
     with path.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return [Request(int(r["size"]), int(r["lower"]), int(r["upper"]) - 1) for r in rows]
+        return [(int(r["lower"]), int(r["upper"]), int(r["size"])) for r in csv.DictReader(file)]
 
 
 def capacity_of(path: Path) -> int | None:
@@ -44,9 +43,11 @@ def main() -> int:
     print("|---|---|---|---|---|---|---|---|")
     missed = 0
     for path in paths:
-        wanted = requests_of(path)
+        wanted = buffers_of(path)
         capacity = None if asked.smallest else asked.capacity or capacity_of(path)
-        placing = place_by_cp_sat if asked.cp_sat else place
+        placing = cr.place_buffers
+        if asked.cp_sat:
+            from cp_sat import place_by_cp_sat as placing
         begun = perf_counter()
         found = placing(wanted, seconds=asked.seconds, capacity=capacity)
         seconds = perf_counter() - begun

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from chainrule.explain.report import Report, report
     from chainrule.functional.jacobian import hessian, jacfwd, jacobian, jacrev
     from chainrule.functional.vmap import vmap
+    from chainrule.plan.place import Placement, place_buffers
     from chainrule.random.dropout import dropout
     from chainrule.train import (
         Optimizer,
@@ -124,6 +125,7 @@ __all__ = [
     "MemoryReport",
     "Node",
     "Optimizer",
+    "Placement",
     "Report",
     "Run",
     "Size",
@@ -202,6 +204,7 @@ __all__ = [
     "ndtr",
     "norm",
     "one_hot",
+    "place_buffers",
     "predict",
     "primitive",
     "prune",
@@ -249,6 +252,7 @@ _LATER = {
     "Measures": "chainrule.train.measures",
     "MemoryReport": "chainrule.explain.memory.report",
     "Optimizer": "chainrule.train",
+    "Placement": "chainrule.plan.place",
     "Report": "chainrule.explain.report",
     "State": "chainrule.train",
     "StateArray": "chainrule.train",
@@ -300,6 +304,7 @@ _LATER = {
     "ndtr": "chainrule.composites.special",
     "norm": "chainrule.composites.numpy_functions.norms",
     "one_hot": "chainrule.composites.networks.one_hot",
+    "place_buffers": "chainrule.plan.place",
     "predict": "chainrule.train.prediction",
     "primitive": "chainrule.custom",
     "report": "chainrule.explain.report",

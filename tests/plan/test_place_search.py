@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.errors import UnsupportedError
-from chainrule.plan.place import Placement, Request, place, place_by_cp_sat
+from chainrule.plan.place import Placement, Request, place
 from chainrule.plan.placing.blocks import Block, conflicts_of
 from chainrule.plan.placing.bounds import Fit, tightened
 from chainrule.plan.placing.branch import Answer, _Node, _refuse
@@ -286,19 +285,3 @@ def test_hard_instances_are_placed_within_their_capacity(name):
     found = place(wanted, seconds=120, capacity=CAPACITY)  # twice the time, on a busy machine
     assert found.nbytes <= CAPACITY
     assert overlaps([Block(r.nbytes, r.first, r.last) for r in wanted], found.offsets) == []
-
-
-def test_cp_sat_is_explained_where_it_is_missing(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "ortools.sat.python", None)
-    with pytest.raises(UnsupportedError, match=r"OR-tools.*not installed[\s\S]*placement"):
-        place_by_cp_sat(WASTEFUL_REQUESTS)
-
-
-def test_cp_sat_finds_and_proves_the_same():
-    pytest.importorskip("ortools.sat.python.cp_model", exc_type=ImportError)
-    found = place_by_cp_sat(WASTEFUL_REQUESTS, seconds=30)
-    assert found.nbytes == found.lower_bound == SMALLEST
-    assert all(offset % 64 == 0 for offset in found.offsets)
-    assert overlaps(WASTEFUL, found.offsets) == []
-    too_small = place_by_cp_sat(WASTEFUL_REQUESTS, seconds=30, capacity=SMALLEST - 64)
-    assert too_small.lower_bound == SMALLEST

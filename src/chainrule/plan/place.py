@@ -8,14 +8,18 @@ an exact search go on from there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import index
 from time import monotonic
 
+from chainrule.errors import InputError
 from chainrule.plan.placing.blocks import Block, arena_nbytes, largest_load
 from chainrule.plan.placing.improve import Found, improved
 from chainrule.plan.placing.quick import side_by_side, strategies
 from chainrule.plan.schedule import aligned
+
+MOST_NBYTES = 1 << 62  # of all buffers together: the search counts in 64 bits
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Placement:
-    """An offset for each request, a multiple of ALIGNMENT, in an arena of `nbytes`.
+    """An offset for each buffer, in an arena of `nbytes`: where the highest one ends.
 
-    `largest_load` is the largest sum of bytes in use at one moment, each buffer rounded up;
-    `lower_bound` is proved, too: no arena can be smaller.  It is the largest load, or more where
-    an exact search has proved more.  `strategy` says how the offsets were found.
+    `largest_load` is the largest sum of bytes in use at one moment; `lower_bound` is proved, too:
+    no arena can be smaller.  It is the largest load, or more where an exact search has proved more.
+    `strategy` says how the offsets were found.
     """
 
     offsets: tuple[int, ...]
@@ -69,38 +73,76 @@ class Placement:
 def place(
     requests: Sequence[Request], *, seconds: float = 0.0, capacity: int | None = None
 ) -> Placement:
-    """Offsets such that no two requests that are in use together share a byte.
-
-    The arena is never larger than all requests side by side.  Where the quick strategies waste
-    bytes, the search goes on for `seconds`, until the arena is proved to be the smallest.  With a
-    `capacity` in bytes it ends as soon as the arena is within it, or, with a `lower_bound` above
-    the capacity, when that is proved to be impossible.  The same requests give the same
-    placement, unless the time has ended the search.
-    """
-    deadline = monotonic() + seconds
+    """Offsets, multiples of ALIGNMENT, such that no two requests that are in use together share a
+    byte; `seconds` and `capacity` as for `place_buffers`."""
     blocks, block_of = _blocks(requests)
+    return _placed(blocks, block_of, seconds, capacity)
+
+
+def place_buffers(
+    buffers: Iterable[Sequence[int]], *, seconds: float = 1.0, capacity: int | None = None
+) -> Placement:
+    """Offsets for buffers in one arena, such that no two that are in use together share a byte.
+
+    A buffer is `(start, stop, nbytes)` or `(start, stop, nbytes, alignment)`, all integers: it is
+    in use from moment `start` up to, not including, `stop`, and its offset is a multiple of
+    `alignment` (1 if not given).
+
+    The arena is never larger than all buffers side by side.  Where quick strategies waste bytes,
+    the search goes on for `seconds`, or until the arena is proved to be the smallest.  With a
+    `capacity` in bytes it ends as soon as the arena is within it, or, with a `lower_bound` above
+    the capacity, when that is proved to be impossible.  The same buffers give the same placement,
+    unless the time has ended the search.  InputError for a buffer that is none.
+    """
+    blocks = [_block(number, buffer) for number, buffer in enumerate(buffers)]
+    total = sum(block.size + block.alignment for block in blocks)
+    if total >= MOST_NBYTES:
+        raise InputError(
+            f"the buffers have {total:,} bytes together, their alignments counted, and at most "
+            f"{MOST_NBYTES - 1:,} can be placed",
+            hint="count in larger units, such as KiB",
+        )
+    return _placed(blocks, range(len(blocks)), seconds, capacity)
+
+
+def _block(number: int, buffer: Sequence[int]) -> Block:
+    try:
+        numbers = [index(one) for one in buffer]
+    except TypeError:
+        numbers = []
+    if not 3 <= len(numbers) <= 4:
+        raise InputError(
+            f"buffer {number} is {buffer!r}",
+            hint="a buffer is (start, stop, nbytes) or (start, stop, nbytes, alignment), integers",
+        )
+    start, stop, nbytes, alignment = (*numbers, 1)[:4]
+    wrong = None
+    if start >= stop:
+        wrong = f"it is in use from {start} up to {stop}, which is never"
+    elif nbytes < 0:
+        wrong = f"it has {nbytes} bytes"
+    elif alignment < 1:
+        wrong = f"its offset is to be a multiple of {alignment}"
+    if wrong:
+        raise InputError(
+            f"buffer {number} is {buffer!r}: {wrong}",
+            hint="(start, stop, nbytes, alignment): start < stop, nbytes >= 0, alignment >= 1",
+        )
+    return Block(nbytes, start, stop - 1, alignment)
+
+
+def _placed(
+    blocks: Sequence[Block], block_of: Sequence[int], seconds: float, capacity: int | None
+) -> Placement:
+    """The offset of each block that `block_of` names."""
+    deadline = monotonic() + seconds
     load = largest_load(blocks)
     goal = max(load, capacity or 0)
     best = _quick(blocks, load, goal)
     if seconds > 0 and best.nbytes > goal:
         best = improved(blocks, best, deadline, capacity)
-    return _placement(best, block_of, load)
-
-
-def place_by_cp_sat(
-    requests: Sequence[Request],
-    *,
-    seconds: float = 60.0,
-    capacity: int | None = None,
-    threads: int = 1,
-) -> Placement:
-    """As `place`, by the solver CP-SAT of OR-tools; UnsupportedError where that is missing."""
-    from chainrule.plan.placing.cp_sat import solved
-
-    blocks, block_of = _blocks(requests)
-    load = largest_load(blocks)
-    best = solved(blocks, _quick(blocks, load, load), seconds, capacity, threads)
-    return _placement(best, block_of, load)
+    offsets = tuple(best.offsets[block] for block in block_of)
+    return Placement(offsets, best.nbytes, load, best.lower_bound, best.strategy)
 
 
 def _quick(blocks: Sequence[Block], load: int, goal: int) -> Found:
@@ -114,11 +156,6 @@ def _quick(blocks: Sequence[Block], load: int, goal: int) -> Found:
         if nbytes < best.nbytes:
             best = Found(offsets, nbytes, strategy, load)
     return best
-
-
-def _placement(found: Found, block_of: Sequence[int], load: int) -> Placement:
-    offsets = tuple(found.offsets[block] for block in block_of)
-    return Placement(offsets, found.nbytes, load, found.lower_bound, found.strategy)
 
 
 def _blocks(requests: Sequence[Request]) -> tuple[list[Block], list[int]]:

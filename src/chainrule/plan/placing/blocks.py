@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 # Pairs of blocks that are alive together, up to which the strategies that look at every pair are
 # tried (about 0.5 s for all of them).
@@ -15,15 +16,32 @@ Offsets = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`size` bytes in use from instruction `first` to `last`, both included."""
+    """`size` bytes in use from instruction `first` to `last`, both included, that begin at a
+    multiple of `alignment`."""
 
     size: int
     first: int
     last: int
+    alignment: int = 1
 
     @property
     def life(self) -> int:
         return self.last - self.first + 1
+
+
+def up(offset: int, alignment: int) -> int:
+    """The first multiple of `alignment` from `offset` on."""
+    return -(-offset // alignment) * alignment
+
+
+def unit_of(blocks: Sequence[Block]) -> int:
+    """What divides every size, and every offset of blocks that lie as low as they can; 0 where no
+    block has bytes."""
+    alignments = {block.alignment for block in blocks if block.size}
+    unit = gcd(*(block.size for block in blocks))
+    while (less := gcd(unit, *(one for one in alignments if unit % one))) != unit:
+        unit = less
+    return unit
 
 
 def largest_load(blocks: Sequence[Block]) -> int:

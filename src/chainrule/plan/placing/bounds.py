@@ -27,17 +27,22 @@ class Misfit:
     section: int
 
 
-def tightened(piece: Piece, lowest: Integers, capacity: int) -> Fit | Misfit:
+def tightened(
+    piece: Piece, lowest: Integers, capacity: int, alignment: Integers | None = None
+) -> Fit | Misfit:
     """The lowest offsets, raised where another block must come first (Carlier and Pinson 1989:
     one machine with release dates; here a section is the machine, and its bytes are the time).
 
     Whichever block of a section lies lowest, all the others lie above it: it begins at most at the
     capacity less the section's load.  A block that cannot begin so low is above the end of one
-    that can.
+    that can.  With an `alignment` of each block, by number, offsets are raised to a multiple of it.
     """
+    step = None if alignment is None else alignment[piece.numbers]
     member, section, starts = piece.member, piece.section, piece.section_starts
     latest, size = (capacity - piece.load)[section], piece.size[member]
     while True:
+        if step is not None:
+            lowest = -(-lowest // step) * step
         too_high = lowest + piece.size > capacity
         if too_high.any():
             return Misfit(int(piece.first[np.argmax(too_high)]))

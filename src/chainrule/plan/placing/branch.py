@@ -38,10 +38,11 @@ class Answer(Enum):
 @dataclass(eq=False)
 class Experience:
     """What searches for one capacity have learned: states that are impossible, and how often the
-    blocks of each section (by its moment) did not fit."""
+    blocks of each section (by its moment) did not fit.  `alignment` as for `tightened`."""
 
     capacity: int
     misfits: Integers
+    alignment: Integers | None = None
     impossible: set[bytes] = field(default_factory=set)
 
 
@@ -85,7 +86,7 @@ def search(
             if node.parent is None:
                 return Answer.CANNOT_FIT
             node = node.parent
-            _refuse(node)
+            _refuse(node, experience.alignment)
             continue
         _choose(node, fit, experience, guide)
         offsets[node.piece.numbers[node.chosen]] = node.lowest[node.chosen]
@@ -101,7 +102,7 @@ def search(
 
 def _looked_at(node: _Node, experience: Experience) -> Fit | None:
     """The node's lowest offsets tightened; None where its blocks cannot fit."""
-    found = tightened(node.piece, node.lowest, experience.capacity)
+    found = tightened(node.piece, node.lowest, experience.capacity, experience.alignment)
     if isinstance(found, Misfit):
         experience.misfits[node.piece.moments[found.section]] += 1
         return None
@@ -141,12 +142,14 @@ def _split(node: _Node) -> None:
     node.todo = [(left, lowest[places]) for left, places in piece.without(chosen)]
 
 
-def _refuse(node: _Node) -> None:
+def _refuse(node: _Node, alignment: Integers | None = None) -> None:
     """The chosen block lies higher, and so do its twins, which could change places with it."""
     piece, chosen, lowest = node.piece, node.chosen, node.lowest
     first, stop, size = piece.first[chosen], piece.stop[chosen], piece.size[chosen]
     twins = (piece.first == first) & (piece.stop == stop) & (piece.size == size)
     twins &= lowest == lowest[chosen]
+    if alignment is not None:
+        twins &= alignment[piece.numbers] == alignment[piece.numbers[chosen]]
     in_the_way = (piece.first < stop) & (piece.stop > first) & ~twins
     in_the_way &= lowest < lowest[chosen] + size
     ends = np.where(in_the_way, lowest + piece.size, NEVER)

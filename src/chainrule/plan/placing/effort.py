@@ -13,7 +13,8 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.plan.placing.blocks import Block, Offsets
+from chainrule.plan.placing.blocks import Block, Offsets, unit_of
+from chainrule.plan.placing.bounds import NEVER
 from chainrule.plan.placing.branch import Answer, Experience, Guide, search
 from chainrule.plan.placing.piece import Integers, Piece, pieces
 
@@ -26,17 +27,26 @@ NOISES = (0.03, 0.1, 0.3)  # by how much a guide's weights are changed at random
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Blocks as pieces; `life` of each block in instructions."""
+    """Blocks as pieces; `life` of each block in instructions; `alignment` of each, or None where
+    sizes keep it by themselves; `unit` as in `unit_of`."""
 
     size: Integers
+    alignment: Integers | None
+    unit: int
     life: Integers
     moments: int
     pieces: tuple[Piece, ...]
 
     @property
     def is_small_enough(self) -> bool:
-        """Whether the exact search stays within MOST_NBYTES."""
-        return all(piece.nbytes_of_search <= MOST_NBYTES for piece in self.pieces)
+        """Whether the exact search stays within MOST_NBYTES, and its numbers within 64 bits."""
+        highest = sum(self.size.tolist())
+        if self.alignment is not None:
+            highest += len(self.size) * int(self.alignment.max())
+        return all(
+            piece.nbytes_of_search <= MOST_NBYTES and len(piece.load) * (highest + 1) < NEVER
+            for piece in self.pieces
+        )
 
 
 def problem(blocks: Sequence[Block]) -> Problem:
@@ -57,7 +67,11 @@ def problem(blocks: Sequence[Block]) -> Problem:
         numbers,
     )
     life = np.array([block.life for block in blocks], np.int64)
-    return Problem(size, life, len(moments), tuple(piece for piece, _ in found))
+    unit = unit_of(blocks)
+    alignment = None
+    if any(unit % block.alignment for block in blocks):
+        alignment = np.array([block.alignment for block in blocks], np.int64)
+    return Problem(size, alignment, unit, life, len(moments), tuple(piece for piece, _ in found))
 
 
 class Attempt:
@@ -83,7 +97,8 @@ class Attempt:
 
     def _all_turns(self) -> Iterator[Answer]:
         for piece in self._asked.pieces:
-            experience = Experience(self.capacity, np.zeros(self._asked.moments, np.int64))
+            misfits = np.zeros(self._asked.moments, np.int64)
+            experience = Experience(self.capacity, misfits, self._asked.alignment)
             answer = Answer.UNKNOWN
             for guide, nodes in _guides(self._asked, piece):
                 left = nodes

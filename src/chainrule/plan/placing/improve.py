@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import gcd
 from time import monotonic
 
 from chainrule.plan.placing.blocks import Block, Offsets, arena_nbytes, conflicts_of
@@ -63,7 +62,7 @@ def _rounds(
         attempts = {aim: attempts.get(aim) or Attempt(asked, aim) for aim in aims}
         for aim, attempt in attempts.items():
             if found.lower_bound <= aim < found.nbytes:
-                found = _after_a_turn(blocks, found, attempt, deadline)
+                found = _after_a_turn(blocks, found, attempt, asked.unit, deadline)
                 yield found
         if not aims and conflicts is None:
             return
@@ -76,23 +75,21 @@ def _is_enough(found: Found, capacity: int | None) -> bool:
 
 
 def _aims(found: Found, asked: Problem, capacity: int | None) -> list[int]:
-    """The capacities to try: every arena without gaps at its bottom is a multiple of the greatest
-    common divisor of the sizes."""
+    """The capacities to try: every arena without gaps at its bottom is a multiple of the unit."""
     if capacity is not None:
         return [capacity]
-    unit, way = gcd(*asked.size.tolist()), found.nbytes - found.lower_bound
+    unit, way = asked.unit, found.nbytes - found.lower_bound
     return sorted({found.lower_bound + int(way * part) // unit * unit for part in AIMS})
 
 
 def _after_a_turn(
-    blocks: Sequence[Block], found: Found, attempt: Attempt, deadline: float
+    blocks: Sequence[Block], found: Found, attempt: Attempt, unit: int, deadline: float
 ) -> Found:
     answer = attempt.turn(deadline)
     if answer is Answer.FITS:
         nbytes = arena_nbytes(blocks, attempt.offsets)
         return Found(attempt.offsets, nbytes, "branch and bound", found.lower_bound)
     if answer is Answer.CANNOT_FIT:
-        unit = gcd(*(block.size for block in blocks))
         bound = attempt.capacity // unit * unit + unit
         return Found(found.offsets, found.nbytes, found.strategy, bound)
     return found

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import sqrt
+from math import lcm, sqrt
 
 from chainrule.plan.gaps import Gaps
-from chainrule.plan.placing.blocks import Block, Offsets, conflicts_of
+from chainrule.plan.placing.blocks import Block, Offsets, conflicts_of, up
 
 
 def side_by_side(blocks: Sequence[Block]) -> tuple[Offsets, int]:
     """No byte used twice."""
     offsets, end = [], 0
     for block in blocks:
-        offsets.append(end)
-        end += block.size
+        offsets.append(up(end, block.alignment) if block.size else 0)
+        end = max(end, offsets[-1] + block.size)
     return offsets, end
 
 
 def strategies(blocks: Sequence[Block], bound: int) -> Iterator[tuple[str, Offsets]]:
     """The name of each strategy, and the offsets that it finds; the quickest first."""
-    backward = [Block(block.size, -block.last, -block.first) for block in blocks]
-    yield "best fit in order of time", in_order_of_time(blocks, bound)
-    yield "best fit backward in time", in_order_of_time(backward, bound)
+    step = lcm(*(block.alignment for block in blocks if block.size))
+    forward = [Block(up(block.size, step), block.first, block.last) for block in blocks]
+    backward = [Block(block.size, -block.last, -block.first) for block in forward]
+    yield "best fit in order of time", in_order_of_time(forward, up(bound, step))
+    yield "best fit backward in time", in_order_of_time(backward, up(bound, step))
     conflicts = conflicts_of(blocks)
     if conflicts is None:
         return
@@ -81,7 +83,7 @@ def one_by_one(blocks: Sequence[Block], conflicts: list[list[int]], order: list[
     """Each block in this order at the lowest offset that those before it leave free."""
     offsets = [-1] * len(blocks)
     for number in order:
-        size = blocks[number].size
+        size, alignment = blocks[number].size, blocks[number].alignment
         taken = sorted(
             (offsets[other], offsets[other] + blocks[other].size)
             for other in conflicts[number]
@@ -91,6 +93,7 @@ def one_by_one(blocks: Sequence[Block], conflicts: list[list[int]], order: list[
         for start, end in taken:
             if start - free >= size:
                 break
-            free = max(free, end)
+            if end > free:
+                free = up(end, alignment)
         offsets[number] = free
     return offsets
