@@ -166,9 +166,8 @@ class MemoryReport(NotPickled):
     def overhead(self) -> Mapping[str, int]:
         """Estimated bytes that the main phase takes outside arrays, by what they are.
 
-        Compiled code, stacks of threads, buffers of BLAS and NumPy; not Python, its libraries, the
-        compiler.
-        No other number of the report holds them.
+        Compiled code, thread stacks, and buffers of BLAS and NumPy; not Python, its libraries or
+        the compiler.  No other number of the report includes them.
         """
         return overhead_of(self.main, self.executor)
 
