@@ -114,6 +114,33 @@ def test_a_training_step_needs_less(optimizer: Any, monkeypatch: Any) -> None:
     assert make().schedule.scratch_nbytes <= kept - (LAYERS - 1) * ACTIVATION
 
 
+@pytest.mark.parametrize("layers", [4, 8])
+def test_no_value_is_written_twice_for_nothing(layers: int, monkeypatch: Any) -> None:
+    """Without any of the second lives the step would need more."""
+
+    def deep(params: Any, x: Any) -> Any:
+        h = x
+        for layer in params:
+            h = np.maximum(h @ layer["Win"] + layer["bin"], 0) @ layer["Wout"]
+        J = np.mean(h * h)
+        return J
+
+    step = cr.training_step(deep, ("params",), cr.adam(1e-3), **examples(layers, (8,)))
+    given = step.graph, *results_of(step, step.graph)
+    made = plan(*given)
+    simulate(made.schedule)
+    second = again(made)
+    assert second and len(second) < layers
+    right = planner.rematerialisable
+    for value in second:
+
+        def without_it(*asked: Any, value: Node = value) -> Any:
+            return [one for one in right(*asked) if one.value in second and one.value is not value]
+
+        monkeypatch.setattr(planner, "rematerialisable", without_it)
+        assert plan(*given).schedule.scratch_nbytes > made.schedule.scratch_nbytes
+
+
 def test_what_is_kept_anyway_is_not_written_again() -> None:
     graph = gradients()
     made = planned(graph, "named")

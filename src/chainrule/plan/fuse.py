@@ -7,7 +7,8 @@ reduction that is complete only when the whole nest has run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from copy import copy
 from enum import Enum, auto
 from math import prod
 from typing import Literal
@@ -75,6 +76,14 @@ class Nest:
                 return True
             if level is None or not self._refine(level):
                 return False
+
+    def joined_by(self, nodes: Iterable[Node]) -> Nest:
+        """A nest that takes these nodes in as well, where it can."""
+        found = copy(self)
+        found.members = dict(self.members)
+        for node in nodes:
+            found.join(node)
+        return found
 
     def where(self, node: Node) -> IndexMap | None:
         """The place of the node that a point of the domain means, if it is of every point or of

@@ -19,7 +19,7 @@ from chainrule.plan.keep import stored_values
 from chainrule.plan.loops import Builder, NotAffineError
 from chainrule.plan.order import Alone, Ordering, Unit
 from chainrule.plan.overwriting import harmful
-from chainrule.plan.rematerialise import order_with, rematerialisable
+from chainrule.plan.rematerialise import Again, mattering, order_with, rematerialisable
 from chainrule.plan.reorder import orders
 from chainrule.plan.roles import TRANSPARENT, Role, roles_of
 from chainrule.plan.schedule import Buffer, Compute, Schedule
@@ -203,23 +203,19 @@ class _Planner:
             self.overwrites = {a: b for a, b in self.overwrites.items() if a not in copied}
             self.whole |= harmed
             return None
-        again = [] if self.plain else self._rematerialised(made, worker, values, overwrites)
-        best = self._least([works, *again], overwrites)
+        best = self._least(works, overwrites)
+        if not self.plain:
+            best = self._with_second_lives(best, made, worker, values)
         schedule, load = best.schedule(self.traced), best.load_nbytes
         return Plan(
             self.traced, schedule, tuple(best.works), strides, overwrites, self.threads, load
         )
 
-    def _least(
-        self, alternatives: Sequence[Sequence[Work]], overwrites: Mapping[Node, Node]
-    ) -> Storage:
+    def _least(self, works: Sequence[Work], overwrites: Mapping[Node, Node]) -> Storage:
         """The storage that needs least, of all orders of the works; the first of several."""
         given = [node for node in self.traced.nodes if self.roles[node] is Role.GIVEN]
-        found = [
-            Storage(order, given, self.results, overwrites)
-            for works in alternatives
-            for order in self._orders(works, overwrites)
-        ]
+        orders = self._orders(works, overwrites)
+        found = [Storage(order, given, self.results, overwrites) for order in orders]
         return min(found, key=lambda one: one.scratch_nbytes)
 
     def _orders(
@@ -233,16 +229,42 @@ class _Planner:
             yield works
             yield from found
 
-    def _rematerialised(
+    def _with_second_lives(
         self,
+        best: Storage,
         made: Sequence[tuple[Unit, Work]],
         worker: Worker,
         values: set[Node],
+    ) -> Storage:
+        """The storage in which some values are computed again, where that needs less than `best`;
+        no value is that does not matter at the peak."""
+        works, overwrites = [work for _, work in made], best.overwrites
+        again = rematerialisable(works, self.roles, self.results, overwrites)
+        again_works = self._rematerialised(made, again, worker, values, overwrites)
+        if again_works is None:
+            return best
+        found = self._least(again_works, overwrites)
+        if found.scratch_nbytes >= best.scratch_nbytes:
+            return best
+        fewer = mattering(again, found)
+        fewer_works = self._rematerialised(made, fewer, worker, values, overwrites)
+        if len(fewer) == len(again) or fewer_works is None:
+            return found
+        return min(self._least(fewer_works, overwrites), found, key=lambda one: one.scratch_nbytes)
+
+    def _rematerialised(
+        self,
+        made: Sequence[tuple[Unit, Work]],
+        found: Sequence[Again],
+        worker: Worker,
+        values: set[Node],
         overwrites: Mapping[Node, Node],
-    ) -> list[list[Work]]:
-        """The works in which nests write values again for late readers, if any can."""
+    ) -> list[Work] | None:
+        """The works in which nests write the values of `found` again; None if one cannot, or if
+        there is no value."""
+        if not found:
+            return None
         works = [work for _, work in made]
-        found = rematerialisable(works, self.roles, self.results, overwrites)
         taken = {result: given for given, result in overwrites.items()}
         again: dict[int, list[Node]] = defaultdict(list)
         for one in found:
@@ -251,17 +273,16 @@ class _Planner:
         for number, (unit, work) in enumerate(made):
             if number in again:
                 assert isinstance(unit, Nest)
-                for value in again[number]:
-                    unit.join(value)
                 there = available.difference(again[number])
                 try:
-                    (works[number],) = self._work(unit, worker, there, values)
+                    nest = unit.joined_by(again[number])
+                    (works[number],) = self._work(nest, worker, there, values)
                 except NotAffineError:
-                    return []
+                    return None
                 if harmful(works[number], taken):
-                    return []
+                    return None
             available.update(work.writes)
-        return [[works[number] for number in order_with(found, len(works))]] if found else []
+        return [works[number] for number in order_with(found, len(works))]
 
     def _layouts(self, products: Mapping[Node, Products]) -> dict[Node, tuple[int, ...]]:
         """The strides of products that lie in the order of the one node that reads them: a

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 
 from chainrule.graph.node import Node
 from chainrule.plan.keep import AGAIN, EXACT
-from chainrule.plan.roles import TRANSPARENT, Role, size_of
+from chainrule.plan.lives import Life
+from chainrule.plan.roles import TRANSPARENT, Role, nbytes_of, size_of
+from chainrule.plan.schedule import aligned
+from chainrule.plan.storage import Storage
 from chainrule.plan.sweeps import expression_cost
 from chainrule.plan.work import NestWork, Work
 
@@ -49,6 +52,26 @@ def rematerialisable(
                 found.append(Again(value, nest, late))
                 break
     return found
+
+
+def mattering(found: Iterable[Again], storage: Storage) -> list[Again]:
+    """Those without which the storage that has all of them would need more: a value may as well be
+    kept where that adds to no instruction at the peak."""
+    lives, loads = storage.lives, storage.loads
+    peak = max(loads, default=0)
+    spans = {
+        one: range(lives.last[Life(one.value)] + 1, lives.first[Life(one.value, 1)] + 1)
+        for one in found
+    }
+    kept = set[Again]()
+    for one, span in sorted(spans.items(), key=lambda pair: len(pair[1])):
+        nbytes = aligned(nbytes_of(one.value))
+        if max(loads[number] for number in span) + nbytes > peak:
+            kept.add(one)
+            continue
+        for number in span:
+            loads[number] += nbytes
+    return [one for one in spans if one in kept]
 
 
 def order_with(found: Iterable[Again], count: int) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -16,7 +17,15 @@ from chainrule.plan.lives import BEFORE, Life, lives_of
 from chainrule.plan.overwriting import successors
 from chainrule.plan.place import Placement, Request, place
 from chainrule.plan.roles import nbytes_of
-from chainrule.plan.schedule import SCRATCH, Buffer, Compute, Free, Instruction, Schedule
+from chainrule.plan.schedule import (
+    SCRATCH,
+    Buffer,
+    Compute,
+    Free,
+    Instruction,
+    Schedule,
+    aligned,
+)
 from chainrule.plan.work import Work
 
 
@@ -95,6 +104,21 @@ class Storage:
         for life, one in inherited.items():
             if self.buffers[life] == self.buffers[one]:
                 self.in_place[life] = one
+
+    @property
+    def loads(self) -> list[int]:
+        """The bytes of scratch memory in use at each work, each buffer rounded up; those handed on
+        count once."""
+        change = [0] * (len(self.works) + 1)
+        handed_on = set(self.in_place.values())
+        for life in self.scratch:
+            if self.buffers[life].arena == SCRATCH:
+                change[self.lives.first[life]] += aligned(nbytes_of(life.node))
+                end = self.lives.last[life] + (life not in handed_on)
+                change[end] -= aligned(nbytes_of(life.node))
+        values = list(accumulate(change))
+        spaces = [aligned(work.workspace_nbytes) for work in self.works]
+        return [one + space for one, space in zip(values, spaces, strict=False)]
 
     def schedule(self, graph: Graph) -> Schedule:
         """The works as instructions, with what is freed after each."""
