@@ -95,11 +95,21 @@ def large() -> Report:
     return cr.report(large_graph(), _stack_inputs(), title="20,000 nodes")
 
 
-def names() -> Report:
+def many_blocks() -> Report:
+    """3,000 nodes, in equal blocks."""
+    return cr.report(_deep(3000 // (len(_deep(3)) - len(_deep(2)))))
+
+
+def many_names() -> Report:
+    """3,000 nodes with names."""
+    return names(3000)
+
+
+def names(count: int = LARGE) -> Report:
     """As many nodes, and nearly each has a name: as many values and boxes as nodes can have."""
 
     def program(x: float32["n 8"], W: float32["8 8"]):
-        for _ in range(LARGE // 8):
+        for _ in range(count // 8):
             z = x @ W
             h = np.tanh(z)
             x = x + h
@@ -108,7 +118,7 @@ def names() -> Report:
 
     graph = cr.backward(cr.trace(program), wrt="x")
     inputs = {"x": _stack_inputs()["x"], "W": np.eye(8, dtype=np.float32) / 100}
-    return cr.report(graph, inputs, title="20,000 nodes with names")
+    return cr.report(graph, inputs, title=f"{count:,} nodes with names")
 
 
 def large_graph() -> Graph:
@@ -196,6 +206,8 @@ PAGES: dict[str, Callable[[], Report]] = {
     "blocks": blocks,
     "large": large,
     "names": names,
+    "many_blocks": many_blocks,
+    "many_names": many_names,
     "hostile": hostile,
     "orders": orders,
     "transformer": transformer,

@@ -22,12 +22,15 @@ from chainrule.explain.drawing.figure import (
 Point = tuple[float, float]
 LEAST_GAP = 6.0  # between boxes
 TITLE = 18.0  # the height of a title inside its frame
-NEAR = 0.01  # pixels: rounding
+NEAR = 0.03  # pixels: rounding
 SHARED = 1.0  # pixels: arrows that lie on each other for longer share a stretch
 
 
-def faults(figure: Figure, placement: Placement) -> list[str]:
-    """What is wrong with a placement, in words; nothing if all is well."""
+def faults(figure: Figure, placement: Placement, *, descending: bool = False) -> list[str]:
+    """What is wrong with a placement, in words; nothing if all is well.
+
+    Where arrows may be `descending`, they need not go up from one open scope to the next.
+    """
     shown = [] if figure.hide_forward else [figure.forward]
     bands = [*shown, figure.backward, *figure.further]
     return [
@@ -35,9 +38,9 @@ def faults(figure: Figure, placement: Placement) -> list[str]:
         *_outside(placement),
         *_overlaps(placement),
         *_frames(figure, placement),
-        *_ends(figure, placement, bands),
+        *_ends(figure, placement, bands, descending),
         *_crossed(placement),
-        *_backward_steps(figure, placement),
+        *_backward_steps(figure, placement, descending),
         *_shared(figure, placement),
     ]
 
@@ -131,7 +134,7 @@ def frame_contents(
     for kept in placement.copies:
         home[figure.under[kept.target]].add(kept.copy.key)
     for group in groups_in(figure.forward.groups):
-        if figure.backward.items:
+        if group.key in placement.mirrored_groups:
             inside = {key for one in members(group) for key in home.get(one, ())}
             yield group.key, placement.mirrored_groups[group.key], inside
 
@@ -203,7 +206,9 @@ def crosses(start: Point, end: Point, box: Rectangle) -> bool:
     return bounds[0] < bounds[1]
 
 
-def _ends(figure: Figure, placement: Placement, bands: list[Band]) -> Iterator[str]:
+def _ends(
+    figure: Figure, placement: Placement, bands: list[Band], descending: bool
+) -> Iterator[str]:
     items = {item.key: item for band in (*bands, figure.forward) for item in band.items}
     items |= {kept.copy.key: kept.copy for kept in placement.copies}
     for arrow in placement.arrows:
@@ -217,6 +222,8 @@ def _ends(figure: Figure, placement: Placement, bands: list[Band]) -> Iterator[s
             yield f"{name} does not start at the border"
         if not _at_border(items[arrow.target], placement.boxes[arrow.target], last):
             yield f"{name} does not end at the border"
+        if arrow.kept and descending:
+            continue  # what they join comes apart as scopes are opened
         for key, border, other in ((arrow.source, first, second), (arrow.target, last, before)):
             centre = placement.boxes[key].centre
             flat = (placement.boxes[key].width - placement.boxes[key].height) / 2
@@ -266,7 +273,7 @@ def _shrunk(box: Rectangle) -> Rectangle:
     return Rectangle(box.x + dx, box.y + dy, box.width - 2 * dx, box.height - 2 * dy)
 
 
-def _backward_steps(figure: Figure, placement: Placement) -> Iterator[str]:
+def _backward_steps(figure: Figure, placement: Placement, descending: bool) -> Iterator[str]:
     """Forward arrows go right and up; only those from items beside the flow are free."""
     bands = [figure.forward, *figure.further]
     beside = {item.key for band in bands for item in band.items if item.beside}
@@ -275,7 +282,7 @@ def _backward_steps(figure: Figure, placement: Placement) -> Iterator[str]:
         if (arrow.source, arrow.target) not in forward or arrow.source in beside:
             continue
         for (x0, y0), (x1, y1) in pieces(arrow):
-            if x1 < x0 - NEAR or y1 > y0 + NEAR:
+            if x1 < x0 - NEAR or (y1 > y0 + NEAR and not descending):
                 yield f"{arrow.source} -> {arrow.target} goes left or down"
 
 

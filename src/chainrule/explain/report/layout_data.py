@@ -1,24 +1,37 @@
-"""The drawing of the page as plain data: boxes, nested scopes, and grids without sizes.
+"""The drawing of the page as plain data: boxes, nested scopes, and where everything stands.
 
-The page adds up widths and heights of what is open; how, is in page/layout.js.  Numbers of items
-within a band count from its first; `thing` of a vertex is such a number, or that of a scope.
+Every scope is laid out alone, with the scopes inside it folded; the page adds these layouts up as
+scopes are unfolded (page/layout.js).  Numbers of items within a band count from its first; `thing`
+of a vertex is such a number, or that of a scope.
 
-    {"items": [{key, form, role, width, height, label, number, name, makes, tip, beside?, of?,
-                copy?}],                    copy: the width of a small copy, of what is kept
+    {"items": [{key, form, role, width, height, label, number, name, makes, tip, beside?, of?}],
      "bands": [{pass, note, first, count,   items[first : first + count]
-                "scopes": [{parent, key, kind, title, label_width, count, path, operators, values,
-                            box, mirror, things, grid, forward_only?, backward_only?}]}],
+                "scopes": [{parent, key, kind, title, count, path, operators, values,
+                            box, mirror, things, layout, kept}]}],
      "backward": {band, note, first, count, under,    of each item the number of that above it
                   kept: [[number above, number of the item, [saved, ...]], ...]} or null,
      "saved": [bytes or null],
-     "grids": [{columns, rows, kinds, cells, connections, ways, entry_rows, exit_rows}],
+     "layouts": [{kinds, connections, x, width, forward, backward?, between?, kept?,
+                  inner?, units?, lanes?}],
      "open": [keys], "colours": {...}}
 
-scopes[0] is the band itself.  Of a grid `kinds` are those of the vertices: 0 an entry, 1 an item,
-2 an inner scope, 3 an exit (entries and exits are ports; their thing is the item whose value goes
-through); `cells` are column and row of each vertex, `connections` four numbers each (start, end,
-which exit of the start, which entry of the end), `ways` two (course, row of the lane).  The numbers
-of connections that one of two bands alone draws are in `forward_only` and `backward_only`.
+scopes[0] is the band itself; `kept` of a scope are places in that of `backward`.  Of a layout
+`kinds` are those of the vertices: 0 an entry, 1 an item, 2 a scope inside, 3 an exit (entries and
+exits are ports; their thing is the item whose value goes through); `connections` are four numbers
+each (start, end, which exit of the start, which entry of the end).  The x of vertices begins at the
+left end; y grows away from the middle between both bands, from 0 at the lowest row.
+
+    forward, backward: {y, low, high,     of the vertices, and of the frame
+                        legs: [0 (not drawn) or [first track, lane, last track,]? dx, dy, ...]
+                        orders?, above?, below?, free?}
+    kept: [[target, source (-1: elsewhere), dx, dy, dx, dy, (dx, dy, width, height)?]]
+
+Offsets of legs are from the middles of what they join, those of a copy from its reader.  Where
+scopes are inside, `inner` has three numbers for each: its vertex, the vertex of its port that stays
+level, and the width of its column.  What moves together is a unit (`units` of vertices, `lanes` of
+connections).  `orders` are five numbers each: lower and upper unit, the scopes inside below and
+above (-1: none), and what these can grow before the upper unit moves; `above` and `below` are what
+each scope inside can grow before the frame does, and `free` how far each unit is from the top.
 """
 
 from __future__ import annotations
@@ -33,8 +46,9 @@ from chainrule.explain.drawing.folding import FEW_BOXES
 from chainrule.explain.drawing.mirrored import Mirror
 from chainrule.explain.drawing.scene import Staging, Wishes
 from chainrule.explain.reading.symbols import Indices
-from chainrule.explain.report.layout_band import Grids, PageBand
-from chainrule.explain.report.layout_looks import colours, copy_width, item_data
+from chainrule.explain.report.layout_band import PageBand
+from chainrule.explain.report.layout_looks import colours, item_data
+from chainrule.explain.report.layout_nested import Layouts
 from chainrule.explain.report.layout_open import opened_first
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
@@ -71,13 +85,13 @@ class _Sheet:
 
     def data(self) -> dict[str, Any]:
         """The whole of it."""
-        grids = Grids()
+        layouts = Layouts()
         notes = iter(self.notes)
         bands: list[dict[str, Any]] = []
         backward = None
         for band in self.bands:
             note = next(notes) if band.items else ""
-            bands.append(self._add(band.flat, band.items, note) | {"scopes": band.data(grids)})
+            bands.append(self._add(band.flat, band.items, note) | {"scopes": band.data(layouts)})
             if band.mirror is not None:
                 backward = self._backward(band, band.mirror, next(notes))
         return {
@@ -85,7 +99,7 @@ class _Sheet:
             "bands": bands,
             "backward": backward,
             "saved": [_nbytes(node) for node in self.saved],
-            "grids": grids.all,
+            "layouts": layouts.all,
             "open": self._open(),
             "colours": colours(),
         }
@@ -114,7 +128,6 @@ class _Sheet:
         kept = []
         for (source, target), nodes in mirror.saved.items():
             number = band.number_of[source]  # the first band's items are the first of all
-            self.items[number]["copy"] = copy_width(self.looks.of[source].label)
             ids = [self.saved.setdefault(node, len(self.saved)) for node in nodes]
             kept.append([number, place[target], ids])
         return found | {"band": 0, "under": band.under, "kept": kept}

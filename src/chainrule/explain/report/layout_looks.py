@@ -70,7 +70,7 @@ def box_data(
     box = {"form": item.form, "height": item.height, "caption": caption, "tip": look.tip}
 
     def with_label(label: Label, role: Role) -> dict[str, Any]:
-        told = {"role": role, "label": label_data(label), "copy": copy_width(label)}
+        told = {"role": role, "label": label_data(label)}
         return box | told | {"width": round(max(least, told["label"]["width"] + 3 * MARGIN))}
 
     found = {"box": with_label(look.label, look.role)}

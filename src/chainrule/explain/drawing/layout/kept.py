@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil, floor
 
-from chainrule.explain.drawing.figure import Item, Kept, Points, Rectangle
+from chainrule.explain.drawing.figure import SIDE, Item, Kept, Points, Rectangle
 from chainrule.explain.drawing.layout.metrics import (
     DOWNWARD,
     TITLE,
@@ -40,7 +41,7 @@ class Mirror:
     """The backward band before it has a size: what stands below which item of the grid.
 
     `links` are those of the grid that are drawn, backward; `kept` gives for each kept value the
-    number below whose item it is read, and that of the item that it is.
+    number below whose item it is read, and that of the item that it is (-1: of none on the grid).
     """
 
     whole: Whole
@@ -130,7 +131,7 @@ def _fit(band: Mirror, result: Mirrored, lined: set[int]) -> set[int]:
         target, source, _ = band.kept[place]
         points = None if band.hide_forward else _direct(result, band, target, source)
         if points and obstacles.is_clear(
-            *points, (_box(result, target), _above(band, result, source))
+            *points, (_box(result.room, target), _above(band, result, source))
         ):
             obstacles.add_lines(points)
             result.arrows[place] = points
@@ -142,7 +143,9 @@ def _fit(band: Mirror, result: Mirrored, lined: set[int]) -> set[int]:
     for place in rest:
         target, _, kept = band.kept[place]
         for box, points in _corners(result, target, kept.copy):
-            if obstacles.has_room(box) and obstacles.is_clear(*points, (_box(result, target),)):
+            if obstacles.has_room(box) and obstacles.is_clear(
+                *points, (_box(result.room, target),)
+            ):
                 obstacles.add_box(box)
                 obstacles.add_lines(points)
                 result.copies[place], result.arrows[place] = box, points
@@ -190,6 +193,8 @@ def _corners(
 
 def _direct(result: Mirrored, band: Mirror, target: int, source: int) -> tuple[Point, Point] | None:
     """From a value in row 0 of the forward band to an operator at most a column away."""
+    if source < 0:
+        return None
     (column, row), (from_column, from_row) = (band.whole.cells[one] for one in (target, source))
     if row or from_row or abs(column - from_column) > 1:
         return None
@@ -203,10 +208,10 @@ def _corner_points(box: Rectangle) -> Iterator[Point]:
     yield from ((box.x, box.y), (right, box.y), (right, low), (box.x, low), (box.x, box.y))
 
 
-def _box(result: Mirrored, number: int) -> Rectangle:
+def _box(room: Room, number: int) -> Rectangle:
     """The box of an item of the backward band."""
-    item = result.room.shapes[number]
-    x, y = result.room.middle(number)
+    item = room.shapes[number]
+    x, y = room.middle(number)
     return Rectangle(x - item.width / 2, y - item.height / 2, item.width, item.height)
 
 
@@ -223,14 +228,14 @@ def _obstacles(band: Mirror, result: Mirrored, targets: Iterable[int]) -> Obstac
     reach = BETWEEN_BANDS + SEEN
     interest = []
     for target in targets:
-        box = _box(result, target)
+        box = _box(result.room, target)
         size = 2 * reach
         interest.append(
             Rectangle(box.x - reach, box.y - reach, box.width + size, box.height + size)
         )
     found = Obstacles(interest)
     for number in band.backward:
-        found.add_box(_box(result, number))
+        found.add_box(_box(result.room, number))
     if not band.hide_forward:
         for number in band.forward:
             if not band.whole.cells[number][1]:
@@ -239,4 +244,35 @@ def _obstacles(band: Mirror, result: Mirrored, targets: Iterable[int]) -> Obstac
         found.add_box(box)
     for points in (*result.routes.values(), *result.arrows.values()):
         found.add_lines(points)
+    if band.whole.unfolding:
+        _keep_free(band, result.room, found)
     return found
+
+
+def _keep_free(band: Mirror, room: Room, obstacles: Obstacles) -> None:
+    """Where scopes unfold: above and below them as far as nothing else stands in their columns,
+    and around the pieces of arrows, which become longer."""
+    rows = room.along.rows
+    columns: dict[int, list[int]] = {}
+    for number in band.backward:
+        columns.setdefault(band.whole.cells[number][0], []).append(number)
+    for number in band.whole.unfolding & band.backward.keys():
+        column, row = band.whole.cells[number]
+        taken = [band.whole.cells[one][1] for one in columns[column]]
+        half = (
+            ASIDE
+            + BESIDE
+            + max(
+                max(band.forward[one].width, band.backward[one].width) / 2
+                for one in columns[column]
+            )
+        )
+        low = max((rows[one] + SIDE / 2 for one in taken if one < row), default=-SEEN)
+        high = min((rows[one] - SIDE / 2 for one in taken if one > row), default=rows[-1] + SEEN)
+        x, y = room.middle(number)
+        low, high = min(low, y - SIDE / 2), max(high, y + SIDE / 2)
+        obstacles.add_box(Rectangle(x - half, low, 2 * half, high - low))
+    for piece in room.pieces.all:
+        x = room.across.track(piece.channel, piece.track)
+        low, high = rows[floor(piece.low)] - SIDE, rows[min(ceil(piece.high), len(rows) - 1)] + SIDE
+        obstacles.add_line((x, low), (x, high))

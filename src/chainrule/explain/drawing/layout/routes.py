@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, radians, sin, sqrt
+from typing import NamedTuple
 
 from chainrule.explain.drawing.figure import Form, Item, Points, Rectangle
 from chainrule.explain.drawing.layout.grid import Course
@@ -53,6 +54,10 @@ class Room:
             return self.across.centres[end.column], height
         return self.across.sides[end.inner][side], height
 
+    def is_straight(self, place: int) -> bool:
+        """Whether a stretch runs to the middle of its end in one line."""
+        return place not in self.whole.bent and is_one_line(self.whole.stretches[place])
+
     @cached_property
     def numbers(self) -> dict[tuple[int, int], int]:
         """Which item is in each cell."""
@@ -73,17 +78,37 @@ class Room:
         return self.across.centres[column], self.along.rows[row]
 
 
+class Leg(NamedTuple):
+    """The points of one stretch: from `start` along a row; up or down at `leaving` to the height
+    `lane`, and at `arriving` to that of the first of `ends`; through these.  None: no such piece.
+    """
+
+    start: Point
+    leaving: float | None
+    lane: float
+    arriving: float | None
+    ends: tuple[Point, ...]
+
+
 def routes(room: Room, links: Sequence[int]) -> dict[int, Points]:
     """The points of links, from the border of the source to that of the target."""
-    used = {place for link in links for place in room.whole.ways[link]}
-    drawn = sorted(used)
+    parts = legs(room, sorted({place for link in links for place in room.whole.ways[link]}))
+    return {
+        link: _joined(_points(parts[place]) for place in room.whole.ways[link]) for link in links
+    }
+
+
+def legs(room: Room, drawn: Sequence[int]) -> dict[int, Leg]:
+    """The legs of stretches, which are all that are drawn, in ascending order.
+
+    Where scopes unfold, rows come apart, so no leg is diagonal.
+    """
     entries = _entries(room, drawn)
-    diagonal = _diagonals(room, drawn, entries)
-    parts = {
-        place: _diagonal(room, place) if place in diagonal else list(_points(room, place, entries))
+    diagonal = frozenset() if room.whole.unfolding else _diagonals(room, drawn, entries)
+    return {
+        place: _diagonal(room, place) if place in diagonal else _leg(room, place, entries)
         for place in drawn
     }
-    return {link: _joined(parts[place] for place in room.whole.ways[link]) for link in links}
 
 
 def frames(room: Room) -> dict[str, Rectangle]:
@@ -158,7 +183,7 @@ def _entries(room: Room, drawn: Iterable[int]) -> dict[int, _Entry]:
     arriving: dict[tuple[int, bool], list[tuple[float, int]]] = {}
     for place in drawn:
         number, item = room.pieces.of[place].arriving, room.whole.stretches[place].end.item
-        if number >= 0 and item >= 0:
+        if number >= 0 and item >= 0 and not room.is_straight(place):
             piece = room.pieces.all[number]
             at = room.across.track(piece.channel, piece.track)
             arriving.setdefault((item, piece.kind == UP), []).append((at, place))
@@ -188,43 +213,41 @@ def _entry(room: Room, number: int, slot: int, count: int, from_below: bool) -> 
     return _Entry(y + outer * up, x - outer * across, (x - radius * across, y + radius * up))
 
 
-def _points(room: Room, place: int, entries: Mapping[int, _Entry]) -> Iterator[Point]:
-    """The points of one stretch."""
+def _leg(room: Room, place: int, entries: Mapping[int, _Entry]) -> Leg:
+    """The way of a stretch that is not diagonal."""
     stretch = room.whole.stretches[place]
     start, end = room.leaves(stretch.start), room.enters(stretch.end)
     if stretch.course is Course.ELBOW:
         source, target = (room.shapes[one.item] for one in (stretch.start, stretch.end))
-        corner = start[0], end[1]
-        yield start[0], start[1] + source.height / 2
-        yield corner
-        yield clip(target, end, corner)
-    elif is_one_line(stretch):
-        yield _border(room, stretch.start, start, end)
-        yield _border(room, stretch.end, end, start)
-    else:
-        yield _border(room, stretch.start, start, (start[0] + 1, start[1]))
-        yield from _along_tracks(room, place, entries.get(place))
+        above = start[0], start[1] + source.height / 2
+        return Leg(above, None, 0.0, start[0], (clip(target, end, (start[0], end[1])),))
+    straight = room.is_straight(place)
+    leaving, arriving = (
+        _track(room, number) if number >= 0 else None for number in room.pieces.of[place]
+    )
+    lane = room.along.rows[stretch.lane] if leaving is not None else start[1]
+    entry = entries.get(place)
+    ends = (
+        ((entry.bend, entry.height), entry.border)
+        if entry
+        else (_border(room, stretch.end, end, start if straight else (end[0] - 1, end[1])),)
+    )
+    toward = end if straight else (start[0] + 1, start[1])
+    return Leg(_border(room, stretch.start, start, toward), leaving, lane, arriving, ends)
 
 
-def _along_tracks(room: Room, place: int, entry: _Entry | None) -> Iterator[Point]:
-    """From the right side of the source to the target, over a lane."""
-    stretch = room.whole.stretches[place]
-    leaving, arriving = room.pieces.of[place]
-    (_, height), end = room.leaves(stretch.start), room.enters(stretch.end)
-    if leaving >= 0:
-        x = _track(room, leaving)
-        yield x, height
-        height = room.along.rows[stretch.lane]
-        yield x, height
-    if arriving >= 0:
-        x = _track(room, arriving)
-        yield x, height
-        yield x, entry.height if entry else end[1]
-    if entry:
-        yield entry.bend, entry.height
-        yield entry.border
-    else:
-        yield _border(room, stretch.end, end, (end[0] - 1, end[1]))
+def _points(leg: Leg) -> Iterator[Point]:
+    """From the start over the tracks to the end."""
+    yield leg.start
+    height = leg.start[1]
+    if leg.leaving is not None:
+        yield leg.leaving, height
+        height = leg.lane
+        yield leg.leaving, height
+    if leg.arriving is not None:
+        yield leg.arriving, height
+        yield leg.arriving, leg.ends[0][1]
+    yield from leg.ends
 
 
 def _track(room: Room, number: int) -> float:
@@ -291,7 +314,8 @@ def _hits(room: Room, number: int, start: Point, end: Point) -> bool:
     return abs((x1 - x0) * (y - y0) - (y1 - y0) * (x - x0)) < reach
 
 
-def _diagonal(room: Room, place: int) -> Points:
+def _diagonal(room: Room, place: int) -> Leg:
     stretch = room.whole.stretches[place]
     start, end = room.leaves(stretch.start), room.enters(stretch.end)
-    return _border(room, stretch.start, start, end), _border(room, stretch.end, end, start)
+    border = _border(room, stretch.end, end, start)
+    return Leg(_border(room, stretch.start, start, end), None, 0.0, None, (border,))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from chainrule.explain.drawing.layout.grid import Course
@@ -12,6 +13,8 @@ from chainrule.explain.drawing.layout.whole import Stretch
 
 DOWN, UP, BACK = range(3)  # in this order from left to right; BACK are the last pieces of loops
 BEFORE_END = 0.25  # of a row: by so much a piece that ends at an item stays away from its middle
+AROUND = 0.4  # of a row: so far from its middle the ports of a scope in it can be
+BEYOND = 0.45  # of a row: a piece that stays in it is after those that leave it
 
 
 @dataclass
@@ -42,6 +45,19 @@ class Verticals(NamedTuple):
     arriving: int = -1
 
 
+class Want(NamedTuple):
+    """A piece that a stretch needs, of the value that comes from `source`."""
+
+    source: int
+    channel: int
+    kind: int
+    start: float
+    reach: float
+
+
+Wants = tuple[Want | None, Want | None]  # the leaving and the arriving piece of a stretch
+
+
 @dataclass(frozen=True)
 class Pieces:
     """All pieces, those of every stretch, and how many tracks each channel needs."""
@@ -52,19 +68,27 @@ class Pieces:
 
 
 def pieces_of(stretches: Sequence[Stretch], columns: int) -> Pieces:
+    """The pieces of a whole band."""
+    return gathered(map(wants, stretches), columns)
+
+
+def gathered(wanted: Iterable[Wants], columns: int) -> Pieces:
     """Pieces of one source that begin at the same point are one piece."""
     found: list[Piece] = []
-    known: dict[tuple[int, int, int, int], int] = {}
+    known: dict[tuple[int, int, int, float], int] = {}
 
-    def piece(source: int, channel: int, kind: int, start: int, reach: float) -> int:
-        place = known.setdefault((channel, source, kind, start), len(found))
-        if place == len(found):
+    def place(want: Want | None) -> int:
+        if want is None:
+            return -1
+        source, channel, kind, start, reach = want
+        number = known.setdefault((channel, source, kind, start), len(found))
+        if number == len(found):
             found.append(Piece(channel, kind, start, reach))
         extreme = max if kind == UP else min
-        found[place].reach = extreme(found[place].reach, reach)
-        return place
+        found[number].reach = extreme(found[number].reach, reach)
+        return number
 
-    of = tuple(_verticals(stretch, piece) for stretch in stretches)
+    of = tuple(Verticals(place(leaving), place(arriving)) for leaving, arriving in wanted)
     channels: list[list[Piece]] = [[] for _ in range(columns)]
     for one in found:
         channels[one.channel].append(one)
@@ -79,25 +103,58 @@ def is_one_line(stretch: Stretch) -> bool:
     return stretch.course is not Course.LOOP
 
 
-def _verticals(stretch: Stretch, piece: Callable[[int, int, int, int, float], int]) -> Verticals:
-    """The pieces that a stretch needs; they are made by `piece`."""
-    if is_one_line(stretch):
-        return Verticals()
-    source, start, end, _, lane = stretch
-    if stretch.course is Course.LOOP:
-        return Verticals(
-            piece(source, start.column + 1, UP, start.row, lane),
-            piece(source, end.column, BACK, lane, _before(end.item, end.row, lane)),
+class Port(Enum):
+    """What an end of a stretch is, of a scope that may be unfolded: no port of it; one that stays
+    in its row; or one that can be above or below its row."""
+
+    NONE = 0
+    LEVEL = 1
+    LOOSE = 2
+
+
+def wants(stretch: Stretch, leaves: Port = Port.NONE, enters: Port = Port.NONE) -> Wants:
+    """The pieces that a stretch needs; they pass all places where a loose port can be."""
+    source, start, end, course, lane = stretch
+    if course is Course.LOOP:
+        before = end.row - AROUND if enters is Port.LOOSE else _before(end.item, end.row, lane)
+        return (
+            _want(source, start.column + 1, (start.row, leaves), (lane, Port.NONE)),
+            Want(source, end.column, BACK, lane, before),
         )
+    if course is not Course.LANE:
+        return None, None
     near = end.column - start.column == 1
-    lane = start.row if near else lane
-    leaving = arriving = -1
-    if start.row != lane:
-        leaving = piece(source, start.column + 1, UP, start.row, lane)
-    if lane != end.row:
-        kind = UP if lane < end.row else DOWN
-        arriving = piece(source, end.column, kind, lane, _before(end.item, end.row, lane))
-    return Verticals(leaving, arriving)
+    leaving = arriving = None
+    if near:
+        lane = start.row
+    elif start.row != lane or leaves is Port.LOOSE:
+        leaving = _want(source, start.column + 1, (start.row, leaves), (lane, Port.NONE))
+        leaves = Port.NONE
+    if lane != end.row or Port.LOOSE in (leaves, enters):
+        arriving = _want(source, end.column, (lane, leaves), (end.row, enters), end.item)
+    return leaving, arriving
+
+
+def _want(
+    source: int, channel: int, start: tuple[int, Port], end: tuple[int, Port], item: int = -1
+) -> Want:
+    """A piece from a row to another one, or between a loose port and the same row.
+
+    What comes to a row, but not from below, comes after what leaves it: BACK.
+    """
+    (row, leaves), (goal, enters) = start, end
+    if row == goal:
+        kind = UP if enters is Port.LOOSE else BACK
+        first, last = row - BEYOND, row + BEYOND
+        return Want(source, channel, kind, *((first, last) if kind == UP else (last, first)))
+    kind, sign = (UP, 1) if row < goal else (DOWN, -1)
+    first = row - sign * AROUND if leaves is Port.LOOSE else row
+    last = goal if enters is Port.LEVEL else _before(item, goal, row)
+    if enters is Port.LOOSE:
+        last = goal + sign * AROUND
+    if kind == DOWN and enters is not Port.NONE:
+        kind = BACK
+    return Want(source, channel, kind, first, last)
 
 
 def _before(item: int, row: int, lane: int) -> float:

@@ -53,7 +53,8 @@ class Whole:
 
     Each scope has columns of its own, the outermost the range `top`.  Numbers of channels are those
     of the columns after them, so one number is left out behind the columns of each scope; there
-    are `columns` numbers in all.
+    are `columns` numbers in all.  `unfolding` are the items that can become frames, and `bent` the
+    stretches that run to their row, but do not end in its middle.
     """
 
     columns: int
@@ -63,6 +64,8 @@ class Whole:
     frames: dict[int, Frame]
     stretches: tuple[Stretch, ...]
     ways: tuple[tuple[int, ...], ...]
+    unfolding: frozenset[int] = frozenset()
+    bent: frozenset[int] = frozenset()
 
 
 def assemble(
@@ -74,18 +77,22 @@ def assemble(
     return _put_together(parts, grids, len(items))
 
 
-def arrange_all(parts: Nest, items: tuple[Item, ...]) -> dict[int, Grid]:
-    """The grid of every scope."""
+def arrange_all(parts: Nest, items: tuple[Item, ...], *, folded: bool = False) -> dict[int, Grid]:
+    """The grid of every scope; where scopes are `folded`, each is a cell of the one around it."""
     flat = len(parts.scopes) == 1 and len(items) <= BY_THE_BOOK
     beside = frozenset(number for number, item in enumerate(items) if item.beside)
     grids: dict[int, Grid] = {}
     known: dict[object, Grid] = {}
     for number in reversed(parts.scopes):
         scope = parts.scopes[number]
+        inner = (
+            grids[one.thing] if one.kind is Kind.INNER and not folded else None
+            for one in scope.vertices
+        )
         task = Task(
             tuple(one.kind for one in scope.vertices),
             tuple(one.thing in beside and one.kind in SOURCES for one in scope.vertices),
-            tuple(grids[one.thing] if one.kind is Kind.INNER else None for one in scope.vertices),
+            tuple(inner),
             tuple(scope.connections),
             number != TOP,
             flat,

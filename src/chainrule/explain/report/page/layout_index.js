@@ -1,4 +1,4 @@
-// What is where in a drawing: made once for each, when it is first laid out.
+// What is where in a drawing: made once for each, when it is first shown.
 
 export const VERTEX = { ENTRY: 0, ITEM: 1, INNER: 2, EXIT: 3 }; // what stands at one of a scope
 const drawingIndexes = new WeakMap();
@@ -38,82 +38,48 @@ export function mirroredKey(key) {
   return `backward of ${key}`;
 }
 
+/** Of each item its scope (`home`), of each scope its vertex in that around it (`standing`). */
 function bandIndex(drawing, band, mirror) {
   const { scopes } = band;
-  const home = new Int32Array(band.count); // of each item, its scope
-  const standing = new Int32Array(scopes.length); // of each scope, its vertex in that around it
-  const depth = new Int32Array(scopes.length);
-  scopes.forEach((scope, number) => {
-    depth[number] = number ? depth[scope.parent] + 1 : 0;
-    const { kinds } = drawing.grids[scope.grid];
-    scope.things.forEach((thing, vertex) => {
+  const home = new Int32Array(band.count);
+  const standing = new Int32Array(scopes.length);
+  const layouts = scopes.map((scope) => drawing.layouts[scope.layout]);
+  scopes.forEach(({ things }, number) => {
+    const { kinds } = layouts[number];
+    things.forEach((thing, vertex) => {
       if (kinds[vertex] === VERTEX.ITEM) home[thing] = number;
       else if (kinds[vertex] === VERTEX.INNER) standing[thing] = vertex;
     });
   });
   const below = new Map(); // number of an item -> that of the backward item below it
   mirror?.under.forEach((number, own) => below.set(number, own));
-  return {
-    drawing,
-    band,
-    mirror,
-    scopes,
-    home,
-    standing,
-    depth,
-    below,
-    kept: keptByScope(mirror, home, scopes, depth),
-  };
-}
-
-/** The places in `kept` by the innermost scope around both ends. */
-function keptByScope(mirror, home, scopes, depth) {
-  const found = new Map();
-  mirror?.kept.forEach(([source, target], place) => {
-    let one = home[source];
-    let other = home[mirror.under[target]];
-    while (one !== other) {
-      if (depth[one] >= depth[other]) one = scopes[one].parent;
-      else other = scopes[other].parent;
-    }
-    if (!found.has(one)) found.set(one, []);
-    found.get(one).push(place);
-  });
-  return found;
+  return { drawing, band, mirror, scopes, layouts, home, standing, below };
 }
 
 const outgoingOf = new WeakMap();
 
-/** The connections of a grid that leave a vertex (an inner scope: one of its exits). */
-export function connectionsFrom(grid, vertex, exit) {
-  if (!outgoingOf.has(grid)) {
+/** The connections of a layout that leave a vertex (a scope inside: one of its exits). */
+export function connectionsFrom(layout, vertex, exit) {
+  if (!outgoingOf.has(layout)) {
     const found = new Map();
-    const { connections, kinds } = grid;
+    const { connections, kinds } = layout;
     for (let place = 0; place < connections.length; place += 4) {
       const name = connections[place] + kinds.length * connections[place + 2];
       if (!found.has(name)) found.set(name, []);
       found.get(name).push(place / 4);
     }
-    outgoingOf.set(grid, found);
+    outgoingOf.set(layout, found);
   }
-  return outgoingOf.get(grid).get(vertex + grid.kinds.length * exit) ?? [];
+  return outgoingOf.get(layout).get(vertex + layout.kinds.length * exit) ?? [];
 }
 
-/** In which bands a connection is drawn: 1 forward, 2 backward, 3 both. @returns {number} */
-export function bandsOf(bandIndexed, scope, connection) {
-  if (!bandIndexed.mirror) return 1;
-  if (scope.forward_only && includesSorted(scope.forward_only, connection)) return 1;
-  if (scope.backward_only && includesSorted(scope.backward_only, connection)) return 2;
-  return 3;
+/** The vertex of an entry or an exit of a layout, by its number. @returns {number} */
+export function exitOf({ kinds }, exit) {
+  return kinds.indexOf(VERTEX.EXIT) + exit; // ports are the first and the last vertices
 }
 
-function includesSorted(ascending, number) {
-  let low = 0;
-  let high = ascending.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (ascending[middle] < number) low = middle + 1;
-    else high = middle;
-  }
-  return ascending[low] === number;
+/** How many exits a layout has. */
+export function exitCount({ kinds }) {
+  const first = kinds.indexOf(VERTEX.EXIT);
+  return first < 0 ? 0 : kinds.length - first;
 }

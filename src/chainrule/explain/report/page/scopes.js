@@ -47,7 +47,7 @@ export class Scopes {
   #addBand(band, place) {
     const keys = band.scopes.map((scope, number) => (number ? scope.key : `whole ${place}`));
     band.scopes.forEach((scope, number) => {
-      const kinds = this.drawing.grids[scope.grid].kinds;
+      const { kinds } = this.drawing.layouts[scope.layout];
       const inside = [];
       scope.things.forEach((thing, vertex) => {
         if (kinds[vertex] === SCOPE_INSIDE) inside.push(keys[thing]);
