@@ -13,10 +13,9 @@ from chainrule import errors, float64, int64
 from chainrule.data.digits import read_digits
 from chainrule.graph.invariants import check
 from chainrule.plan.schedule import Buffer, Compute, Schedule
-from chainrule.plan.simulate import simulate
 from chainrule.run import free_memory
 from chainrule.run.free_memory import FreeMemory
-from chainrule.testing import check_gradients
+from chainrule.testing import check_gradients, simulate
 from chainrule.train.digits import Settings, begin, train_epoch
 
 

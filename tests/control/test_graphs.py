@@ -19,7 +19,7 @@ from chainrule.control.cond_node import cond
 from chainrule.errors import UnsupportedError
 from chainrule.explain.memory.report import memory_of_graph
 from chainrule.graph.graph import Graph
-from chainrule.plan.simulate import simulate
+from chainrule.testing import simulate
 from chainrule.testing.samples import cases, sample_arrays, sample_graph
 
 sys.path.append(str(Path(__file__).parents[1] / "explain"))

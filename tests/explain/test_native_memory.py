@@ -21,11 +21,12 @@ from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.report import memory_of_graph, memory_of_step
 from chainrule.explain.memory.usage import Usage
 from chainrule.graph.node import Node
+from chainrule.plan.lifetimes import Simulation
 from chainrule.plan.schedule import ALIGNMENT, SCRATCH, Buffer, Compute, Schedule, aligned
-from chainrule.plan.simulate import Simulation, simulate
 from chainrule.run.native.artifact import artifact_of
 from chainrule.run.native.machine import Machine, plan_for
 from chainrule.run.native.target import host_target, native_refusal
+from chainrule.testing import simulate
 from chainrule.train.bound import results_of
 
 BATCHES = (1, 7, 256, 4096)

@@ -14,9 +14,9 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.plain import plain_schedule
 from chainrule.plan.schedule import Schedule
-from chainrule.plan.simulate import simulate
 from chainrule.plan.turns import order_of
 from chainrule.run.reference import evaluate
+from chainrule.testing import simulate
 
 pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")
 LAYERS, WIDTH = 9, 40

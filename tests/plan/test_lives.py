@@ -17,10 +17,10 @@ from chainrule.plan.lives import BEFORE, Life, lives_of
 from chainrule.plan.plain import plain_schedule
 from chainrule.plan.planner import plan
 from chainrule.plan.schedule import Compute, Free
-from chainrule.plan.simulate import simulate
 from chainrule.plan.turns import Turn, obeying, order_of, turns_of
 from chainrule.run.reference import evaluate
 from chainrule.run.run import bound_to, kept_nodes
+from chainrule.testing import simulate
 
 X = np.linspace(-1, 1, 12).reshape(3, 4)
 

@@ -15,9 +15,9 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.plain import _Plain, plain_schedule
 from chainrule.plan.schedule import Compute, Free, Schedule, View
-from chainrule.plan.simulate import simulate
 from chainrule.run.reference import apply
 from chainrule.run.run import bound_to, kept_nodes
+from chainrule.testing import simulate
 
 
 def scheduled(function: Any, *arrays: Any) -> tuple[Graph, Schedule]:

@@ -11,8 +11,8 @@ import pytest
 
 import chainrule as cr
 from chainrule.plan.planner import plan
-from chainrule.plan.simulate import simulate
 from chainrule.run.run import kept_nodes
+from chainrule.testing import simulate
 
 
 def chain(x: Any, length: int) -> Any:

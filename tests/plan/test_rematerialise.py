@@ -17,8 +17,8 @@ from chainrule.graph.node import Node
 from chainrule.plan import planner
 from chainrule.plan.lives import Life
 from chainrule.plan.planner import Plan, plan
-from chainrule.plan.simulate import simulate
 from chainrule.run.run import kept_nodes
+from chainrule.testing import simulate
 from chainrule.train.bound import results_of
 
 BATCH, LENGTH, WIDTH, LAYERS = 8, 16, 32, 3

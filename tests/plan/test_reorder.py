@@ -15,8 +15,8 @@ from chainrule.errors import InputError, ScheduleError
 from chainrule.graph.graph import Graph
 from chainrule.plan import planner, reorder
 from chainrule.plan.planner import Plan, plan
-from chainrule.plan.simulate import simulate
 from chainrule.run.run import kept_nodes
+from chainrule.testing import simulate
 from chainrule.train.bound import results_of
 
 N, WIDTH = 64, 128

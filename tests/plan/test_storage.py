@@ -15,11 +15,12 @@ from chainrule.errors import ScheduleError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan import overwriting, planner, storage
+from chainrule.plan.lifetimes import Simulation
 from chainrule.plan.place import Request
 from chainrule.plan.planner import Plan, plan
 from chainrule.plan.schedule import SCRATCH, Free
-from chainrule.plan.simulate import Simulation, simulate
 from chainrule.run.run import kept_nodes
+from chainrule.testing import simulate
 from chainrule.train.bound import results_of
 
 SIZES = {"n": 64, "d": 256, "h": 128, "q": 10}

@@ -1,9 +1,10 @@
-"""Checks for derivatives and primitives, and the faults that such checks must find."""
+"""Checks for derivatives, primitives and schedules, and the faults that such checks must find."""
 
 from chainrule.testing.checks import CHECKS, check_primitive
 from chainrule.testing.faults import FAULTS, planted_fault
 from chainrule.testing.gradients import check_gradients, check_modes_agree
 from chainrule.testing.samples import as_function, graph_of, sample_arrays
+from chainrule.testing.simulator.simulate import simulate
 
 __all__ = [
     "CHECKS",
@@ -15,4 +16,5 @@ __all__ = [
     "graph_of",
     "planted_fault",
     "sample_arrays",
+    "simulate",
 ]

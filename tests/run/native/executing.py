@@ -23,13 +23,13 @@ from chainrule.graph.rebuild import ordered
 from chainrule.graph.types import type_of
 from chainrule.plan.planner import Plan, plan
 from chainrule.plan.schedule import ALIGNMENT
-from chainrule.plan.simulate import simulate
 from chainrule.primitives.sources import input_
 from chainrule.run import reference
 from chainrule.run.native.arrays import pointer_of
 from chainrule.run.native.artifact import artifact_of
 from chainrule.run.native.machine import Machine, given_nodes
 from chainrule.run.native.target import Target, host_target
+from chainrule.testing import simulate
 
 GUARD_NBYTES = 4 * ALIGNMENT
 GUARD, POISON = 0xA5, 0xFF  # bytes of POISON are NaN in every floating-point format

@@ -17,10 +17,10 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan import planner
 from chainrule.plan.planner import plan
-from chainrule.plan.simulate import simulate
 from chainrule.plan.storage import Storage
 from chainrule.plan.work import Work
 from chainrule.run.run import bound_to, kept_nodes
+from chainrule.testing import simulate
 
 ROWS, WIDTH, LAYERS = 64, 16, 3
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.plan.gaps import Gaps
-from chainrule.plan.occupancy import Occupancy
 from chainrule.plan.schedule import SCRATCH, Buffer
+from chainrule.testing.simulator.occupancy import Occupancy
 
 
 @dataclass(eq=False)

@@ -40,7 +40,7 @@ from chainrule import float32
 from chainrule.errors import ScheduleError
 from chainrule.plan.lives import BEFORE
 from chainrule.plan.schedule import Buffer, Compute, Free, Schedule, View
-from chainrule.plan.simulate import simulate
+from chainrule.testing import simulate
 
 
 def lives(simulation):

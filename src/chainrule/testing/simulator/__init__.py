@@ -1,0 +1,1 @@
+"""Replays schedules without computing, and refuses the first instruction that is wrong."""
