@@ -1,8 +1,8 @@
-"""Writes docs/numpy-functions.md: every function of NumPy, and what becomes of it here.
+"""Writes docs/numpy-functions.md: whether each NumPy function is differentiable, traced or refused.
 
     python scripts/make_numpy_functions_page.py
 
-What is said to be differentiable is read off the graphs of the calls that the tests make.
+It traces the calls that the tests make; their graphs show which functions are differentiable.
 """
 
 import sys
@@ -27,26 +27,25 @@ HEAD = """\
 <!-- Written by scripts/make_numpy_functions_page.py; a test keeps it current. -->
 # Every NumPy function
 
-All functions of NumPy {version} and its `numpy.linalg`, and what becomes of them on traced arrays:
+All functions of NumPy {version} and its `numpy.linalg`. On traced arrays, each is one of these:
 
 * **differentiable**: traced, with derivatives of every order;
 * **traced**: it becomes a part of the graph; its results are integers or booleans, or constant
   between jumps, so its derivative is zero where there is one;
-* **of numbers**: its arguments are known while the program is traced, and NumPy itself answers;
-* **refused**: an error with your line says so, and why.
+* **of numbers**: its arguments are known while tracing, and NumPy itself answers;
+* **refused**: an error shows your line and the reason.
 
-[NumPy on traced arrays](numpy.md) says which options are traced, and how they differ from NumPy.
-`numpy.fft` and `numpy.random` are not traced: the one is complex (the message says how to write a
-spectrum with cosines and sines), and random numbers here are
-values ([random](random.md)).
+[NumPy on traced arrays](numpy.md) lists the options that are traced and all differences from NumPy.
+`numpy.fft` and `numpy.random` are not traced. Spectra are complex (the error says how to write one
+with cosines and sines), and random numbers are [values of keys](random.md) here.
 
-Two suites of others are run against them. Of PyTorch's database OpInfo (2.13) values, gradients and
-second derivatives are compared for 441 of 540 differentiable operations, by their names or written
-with NumPy; `tests/opinfo/opinfo_excluded.py` has what is missing for the others, above all complex
-numbers, rarer special functions and random numbers of PyTorch's own. Of autograd's own tests
-(1.9.1) those of 118 of 119 differentiable functions pass, without their complex cases; at
-`np.linalg.eigvalsh` the two differ by convention: NumPy reads one triangle, and the derivative here
-is symmetric.
+The test suites of PyTorch and autograd run against these functions, too. Values, gradients and
+second derivatives are compared for 441 of 540 differentiable operations of PyTorch's database
+OpInfo (2.13), under their own names or written with NumPy. `tests/opinfo/opinfo_excluded.py` lists
+what is missing for the others: above all complex numbers, rarer special functions and PyTorch's own
+random numbers. Of autograd's own tests (1.9.1), those of 118 of 119 differentiable functions pass,
+without their complex cases. The two differ by convention at `np.linalg.eigvalsh`: NumPy reads one
+triangle, and the derivative here is symmetric.
 
 {counts}
 """

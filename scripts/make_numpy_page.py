@@ -21,40 +21,45 @@ HEAD = """\
 # NumPy on traced arrays
 
 These functions work on traced arrays exactly as on arrays: same numbers, same dtypes (NumPy 2's
-promotion), same broadcasting. Every other function and every other option is refused by name, with
-your line. Each entry is called by a test, which compares it with NumPy for all dtypes from bool to
+promotion), same broadcasting. All other functions and options are refused; the error names them and
+shows your line. A test calls each entry and compares it with NumPy for all dtypes from bool to
 float64.
 
-One thing is not as in NumPy: a traced array is a value, so `z += 1` binds the name z to a new array,
-and another name for the old one (`a = z` before) still means the old one. NumPy would change both.
+There is one difference: a traced array is a value. So `z += 1` binds the name z to a new array, and
+another name for the old one (`a = z` before) keeps it. NumPy would change both.
 
-Operators: `+ - * / // % ** @`, comparisons, `& | ^ ~` of booleans and integers, `<< >>` of integers,
-`divmod`, `abs`, unary `-` and `+`, indexing with everything but traced masks, and iteration over an
-axis of known length; of one number also `round`, `math.floor`, `math.ceil` and `math.trunc`. Item assignment, `out=` and `np.add.at` are
-refused, since a traced array is a value.
+Traced operators: `+ - * / // % ** @`, comparisons, `& | ^ ~` of booleans and integers, `<< >>` of
+integers, `divmod`, `abs`, unary `-` and `+`, indexing with everything but traced masks, and iteration
+over an axis of known length. Single numbers also support `round`, `math.floor`, `math.ceil` and
+`math.trunc`. Item assignment, `out=` and `np.add.at` are refused, because a traced array is a value.
 
-`x.at[key].set(value)` returns a copy of x in which `x[key]` is value. `add`, `subtract`, `multiply`,
+`x.at[key].set(value)` returns a copy of x with `x[key] = value`. `add`, `subtract`, `multiply`,
 `divide`, `power`, `min`, `max` and `apply` update in the same way; `get` reads.
 `cr.at(x)[key].set(value)` also takes NumPy arrays: use it in functions that run both traced and
 untraced, and to read a constant table at a traced index, `cr.at(table)[i].get()`.
 
-NumPy's own `np.array`, `np.asarray`, `np.full`, `np.r_`, `np.c_`, and lists of traced arrays in the
-place of one array (`np.sum([x, y])`), cannot be intercepted by a traced array. The error contains the
-replacement, written from your source (`cr.array([x, y])`, `np.broadcast_to`, `np.concatenate`).
+A traced array cannot intercept NumPy's own `np.array`, `np.asarray`, `np.full`, `np.r_`, `np.c_`, or
+a list of traced arrays instead of one array (`np.sum([x, y])`). The error contains a replacement for
+your line (`cr.array([x, y])`, `np.broadcast_to`, `np.concatenate`).
 
-A traced array is valid only during the call that traces it. Storing one (in a global, a cache, an
-object) and using it later, or in another thread, raises `ForeignValueError` with your line.
+A traced array is valid only during the call that traces it. If you store one (in a global, a cache,
+an object) and use it later, or use it in another thread, you get a `ForeignValueError` with your
+line.
 
-Masked arrays, `np.matrix` and arrays with units are refused wherever arrays come in, also in
-containers: NumPy would take them for plain arrays and silently drop the mask or the unit. Pass
-`np.asarray(...)`, and a mask as an array of its own.
+Masked arrays, `np.matrix` and arrays with units are refused everywhere, also in containers: NumPy
+would treat them as plain arrays and silently drop the mask or the unit. Pass `np.asarray(...)`, and
+a mask as an array of its own.
 
-Random numbers that are drawn in a traced function (by `np.random`, `random`, `secrets`, `uuid`,
-`os.urandom`, PyTorch, JAX, or a generator of yours) are constants of its graph, the same in every
-run: a `FrozenRandomWarning` says so, with your line. [`cr.random`](random.md) draws in every run. The
-same warning covers clocks and files that are read while tracing, if their value may enter the graph
-(a clock read for a log is silent), and what a step of a loop, or a function under `cr.vmap`, draws:
-it is called once for all steps, or examples.
+If you draw random numbers in a traced function (with `np.random`, `random`, `secrets`, `uuid`,
+`os.urandom`, PyTorch, JAX, or your own generator), they become constants of the graph, the same in
+every run. A `FrozenRandomWarning` shows your line. [`cr.random`](random.md) draws in every run. The
+same warning covers clocks and files that you read while tracing, if their values may enter the graph
+(a clock read for a log is silent, and so is an unused draw). It also covers draws in the step of a
+loop or in a function under `cr.vmap`, which are called once for all steps or examples. There is no
+warning for values that are constant within a process but may differ in the next (`os.environ`,
+`os.getpid()`, `id(x)`, `hash` of a text), as with NumPy alone. Nor is there one for `np.empty`,
+because you may set its elements later; those that you do not set become constants of the graph,
+whatever was in memory.
 
 Methods of ufuncs: `reduce` of `np.add`, `np.multiply`, `np.maximum`, `np.minimum`, `np.logical_and`
 and `np.logical_or`, `accumulate` of the first four (where elements tie, the first takes the
@@ -66,24 +71,24 @@ NOTES = {
     np.amin: "Where elements tie, they share the derivative equally.",
     np.argmax: "The first of several largest elements.",
     np.argmin: "The first of several smallest elements.",
-    np.bitwise_and: "The `&` operator, of booleans and integers.",
-    np.bitwise_or: "The `|` operator, of booleans and integers.",
-    np.bitwise_xor: "The `^` operator, of booleans and integers.",
+    np.bitwise_and: "The `&` operator, for booleans and integers.",
+    np.bitwise_or: "The `|` operator, for booleans and integers.",
+    np.bitwise_xor: "The `^` operator, for booleans and integers.",
     np.clip: "A limit must fit the dtype: -1 does not fit uint8, where NumPy takes 0 instead.",
-    np.concatenate: "Of sizes with names, all but the joined one must be the same.",
+    np.concatenate: "Named sizes must agree on all axes but the joined one.",
     np.copy: "The value itself: nothing changes it in place.",
-    np.einsum: "Two operands at a time, from left to right or as `optimize` says.",
+    np.einsum: "Contracts two operands at a time, from left to right or in the order of `optimize`.",
     np.linalg.cond: "With p other than None, 2 and -2, a singular matrix is an error.",
     np.linalg.det: "Its derivatives of order 1 and 2 exist at singular matrices too.",
     np.linalg.eigh: "Where eigenvalues are equal, the vectors have no derivative; the values do.",
-    np.linalg.eigvalsh: "Equal eigenvalues do not disturb the derivative.",
-    np.linalg.lstsq: "Residuals are given whatever the rank.",
-    np.linalg.multi_dot: "Sizes with names are multiplied from left to right.",
+    np.linalg.eigvalsh: "The derivative exists where eigenvalues are equal, too.",
+    np.linalg.lstsq: "Returns residuals for every rank.",
+    np.linalg.multi_dot: "With named sizes, from left to right.",
     np.linalg.norm: "The derivative at 0 is 0.",
     np.linalg.qr: "Reduced factors.",
     np.linalg.pinv: "Singular values that a cutoff drops count as 0 in the derivative, as in PyTorch.",
-    np.linalg.svd: "Reduced factors; `full_matrices=True` of square matrices only.",
-    np.invert: "The `~` operator, of booleans and integers.",
+    np.linalg.svd: "Reduced factors; `full_matrices=True` for square matrices only.",
+    np.invert: "The `~` operator, for booleans and integers.",
     np.matmul: "The `@` operator; leading axes broadcast.",
     np.cumprod: "Its derivatives are right where elements are 0.",
     np.max: "Where elements tie, they share the derivative equally.",
@@ -92,24 +97,24 @@ NOTES = {
     np.pad: "Not with `empty`, `median`, statistics of a part, or odd reflections.",
     np.partition: "Both sides of kth are in order too.",
     np.argpartition: "Both sides of kth are in order too.",
-    np.piecewise: "Where its condition does not hold a function is given another element.",
-    np.geomspace: "Of ends that are 0 or differ in sign, NaN.",
-    np.empty_like: "NumPy leaves the elements open.",
-    np.sort: "Where elements are equal, the derivative is that of their order in the array.",
+    np.piecewise: "Where its condition is false, a function gets some other element.",
+    np.geomspace: "NaN if an end is 0 or the signs differ.",
+    np.empty_like: "In NumPy the elements are arbitrary.",
+    np.sort: "Equal elements take derivatives in their order in the array.",
     np.positive: "Takes booleans too.",
-    np.power: "A Python integer as exponent is static. Of booleans, its square is int8, as NumPy's `x ** 2`.",
-    np.reshape: "A and K mean C order. Sizes whose products cannot be compared yet become a condition.",
+    np.power: "A Python integer as exponent is static. The square of booleans is int8, as NumPy's `x ** 2`.",
+    np.reshape: "A and K mean C order. If products of named sizes cannot be compared, their equality becomes a condition.",
     np.modf: "Two results.",
     np.divmod: "Two results.",
     np.nan_to_num: "A copy, always.",
     np.remainder: "The `%` operator.",
     np.floor_divide: "The `//` operator.",
-    np.left_shift: "The `<<` operator, of integers.",
-    np.right_shift: "The `>>` operator, of integers.",
+    np.left_shift: "The `<<` operator, for integers.",
+    np.right_shift: "The `>>` operator, for integers.",
     np.shape: "A tuple of integers and sizes, known while tracing.",
     np.size: "An integer or a size, known while tracing.",
     np.squeeze: "That a named size is not 1 becomes a condition.",
-    np.take: 'With `mode="raise"`, an index outside the axis is an error when it runs.',
+    np.take: 'With `mode="raise"`, an index outside the axis is an error in the run.',
     np.where: "With three arguments.",
 }
 
@@ -126,7 +131,8 @@ def options(function) -> str:
 def row(function, call: str, doc: str) -> str:
     """One line of a table."""
     note = " ".join(part for part in (doc, NOTES.get(function, "")) if part)
-    return f"| `np.{name_of(function)}{call}` | {note} |"
+    escaped = note.replace("|", "\\|")
+    return f"| `np.{name_of(function)}{call}` | {escaped} |"
 
 
 def replacement(name: str) -> str:
@@ -137,10 +143,11 @@ def replacement(name: str) -> str:
 
 
 def doc_of(function) -> str:
-    """The first line of what the source says, without the name that stands beside it."""
+    """Returns the first docstring line without the function's name, with a capital if it is a word."""
     line = (inspect.getdoc(function) or "").partition("\n")[0]
     told = line.partition(": ")[2] if line.startswith("np.") else line
-    return told[:1].upper() + told[1:] if told[1:2].islower() else told
+    word = told.partition(" ")[0].rstrip(",;")
+    return told[:1].upper() + told[1:] if word.isalpha() and len(word) > 1 else told
 
 
 def table(rows: list[str]) -> str:
@@ -176,8 +183,7 @@ def page() -> str:
             "\n## Attributes and methods of traced arrays\n",
             ", ".join(shown) + ".",
             "\n## What to write instead\n",
-            "These, of `scipy.special`, are not traced, and have a short replacement. `cr` is this "
-            "library.\n",
+            "These functions are not traced, but have a short replacement. `cr` is this library.\n",
             table([replacement(name) for name in INSTEAD]),
             "",
         ]
