@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chainrule as cr
+from chainrule import float32
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan import planner
 from chainrule.plan.lives import Life
 from chainrule.plan.planner import Plan, plan
+from chainrule.plan.schedule import Compute, Free
 from chainrule.run.run import kept_nodes
 from chainrule.testing import simulate
 from chainrule.train.bound import results_of
@@ -73,6 +75,63 @@ def again(made: Plan) -> dict[Node, int]:
         for node in work.writes:
             numbers.setdefault(node, []).append(number)
     return {node: found[1] for node, found in numbers.items() if len(found) > 1}
+
+
+def schedule_text(made: Plan) -> str:
+    """What each instruction writes, reads and frees, by name."""
+    names = made.graph.name_of
+    lines = []
+    for one in made.schedule.instructions:
+        if isinstance(one, Compute):
+            written, read = (
+                " ".join(names[node] for node in nodes if node in names)
+                for nodes in (one.nodes, one.reads)
+            )
+            lines.append(f"{written} <- {read}".rstrip())
+        elif isinstance(one, Free):
+            lines[-1] += f"; free {names[one.node]}"
+    return "\n".join(lines)
+
+
+KEPT = """\
+z <- x W1
+h <- z
+o <- h W2
+dJ/do <- o
+J <-
+dJ/dh <- dJ/do W2
+W2_next <- h dJ/do learning_rate W2; free h; free dJ/do
+dJ/dz <- z dJ/dh; free dJ/dh
+W1_next <- x dJ/dz learning_rate W1; free dJ/dz"""
+COMPUTED_AGAIN = """\
+z <- x W1
+h <- z
+o <- h W2; free h
+dJ/do <- o
+J <-
+dJ/dh <- dJ/do W2
+dJ/dz h <- z dJ/dh
+W2_next <- h dJ/do learning_rate W2; free dJ/do; free h
+W1_next <- x dJ/dz learning_rate W1; free dJ/dz"""
+
+
+def test_the_schedule_before_and_after(monkeypatch: Any) -> None:
+    """dJ/dz and h take the bytes of dJ/dh and z."""
+
+    def objective(x: float32[64, 8], W1: float32[8, 32], W2: float32[32, 1]) -> Any:
+        z = x @ W1
+        h = np.maximum(z, 0)
+        o = h @ W2
+        J = np.mean(np.sin(o))
+        return J
+
+    step = cr.training_step(objective, ("W1", "W2"), cr.sgd(0.1))
+
+    def make() -> Plan:
+        return plan(step.graph, *results_of(step, step.graph))
+
+    assert schedule_text(without(monkeypatch, make)) == KEPT
+    assert schedule_text(make()) == COMPUTED_AGAIN
 
 
 def test_an_activation_is_gone_between_forward_propagation_and_its_product() -> None:
