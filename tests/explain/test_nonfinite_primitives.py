@@ -28,7 +28,19 @@ REFUSES = {
 SELECTS = ("where", "maximum", "minimum", "max", "min", "copysign", "stop_gradient", "identity")
 NEVER = (  # finite wherever their operands are; NaN only of NaN
     *("negative", "sign", "absolute", "tanh", "logistic", "erf", "erfc", "ndtr", "cbrt"),
-    *("arctan", "arctan2", "arcsinh", "floor", "ceil", "trunc", "rint", "i0e", "i1e", "pinv"),
+    *(
+        "arctan",
+        "arctan_slope",
+        "arctan2",
+        "arcsinh",
+        "floor",
+        "ceil",
+        "trunc",
+        "rint",
+        "i0e",
+        "i1e",
+        "pinv",
+    ),
     *("gaussian", "log_expit", "i0e_slope", "i1e_slope", "bessel_derivative"),
 )
 CASES = [(name, number) for name, faults in FAULTS.items() for number in range(len(faults))]

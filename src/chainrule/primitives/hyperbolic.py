@@ -44,7 +44,8 @@ arcsinh = elementwise(
 
 def _arccosh_slope(out: Any, x: Any) -> Any:
     # Two roots: x^2 - 1 would overflow, and is positive below -1, where there is no arccosh.
-    return 1 / (sqrt(x - 1) * sqrt(x + 1))
+    # Their product would be inf times 0 in the derivatives at infinity.
+    return 1 / sqrt(x - 1) / sqrt(x + 1)
 
 
 arccosh = elementwise(

@@ -19,6 +19,12 @@ def gaussian(x):
     return np.exp(-np.multiply(x, x))
 '''
 
+ARCTAN_SLOPE = '''
+def arctan_slope(x):
+    """1 / (1 + x^2)."""
+    return 1 / (1 + np.multiply(x, x))
+'''
+
 PADDED = '''
 def padded(x, places, shape):
     """Zeros of a shape, with x at the places."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.primitives import logic
-from chainrule.primitives.arithmetic import absolute, cos, named, sign, sqrt
+from chainrule.primitives.arithmetic import absolute, cos, maximum, minimum, named, sign, sqrt
 from chainrule.primitives.families import (
     batch_pointwise,
     elementwise,
@@ -18,6 +18,7 @@ from chainrule.primitives.families import (
 from chainrule.primitives.primitive import (
     ATOM,
     POWER,
+    PRODUCT,
     Latex,
     Library,
     Partials,
@@ -25,7 +26,8 @@ from chainrule.primitives.primitive import (
     Sample,
     every_axis,
 )
-from chainrule.primitives.python import calls
+from chainrule.primitives.python import calls, calls_own
+from chainrule.primitives.python_functions import ARCTAN_SLOPE
 from chainrule.primitives.sources import full_like
 
 tan = elementwise(
@@ -73,10 +75,36 @@ arctan = elementwise(
     "arctan",
     "The angle from -pi/2 to pi/2 whose tangent is x.",
     lambda xp, x: xp.arctan(x),
-    lambda out, x: 1 / (1 + x * x),
+    lambda out, x: arctan_slope(x),
     kernel="atan(x)",
     latex=Latex(r"\arctan({x})", ATOM, (0,)),
     weight=12,
+)
+
+
+def _slope_scratch(out: Any, x: np.ndarray) -> int:
+    # An intermediate, and the number 1: an int64 array and then one of the dtype of x.
+    number = 8 + x.itemsize
+    return number if x.ndim == 0 else max(x.nbytes + x.itemsize, number)
+
+
+def _arctan_bend(out: Any, x: Any) -> Any:
+    # Beyond the end x^2 overflows, so that out is 0; and x may be infinite.
+    end = float(np.finfo(x.dtype).max) ** 0.75
+    inside = minimum(maximum(x, full_like(x, -end)), full_like(x, end))
+    return -2 * (out * (inside * out))
+
+
+arctan_slope = elementwise(
+    "arctan_slope",
+    "1 / (1 + x^2), the derivative of arctan.",
+    lambda xp, x: xp.divide(1, xp.add(1, xp.multiply(x, x))),
+    _arctan_bend,
+    kernel="1 / (1 + x * x)",
+    latex=Latex(r"\frac{{1}}{{1 + {x}^2}}", PRODUCT, (POWER + 1,)),
+    weight=3,
+    scratch=_slope_scratch,
+    python=calls_own(ARCTAN_SLOPE),
 )
 
 
@@ -213,4 +241,4 @@ sinc = Primitive(
     independent=every_axis,
 )
 
-TRIGONOMETRIC = (tan, arcsin, arccos, arctan, hypot, arctan2, sinc)
+TRIGONOMETRIC = (tan, arcsin, arccos, arctan, arctan_slope, hypot, arctan2, sinc)
