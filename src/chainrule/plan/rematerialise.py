@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from chainrule.graph.node import Node
 from chainrule.plan.keep import AGAIN, EXACT
 from chainrule.plan.lives import Life
-from chainrule.plan.roles import TRANSPARENT, Role, nbytes_of, size_of
+from chainrule.plan.loops import Kind
+from chainrule.plan.roles import TRANSPARENT, Role, nbytes_of, size_of, sources
 from chainrule.plan.schedule import aligned
 from chainrule.plan.storage import Storage
 from chainrule.plan.sweeps import expression_cost
@@ -132,6 +133,8 @@ class _Seen:
         work = self.works[number]
         if not isinstance(work, NestWork) or len(work.layouts) > 1:
             return False
+        if not self._need_not_read(work, value):
+            return False
         computed: Collection[Node] = {*work.inner, *work.writes}
         pending, seen, cost, dies = [value], {value}, 0, False
         while pending:
@@ -150,6 +153,16 @@ class _Seen:
             pending += (one for one in node.inputs if one not in seen)
             seen.update(node.inputs)
         return dies and cost <= AGAIN
+
+    def _need_not_read(self, work: NestWork, value: Node) -> bool:
+        """Whether the nest does not read the value, or only element by element, and to compute with
+        it: not by indices, and not to compare all its bits."""
+        if value not in work.reads:
+            return True
+        loads = [one for one in work.layouts[0].nest.instances if one.source is value]
+        exact = [one for one in (*work.inner, *work.writes) if one.primitive in EXACT]
+        compared = any(value in sources(one, self.roles) for one in exact)
+        return [one.kind for one in loads] == [Kind.LOAD] and not compared
 
     def _is_there(self, node: Node, number: int) -> bool:
         """Whether the value is in its array when the work begins, and until it ends."""

@@ -121,3 +121,48 @@ def test_a_network_on_matrices_keeps_one_activation_for_each_layer(
     assert found is not None and right is not None
     for node in kept:
         np.testing.assert_array_equal(found[node], right[node], strict=True)
+
+
+def picked(x: Any, W: Any, k: Any) -> Any:
+    z = x @ W
+    h = z / (1 + np.exp(-z))
+    o = h @ W
+    q = np.sin(z) * h[k] + o
+    return h.T @ q
+
+
+def compared(x: Any, W: Any, k: Any) -> Any:
+    z = x @ W
+    h = z / (1 + np.exp(-z))
+    o = h @ W
+    q = np.where(h == z * 0.5, np.sin(z), np.cos(z)) + o + k[:, None]
+    return h.T @ q
+
+
+def shifted(x: Any, W: Any, k: Any) -> Any:
+    z = x @ W
+    h = z / (1 + np.exp(-z))
+    o = h @ W
+    q = np.sin(z) * h[::-1] + o + k[:, None]
+    return h.T @ q
+
+
+@pytest.mark.parametrize("program", [picked, compared, shifted])
+def test_a_nest_that_reads_the_value_at_other_places_reads_it_from_memory(program: Any) -> None:
+    random = np.random.default_rng(0)
+    given = {
+        "x": random.normal(size=(ROWS, WIDTH)),
+        "W": random.normal(size=(WIDTH, WIDTH)),
+        "k": random.integers(0, ROWS, ROWS),
+    }
+    graph = cr.trace(program, **given)
+    inputs = {item.node: given[item.name] for item in graph.inputs}
+    kept = kept_nodes(graph, "outputs")
+    made, found = plan(graph, kept), native(graph, inputs, kept)
+    simulate(made.schedule)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "rematerialisable", lambda *_: [])
+        right = native(graph, inputs, kept)
+    assert found is not None and right is not None
+    for node in kept:
+        np.testing.assert_array_equal(found[node], right[node])
