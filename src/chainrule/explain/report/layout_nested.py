@@ -190,9 +190,8 @@ def _pass_data(alone: Alone, one: Pass) -> dict[str, Any]:
             )
         ]
         last = len(one.rows) - 1
-        inside = [alone.grid.cells[vertex][1] for vertex in alone.base]
-        found["above"] = [_number(slack_between(one.rows, row, last)) for row in inside]
-        found["below"] = [_number(slack_between(one.rows, 0, row)) for row in inside]
+        found["above"] = [_number(one.above.get(vertex, 0.0)) for vertex in alone.base]
+        found["below"] = [_number(one.below.get(vertex, 0.0)) for vertex in alone.base]
         found["free"] = [_number(one.rows[last] - one.rows[row]) for row in alone.units.rows]
     return found
 

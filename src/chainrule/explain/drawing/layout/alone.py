@@ -13,11 +13,18 @@ from dataclasses import dataclass
 from chainrule.explain.drawing.figure import Form, Item, Kept, Rectangle
 from chainrule.explain.drawing.layout.grid import Course, Grid
 from chainrule.explain.drawing.layout.kept import Mirror, Mirrored, mirror
-from chainrule.explain.drawing.layout.metrics import UPWARD, across, along, extents_of
+from chainrule.explain.drawing.layout.metrics import (
+    DOWNWARD,
+    PAD,
+    UPWARD,
+    across,
+    along,
+    extents_of,
+)
 from chainrule.explain.drawing.layout.routes import Leg, Room, legs
 from chainrule.explain.drawing.layout.scopes import TOP, Kind, Nest, Scope
 from chainrule.explain.drawing.layout.tracks import Port, gathered, is_one_line, wants
-from chainrule.explain.drawing.layout.unfolding import Units, units_of
+from chainrule.explain.drawing.layout.unfolding import Units, slack_between, units_of
 from chainrule.explain.drawing.layout.whole import End, Frame, Stretch, Whole, arrange_all
 
 FORWARD, BACKWARD, BOTH = 1, 2, 3  # in which band a connection is drawn
@@ -48,12 +55,15 @@ class Contents:
 
 @dataclass(frozen=True)
 class Pass:
-    """A scope in one band: the rows' y, the ends of the frame, and the legs of its connections."""
+    """A scope in one band: the rows' y, the ends of the frame, and the legs of its connections;
+    and by how much each scope inside can grow above and below until the frame does."""
 
     rows: Sequence[float]
     low: float
     high: float
     legs: Mapping[int, Leg]
+    above: Mapping[int, float]
+    below: Mapping[int, float]
 
 
 @dataclass(frozen=True)
@@ -285,8 +295,20 @@ class _Layout:
 
     def _pass(self, room: Room, band: int) -> Pass:
         drawn = [place for place, bands in enumerate(self.contents.drawn) if bands & band]
-        low, high = room.along.bottom, room.along.top
-        return Pass(room.along.rows, low, high, legs(room, drawn))
+        rows, low, high = room.along.rows, room.along.bottom, room.along.top
+        titles = UPWARD if band == FORWARD else DOWNWARD
+        pad = PAD if self.whole.frames else 0.0
+        above, below = {}, {}
+        for vertex in self.bases:
+            if vertex in room.shapes:
+                row, half = self.grid.cells[vertex][1], room.shapes[vertex].height / 2
+                above[vertex] = slack_between(rows, row, len(rows) - 1)
+                below[vertex] = slack_between(rows, 0, row)
+                if row == len(rows) - 1:
+                    above[vertex] = high - rows[row] - half - pad - (titles.above if pad else 0.0)
+                if row == 0:
+                    below[vertex] = rows[row] - low - half - pad - (titles.below if pad else 0.0)
+        return Pass(rows, low, high, legs(room, drawn), above, below)
 
     def _room(self, vertex: int) -> float:
         """The width of the widest box in the column of a vertex."""

@@ -12,6 +12,7 @@ from math import ceil, floor
 from chainrule.explain.drawing.figure import SIDE, Item, Kept, Points, Rectangle
 from chainrule.explain.drawing.layout.metrics import (
     DOWNWARD,
+    PAD,
     TITLE,
     UPWARD,
     Along,
@@ -125,6 +126,8 @@ def _fit(band: Mirror, result: Mirrored, lined: set[int]) -> set[int]:
         _place_line(band, result, target, places)
     free = [place for place, (target, _, _) in enumerate(band.kept) if target not in lined]
     obstacles = _obstacles(band, result, {band.kept[place][0] for place in free})
+    for frame, told in zip(frames(result.room).values(), band.whole.frames.values(), strict=True):
+        obstacles.add_box(replace(frame, width=told.label_width + PAD, height=TITLE))
     crowded = set()
     rest = []
     for place in free:
