@@ -53,20 +53,6 @@ def _position(code: CodeType, index: int) -> Position:
     return found[index] if index < len(found) else nowhere
 
 
-def source_segment(location: Location) -> str | None:
-    """The text of the whole expression, or None without source or columns."""
-    _, _, line, end_line, column, end_column = location
-    if end_line is None or column is None or end_column is None:
-        return None
-    lines = [linecache.getline(location.filename, number).encode()
-             for number in range(line, end_line + 1)]  # fmt: skip
-    if not lines or not all(lines):
-        return None
-    lines[-1] = lines[-1][:end_column]
-    lines[0] = lines[0][column:]
-    return b"".join(lines).decode(errors="replace").rstrip("\n") or None
-
-
 def underlined(location: Location) -> str:
     """The first source line of the expression, `^` under its span; without columns the bare line.
 

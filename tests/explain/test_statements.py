@@ -129,14 +129,6 @@ def test_equal_gradients_are_one_node_of_two_variables():
     assert found == {"L", "s", "J"}
 
 
-def test_parts_of_a_derivative_are_made_on_behalf_of_the_statement_they_derive():
-    reading = read(STEP)
-    total = STEP["dJ/dW2"]
-    behalf = [reading.on_behalf_of(part) for part in total.inputs]
-    assert [one.name for one in behalf if one is not None] == ["o", "s"]
-    assert reading.on_behalf_of(STEP["z"]) is None
-
-
 def test_passes_are_forward_backward_and_backward_again():
     reading = read(SECOND)
     assert [(one.order, one.direction) for one in reading.passes] == [

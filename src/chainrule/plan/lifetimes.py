@@ -74,11 +74,6 @@ class Simulation:
         return max(self.live_nbytes, default=0)
 
     @property
-    def peak_aligned_nbytes(self) -> int:
-        """The largest of `live_aligned_nbytes`: no placement needs less."""
-        return max(self.live_aligned_nbytes, default=0)
-
-    @property
     def arena_nbytes(self) -> int:
         """The size of the scratch arena."""
         return self.schedule.scratch_nbytes

@@ -111,7 +111,6 @@ class Bound:
 
 Part = Symbol | Name | Slot | Row | Fraction | Script | Root | Fence | Cases | Bound
 
-SPACE = Symbol(" ", " ")
 THIN = Symbol(r"\,", " ")
 COMMA = Symbol(", ", ", ")
 DOT = Symbol(r" \cdot ", " · ")

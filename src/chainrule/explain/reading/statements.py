@@ -177,14 +177,6 @@ class Reading:
             for one, terms in found.items()
         )
 
-    def on_behalf_of(self, node: Node) -> Statement | None:
-        """The statement from which a transform made `node`: z for a part of its derivative.
-
-        None for nodes that no transform made, and where it is not known.
-        """
-        made_from = node.origin.node
-        return None if made_from is None else self.statement_of.get(made_from)
-
     @cached_property
     def passes(self) -> tuple[Pass, ...]:
         """The passes of the graph, in order; the forward pass is there even if it is empty."""
