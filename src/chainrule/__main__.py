@@ -1,4 +1,4 @@
-"""`python -m chainrule` is the `chainrule` command."""
+"""Runs the `chainrule` command for `python -m chainrule`."""
 
 from chainrule.cli import main
 

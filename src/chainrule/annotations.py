@@ -1,4 +1,4 @@
-"""`float32[n, 784]`: how a user writes an array's type; see docs/decisions/0001."""
+"""Array types for annotations, such as `float32[n, 784]`; see docs/decisions/0001."""
 
 from __future__ import annotations
 

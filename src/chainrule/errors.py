@@ -1,4 +1,4 @@
-"""Every exception a user can meet: what happened, where in *their* file, and what to try."""
+"""All exceptions and warnings that users can meet: what happened, where, and what to try."""
 
 from __future__ import annotations
 

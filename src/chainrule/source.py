@@ -1,4 +1,4 @@
-"""Where in the user's source an instruction comes from, and how a message shows it."""
+"""Finds the user's source line of an instruction, and shows it in messages."""
 
 from __future__ import annotations
 

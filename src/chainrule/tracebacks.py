@@ -1,4 +1,4 @@
-"""Tracebacks without this library's own frames, so that they end at the user's line.
+"""Removes this library's frames from tracebacks, so that they end at the user's line.
 
 `CHAINRULE_TRACEBACK=full` keeps all frames.  So does an exception that is a fault of this library,
 and no refusal: its report needs them.

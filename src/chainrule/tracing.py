@@ -1,4 +1,4 @@
-"""`trace`: run a Python function once on traced arrays and keep what it did as a graph."""
+"""`trace` runs a Python function once on traced arrays and records its operations as a graph."""
 
 from __future__ import annotations
 

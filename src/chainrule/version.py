@@ -1,3 +1,3 @@
-"""The version of this library, as pyproject.toml has it."""
+"""The version of this library, equal to that of pyproject.toml."""
 
 VERSION = "0.1.0"

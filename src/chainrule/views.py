@@ -1,4 +1,4 @@
-"""The functions behind the methods of `Graph` and `Run`; each loads its layer when it is called.
+"""Implements the methods of `Graph` and `Run`; loads the layer of each when it is called.
 
 They take what the methods take, after the graph: `chainrule.graph.uses` declares them.
 """

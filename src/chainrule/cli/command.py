@@ -1,4 +1,4 @@
-"""What can be asked of the `chainrule` command: its options."""
+"""Defines the `chainrule` command, its subcommands and their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chainrule cost` after its options are read: trace, differentiate, count, show."""
+"""Runs `chainrule cost`: traces, differentiates, counts, prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the `chainrule` command ends: with a message and a status, and no traceback."""
+"""Ends the `chainrule` command with a message and a status, without a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chainrule explain` after its options are read: the arrays of one run, and the page about it."""
+"""Runs `chainrule explain`: makes the arrays of one run, and writes the report page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing the results: into a folder that was tried before, each file beside and then renamed."""
+"""Writes result files: checks the folder first, writes a temporary file, then renames it."""
 
 from __future__ import annotations
 

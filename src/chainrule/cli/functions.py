@@ -1,4 +1,4 @@
-"""`file.py:function` in a shell: the file is run as a module, the function found and traced."""
+"""Finds and traces `file.py:function`: runs the file as a module."""
 
 from __future__ import annotations
 

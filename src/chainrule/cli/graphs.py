@@ -1,4 +1,4 @@
-"""From `file.py:function` and options to a graph: traced, differentiated, with its update."""
+"""Makes the graph that `file.py:function` and the options ask for, with gradients and update."""
 
 from __future__ import annotations
 

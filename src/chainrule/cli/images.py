@@ -1,4 +1,4 @@
-"""The images in a file for `chainrule predict`: rows of 64 numbers, checked as they are used."""
+"""Reads the images for `chainrule predict`: rows of 64 numbers, checked as they are used."""
 
 from __future__ import annotations
 

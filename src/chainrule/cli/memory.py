@@ -1,4 +1,4 @@
-"""`chainrule memory` after its options are read: trace, differentiate, count, show."""
+"""Runs `chainrule memory`: traces, differentiates, counts bytes, prints."""
 
 from __future__ import annotations
 

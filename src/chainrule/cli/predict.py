@@ -1,4 +1,4 @@
-"""`chainrule predict` after its options are read: weights, images, and what they are taken for."""
+"""Runs `chainrule predict`: loads weights and images, prints classes or scores."""
 
 from __future__ import annotations
 

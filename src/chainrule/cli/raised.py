@@ -1,4 +1,4 @@
-"""What a user's file raised: the exception, and the lines of their own that were running."""
+"""Reports an exception from a user's file, with the user's lines that were running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chainrule train` after its options are checked: train, show, save, write, tell."""
+"""Runs `chainrule train`: trains, shows progress, saves, writes files, prints a summary."""
 
 from __future__ import annotations
 

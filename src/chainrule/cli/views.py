@@ -1,4 +1,4 @@
-"""`chainrule draw`, `equations` and `python` after their options are read."""
+"""Runs `chainrule draw`, `equations` and `python`."""
 
 from __future__ import annotations
 

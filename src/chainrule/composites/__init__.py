@@ -1,1 +1,1 @@
-"""NumPy-named composites: functions made of primitives, shown as one thing."""
+"""Composites: functions made of primitives that are shown as one operation."""

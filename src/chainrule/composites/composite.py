@@ -1,4 +1,4 @@
-"""`@composite`: a function made of primitives that drawings and equations can show as one thing."""
+"""`@composite` marks a function of primitives that is drawn and written as one operation."""
 
 from __future__ import annotations
 

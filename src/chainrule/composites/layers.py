@@ -1,4 +1,4 @@
-"""Layers: affine maps, normalisation, look-up tables."""
+"""Layers: affine maps, normalisation, embeddings."""
 
 from __future__ import annotations
 

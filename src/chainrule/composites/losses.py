@@ -1,4 +1,4 @@
-"""Objectives: cross-entropy and squared error."""
+"""Losses: cross-entropy and squared error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy functions that are composites, and the whole table of what is traced.
+"""NumPy functions that are composites, and the table of all traced functions.
 
 Functions that only some programs call are loaded when one of them is first asked for.
 """

@@ -1,4 +1,4 @@
-"""Products of arrays under NumPy's names: outer, inner, dot, tensordot, kron, cross and others."""
+"""Products under NumPy's names: outer, inner, dot, tensordot, kron, cross and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals of composites, at the user's line."""
+"""Raises the errors of composites at the user's line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Special functions by SciPy's names; `scipy.special.erfc` of a traced array is the same."""
+"""Special functions under SciPy's names; `scipy.special.erfc` calls them for traced arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function traced apart: what its call makes is cut out, what it only reads is given to it."""
+"""Traces a function separately: cuts out the nodes of its call, and passes in what it reads."""
 
 from __future__ import annotations
 

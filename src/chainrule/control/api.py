@@ -1,4 +1,4 @@
-"""scan, cond, while_loop, fori_loop: as in JAX's `lax`, on traced arrays and on numbers."""
+"""`scan`, `cond`, `while_loop` and `fori_loop`, called as in JAX, on traced arrays or numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies made of nodes: what lies between some inputs and some outputs becomes a graph."""
+"""Makes a body from nodes: cuts out the graph between given inputs and outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bound of a loop, which has to be known while tracing."""
+"""Checks `max_steps`, the bound of a while loop, which must be known while tracing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choices on traced arrays: two functions of the user become the branches of one node."""
+"""`cond` on traced arrays: traces two functions into the branches of one node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The primitive `cond`: one of two bodies, as a value says; the other one is not computed."""
+"""The primitive `cond`: runs one of two bodies, chosen by a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fori_loop` with a bound that is not known while tracing: a while loop that counts."""
+"""`fori_loop` with a bound that is unknown while tracing: a while loop with a counter."""
 
 from __future__ import annotations
 

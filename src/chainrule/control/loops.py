@@ -1,4 +1,4 @@
-"""A `Loop` under construction: from steps on nodes to scan nodes, one for each dtype wanted."""
+"""`Loop` builds scan nodes from steps on nodes, one for each dtype of the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several results in one flat array: each raveled, one after another; the way there and back."""
+"""Packs several arrays into one flat array, and unpacks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes `while_` and `unwind` do: their static parameters, as one record."""
+"""`Repeated`, the static parameters that the primitives `while_` and `unwind` share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small bodies on which the primitives of control flow are tried."""
+"""Small bodies with which tests try the primitives of control flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scan on a whole batch: another scan, of the batched body."""
+"""Batches a scan: a scan of the batched body."""
 
 from __future__ import annotations
 

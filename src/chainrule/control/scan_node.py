@@ -1,4 +1,4 @@
-"""The primitive `scan`: a body that is done again and again, on a state that it changes."""
+"""The primitive `scan`: runs a body repeatedly, with a carried state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scan is under derivatives: another scan, of a transformed body."""
+"""Derivatives of a scan: scans of a transformed body."""
 
 from __future__ import annotations
 

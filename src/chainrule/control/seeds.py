@@ -1,4 +1,4 @@
-"""The cotangent of a scan's result, taken apart, and which carries it reaches."""
+"""Unpacks the cotangent of a scan's result, and finds the carries that it reaches."""
 
 from __future__ import annotations
 

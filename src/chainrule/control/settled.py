@@ -1,4 +1,4 @@
-"""The types of what a loop carries and a choice gives: the same every time, or refused by name."""
+"""Makes the types of a loop's carry or a choice's results agree, or refuses them by name."""
 
 from __future__ import annotations
 

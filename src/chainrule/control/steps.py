@@ -1,4 +1,4 @@
-"""A body evaluated: one NumPy call a node, each value dropped after its last use."""
+"""Evaluates a body: one NumPy call per node, and frees each value after its last use."""
 
 from __future__ import annotations
 

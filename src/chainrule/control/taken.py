@@ -1,4 +1,4 @@
-"""What is computed for examples that do not take a branch must not stop the others.
+"""In a batch, ends the loops of branches that an example does not take, without an error.
 
 A batch computes both branches of a choice, and steps of loops that have ended for some examples.
 There a loop with a bound may go on beyond it, and one without for ever: nobody wants its values.

@@ -1,4 +1,4 @@
-"""Loops on traced arrays: the user's functions become bodies of nodes."""
+"""Loops on traced arrays: traces the user's functions into bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goes through a loop or a choice turn by turn: each body that is done, and on which arrays."""
+"""Replays a loop or a choice: yields each body that runs, with its arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the primitive `unwind` does: goes back through the steps of a bounded while loop.
+"""The primitive `unwind`: goes back through the steps of a bounded while loop.
 
 It does the loop again, and keeps the values at the beginning of each segment of about
 sqrt(max_steps) steps; then, from the last segment on, those of all its steps (Chen et al., 2016,

@@ -1,5 +1,5 @@
-"""The primitives `while_`, a body that is done as long as a condition holds, and `unwind`, the way
-back through it."""
+"""The primitives `while_`, which runs a body while a condition holds, and `unwind`, which goes back
+through it."""
 
 from __future__ import annotations
 

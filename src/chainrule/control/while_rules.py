@@ -1,4 +1,4 @@
-"""What while loops are under derivatives and batching: while loops, and the way back through them.
+"""Derivatives and batching of while loops: while loops again, and `unwind` backward.
 
 An `unwind` is written as a loop whose first carries are those of the loop that it goes back
 through: which way a carry goes does not matter to tangents and batches.

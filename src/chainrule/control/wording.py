@@ -1,4 +1,4 @@
-"""How messages call a loop or a choice: by the function that the user wrote."""
+"""Names a loop or a choice in messages by the function that the user wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loops and choices take: what the nodes of their bodies take, as often as they are done."""
+"""Counts the cost of loops and choices: the cost of their bodies times their repetitions."""
 
 from __future__ import annotations
 

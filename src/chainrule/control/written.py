@@ -1,4 +1,4 @@
-"""Control flow as Python source: each node is a call of a function that is written beside it."""
+"""Writes control flow as Python source: each node calls a function defined beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of the user's own: derivative rules for functions, and functions that are opaque."""
+"""Operations of the user's own: functions with derivative rules, and opaque functions."""
 
 from chainrule.custom.derivative import custom_derivative
 from chainrule.custom.operation import Operation, primitive

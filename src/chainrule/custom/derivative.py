@@ -1,4 +1,4 @@
-"""`custom_derivative`: a function of traced arrays whose derivative is a rule of the user's."""
+"""`custom_derivative`: a traced function with a derivative rule of the user's."""
 
 from __future__ import annotations
 

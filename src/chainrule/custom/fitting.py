@@ -1,4 +1,4 @@
-"""Whether what a user's rule returned fits the values that it belongs to; told in their words."""
+"""Checks that the results of a user's rule fit the values that they belong to."""
 
 from __future__ import annotations
 

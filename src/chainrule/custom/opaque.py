@@ -1,4 +1,4 @@
-"""What the record of an opaque operation is made of: type, value, rules, batch, source."""
+"""Builds the parts of an opaque operation's record: type, value, rules, batch, source."""
 
 from __future__ import annotations
 

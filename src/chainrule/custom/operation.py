@@ -1,4 +1,4 @@
-"""`primitive`: an opaque function on NumPy arrays as an operation of the graph."""
+"""`primitive`: makes an opaque function on NumPy arrays an operation of the graph."""
 
 from __future__ import annotations
 

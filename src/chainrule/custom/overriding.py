@@ -1,4 +1,4 @@
-"""The node that puts a user's rule in the place of a function's own derivative."""
+"""The node that replaces a function's own derivative by a user's rule."""
 
 from __future__ import annotations
 

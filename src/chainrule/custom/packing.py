@@ -1,4 +1,4 @@
-"""Several arrays as one, and back: one node is one array, and a rule wants all cotangents."""
+"""Packs several arrays into one, and unpacks them, because a node has one array."""
 
 from __future__ import annotations
 

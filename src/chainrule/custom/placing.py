@@ -1,4 +1,4 @@
-"""Where in the user's source a custom operation is called, and whether its result has a name."""
+"""Finds where in the user's source a custom operation is called, and the name of its result."""
 
 from __future__ import annotations
 

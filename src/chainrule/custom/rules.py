@@ -1,4 +1,4 @@
-"""A derivative rule that is written with NumPy on traced arrays, run on nodes by a transform."""
+"""Runs derivative rules that are written with NumPy on the nodes of a transform."""
 
 from __future__ import annotations
 

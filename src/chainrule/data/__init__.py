@@ -1,4 +1,4 @@
-"""Data: what ships with the package, files, and minibatches of arrays."""
+"""Data: packaged data sets, readers of files, and minibatches of arrays."""
 
 from chainrule.data.csv_table import read_csv
 from chainrule.data.digits import Digits, digits, train_test_split

@@ -1,4 +1,4 @@
-"""`Ahead`: an iterator whose items a background thread makes before they are asked for."""
+"""`Ahead`: an iterator whose items a background thread prefetches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One column of a CSV file while it is read: integers, floats or texts, by its first value."""
+"""Reads one column of a CSV file: its first value decides integers, floats or text."""
 
 from __future__ import annotations
 

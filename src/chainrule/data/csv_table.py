@@ -1,4 +1,4 @@
-"""CSV files: a row of names, then rows of numbers or texts; each column is one array."""
+"""Reads CSV files: a row of names, then rows of numbers or text; each column is an array."""
 
 from __future__ import annotations
 

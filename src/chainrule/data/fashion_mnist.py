@@ -1,4 +1,4 @@
-"""Fashion-MNIST: 70,000 images of 28 × 28 pixels, and which of ten kinds of clothing they show.
+"""Fashion-MNIST: 70,000 images of 28 × 28 pixels, of ten kinds of clothing.
 
 Source: H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST: a novel image dataset for benchmarking
 machine learning algorithms", arXiv:1708.07747, 2017; licence MIT.

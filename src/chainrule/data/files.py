@@ -1,4 +1,4 @@
-"""What all readers share: files that are what they promise, or an error that says where not."""
+"""Opens and checks files for all readers; errors say where in the file they are."""
 
 from __future__ import annotations
 

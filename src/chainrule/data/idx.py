@@ -1,4 +1,4 @@
-"""IDX files, in which MNIST and its relatives come: a header, then the numbers."""
+"""Reads IDX files, the format of MNIST: a header, then the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`minibatches`: the rows of arrays in batches, in an order that is a function of key and epoch."""
+"""`minibatches`: splits arrays into batches of rows, in an order computed from key and epoch."""
 
 from __future__ import annotations
 

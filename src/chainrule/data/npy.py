@@ -1,4 +1,4 @@
-"""NumPy's .npy files: one array, read or mapped into memory."""
+"""Reads NumPy's .npy files, or maps them into memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's .npz files: several arrays by name, in a zip archive."""
+"""Reads NumPy's .npz files: several named arrays in a zip archive."""
 
 from __future__ import annotations
 

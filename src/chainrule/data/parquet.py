@@ -1,4 +1,4 @@
-"""Parquet files, by way of pyarrow: each column is one array."""
+"""Reads Parquet files with pyarrow: each column is an array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`read`: the arrays of a file, by what its name says it is."""
+"""`read`: chooses the reader for a file by its extension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Some rows of arrays, of each array in a container, copied into arrays of their own."""
+"""Copies some rows of each array in a container."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Anything to a person: what a graph, a plan or a run is, said, shown and counted."""
+"""Explains graphs, plans and runs to people: pictures, equations, source, memory, reports."""

@@ -1,4 +1,4 @@
-"""The text form of a graph in the colours of a terminal; only `rich_text` imports rich."""
+"""Colours the text form of a graph for a terminal; only `rich_text` imports rich."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text from a user's program on one line, for a screen."""
+"""Puts text from a user's program on one line of a screen."""
 
 
 def printable(text: str) -> str:

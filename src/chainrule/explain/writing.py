@@ -1,4 +1,4 @@
-"""Writing one file: beside it first, then renamed, so that it is there as a whole or not at all."""
+"""Writes a file atomically: to a temporary file that is then renamed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Python to graph: traced arrays with NumPy's protocols, names, containers."""
+"""Traces Python into graphs: traced arrays with NumPy's protocols, names, containers."""

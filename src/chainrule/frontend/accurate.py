@@ -1,7 +1,7 @@
-"""Writes `1 - erf(x)` as erfc(x), and its like: nothing is left of the digits of the difference;
-`norm(x)**2` as the sum of squares, which has no kink at 0.
+"""Replaces `1 - erf(x)` by erfc(x) and the like, because the difference loses all digits; and
+`norm(x)**2` by the sum of squares, which has no kink at 0.
 
-Only where the operand has no name, so that every value that you named stays one that is used.
+Only if the operand has no name, so that every value that you named is still used.
 """
 
 from __future__ import annotations

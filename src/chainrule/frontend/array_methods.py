@@ -1,4 +1,4 @@
-"""`ArrayMethods`: the methods of NumPy's arrays, on traced ones: `x.sum(axis=0)` is `np.sum`."""
+"""`ArrayMethods`: NumPy's methods for traced arrays: `x.sum(axis=0)` calls `np.sum`."""
 
 from __future__ import annotations
 

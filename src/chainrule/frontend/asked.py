@@ -1,4 +1,4 @@
-"""What a traced program asks of the system: entropy, clocks, files; found only where it may ask.
+"""Detects what a traced program asks of the system: entropy, clocks, files.
 
 A function whose names lead to none of these runs as ever.  One that names a module of clocks, a
 method of files, an open file or their like runs under `sys.setprofile`, which says what was called,

@@ -1,4 +1,4 @@
-"""`AskedValue`: what Python asks of a traced array: its length, rows, truth, number, text.
+"""`AskedValue`: answers what Python asks of a traced array: length, rows, truth, number, text.
 
 Of an int argument the answer is its number, for which alone the graph then holds; of others there
 is no number while tracing, and the refusal says what to write.

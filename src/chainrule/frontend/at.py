@@ -1,4 +1,4 @@
-"""`x.at[key].set(value)` and its like: a new array in place of an assignment."""
+"""`x.at[key].set(value)` and the like: a changed copy instead of an assignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors that the user's function catches: the branch that it takes then must be that of every run.
+"""Handles errors that the user's function catches: every run must take the same branch.
 
 `try: np.sum(x * np.ones(2))`, `except ValueError:` decides by a size as `if n != 2:` does: what the
 error rests on becomes a condition.  Where tracing has its limits, NumPy raises nothing; a function

@@ -1,4 +1,4 @@
-"""From a NumPy function that is called on traced arrays to its traced version, or a refusal."""
+"""Finds the traced version of a NumPy function called on traced arrays, or refuses it."""
 
 from __future__ import annotations
 

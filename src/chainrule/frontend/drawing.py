@@ -1,8 +1,8 @@
-"""Finds the line that drew from a generator: what the names in the code stand for, and their
-attributes, as far as that is known without running anything.
+"""Finds the line that drew from a generator: resolves the names in the code and their attributes,
+as far as possible without running anything.
 
-Without such a line the function's own is told; of a generator that all share only if no other
-thread has run meanwhile, which may have drawn.
+If no line is found, the warning shows that of the function; for a generator that all threads share,
+only if no other thread has run meanwhile, because that may have drawn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random numbers that are drawn while a program is traced are constants of its graph: a warning.
+"""Warns of random numbers drawn while tracing, which become constants of the graph.
 
 No draw is watched while the program runs.  A generator whose state is another one afterwards has
 drawn, and `drawing` looks for the line.  What has no state that could be compared (entropy, clocks,

@@ -1,4 +1,4 @@
-"""np.einsum as sums, transposes and contractions of two arrays at a time."""
+"""Writes np.einsum as sums, transposes and contractions of two arrays at a time."""
 
 from __future__ import annotations
 

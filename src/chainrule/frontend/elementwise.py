@@ -1,4 +1,4 @@
-"""dtype promotion (NumPy's own, NEP 50) and broadcasting, settled once as explicit nodes."""
+"""Makes dtype promotion (NEP 50) and broadcasting explicit nodes."""
 
 from __future__ import annotations
 

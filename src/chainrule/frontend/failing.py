@@ -1,4 +1,4 @@
-"""What Python or NumPy raises inside a traced function, said again with the call and its line."""
+"""Adds the call and the user's line to errors that Python or NumPy raises in a traced function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the names seen in bytecode hold now: variables, attributes, entries and loops of a frame.
+"""Evaluates names that appear in bytecode: variables, attributes, items and loops of a frame.
 
 Nothing of the user's is called: no property, no `__getattr__`, no `__getitem__`.
 """

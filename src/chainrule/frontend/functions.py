@@ -1,4 +1,4 @@
-"""NumPy functions on traced arrays that are one primitive or a few, and the table of all."""
+"""NumPy functions that are one primitive or a few, and the table of all traced functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""x[...]: integers, slices, None, Ellipsis, and integer arrays, as NumPy reads them."""
+"""Indexing, x[...]: integers, slices, None, Ellipsis and integer arrays, as in NumPy."""
 
 from __future__ import annotations
 

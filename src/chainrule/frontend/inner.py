@@ -1,4 +1,4 @@
-"""Values inside of a loop's step, a branch or one example of a batch are of no use outside."""
+"""Refuses values of a loop's step, a branch or one example of a batch outside of it."""
 
 from __future__ import annotations
 

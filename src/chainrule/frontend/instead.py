@@ -1,4 +1,4 @@
-"""What to write in place of common functions that are not traced; each is tested against NumPy."""
+"""Replacements for common functions that are not traced; tests compare each with NumPy."""
 
 from __future__ import annotations
 

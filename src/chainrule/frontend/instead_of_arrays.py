@@ -1,4 +1,4 @@
-"""What to write where NumPy asks a traced array for an array: `table[i]`, `out[i] = x`,
+"""Replacements where NumPy asks a traced array for an array: `table[i]`, `out[i] = x`,
 `np.array([x, y])`, `np.sum([x, y])`, `np.full(3, x)`, `np.r_[x, y]`."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What to write where Python asks a traced array for its number: `math.exp(x)`, `if x > 0:`, `max`.
+"""Replacements where Python asks a traced array for its number: `math.exp(x)`, `if x > 0:`.
 
 The expression that is running is looked up in the user's source; without source nothing is said.
 """

@@ -1,4 +1,4 @@
-"""What to write where a call asks for the number of a named size: `np.arange(n)`, `range(n)`."""
+"""Replacements for calls that need the number of a named size: `np.arange(n)`, `range(n)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of numpy.linalg that are one primitive; several results are slices of one packed node.
+"""Functions of numpy.linalg that are one primitive; several results are slices of one node.
 
 Why they are packed: docs/decisions/0017-several-results.md.
 """

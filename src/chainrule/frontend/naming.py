@@ -1,4 +1,4 @@
-"""The name under which the user's source is about to store the value that is being made.
+"""Finds the variable in which the user's source is about to store the current value.
 
 The bytecode is the ground truth: the value is followed from the running instruction to the one that
 stores it, into containers and, frame by frame, out of the functions that return it. Whatever cannot

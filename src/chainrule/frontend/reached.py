@@ -1,4 +1,4 @@
-"""Finds what a function can reach without running it: the user's code, and random generators.
+"""Finds the code and the random generators that a function can reach, without running it.
 
 Nothing of the user's is called: attributes are read from dictionaries of instances and classes.
 """

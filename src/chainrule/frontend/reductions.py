@@ -1,4 +1,4 @@
-"""NumPy's reductions of traced arrays, and its sums, products and extremes so far along an axis."""
+"""NumPy's reductions and cumulative functions on traced arrays."""
 
 from __future__ import annotations
 

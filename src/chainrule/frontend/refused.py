@@ -1,4 +1,4 @@
-"""Why NumPy functions are not traced: each by its name, with the reason in words."""
+"""The reasons why NumPy functions are not traced, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arrays in what an operation gives, which may be containers, and where in it they stand."""
+"""Finds the arrays in the result of an operation, through containers, with their paths."""
 
 from __future__ import annotations
 

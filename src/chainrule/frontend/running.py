@@ -1,4 +1,4 @@
-"""The running expression of the user's source: its syntax tree, and what its names stand for."""
+"""Parses the user's expression that is running, and resolves its names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`said_again`: errors in which NumPy hides what a traced array or a size has said."""
+"""`said_again` restores errors of traced arrays and sizes that NumPy hides in its own."""
 
 from __future__ import annotations
 

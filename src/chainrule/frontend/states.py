@@ -1,4 +1,4 @@
-"""Reads the states of random generators, to compare them: nothing is drawn, nothing is changed.
+"""Reads the states of random generators, to compare them, without drawing.
 
 The generators that `np.random` and `random` share are read for every traced program, so their bytes
 are copied as they lie in memory: their own methods make 624 numbers of Python each.

@@ -1,4 +1,4 @@
-"""A `Trace` is what one call of `trace` collects: names, scopes, conditions; nothing is global."""
+"""A `Trace` collects names, scopes and conditions during one call of `trace`; nothing is global."""
 
 from __future__ import annotations
 

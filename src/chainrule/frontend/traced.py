@@ -1,4 +1,4 @@
-"""`Traced`: what the user's function sees instead of an array; operations on it build nodes."""
+"""`Traced`: the stand-in for an array in a traced function; its operations build nodes."""
 
 from __future__ import annotations
 

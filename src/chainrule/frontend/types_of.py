@@ -1,4 +1,4 @@
-"""NumPy's questions about dtypes, which traced arrays answer while they are traced."""
+"""Answers NumPy's questions about the dtypes of traced arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How messages show types and shapes; what no type can have."""
+"""Writes types and shapes in messages; refuses types that cannot exist."""
 
 from __future__ import annotations
 

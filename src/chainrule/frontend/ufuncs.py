@@ -1,4 +1,4 @@
-"""Which primitive a ufunc of NumPy or of scipy.special is on traced arrays."""
+"""Maps the ufuncs of NumPy and scipy.special to primitives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the code around a call does with what it gives: whether it only shows it, as a log does.
+"""Finds what the code around a call does with its result: whether it only shows it, as a log does.
 
 A small analysis of the syntax tree of one function.  A value is followed through variables and
 through expressions that have nothing else in them but numbers and text; it is used where it meets

@@ -1,4 +1,4 @@
-"""Derivatives of functions, for people who want only the numbers.
+"""Derivatives of functions, for programs that only need numbers.
 
 `jacobian` and `vmap` are modules of their own, as fewer programs load them.
 """

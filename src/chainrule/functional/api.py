@@ -1,4 +1,4 @@
-"""grad, value_and_grad, vjp, jvp, hvp: the numbers, for people who want only these."""
+"""`grad`, `value_and_grad`, `vjp`, `jvp`, `hvp`: derivatives as functions that return numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which arguments of a call are meant, and whether seeds and tangents fit them."""
+"""Selects the arguments that `wrt` names, and checks that seeds and tangents fit them."""
 
 from __future__ import annotations
 

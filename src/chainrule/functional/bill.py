@@ -1,4 +1,4 @@
-"""What a Jacobian or Hessian takes, before it is computed; refusals of those that do not fit."""
+"""Predicts the cost of a Jacobian or Hessian, and refuses those that do not fit into memory."""
 
 from __future__ import annotations
 

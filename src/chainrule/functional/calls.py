@@ -1,4 +1,4 @@
-"""Derivatives of functions of traced arrays: more nodes of the same trace."""
+"""Derivatives of functions inside a trace: adds nodes to the same trace."""
 
 from __future__ import annotations
 

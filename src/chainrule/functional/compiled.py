@@ -1,4 +1,4 @@
-"""`cr.compile`: a function that is traced and compiled once for each combination of types."""
+"""`cr.compile`: traces and compiles a function once for each combination of types."""
 
 from __future__ import annotations
 

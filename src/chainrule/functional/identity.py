@@ -1,4 +1,4 @@
-"""Rows of the identity as seeds: each makes the derivative of, or along, one element."""
+"""Makes rows of the identity as seeds, each for the derivative of one element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""jacobian and hessian: all derivatives of all outputs, by one batched pass."""
+"""`jacobian` and `hessian`: all derivatives of all outputs in one batched pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that transforms make of the user's: pickled as the call that makes them again."""
+"""Makes the functions that transforms return picklable, as the call that makes them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which axis of each array is mapped: `in_axes` and `out_axes`, spread over containers."""
+"""Spreads `in_axes` and `out_axes` over containers: the mapped axis of each array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives of functions of numbers: the same, in a trace of its own, which is then run."""
+"""Derivatives of functions on numbers: traces, transforms and runs a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jacobians and Hessians of numbers: all rows by one run, or some at a time into one array."""
+"""Computes Jacobians and Hessians on numbers: all rows in one run, or some at a time."""
 
 from __future__ import annotations
 

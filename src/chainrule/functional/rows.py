@@ -1,4 +1,4 @@
-"""The rows of a Jacobian or Hessian: one pass for all of them, as a batch of rows of the identity.
+"""Computes the rows of a Jacobian or Hessian in one pass, as a batch of rows of the identity.
 
 Reverse mode seeds the outputs, and every row is the gradient of one element of them.  Forward mode
 moves the inputs, and what comes out is a column; of a Hessian a column is a row.

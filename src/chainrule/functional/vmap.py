@@ -1,4 +1,4 @@
-"""`vmap`: a function of one example becomes one of a whole batch, in a graph of the same size."""
+"""`vmap`: maps a function of one example over a batch, in a graph of the same size."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a program is: types, sizes, nodes, graphs, their invariants and their text."""
+"""Programs as data: types, sizes, nodes, graphs, their invariants and their text."""

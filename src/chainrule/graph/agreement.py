@@ -1,4 +1,4 @@
-"""Arrays that are given for annotated arguments: one named size is one number in one call."""
+"""Checks that arrays agree with annotations: a named size is one number in one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`AskedSize`: what Python asks of a size: how it compares, its truth, its number, its text.
+"""`AskedSize`: answers what Python asks of a size: comparisons, truth, number, text.
 
 In a traced function an answer must hold for the numbers of every run: it is proved, becomes a
 condition of the program, or is refused.  Outside of one, sizes compare as polynomials.

@@ -1,4 +1,4 @@
-"""Who compares sizes: the user's function while it is traced, or chainrule itself.
+"""Tells who compares sizes: the user's function while it is traced, or chainrule itself.
 
 Chainrule's own modules mean the same polynomial when they write `a == b`, and so does a user
 outside of a traced function.  Within one the answer must hold for the numbers of a later run.

@@ -1,4 +1,4 @@
-"""Replace named sizes by integers, after checking every condition that tracing left open."""
+"""`bind` replaces named sizes by integers, and checks every condition that tracing left open."""
 
 from __future__ import annotations
 

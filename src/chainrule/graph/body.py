@@ -1,4 +1,4 @@
-"""A `Body` is a graph as a static parameter of a node: what a loop repeats, what a branch does."""
+"""A `Body` is a graph as a static parameter of a node: the step of a loop, or a branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of bytes as people read them."""
+"""Writes numbers of bytes for people: `1.5 GiB`."""
 
 from __future__ import annotations
 

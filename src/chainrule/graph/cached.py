@@ -1,4 +1,4 @@
-"""A property that is computed once for each object, without a lock."""
+"""A property that is computed once per object, without a lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pause the cyclic garbage collector while a transform makes many objects that all stay."""
+"""Pauses the garbage collector while a transform makes many objects that all stay alive."""
 
 from __future__ import annotations
 

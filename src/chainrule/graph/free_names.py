@@ -1,4 +1,4 @@
-"""`free_name`: a name that nothing else has, made of the one that is wished for."""
+"""`free_name` makes a name that nothing else has from the one that is wanted."""
 
 from __future__ import annotations
 

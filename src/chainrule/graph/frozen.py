@@ -1,4 +1,4 @@
-"""Refuses to pickle what holds a graph; makes copies of what never changes the thing itself."""
+"""Refuses to pickle objects that hold a graph; `copy` returns frozen objects themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is true of every graph, each invariant by name; transforms end by checking them."""
+"""The invariants of every graph, by name; transforms end by checking them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nearest`: the known names that are spelled most like one that is not known."""
+"""`nearest` finds the known names that are spelled most like an unknown one."""
 
 from __future__ import annotations
 

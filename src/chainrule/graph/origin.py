@@ -1,4 +1,4 @@
-"""Where a node comes from: the user's expression, its scopes, the transform that made it."""
+"""The origin of a node: the user's expression, its scopes, the transform that made it."""
 
 from __future__ import annotations
 

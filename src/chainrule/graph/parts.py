@@ -1,4 +1,4 @@
-"""What a graph holds beside its nodes: inputs, conditions and guards, gradients and their terms."""
+"""The parts of a graph besides its nodes: inputs, conditions, guards, gradients and their terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuses arrays that NumPy would take for plain ones, and whose arithmetic is another."""
+"""Refuses masked arrays, matrices and arrays with units, which NumPy would take for plain ones."""
 
 from __future__ import annotations
 

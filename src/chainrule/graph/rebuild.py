@@ -1,4 +1,4 @@
-"""Map every node of a graph to a new one, carrying names, outputs and gradients along."""
+"""Maps every node of a graph to a new one, with names, outputs and gradients."""
 
 from __future__ import annotations
 

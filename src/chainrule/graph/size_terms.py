@@ -1,4 +1,4 @@
-"""Factors, monomials and terms: what sizes are made of, their order, their weight and their text.
+"""Factors, monomials and terms of sizes: their order, their weight and their text.
 
 A *factor* is a name, or an `Opaque` for a `//`, `%`, min or max that did not simplify; a *monomial*
 is the sorted tuple of its factors, repeated as often as they occur; *terms* are the sorted pairs

@@ -1,4 +1,4 @@
-"""Read a size from text, as `str` writes it: `2*n + 1`, `n//2`, `min(n, 5)`."""
+"""Parses a size from the text that `str` writes: `2*n + 1`, `n//2`, `min(n, 5)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers for named sizes: a size evaluated where some are known, and a name solved for."""
+"""Evaluates sizes for given numbers, and solves for named sizes."""
 
 from __future__ import annotations
 

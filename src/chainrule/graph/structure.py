@@ -1,4 +1,4 @@
-"""Containers (dict, list, tuple, dataclass, nested) as leaves with paths, by way of optree."""
+"""Flattens nested containers (dict, list, tuple, dataclass) into leaves with paths, by optree."""
 
 from __future__ import annotations
 

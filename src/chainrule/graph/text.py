@@ -1,4 +1,4 @@
-"""The readable, stable text form of a graph; its grammar is in docs/text-form.md."""
+"""Writes a graph as stable, readable text; docs/text-form.md has its grammar."""
 
 from __future__ import annotations
 

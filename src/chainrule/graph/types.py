@@ -1,4 +1,4 @@
-"""An `ArrayType` is what is known of an array before it exists: its dtype and its shape."""
+"""An `ArrayType` is the dtype and the shape of an array that may not exist yet."""
 
 from __future__ import annotations
 

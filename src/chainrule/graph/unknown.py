@@ -1,4 +1,4 @@
-"""The error for a name that is not in a graph: what it could have been."""
+"""The error for a name that a graph does not have, with the names that are nearest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What higher layers do with a graph: the methods of `Graph` and `Run` call it by name."""
+"""The methods of `Graph` and `Run` that higher layers provide, by name."""
 
 from __future__ import annotations
 

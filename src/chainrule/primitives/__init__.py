@@ -1,4 +1,4 @@
-"""What operations are: each primitive is declared once, with everything that is known of it."""
+"""Primitives: each operation is one complete record, declared once."""
 
 from chainrule.primitives.primitive import Primitive
 

@@ -1,4 +1,4 @@
-"""Affine index maps: which element of a value a point of a loop nest means.
+"""Affine index maps: the element of a value at a point of a loop nest.
 
 A loop nest runs over a *domain*, a tuple of axis lengths.  An `Affine` is `(c, k0, k1, ...)` and
 means c + k0 d0 + k1 d1 + ... of the domain's indices; an `IndexMap` has one for each axis of the

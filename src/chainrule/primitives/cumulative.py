@@ -1,4 +1,4 @@
-"""Along an axis, from one element to the next: sums, products, recurrences, places of extremes."""
+"""Cumulative sums, products, recurrences and extremes along an axis."""
 
 from __future__ import annotations
 

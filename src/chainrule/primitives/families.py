@@ -1,4 +1,4 @@
-"""Constructors for families of primitives: what their members share is said here once."""
+"""Constructors for families of primitives, which fill in what their members share."""
 
 from __future__ import annotations
 

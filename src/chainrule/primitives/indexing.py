@@ -1,4 +1,4 @@
-"""Reading and adding at places that integer arrays give."""
+"""Gathering and scattering at the indices that integer arrays give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementary functions that every executor calls in NumPy, so that random draws have the same bits.
+"""Elementary functions that every executor computes with NumPy, so random draws have the same bits.
 
 Compiled code has a logarithm of its own, which differs in the last bit for one number in five.
 """

@@ -1,4 +1,4 @@
-"""Determinants, the matrices of cofactors that are their derivatives, and their logarithms.
+"""Determinants, their logarithms, and the cofactor matrices that are their derivatives.
 
 The derivative of det(x) is its matrix of cofactors, det(x) x^-T, which a singular x has too.  From
 x = U diag(s) V' it is det(U V) U diag(p) V' with p the products of all singular values but one, and

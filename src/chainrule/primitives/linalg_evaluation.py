@@ -1,4 +1,4 @@
-"""How the primitives of linear algebra are typed, evaluated in float64, costed and written."""
+"""Types, evaluates (in float64), costs and writes the primitives of linear algebra."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The factorisations of Cholesky and by orthogonal and triangular factors (QR)."""
+"""The Cholesky and QR factorisations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of matrices, from which the derivative rules of linear algebra are made.
+"""Parts of matrices that the derivative rules of linear algebra use.
 
 In derivative rules, a *packed* value holds the results of one factorisation one under another, as
 rows with the same number of columns; its parts are slices.

@@ -1,4 +1,4 @@
-"""Powers of 2, logarithms to the bases 2 and 10 (exact where the result is an integer), roots."""
+"""Powers of 2, logarithms to the bases 2 and 10 (exact for integer results), cube roots."""
 
 from __future__ import annotations
 

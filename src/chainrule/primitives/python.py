@@ -1,4 +1,4 @@
-"""How a person writes one operation in NumPy, with brackets only where they are needed."""
+"""Writes one operation as NumPy source, with brackets only where they are needed."""
 
 from __future__ import annotations
 

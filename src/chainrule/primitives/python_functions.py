@@ -1,4 +1,4 @@
-"""Functions that NumPy lacks, as the source that is written where a call needs one."""
+"""Source of functions that NumPy lacks, written beside a call that needs one."""
 
 LOGISTIC = '''
 def logistic(x):

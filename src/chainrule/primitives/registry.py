@@ -1,4 +1,4 @@
-"""The tuple of all primitives: tests go through it, and nothing else loads all of them."""
+"""The tuple of all primitives: tests go through it; nothing else loads all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounding to integers, division with a remainder, and signs taken from another number."""
+"""Rounding to integers, division with remainder, and `copysign`."""
 
 from __future__ import annotations
 

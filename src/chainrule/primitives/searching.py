@@ -1,4 +1,4 @@
-"""Where values belong among sorted ones."""
+"""The primitive of `np.searchsorted`: where values belong in a sorted array."""
 
 from __future__ import annotations
 

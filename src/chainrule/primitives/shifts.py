@@ -1,4 +1,4 @@
-"""Bits of integers moved to the left and to the right."""
+"""Left and right shifts of integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of elements: the one primitive from which sorting is made."""
+"""The primitive `argsort`, from which all sorting is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Special functions that NumPy has not: evaluated by SciPy, which is loaded when they are."""
+"""Special functions that NumPy lacks; SciPy evaluates them, and is loaded when one is used."""
 
 from __future__ import annotations
 

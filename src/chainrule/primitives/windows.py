@@ -1,4 +1,4 @@
-"""Windows that slide over the last axes of an array, and their sum back into an array."""
+"""Sliding windows over the last axes of an array, and their sum back into an array."""
 
 from __future__ import annotations
 

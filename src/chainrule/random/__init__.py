@@ -1,4 +1,4 @@
-"""Random numbers are values: arrays that are functions of a key, which is an array, too."""
+"""Random numbers as values: arrays computed from a key, which is an array, too."""
 
 from chainrule.random.continuous import (
     cauchy,

@@ -1,4 +1,4 @@
-"""Integers, signs, classes of given logits, and elements chosen of an array."""
+"""Random integers, signs, classes of given logits, and choices from an array."""
 
 from __future__ import annotations
 

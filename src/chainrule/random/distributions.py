@@ -1,4 +1,4 @@
-"""Uniform and normal numbers, and events of a probability, made of a key's random bits.
+"""Uniform and normal numbers, and Bernoulli events, from a key's random bits.
 
 Each is a formula in the bits, so a draw is differentiable by the limits and probabilities that
 come after it, and the bits themselves have derivative zero.

@@ -1,4 +1,4 @@
-"""`dropout`: some elements become zero, the others grow, and the mean stays."""
+"""`dropout`: sets random elements to zero and scales the others, so that the mean stays."""
 
 from __future__ import annotations
 

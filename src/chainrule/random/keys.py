@@ -1,4 +1,4 @@
-"""Keys, `uint32[2]`: from a seed, from a key and a number, several of one; and their random bits.
+"""Makes keys, `uint32[2]`, from a seed, a key and a number, or by splitting; and their random bits.
 
 The conventions are those of JAX's default keys (`jax_threefry_partitionable`): the same seed gives
 the same numbers there and here.  Which words are encrypted for what:

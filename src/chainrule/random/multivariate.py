@@ -1,4 +1,4 @@
-"""Normal numbers that are correlated."""
+"""Multivariate normal numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`permutation`: an order of n things, by sorting random words."""
+"""`permutation`: a random order of n things, by sorting random words."""
 
 from __future__ import annotations
 

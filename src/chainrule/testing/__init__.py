@@ -1,4 +1,4 @@
-"""Checks for derivatives, primitives and schedules, and the faults that such checks must find."""
+"""Checks for derivatives, primitives and schedules, and planted faults that test the checks."""
 
 from chainrule.testing.checks import CHECKS, check_primitive
 from chainrule.testing.faults import FAULTS, planted_fault

@@ -1,4 +1,4 @@
-"""A call with any containers as a function of one flat list of float64 arrays, each with a name."""
+"""Turns a call with containers into a function of a flat list of named float64 arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold for every primitive on every sample: a table of checks, plain functions."""
+"""The table of checks that every primitive passes on every sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Central finite differences along a direction, each number with a bound on its own error."""
+"""Central finite differences along a direction, with a bound on the error of each number."""
 
 from __future__ import annotations
 

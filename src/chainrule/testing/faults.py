@@ -1,4 +1,4 @@
-"""Planted faults: copies of a primitive with one part wrong, to see a check go red."""
+"""Plants faults: copies a primitive with one part wrong, to see a check fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check_gradients`: derivatives of any order against finite differences, in both modes."""
+"""`check_gradients` compares derivatives of any order with finite differences, in both modes."""
 
 from __future__ import annotations
 

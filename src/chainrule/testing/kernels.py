@@ -1,4 +1,4 @@
-"""Scalar expressions of kernels, read as Python's grammar and evaluated over NumPy arrays."""
+"""Evaluates the scalar expressions of kernels over NumPy arrays."""
 
 from __future__ import annotations
 

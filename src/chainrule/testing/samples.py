@@ -1,4 +1,4 @@
-"""From a primitive's samples to arrays, graphs and functions in which it can be tried."""
+"""Makes arrays, graphs and functions from a primitive's samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training: forward, backward and update as one graph, and the arrays that outlive its runs."""
+"""Training: forward, backward and update as one graph, and the state between steps."""
 
 from chainrule.train.optimizer import Optimizer, StateArray, scaled
 from chainrule.train.optimizers import adam, adamw, rmsprop, sgd

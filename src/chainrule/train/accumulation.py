@@ -1,4 +1,4 @@
-"""A training step in two: one that adds up gradients, one that moves parameters by their mean."""
+"""Parts a training step into two graphs: one sums gradients, one updates with their mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trainer is given, put together: the step that it takes, its state, and constants."""
+"""Assembles the step, the state and the constants of a trainer from its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training step in machine code, bound to the memory of one state and to one set of sizes."""
+"""Binds compiled training steps to the memory of one state and to one set of sizes."""
 
 from __future__ import annotations
 

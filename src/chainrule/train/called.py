@@ -1,4 +1,4 @@
-"""What the functions of an optimizer (rule, factors, ...) return, checked and explained."""
+"""Checks what the functions of an optimizer (rule, factors, ...) return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`explained`: a call whose arguments do not fit the signature is told what the arguments are."""
+"""`explained` explains calls whose arguments do not fit the signature."""
 
 from __future__ import annotations
 

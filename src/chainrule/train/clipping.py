@@ -1,4 +1,4 @@
-"""`clip_by_global_norm`: an optimizer that is given gradients of at most a given norm."""
+"""`clip_by_global_norm`: an optimizer whose gradients are clipped to a norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training step that also counts which rows it classifies right, in its graph."""
+"""Adds to a training step's graph the count of rows that it classifies correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demonstration: train the network of `mlp.py` on the packaged digits, and test it on some."""
+"""The demonstration: trains the network of `mlp.py` on the packaged digits, and tests it."""
 
 from __future__ import annotations
 

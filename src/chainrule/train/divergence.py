@@ -1,4 +1,4 @@
-"""When the objective is not finite: the state before the bad step again, and why it was bad."""
+"""Goes back to the state before an objective became NaN or infinite, and finds the cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Epoch`: what came out of one epoch of training."""
+"""`Epoch`: the results of one epoch of training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training gives its steps: the batches of an epoch, constants, and keys."""
+"""Feeds training steps: the batches of an epoch, constants, and keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Forward`: values of an objective's graph, computed batch by batch without a backward pass."""
+"""`Forward`: computes values of an objective batch by batch, without a backward pass."""
 
 from __future__ import annotations
 

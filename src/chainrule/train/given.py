@@ -1,4 +1,4 @@
-"""What a training step is given (parameters, saved arrays, a state, a batch), named and checked."""
+"""Names and checks the arguments of a training step: parameters, saved arrays, state, batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training's history: one JSON object a line, appended as training goes on."""
+"""Writes the history of a training: one JSON object per line, appended as training goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which numbers hyperparameters can be: refused where an optimizer is made, and in every step."""
+"""Checks hyperparameters: when an optimizer is made, and in every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Interrupts`: Ctrl-C and SIGTERM wait until what is going on can be saved."""
+"""`Interrupts`: delays Ctrl-C and SIGTERM until the training can be saved."""
 
 from __future__ import annotations
 

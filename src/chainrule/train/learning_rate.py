@@ -1,4 +1,4 @@
-"""The learning rate of a step, computed beside it: a number, or what its schedule gives."""
+"""Computes the learning rate of a step for display: a number, or the value of its schedule."""
 
 from __future__ import annotations
 

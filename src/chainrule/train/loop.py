@@ -1,4 +1,4 @@
-"""`Loop`: the steps of an epoch, one after another, and what is done between some of them."""
+"""`Loop`: runs the steps of an epoch, and the work between some of them."""
 
 from __future__ import annotations
 

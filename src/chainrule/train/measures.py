@@ -1,4 +1,4 @@
-"""What an evaluation gives: the mean objective, and how rows were classified."""
+"""The result of an evaluation: the mean objective, accuracy and confusion counts."""
 
 from __future__ import annotations
 

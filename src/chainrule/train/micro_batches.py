@@ -1,4 +1,4 @@
-"""A `MicroBatchedStep` takes a training step in parts: gradient accumulation, then one update."""
+"""A `MicroBatchedStep` accumulates gradients over parts of a batch, then updates once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step in micro-batches takes: its two graphs' reports, and the bytes held beside them."""
+"""Predicts the memory of a step in micro-batches: its two graphs, and the bytes held between."""
 
 from __future__ import annotations
 

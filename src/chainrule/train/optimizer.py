@@ -1,4 +1,4 @@
-"""An `Optimizer` says how parameters are updated: its scalars, its arrays, and a rule on nodes."""
+"""An `Optimizer` describes how parameters are updated: its scalars, its arrays, a rule on nodes."""
 
 from __future__ import annotations
 

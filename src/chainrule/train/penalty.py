@@ -1,4 +1,4 @@
-"""Which parameters the objective penalises already, by a sum of squares: read off the graph."""
+"""Finds the parameters that the objective penalises by a sum of squares, in its graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a training is: which epoch, which batch, and the sums of what is averaged."""
+"""The position of a training: its epoch, its batch, and the sums for averages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where float32 becomes float64 unasked: NumPy's own numbers widen what they meet, Python's do not.
+"""Warns where NumPy's own numbers widen float32 to float64; Python's numbers do not.
 
 `x @ W / np.sqrt(64)` is float64 for float32 arrays (NEP 50), and so is all that follows, at half
 the speed and twice the memory.

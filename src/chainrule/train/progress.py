@@ -1,4 +1,4 @@
-"""What a training shows while it runs: a bar where someone watches, else a line for each epoch."""
+"""Shows the progress of a training: a bar in a terminal, otherwise a line per epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bar of a training, drawn by a thread of rich a few times a second."""
+"""Draws the progress bar of a training, in a thread of rich."""
 
 from __future__ import annotations
 

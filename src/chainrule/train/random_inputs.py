@@ -1,4 +1,4 @@
-"""Keys for the random inputs of an objective, such as that of its dropout: one for every step."""
+"""Makes keys for the random inputs of an objective, such as dropout: one per step."""
 
 from __future__ import annotations
 

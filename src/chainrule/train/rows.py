@@ -1,4 +1,4 @@
-"""Rows in batches: which arrays of a batch have rows, and how many there are."""
+"""Finds which arrays of a batch have rows, and how many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trainer's folder: its checkpoints, and the history that goes with them."""
+"""Writes a trainer's folder: its checkpoints and its history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A `Schedule` is a hyperparameter that follows the number of steps, by a rule on nodes."""
+"""A `Schedule` computes a hyperparameter from the number of steps, by a rule on nodes."""
 
 from __future__ import annotations
 

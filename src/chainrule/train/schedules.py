@@ -1,4 +1,4 @@
-"""Learning rates that follow the number of steps: `constant`, `step`, `piecewise` and `cosine`.
+"""Learning-rate schedules: `constant`, `step`, `piecewise` and `cosine`.
 
 Each takes the place of a number: `cr.sgd(learning_rate=cr.schedules.cosine(0.1, steps=1000))`.  The
 rate is then computed in the graph of the training step, from a counter of steps that lives in the

@@ -1,4 +1,4 @@
-"""`Session`: epoch after epoch, shown, saved, and left well whatever ends it."""
+"""`Session`: runs the epochs of a training, shows and saves them, and cleans up at any end."""
 
 from __future__ import annotations
 

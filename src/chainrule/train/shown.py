@@ -1,4 +1,4 @@
-"""`ShownAsGraph`: a training step is one graph, and is drawn, written and counted as that."""
+"""`ShownAsGraph`: draws, writes and counts a training step as its graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A `State` is what lives from one training step to the next: parameters and optimizer arrays."""
+"""A `State` holds what lives between training steps: parameters and optimizer arrays."""
 
 from __future__ import annotations
 

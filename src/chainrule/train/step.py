@@ -1,4 +1,4 @@
-"""A `TrainingStep` is forward propagation, backpropagation and update as one graph, and runs it."""
+"""A `TrainingStep` runs forward propagation, backpropagation and update as one graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Trainer`: a loop over a training step, which shows where it is and survives being stopped."""
+"""`Trainer`: a training loop that shows its progress and resumes after it was stopped."""
 
 from __future__ import annotations
 

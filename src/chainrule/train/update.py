@@ -1,4 +1,4 @@
-"""`with_update`: the optimizer's update as further nodes of the graph that has the gradients."""
+"""`with_update` adds the optimizer's update to the graph with the gradients, as nodes."""
 
 from __future__ import annotations
 

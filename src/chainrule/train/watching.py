@@ -1,4 +1,4 @@
-"""What progress shows of a loop: read while it goes on, and planned before."""
+"""Computes what progress shows of a loop: numbers as it runs, and its plan before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights in a file: arrays by name, as safetensors with a checksum."""
+"""Saves and loads weights: arrays by name, as safetensors with a checksum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graph to graph: derivatives, batching, and rewriting."""
+"""Transforms graphs into graphs: derivatives, batching, rewriting."""
 
 from chainrule.transforms.backward import backward
 from chainrule.transforms.batch import batch

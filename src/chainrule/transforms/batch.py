@@ -1,4 +1,4 @@
-"""Batching: the graph that does for a whole batch what a graph does for one example."""
+"""Batching: makes a graph for a whole batch from a graph for one example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for choices: those that are known, and those that are made twice by one condition."""
+"""Rewrite rules for choices: known conditions, and repeated choices by one condition."""
 
 from __future__ import annotations
 

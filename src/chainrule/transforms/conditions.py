@@ -1,4 +1,4 @@
-"""Conditions under which derivatives are not 0: made, moved and joined when they are needed."""
+"""Makes, moves and joins the conditions under which derivatives are not 0."""
 
 from __future__ import annotations
 

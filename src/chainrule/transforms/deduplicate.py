@@ -1,4 +1,4 @@
-"""Compute equal things once: nodes with the same primitive, parameters and inputs become one."""
+"""Merges nodes with the same primitive, parameters and inputs."""
 
 from __future__ import annotations
 

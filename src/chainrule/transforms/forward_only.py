@@ -1,4 +1,4 @@
-"""Graphs for evaluation and prediction: what is asked for, forward, and without dropout."""
+"""Makes graphs for evaluation and prediction: forward only, without dropout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forward mode: from tangents of inputs to tangents of everything that depends on them."""
+"""Forward mode: computes tangents of all nodes from tangents of inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an objective does nothing with a matrix of pairs but arithmetic, and to reduce it.
+"""Decides whether an objective only computes with a matrix of pairs elementwise and reduces it.
 
 What is known of a value is which of its axes are which axis of the matrix (0 or 1; BOTH where one
 axis runs over all pairs).

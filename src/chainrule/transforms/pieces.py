@@ -1,4 +1,4 @@
-"""Rewrites of arrays that stand in larger ones of zeros: pieces side by side are joined."""
+"""Rewrites arrays that are padded with zeros and added: joins pieces that lie side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drop what the outputs do not need (and, unless told otherwise, keep what has a name)."""
+"""Removes nodes that no output needs (named values are kept by default)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrite rules: each a name and two functions, so that a test can try both sides of every rule."""
+"""Rewrite rules: each has a name and two functions, so a test can try both sides of every rule."""
 
 from __future__ import annotations
 

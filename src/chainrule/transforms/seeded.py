@@ -1,4 +1,4 @@
-"""vjp and jvp of whole graphs: the seeds and tangents become inputs, the derivatives outputs."""
+"""vjp and jvp of whole graphs: seeds and tangents become inputs, derivatives outputs."""
 
 from __future__ import annotations
 

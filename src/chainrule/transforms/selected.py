@@ -1,4 +1,4 @@
-"""Selects after it multiplies: a derivative that is 0 by a select stays 0 beside NaN and infinity.
+"""Masks derivatives behind selects: they stay 0 beside NaN and infinity.
 
 `np.where(x > 0, np.log(x), 0)` gives log the cotangent `where(x > 0, g, 0)`.  Times 1/x it is NaN
 at x = 0, though the value never came from there.  So the same select follows each elementwise rule.

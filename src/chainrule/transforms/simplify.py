@@ -1,4 +1,4 @@
-"""Apply the rewrite rules until none applies: what the derivative rules leave is cleaned here."""
+"""Applies the rewrite rules until none applies, to clean up what derivative rules leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rules may give infinity where all values are numbers: 1 / x at 0, and not 1 / (x² + eps).
+"""Decides which rules may give infinity for finite values: 1 / x at 0, but not 1 / (x² + eps).
 
 What is known of signs is read off a few nodes; what is not known may be 0.  A number that the
 program is given (an eps) is taken to be positive.

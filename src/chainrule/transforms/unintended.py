@@ -1,4 +1,4 @@
-"""The trap of (n, 1) with (n,): every prediction meets every target, and the objective is wrong.
+"""Warns where (n, 1) meets (n,) in an objective: every prediction meets every target.
 
 NumPy broadcasts the two to (n, n).  That is what outer products, masks and pairwise distances want,
 so the warning is for a shape that is very likely meant for no matrix: see `outer_pairs`.

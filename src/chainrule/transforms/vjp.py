@@ -1,4 +1,4 @@
-"""Reverse mode: from cotangents of outputs to cotangents of what they depend on."""
+"""Reverse mode: computes cotangents of all nodes from cotangents of outputs."""
 
 from __future__ import annotations
 

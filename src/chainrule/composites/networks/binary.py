@@ -1,4 +1,4 @@
-"""Cross-entropy of events that happen or not, of logits or of probabilities."""
+"""Binary cross-entropy, of logits or of probabilities."""
 
 from __future__ import annotations
 

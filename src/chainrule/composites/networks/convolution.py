@@ -1,4 +1,4 @@
-"""Convolution of sequences and of images, in PyTorch's layout, as a product with all windows."""
+"""Convolution of sequences and images in PyTorch's layout, as a product with all windows."""
 
 from __future__ import annotations
 

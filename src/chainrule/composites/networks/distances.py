@@ -1,4 +1,4 @@
-"""Losses that measure how far a prediction is from its target."""
+"""Losses for the distance of predictions from targets: absolute error, Huber, KL divergence."""
 
 from __future__ import annotations
 

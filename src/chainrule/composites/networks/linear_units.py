@@ -1,4 +1,4 @@
-"""Further activation functions, with PyTorch's conventions where they are bent."""
+"""Further activation functions, with PyTorch's conventions at their kinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisation over a batch, over groups of channels, and by the root of the mean square."""
+"""Batch, group, instance and root-mean-square normalisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling: the largest element or the mean of each window, in PyTorch's layout."""
+"""Max and average pooling in PyTorch's layout."""
 
 from __future__ import annotations
 

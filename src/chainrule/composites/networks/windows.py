@@ -1,4 +1,4 @@
-"""Windows that slide over the last axes, and the arguments that convolution and pooling share."""
+"""Sliding windows over the last axes, and the arguments that convolution and pooling share."""
 
 from __future__ import annotations
 

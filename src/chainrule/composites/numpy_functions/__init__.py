@@ -1,1 +1,1 @@
-"""NumPy functions that only some programs call, as composites: they are loaded when one is."""
+"""NumPy functions that are loaded when a program first calls one, as composites."""

@@ -1,4 +1,4 @@
-"""`cr.at(x)[key].set(value)`: `x.at` of traced arrays, and the same of NumPy's."""
+"""`cr.at(x)[key].set(value)`: `x.at` for traced arrays and for NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values among sorted ones: where they belong, what lies between, how many there are."""
+"""Searching, interpolating and counting with sorted values: `digitize`, `interp`, `bincount`."""
 
 from __future__ import annotations
 

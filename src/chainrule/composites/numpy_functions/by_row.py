@@ -1,4 +1,4 @@
-"""`np.apply_along_axis`: a function of rows, called for each of them while tracing."""
+"""`np.apply_along_axis`: calls a function for each row while tracing."""
 
 from __future__ import annotations
 

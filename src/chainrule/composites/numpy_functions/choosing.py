@@ -1,4 +1,4 @@
-"""NumPy's functions that choose elements by conditions or by number."""
+"""NumPy functions that choose elements by conditions or by index."""
 
 from __future__ import annotations
 

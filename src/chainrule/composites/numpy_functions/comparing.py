@@ -1,4 +1,4 @@
-"""NumPy's questions whether two arrays are the same, as one traced boolean."""
+"""NumPy functions that ask whether two arrays are equal, as one traced boolean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Covariances, correlation coefficients, and sequences slid along each other."""
+"""Covariance, correlation coefficients, `np.convolve` and `np.correlate`."""
 
 from __future__ import annotations
 

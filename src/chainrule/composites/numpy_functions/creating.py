@@ -1,4 +1,4 @@
-"""NumPy's functions that make arrays between traced ends, or as others are."""
+"""NumPy functions that make arrays: between traced ends, or like another array."""
 
 from __future__ import annotations
 

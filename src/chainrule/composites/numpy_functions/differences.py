@@ -1,4 +1,4 @@
-"""Differences of neighbours along an axis, slopes and integrals made of them."""
+"""Differences along an axis, and the slopes and integrals made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's elementwise functions that are formulas of others, with its dtypes."""
+"""Elementwise NumPy functions that are formulas of others, with NumPy's dtypes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Questions about numbers: are they finite, close, negative; and what to put for those that are
-not finite."""
+"""Elementwise tests of numbers (`isfinite`, `isclose`, ...), and `np.nan_to_num`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's functions that join arrays, or put rows in and out."""
+"""NumPy functions that join arrays, insert rows or delete them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of numpy.linalg that are made of others: powers, least squares, ranks, tensors."""
+"""Functions of numpy.linalg made of others: powers, least squares, ranks, tensor equations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's reductions that leave NaN out; an element that is NaN has the derivative 0."""
+"""NumPy's reductions that ignore NaN; an element that is NaN has the derivative 0."""
 
 from __future__ import annotations
 

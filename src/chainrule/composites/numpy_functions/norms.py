@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices; where one has no derivative (at 0), it is taken as 0."""
+"""Norms of vectors and matrices; their derivative at 0 is 0."""
 
 from __future__ import annotations
 

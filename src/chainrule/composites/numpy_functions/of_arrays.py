@@ -1,4 +1,4 @@
-"""What functions of traced arrays are written with: their trace, and nodes as arrays."""
+"""Helpers for functions of traced arrays: find their trace, wrap nodes as arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's functions that sort: all are the places that `argsort` gives, and what lies there."""
+"""NumPy's sorting functions: all gather elements at the indices that `argsort` gives."""
 
 from __future__ import annotations
 

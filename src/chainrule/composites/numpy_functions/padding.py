@@ -1,4 +1,4 @@
-"""`np.pad`: with numbers, or with the elements near the border."""
+"""`np.pad`: a border of constants, or of elements chosen by the mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operands in the dtype in which a ufunc of NumPy computes, for composites that stand for it."""
+"""Promotes the operands of a composite to the dtype in which NumPy's ufunc computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Medians, quantiles and percentiles: elements of the sorted array, and what lies between."""
+"""Medians, quantiles and percentiles, by interpolation in the sorted array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's functions that put the elements of an array elsewhere, or repeat them."""
+"""NumPy functions that move or repeat the elements of an array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounding to decimals, and functions with two results: whole and fraction, quotient and rest."""
+"""Rounding to decimals, and functions with two results: `np.modf`, `np.divmod`."""
 
 from __future__ import annotations
 

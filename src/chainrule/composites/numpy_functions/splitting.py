@@ -1,4 +1,4 @@
-"""NumPy's functions that take arrays apart along an axis."""
+"""NumPy functions that split arrays along an axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of NumPy functions that only some programs call, but those of numpy.linalg."""
+"""The table of NumPy functions that are loaded when first called, without numpy.linalg."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays with some elements changed: what the methods of `x.at[key]` compute."""
+"""The updates behind `x.at[key]`: copies of an array with some elements changed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The floating-point operations and the bytes that a graph moves, before anything runs."""
+"""Counts the floating-point operations and the bytes that a graph moves, before anything runs."""

@@ -1,4 +1,4 @@
-"""What one node of a graph takes: its operations, the bytes that it reads and writes, its phase."""
+"""Counts the cost of one node: its operations, the bytes it reads and writes, its phase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cost for `rich.print`; only this file imports rich."""
+"""Prints a cost with rich; only this file imports rich."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cost as data: what docs/second-order.md says of the schema `chainrule.cost/1`."""
+"""Exports a cost as JSON data, in the schema `chainrule.cost/1` (docs/second-order.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cost as text, and the rows that its other form (rich) shows as well."""
+"""Prints a cost as text; the rich form shows the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The equations of a graph: what every named value is, and how every gradient comes about."""
+"""Writes the equations of a graph: every named value and every gradient."""
 
 from chainrule.explain.equations.equations import Equation, Equations, equations
 

@@ -1,4 +1,4 @@
-"""The equations of one body: what it computes, each value as `bounds` says that it is written."""
+"""Writes the equations of the body of a loop or a choice."""
 
 from __future__ import annotations
 

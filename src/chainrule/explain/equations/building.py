@@ -1,4 +1,4 @@
-"""From pieces to formulas: operands filled in, and cut where they grow long or are repeated."""
+"""Builds formulas from pieces: fills in operands, and names parts that are long or repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The composites' calls in a graph: which nodes one call covers, and what it was applied to."""
+"""Finds the calls of composites in a graph: the nodes of each call, and its arguments."""
 
 from __future__ import annotations
 

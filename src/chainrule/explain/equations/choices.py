@@ -1,4 +1,4 @@
-"""A choice by cases: y = {√x if x > 0; 0 otherwise}."""
+"""Writes a choice by cases: y = {√x if x > 0; 0 otherwise}."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Second derivatives of elementwise functions: what goes back through ∂J/∂h ⊙ φ′(z) has φ″(z)."""
+"""Writes second derivatives of elementwise functions: that of ∂J/∂h ⊙ φ′(z) has φ″(z)."""
 
 from __future__ import annotations
 

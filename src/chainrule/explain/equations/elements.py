@@ -1,4 +1,4 @@
-"""How arithmetic, sums and cases are written: λ W, x ⊙ y, ‖W‖², { x if x > 0."""
+"""Writes arithmetic, sums and cases: λ W, x ⊙ y, ‖W‖², { x if x > 0."""
 
 from __future__ import annotations
 

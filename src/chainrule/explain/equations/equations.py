@@ -1,4 +1,4 @@
-"""`equations`: every named value of a graph, numbered; LaTeX, Markdown or text for terminals."""
+"""`equations`: numbers the equations of all named values; LaTeX, Markdown or text."""
 
 from __future__ import annotations
 

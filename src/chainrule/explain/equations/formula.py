@@ -1,4 +1,4 @@
-"""A formula as a tree: what is applied to what, with names, numbers and short forms as leaves."""
+"""Formulas as trees of operations, with names, numbers and short forms as leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written as one function: composites, and statements called φ for their derivative."""
+"""Decides what is written as one function: composites, and activations written as φ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names with an index, as a recurrence has them: h_t, h_{t−1}, h₀; and letters for the index."""
+"""Writes names with an index, as in a recurrence: h_t, h_{t−1}, h₀; chooses index letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts are joined by signs, with the brackets that their bindings need: a + b, a b, a ⊙ b, a/b."""
+"""Joins parts with operators, and adds the brackets that precedence needs: a + b, a b, a/b."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop as a recurrence: h_t = tanh(x_t U + h_{t−1} W), t = 1, …, n, with h_n as its result."""
+"""Writes a loop as a recurrence: h_t = tanh(x_t U + h_{t−1} W), t = 1, …, n, with result h_n."""
 
 from __future__ import annotations
 

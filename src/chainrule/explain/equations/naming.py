@@ -1,4 +1,4 @@
-"""What formulas call values: names that may be said in one pass, and not yet in an earlier one.
+"""Names values in formulas: a pass uses its own names and earlier ones, not later ones.
 
 A value that an earlier pass needs may be the gradient of something: that of b in c * b is c, in
 b's shape.  If it has no name of its own, formulas of the earlier pass write it out, as if it were

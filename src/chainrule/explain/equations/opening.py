@@ -1,4 +1,4 @@
-"""A loop or a choice is opened: its body as equations."""
+"""Opens a loop or a choice: writes its body as equations."""
 
 from __future__ import annotations
 

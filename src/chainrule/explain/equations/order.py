@@ -1,4 +1,4 @@
-"""In which order the equations stand, and what is on the right of each."""
+"""Orders the equations, and chooses the right side of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A formula as it is set, and its two writers: LaTeX, and Unicode for terminals."""
+"""The parts of a typeset formula, and their two writers: LaTeX, and Unicode text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How moved elements are written: shapes, slices, indices, joins, and arrays of one number."""
+"""Writes moved elements: reshapes, slices, indices, joins, and arrays of one number."""
 
 from __future__ import annotations
 

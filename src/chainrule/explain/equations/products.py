@@ -1,4 +1,4 @@
-"""How products of matrices are written: side by side, with ᵀ, ⟨x, y⟩, a bᵀ, or labels."""
+"""Writes matrix products: side by side, with ᵀ, ⟨x, y⟩, a bᵀ, or labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By which name a gradient's formula says what it is made of.
+"""Chooses the names with which the formula of a gradient is written.
 
 One value can be several things: the gradients of f and of x + f, the gradient of z and the value w,
 the gradient of a sum and the number 1.  What comes through a value has the gradient of that value

@@ -1,4 +1,4 @@
-"""What the loop of a derivative does again: values of its step that are those of the first loop."""
+"""Finds the values that the loop of a derivative recomputes from the first loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formulas are set: records' templates are filled in, with brackets where bindings need them."""
+"""Typesets formulas: fills in templates, with brackets where precedence needs them."""
 
 from __future__ import annotations
 

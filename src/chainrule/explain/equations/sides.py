@@ -1,4 +1,4 @@
-"""What stands on the right of each equation: pieces, which are formulas before their operands are.
+"""Builds the right side of each equation from pieces, whose operands are filled in later.
 
 A gradient has the chain rule first, the sum over the values that were computed from the variable,
 then its value.

@@ -1,4 +1,4 @@
-"""What is not seen in a formula: the reader broadcasts it, and 2 x is written for x + x."""
+"""Leaves out what a formula does not show: broadcasts; writes 2 x for x + x."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The primitives whose notation depends on shapes or operands; all others have their template."""
+"""Lists the primitives whose notation depends on shapes or operands, not on a template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of one graph as they are written, each of them once."""
+"""Spells the names of a graph as mathematics, each name differently."""
 
 from __future__ import annotations
 

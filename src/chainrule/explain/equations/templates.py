@@ -1,4 +1,4 @@
-"""A record's LaTeX template as parts: one text, from which both writers write."""
+"""Parses a record's LaTeX template into parts, from which both writers write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers, sizes and types of arrays as parts of formulas."""
+"""Writes numbers, sizes and array types as parts of formulas."""
 
 from __future__ import annotations
 

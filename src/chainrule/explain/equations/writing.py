@@ -1,4 +1,4 @@
-"""Equations as text, LaTeX and Markdown, with their headings; and into files."""
+"""Writes equations as text, LaTeX and Markdown, with headings, and into files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amounts of memory as people write them: `8GiB`, `512 MB`, 1024."""
+"""Parses amounts of memory as people write them: `8GiB`, `512 MB`, 1024."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a run fits in an amount of memory, with the numbers and the reason."""
+"""Decides whether a run fits in an amount of memory, and says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes as a formula in named sizes, with other polynomials where the peak moves."""
+"""The peak as a formula in named sizes: the largest of several polynomials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`report.formulas`: bytes as formulas in the named sizes, for the order that the report found."""
+"""`report.formulas`: bytes as formulas in named sizes, for the order of the report's plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A memory report for a notebook or a browser: nothing is loaded from elsewhere."""
+"""Writes a memory report as HTML, which loads nothing from elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bytes of a value are for: a parameter, a gradient, something saved for later."""
+"""Decides what the bytes of a value are for: parameter, gradient, saved value, and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest size that fits: guessed by the formula, settled by real plans around the guess."""
+"""Finds the largest size that fits: the formula guesses, real plans around the guess decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How arguments lie in memory: what of them an executor copies, and what NumPy then makes.
+"""Predicts which arguments an executor or NumPy copies because of their memory layout.
 
 Reports count arguments as arrays in C order where nothing else is said.  Compiled code reads such
 arrays alone, so others are copied for as long as a call takes.

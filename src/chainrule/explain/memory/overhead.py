@@ -1,4 +1,4 @@
-"""What a run takes beside its arrays: estimates, never part of the exact numbers.
+"""Estimates what a run takes besides its arrays; never part of the exact numbers.
 
 The constants are upper bounds of what was measured on x86-64 (OpenBLAS 0.3, LLVM 20); tests
 measure them anew.

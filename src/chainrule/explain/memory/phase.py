@@ -1,4 +1,4 @@
-"""One run of a graph at given sizes, training or prediction: its bytes, and what they are for."""
+"""One run of a graph at given sizes, training or prediction: its bytes by purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeline as a picture: SVG that needs nothing installed, the same bytes for the same plan.
+"""Draws the memory timeline as SVG: needs nothing installed, same plan, same bytes.
 
 Colours are apart under the usual kinds of colour blindness; kinds that lie upon each other differ
 in lightness or in a pattern as well, and the legend is in the order of the layers.

@@ -1,4 +1,4 @@
-"""Polynomials in named sizes: which of several is the largest where, and how they are written."""
+"""Finds where each of several polynomials in named sizes is the largest, and writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a refusal: what a run needs, what for, and the largest size that fits."""
+"""Writes the message of a refused run: what it needs, for what, and the largest size that fits."""
 
 from __future__ import annotations
 

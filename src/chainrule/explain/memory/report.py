@@ -1,4 +1,4 @@
-"""`graph.memory(n=256)`: what training and prediction need, to the byte, before anything runs."""
+"""`graph.memory(n=256)`: predicts the memory of training and prediction, to the byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A memory report for `rich.print`; only this file imports rich."""
+"""Prints a memory report with rich; only this file imports rich."""
 
 from __future__ import annotations
 

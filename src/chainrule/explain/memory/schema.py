@@ -1,4 +1,4 @@
-"""A memory report as data: what `docs/memory.md` says of the schema `chainrule.memory/1`."""
+"""Exports a memory report as JSON data, in the schema `chainrule.memory/1` (docs/memory.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A memory report as text, and the rows that its other forms (rich, HTML) show as well."""
+"""Prints a memory report as text; the rich and HTML forms show the same rows."""
 
 from __future__ import annotations
 

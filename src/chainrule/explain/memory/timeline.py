@@ -1,4 +1,4 @@
-"""The bytes in use during each instruction, by what they are for."""
+"""Computes the bytes in use during each instruction, by purpose."""
 
 from __future__ import annotations
 

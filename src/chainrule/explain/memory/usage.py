@@ -1,4 +1,4 @@
-"""Which values a run has in memory when, read off its schedule."""
+"""Reads off a schedule when each value is in memory."""
 
 from __future__ import annotations
 

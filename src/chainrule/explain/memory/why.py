@@ -1,4 +1,4 @@
-"""Why a value is in memory: which instructions still need it, read off the graph's edges."""
+"""Explains why a value is in memory: which instructions still need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values in words."""
+"""Names values in sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a NaN or an inf came from: the step replayed, the first bad value, and what it poisoned."""
+"""Finds where a NaN or an inf came from: replays the step, and names the first bad value."""
 
 from chainrule.explain.nonfinite.diagnosis import Diagnosis
 from chainrule.explain.nonfinite.find import nonfinite, nonfinite_step

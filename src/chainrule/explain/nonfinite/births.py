@@ -1,4 +1,4 @@
-"""Which elements of a value are not finite by themselves, and which an operand handed on."""
+"""Finds which elements of a value first became NaN or infinite, and which were so in an operand."""
 
 from __future__ import annotations
 

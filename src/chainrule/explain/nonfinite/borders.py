@@ -1,4 +1,4 @@
-"""Causes at the border of where a function is defined: `arccosh of a number below 1 is NaN`."""
+"""Explains NaN and inf at the border of a function's domain: `arccosh of a number below 1`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fault that was computed, to be explained, and its cause."""
+"""A computed fault that is to be explained, and its cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The classical causes of NaN and inf, told by the primitive and its operands; what to try."""
+"""Finds the cause of NaN and inf from the primitive and its operands, and what to try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fault and what the replay remembers, as a `Diagnosis`: names, passes, the cause."""
+"""Makes a `Diagnosis` from a fault and the trail of the replay: names, passes, the cause."""
 
 from __future__ import annotations
 

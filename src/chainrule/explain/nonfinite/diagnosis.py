@@ -1,4 +1,4 @@
-"""A `Diagnosis` says which value of a run was the first that is not finite, and what came of it."""
+"""A `Diagnosis` names the first value of a run that is NaN or infinite, and what it poisoned."""
 
 from __future__ import annotations
 

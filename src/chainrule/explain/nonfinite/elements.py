@@ -1,4 +1,4 @@
-"""Elements in words: `x[3, 7] = 0`, by the place in the named value that an operand shows."""
+"""Names elements in messages: `x[3, 7] = 0`, by their index in the named value."""
 
 from __future__ import annotations
 

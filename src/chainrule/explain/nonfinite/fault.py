@@ -1,4 +1,4 @@
-"""A fault in numbers: its first elements, and the elements of the operands that made them."""
+"""Records a fault in numbers: its first elements, and the operand elements they came from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nonfinite`: replay a graph node by node, and find the first bad value that did harm."""
+"""`nonfinite`: replays a graph node by node, and finds the first bad value that did harm."""
 
 from __future__ import annotations
 

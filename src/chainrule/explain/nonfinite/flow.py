@@ -1,4 +1,4 @@
-"""Which elements of a value are computed from which elements of its operands, as masks."""
+"""Computes which elements of a value come from which elements of its operands, as masks."""
 
 from __future__ import annotations
 

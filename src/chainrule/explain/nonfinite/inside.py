@@ -1,4 +1,4 @@
-"""The diagnosis of a loop or a choice: which turn of it, and which value in its body."""
+"""Diagnoses a loop or a choice: finds the iteration or branch, and the value in its body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values in words: their names, else short expressions, as in NumPy: `log(p)`, `x @ W1`."""
+"""Names values in messages: by name, or by a short NumPy expression: `log(p)`, `x @ W1`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a value was computed from, seen through casts and rearrangements: norms, softmax, sums."""
+"""Finds what a value was computed from, through casts and reshapes: norms, softmax, sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A diagnosis as text, for a notebook, and for rich."""
+"""Writes a diagnosis as text, for a notebook, and for rich."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of a replay: bits for each value that is not finite, no numbers."""
+"""Remembers a replay: one bit per element for each value that is not finite, no numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follows what is not finite back through the turns of a loop or a choice."""
+"""Follows NaN and inf back through the iterations of a loop or the branch of a choice."""
 
 from __future__ import annotations
 

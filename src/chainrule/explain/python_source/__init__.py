@@ -1,4 +1,4 @@
-"""A graph as plain NumPy source that stands alone, as a person would write it."""
+"""Writes a graph as plain NumPy source that runs on its own."""
 
 from chainrule.explain.python_source.source import constants_of, python
 

@@ -1,4 +1,4 @@
-"""The statements of the function: what gets a variable, what is written where it is used."""
+"""Writes the statements of the function: decides what gets a variable and what is inlined."""
 
 from __future__ import annotations
 

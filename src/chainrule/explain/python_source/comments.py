@@ -1,4 +1,4 @@
-"""Which of the user's lines a statement comes from, as comments that no text can escape."""
+"""Writes the user's source lines as comments that no text can escape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes before the statements: the arguments, their description, sizes and checks."""
+"""Writes the head of the function: arguments, docstring, sizes and checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of a graph as Python identifiers: dJ/dW1 as dJ_dW1, params.layer1.W as params_layer1_W."""
+"""Turns names of a graph into Python identifiers: dJ/dW1 becomes dJ_dW1."""
 
 from __future__ import annotations
 

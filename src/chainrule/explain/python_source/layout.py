@@ -1,4 +1,4 @@
-"""Which values surely lie in C order, given inputs that do; NumPy's sums depend on the order.
+"""Decides which values are in C order if the inputs are; NumPy's sums depend on the order.
 
 Where an operand of an operator is a large intermediate that no variable holds, NumPy writes the
 result into it.  The result then has the order of that operand, and not the one that NumPy chooses

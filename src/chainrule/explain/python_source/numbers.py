@@ -1,4 +1,4 @@
-"""Sizes, constants and default values as Python text that gives exactly these values."""
+"""Writes sizes, constants and defaults as Python text that evaluates to the same values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the operands of one operation are written: broadcasting and dtypes are left to NumPy.
+"""Writes the operands of an operation; leaves broadcasting and dtypes to NumPy.
 
 Where NumPy itself broadcasts and promotes to the declared type, with the same bits, a broadcast, a
 uniform constant, and a cast of one of Python's numbers are not written.

@@ -1,4 +1,4 @@
-"""A graph as the source of one Python function that needs NumPy only."""
+"""Writes a graph as the source of one Python function that needs only NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long lines of source, broken inside their brackets as a formatter does."""
+"""Breaks long lines of source inside brackets, as a formatter does."""
 
 from __future__ import annotations
 

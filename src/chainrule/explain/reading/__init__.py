@@ -1,1 +1,1 @@
-"""How a person reads a graph: named values, what computes each, and in which pass."""
+"""Reads a graph as a person does: named values, what computes each, and in which pass."""

@@ -1,4 +1,4 @@
-"""Which value of a graph is which result of a loop or a choice: these come in one flat array."""
+"""Finds which value of a graph is which result of a loop or a choice, in their flat array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph as statements: each named value, and the unnamed nodes that compute it."""
+"""Parts a graph into statements: each named value, with the unnamed nodes that compute it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which step of a loop a value belongs to: h_{t−1} becomes h_t, x_t is a row of x."""
+"""Finds the step of a loop to which a value belongs: h_{t−1} becomes h_t, x_t is a row of x."""
 
 from __future__ import annotations
 

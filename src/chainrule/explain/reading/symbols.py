@@ -1,4 +1,4 @@
-"""How names are written as mathematics: W1 as W₁, dJ/dW1 as ∂J/∂W₁, x_dot as ẋ; LaTeX and text."""
+"""Writes names as mathematics: W1 as W₁, dJ/dW1 as ∂J/∂W₁, x_dot as ẋ; LaTeX and text."""
 
 from __future__ import annotations
 

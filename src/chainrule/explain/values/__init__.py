@@ -1,1 +1,1 @@
-"""The values of a run in a table: what each is, and how large."""
+"""Tabulates the values of a run."""

@@ -1,4 +1,4 @@
-"""What a few numbers say of an array: extremes, mean, norm, and what is not finite."""
+"""Summarises an array: extremes, mean, norm, and the number of NaN and inf."""
 
 from __future__ import annotations
 

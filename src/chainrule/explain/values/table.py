@@ -1,4 +1,4 @@
-"""The rows of a run's table, and the table as plain text, as HTML, and for rich."""
+"""Tabulates a run: as plain text, as HTML, and for rich."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: a training written down, so that it goes on after the process was killed."""
+"""Checkpoints: saves a training so that it resumes after the process was killed."""
 
 from chainrule.train.checkpoints.file import Checkpoint
 from chainrule.train.checkpoints.folder import Checkpoints

@@ -1,4 +1,4 @@
-"""Files that are there as a whole, also when the power fails while they are written."""
+"""Writes files that are complete even if the power fails meanwhile."""
 
 from __future__ import annotations
 

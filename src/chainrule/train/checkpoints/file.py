@@ -1,4 +1,4 @@
-"""One checkpoint as one file: safetensors for the arrays, JSON for the rest, and a checksum."""
+"""Writes a checkpoint as one file: arrays in safetensors, the rest in JSON, with a checksum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of checkpoints: the last few and the best are kept, and the newest good one is found."""
+"""A folder of checkpoints: keeps the last few and the best, and loads the newest valid one."""
 
 from __future__ import annotations
 

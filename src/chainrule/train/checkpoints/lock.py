@@ -1,4 +1,4 @@
-"""A folder that one process at a time writes to."""
+"""Locks a folder, so that one process at a time writes to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training step is, in words and numbers that can be compared with a stored one."""
+"""Describes a training step, so that it can be compared with the one of a checkpoint."""
 
 from __future__ import annotations
 
