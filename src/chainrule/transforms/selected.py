@@ -17,9 +17,10 @@ from typing import Any
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic
 from chainrule.primitives.indexing import scatter_add
-from chainrule.primitives.movement import broadcast_to, pad
+from chainrule.primitives.movement import broadcast_to, pad, reshape, transpose
 from chainrule.primitives.primitive import Assemble, Explicit, Linear, Map, Partials
 from chainrule.primitives.sources import constant, full, input_, size_value
+from chainrule.transforms.choices import PRODUCTS
 from chainrule.transforms.conditions import (
     Condition,
     Key,
@@ -31,9 +32,11 @@ from chainrule.transforms.conditions import (
     moved,
     of_where,
 )
+from chainrule.transforms.steadiness import is_data, is_steady
 from chainrule.transforms.steepness import may_be_steep, may_divide
 
 PLACING = (pad, scatter_add)  # among zeros: derivatives of what slices and indices read
+EXTREMES = (arithmetic.maximum, arithmetic.minimum)
 COMPARISONS = (logic.less, logic.less_equal, logic.greater, logic.greater_equal, logic.equal)
 
 
@@ -52,6 +55,7 @@ class Selections:
         # made of, by which node, and by what.  Asked only where a slope is 0 by a choice.
         self._divided: dict[Node, tuple[Sequence[Node], Node | None, Any]] = {}
         self._steep: dict[Node, bool] = {}
+        self._steady: dict[Node, bool] = {}
 
     def of(self, g: Node) -> Condition | None:
         """The condition outside of which this derivative is 0, if one is known."""
@@ -75,22 +79,30 @@ class Selections:
             self.follow((g,), value)
             return value
         slope = own = None
+        chooses = False  # by comparing: what it leaves out is not NaN
         if isinstance(derivative, Partials):
             first, second = value.inputs
             slope = first if second is g else second
             rule = derivative.selected[index] if derivative.selected else None
             if rule is not None:
                 own = Condition(rule, (node, *node.inputs), self._forward)
+                chooses = node.primitive in EXTREMES
                 # A tangent that is no steep one may have a derivative that is.
                 if g in self._divided and (self._forward or self._is_steep(g)):
                     value = own.select(value)
         elif value.primitive is logic.where:
             own = self._of_choice(node, value)
-            if own is not None and own.key is not None and _compares(own.key, node.inputs[-1]):
-                self._of_numbers.add(value)
+            chooses = own is not None and _compares(own, node.inputs[-1])
         elif kind is Explicit and is_map:
             slope = node.inputs[-1]
         condition = self._conditions.get(g)
+        of_numbers = g in self._of_numbers
+        if chooses:
+            of_numbers = of_numbers or condition is None or condition.cheap is None
+        elif not is_map:
+            of_numbers = of_numbers and value.primitive in (reshape, transpose)
+        elif own is not None or kind is Partials:
+            of_numbers = of_numbers and own is None and len(node.inputs) == 1
         if condition is None and value.primitive in PLACING:
             condition = everywhere(g)
         if condition is not None:
@@ -99,14 +111,13 @@ class Selections:
                 if condition is not None and value.primitive is arithmetic.multiply:
                     value = condition.select(value)
             else:
-                of_numbers = g in self._of_numbers and kind is not Partials and own is None
                 asked = None
                 if kind is not Linear:
                     asked = self._that_asks(g, value, condition, node, slope)
                 if asked is not None:
                     value = asked.select(value)
-                if of_numbers:
-                    self._of_numbers.add(value)
+        if of_numbers:
+            self._of_numbers.add(value)
         if condition is not None or own is not None:
             self.put(value, both(condition, own))
         if slope is not None and may_divide(node, slope):
@@ -168,11 +179,22 @@ class Selections:
     ) -> Condition | None:
         """What `value`, which may be NaN where g is 0 by the condition, is selected by."""
         cheap = condition.cheap
-        if g in self._of_numbers and value.primitive is arithmetic.divide:
+        if cheap is not None and g in self._of_numbers and self._stays_zero(g, value):
             cheap = None
         if cheap is not condition and slope is not None and may_be_steep(node, slope):
             return condition
         return None if cheap is None or _is_harmless(g, value) else cheap
+
+    def _stays_zero(self, g: Node, value: Node) -> bool:
+        """Whether g is multiplied by nothing but steady values: 0 stays 0 where they are no NaN."""
+        while value is not g:
+            if value.primitive not in PRODUCTS:
+                return False
+            value, *factors = value.inputs if value.inputs[-1] is not g else value.inputs[::-1]
+            for factor in factors:
+                if is_data(factor) or not is_steady(factor, self._steady):
+                    return False
+        return True
 
     def _is_steep(self, g: Node) -> bool:
         """Whether a derivative may be infinite where all values are numbers."""
@@ -199,9 +221,11 @@ class Selections:
         return of_where(key, self._forward or _is_known(key, node.inputs))
 
 
-def _compares(key: Key, x: Node) -> bool:
+def _compares(own: Condition, x: Node) -> bool:
     """Whether x is deselected by a comparison that it holds: it is not NaN there."""
-    asked, holds = key
+    if own.key is None:
+        return False
+    asked, holds = own.key
     return not holds and asked.primitive in COMPARISONS and x in asked.inputs
 
 

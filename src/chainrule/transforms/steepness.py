@@ -62,6 +62,11 @@ def may_be_steep(node: Node, slope: Node) -> bool:
     return any(map(_has_pole, _new(node, slope)))
 
 
+def is_never_zero(x: Node) -> bool:
+    """Whether no element of x is 0, if they are numbers."""
+    return bool(_sign(x) & NON_ZERO)
+
+
 def _new(node: Node, slope: Node) -> list[Node]:
     """The nodes of a partial."""
     pending, seen, found = [slope], {node, *node.inputs}, []
