@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import re
 from collections.abc import Callable
@@ -39,9 +40,9 @@ def _source(function: Callable[..., Any]) -> str:
 
 def _written(function: Callable[..., Any], writing: Writing) -> str:
     """The name of a function in the source, after those that it calls."""
-    for name in function.__code__.co_names:
-        called = vars(special_evaluation).get(name)
-        if inspect.isfunction(called):
+    for one in dis.get_instructions(function):
+        called = vars(special_evaluation).get(one.argval) if one.opname == "LOAD_GLOBAL" else None
+        if inspect.isfunction(called):  # not an attribute of that name: `special.erfc` in erfc
             _written(called, writing)
     return writing.helper(_source(function))
 
