@@ -1,4 +1,4 @@
-"""Nested scopes as plain data: what stands in each, and its layout, which equal scopes share."""
+"""Writes nested scopes as plain data: what stands in each, and the layouts, which they share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every scope of a band laid out alone, those inside it folded: what a page adds up that unfolds.
+"""Lays out every scope of a band alone, those inside it folded: a page that unfolds adds these up.
 
 What is inside a scope does not depend on what is around it, so equal scopes share a layout.  All
 lengths are in pixels; x begins at the left end of the scope, and y, which grows upward in the
@@ -24,10 +24,10 @@ from chainrule.explain.drawing.layout.metrics import (
 from chainrule.explain.drawing.layout.routes import Leg, Room, legs
 from chainrule.explain.drawing.layout.scopes import TOP, Kind, Nest, Scope
 from chainrule.explain.drawing.layout.tracks import Port, gathered, is_one_line, wants
-from chainrule.explain.drawing.layout.unfolding import Units, slack_between, units_of
+from chainrule.explain.drawing.layout.unfolding import Units, units_of
 from chainrule.explain.drawing.layout.whole import End, Frame, Stretch, Whole, arrange_all
 
-FORWARD, BACKWARD, BOTH = 1, 2, 3  # in which band a connection is drawn
+FORWARD, BACKWARD = 1, 2  # in which band a connection is drawn; 3: in both
 
 
 @dataclass(frozen=True)
@@ -301,13 +301,9 @@ class _Layout:
         above, below = {}, {}
         for vertex in self.bases:
             if vertex in room.shapes:
-                row, half = self.grid.cells[vertex][1], room.shapes[vertex].height / 2
-                above[vertex] = slack_between(rows, row, len(rows) - 1)
-                below[vertex] = slack_between(rows, 0, row)
-                if row == len(rows) - 1:
-                    above[vertex] = high - rows[row] - half - pad - (titles.above if pad else 0.0)
-                if row == 0:
-                    below[vertex] = rows[row] - low - half - pad - (titles.below if pad else 0.0)
+                y, half = rows[self.grid.cells[vertex][1]], room.shapes[vertex].height / 2
+                above[vertex] = high - y - half - pad - (titles.above if pad else 0.0)
+                below[vertex] = y - low - half - pad - (titles.below if pad else 0.0)
         return Pass(rows, low, high, legs(room, drawn), above, below)
 
     def _room(self, vertex: int) -> float:

@@ -1,4 +1,4 @@
-"""What moves in a scope when scopes inside are unfolded, and what it keeps its distance from.
+"""Finds what moves in a scope when scopes inside are unfolded, and what it must stay above.
 
 A scope is laid out with those inside folded.  One that is unfolded needs more room above and below
 its row.  What is level because an arrow runs there moves together: it is a unit.  No unit comes
