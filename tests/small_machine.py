@@ -11,5 +11,5 @@ from chainrule.run.free_memory import FreeMemory
 def having(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
     """So many bytes are free from now on."""
     monkeypatch.setattr(free_memory, "free_memory", lambda: FreeMemory(nbytes, "pretended"))
-    for place in ("free_memory", "native.launch"):
+    for place in ("native.launch", "free_memory"):  # imported before it is changed there
         monkeypatch.setattr(f"chainrule.run.{place}.WORTH_CHECKING", 1)

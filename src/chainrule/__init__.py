@@ -38,7 +38,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import Size, maximum, minimum, size, sizes
 from chainrule.graph.types import ArrayType
-from chainrule.run import CompiledGraph, Run
+from chainrule.run import CompiledGraph, Run, register_executor
 from chainrule.tracing import trace
 from chainrule.transforms import backward, deduplicate, prune, simplify
 from chainrule.version import VERSION
@@ -209,6 +209,7 @@ __all__ = [
     "primitive",
     "prune",
     "random",
+    "register_executor",
     "relu",
     "report",
     "rms_norm",

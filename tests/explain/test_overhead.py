@@ -12,9 +12,9 @@ import pytest
 from reports import both, deep, needs_native, objective
 
 import chainrule as cr
-from chainrule.explain.memory.overhead import BLAS_NBYTES_PER_THREAD, NUMPY_NBYTES
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.graph import Graph
+from chainrule.run.overhead import BLAS_NBYTES_PER_THREAD, NUMPY_NBYTES
 
 RESIDENT = """
 import os, sys

@@ -15,8 +15,9 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.plain import _Plain, plain_schedule
 from chainrule.plan.schedule import Compute, Free, Schedule, View
+from chainrule.run.arguments import bound_to
 from chainrule.run.reference import apply
-from chainrule.run.run import bound_to, kept_nodes
+from chainrule.run.run import kept_nodes
 from chainrule.testing import simulate
 
 

@@ -187,7 +187,7 @@ def test_a_step_prints_the_plan_that_it_runs() -> None:
     sizes = {"n": 8, "d": 5, "h": 4, "q": 3}
     state = step.init(W1=np.ones((5, 4), np.float32), W2=np.ones((4, 3), np.float32))
     step(state, x=np.ones((8, 5), np.float32), y=np.zeros(8, np.int64))
-    made, launcher = step.plan(**sizes), state.latest.launcher
+    made, launcher = step.plan(**sizes), state.latest.call.launcher
     names = {node: name for name, node in launcher.graph.names.items()}
     ran = {names[given]: names[result] for result, given in launcher.overwritten.items()}
     known = {node: name for name, node in made.graph.names.items()}

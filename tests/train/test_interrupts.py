@@ -16,7 +16,11 @@ import pytest
 import chainrule as cr
 from chainrule import float64
 
-INTERRUPTIBLE = ("/train/state.py", "/train/bound.py", "/train/step.py", "/native/machine.py")
+INTERRUPTIBLE = (
+    *("/train/state.py", "/train/bound.py", "/train/step.py"),
+    *("/run/prepared.py", "/run/plain.py"),
+    *("/native/held.py", "/native/machine.py"),
+)
 
 
 def interruptions(call: Any) -> Any:
@@ -91,7 +95,7 @@ def test_a_step_that_is_interrupted_anywhere_was_taken_or_not(objective: Any, ex
         return {name: state[name] for name in state.arrays}
 
     if executor == "native":
-        assert state.latest.plain and bool(state.latest.copies) == (objective is transposed)
+        assert state.latest.plain and bool(state.latest.moved) == (objective is transposed)
     whole = [arrays(expected[0])]
     tried = 0
     for _ in interruptions(lambda: step(state, x=x)):

@@ -372,8 +372,8 @@ def test_native_runs_allocate_the_scratch_that_is_stated(monkeypatch):
     (sums,) = parts._sums.values()
     (one,), (update,) = sums.bound.values(), state.bound.values()
     taken = [
-        bound.launcher.machine.artifact.scratch_nbytes + sum(a.nbytes for a in bound.made.values())
-        for bound in (one, update)
+        call.launcher.machine.artifact.scratch_nbytes + sum(a.nbytes for a in call.made)
+        for call in (one.call, update.call)
     ]
     assert parts.memory(n=1024).scratch_nbytes == sum(taken)
     for seed in range(3):

@@ -11,6 +11,7 @@ from chainrule import __version__
 from chainrule.cli.ending import ending_well, refusing_usage
 from chainrule.cli.options import (
     GraphCommand,
+    executor_option,
     of_a_graph,
     output_option,
     refuse_sizes,
@@ -56,10 +57,18 @@ def main() -> None:
     help="Where checkpoints and history.jsonl go, and at the end weights.safetensors, graph.txt, "
     "metrics.json and report.html.",
 )
+@executor_option("Who runs it: native is the compiled code, the default where it can be made.")
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in that folder.")
 @click.option("--report/--no-report", default=True, help="Write report.html, or not.")
 @click.option("--quiet", is_flag=True, help="Print only what came out, not the epochs.")
-def train(output_folder: Path, resume: bool, report: bool, quiet: bool, **chosen: Any) -> None:
+def train(
+    output_folder: Path,
+    executor: str | None,
+    resume: bool,
+    report: bool,
+    quiet: bool,
+    **chosen: Any,
+) -> None:
     """Train a network on handwritten digits, and test it on held-out ones.
 
     One hidden layer, z = x @ W1, h = max(z, 0), o = h @ W2, softmax cross-entropy and weight
@@ -81,7 +90,7 @@ def train(output_folder: Path, resume: bool, report: bool, quiet: bool, **chosen
 
     with ending_well():
         with refusing_usage():
-            training = begun(click.get_current_context(), **chosen)
+            training = begun(click.get_current_context(), executor=executor, **chosen)
         check_folder(output_folder, resume=resume)
         with usable_folder(output_folder):
             train_and_write(
@@ -132,7 +141,7 @@ def predict(weights: Path, data: Path, scores: bool, output: Path | None) -> Non
 )
 @several("--keep", help="What outlives a run: outputs (the default), named, or names of values.")
 @several("--predict", help="What prediction returns; without it, the objective.")
-@click.option("--executor", type=click.Choice(["native", "reference"]), help="Who runs it.")
+@executor_option("Who runs it.")
 @click.option("--all", "whole", is_flag=True, help="Show every value, not the 40 largest.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/memory.md says of what).")
 @click.option(
@@ -358,12 +367,10 @@ def python(
     metavar="FILE.jsonl",
     help='Curves of a training: lines such as {"step": 1, "objective": 2.3}.',
 )
-@click.option(
-    "--executor",
-    type=click.Choice(["native", "reference"]),
+@executor_option(
+    "Whose steps and memory are shown: native is the compiled code, in an order of its own.",
     default="reference",
     show_default=True,
-    help="Whose steps and memory are shown: native is the compiled code, in an order of its own.",
 )
 @output_option(".html", "FUNCTION.html in this folder")
 def explain(

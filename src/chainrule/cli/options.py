@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from chainrule.errors import InputError
+from chainrule.run.executors import executor_named, executor_names
 from chainrule.train.digits import Settings
 
 
@@ -21,6 +23,30 @@ def setting(name: str, explanation: str, type_: Any) -> Any:
         show_default=True,
         help=explanation,
     )
+
+
+class ExecutorName(click.ParamType):
+    """The name of an executor: chainrule's own, or of an installed package."""
+
+    name = "executor"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """All names, as the help shows them."""
+        return f"[{'|'.join(executor_names())}]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, if there is such an executor."""
+        try:
+            return executor_named(value)
+        except InputError as error:
+            known = ", ".join(map(repr, executor_names()))
+            is_known = value in executor_names()
+            self.fail(error.what if is_known else f"{value!r} is not one of {known}.", param, ctx)
+
+
+def executor_option(help: str, **more: Any) -> Any:
+    """The option that says which executor."""
+    return click.option("--executor", type=ExecutorName(), help=help, **more)
 
 
 def output_option(suffixes: str, otherwise: str) -> Any:

@@ -50,7 +50,13 @@ def check_folder(folder: Path, *, resume: bool) -> None:
 
 
 def begun(
-    context: click.Context, *, data: str, data_dir: Path | None, download: bool, **chosen: Any
+    context: click.Context,
+    *,
+    data: str,
+    data_dir: Path | None,
+    download: bool,
+    executor: str | None,
+    **chosen: Any,
 ) -> Training:
     """The training that the options ask for, before its first step.
 
@@ -63,11 +69,11 @@ def begun(
     }
     if data == DATA:
         _refuse_options(given & {"data_dir", "download"}, "the digits are part of the package")
-        return digits.begin(digits.Settings(**chosen))
+        return digits.begin(digits.Settings(**chosen), executor)
     _refuse_options(given & {"test_fraction"}, f"{data} has its own images to test")
     named = {name: value for name, value in chosen.items() if name in given}
     settings = fashion_mnist.FashionSettings(**named)
-    return fashion_mnist.begin(settings, data_dir, download=download)
+    return fashion_mnist.begin(settings, data_dir, download=download, executor=executor)
 
 
 def _refuse_options(given: set[str], because: str) -> None:

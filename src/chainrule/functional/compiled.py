@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,10 +21,13 @@ from chainrule.functional.made import makes_a_function
 from chainrule.graph.graph import Graph
 from chainrule.graph.structure import flatten
 from chainrule.run.compiled import CompiledGraph
-from chainrule.run.executors import executor_named
+from chainrule.run.executors import call_of, executor_named, prepare
 from chainrule.run.run import distinct, run_graph
 from chainrule.tracebacks import shorten
 from chainrule.tracing import function_name, leaf_type, trace
+
+if TYPE_CHECKING:
+    from chainrule.run.executor import Call
 
 MOST = 64  # combinations of types that one function is compiled for at a time
 
@@ -40,8 +43,9 @@ def compile(
     reads from outside, and Python control flow, is as it was then.  Derivatives inside it
     (`cr.grad(f)(x)`) are compiled with it.  A graph gives a `CompiledGraph`.
 
-    `executor` is "native" (the default where native code can be made) or "reference";
-    `strict=True` refuses operations without a native kernel, by name and line.
+    `executor` is "native" (the default where native code can be made), "reference", or another
+    that is registered; `strict=True` refuses operations for which it has no kernel, by name and
+    line.
     """
     if isinstance(function, Graph):
         return CompiledGraph(function, executor=executor, strict=strict)
@@ -183,14 +187,15 @@ class _Traced:
             for guard in self.graph.guards
             if guard.name in self.leaf_of
         ]
-        self.launch = _launch(self.graph, strict) if executor == "native" else None
-        if self.launch is not None:
-            nodes = {item.name: item.node for item in self.graph.inputs}
-            self.arrays = {
-                nodes[name]: np.array(value, nodes[name].dtype, order="C")
-                for name, value in self.fixed.items()
-            }
-            self.places = [(nodes[name], leaf) for name, leaf in self.leaf_of.items()]
+        nodes = {item.name: item.node for item in self.graph.inputs}
+        self.arrays = {
+            nodes[name]: np.array(value, nodes[name].dtype, order="C")
+            for name, value in self.fixed.items()
+        }
+        self.places = [(nodes[name], leaf) for name, leaf in self.leaf_of.items()]
+        outputs = [node for _, node in self.graph.outputs]
+        self.program = prepare(executor, self.graph, outputs, traced=self.graph, strict=strict)
+        self.call = call_of(self.program, [node for node, _ in self.places], self.arrays)
         self.quick_calls: dict[tuple[str, ...], _Latest | None] = {}
 
     def quick(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Latest | None:
@@ -199,26 +204,24 @@ class _Traced:
         if names not in self.quick_calls:
             if len(self.quick_calls) >= MOST:
                 self.quick_calls.clear()
-            call = None if self.launch is None else self._quick(self.launch, args, kwargs)
+            call = self._quick(args, kwargs)
             structure = self.graph.result
             is_single = structure is not None and structure.is_leaf
-            self.quick_calls[names] = call and _Latest(names, self, call.__call__, is_single)
+            latest = None if call is None else _Latest(names, self, call.__call__, is_single)
+            self.quick_calls[names] = latest
         return self.quick_calls[names]
 
-    def _quick(self, launch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The short way for calls with nothing but arrays, where all results are computed."""
-        from chainrule.run.native.quick import QuickCall
-
-        outputs = [node for _, node in self.graph.outputs]
+    def _quick(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+        """The short way for calls with nothing but arrays, where no result is there twice."""
         given = (*args, *kwargs.values())
         plain = not self.guards and all(type(one) is np.ndarray for one in given)
-        once = len(set(outputs)) == len(outputs) and set(outputs) <= set(launch.fresh)
-        if not plain or not once or launch.needs_checking:
+        once = len(self.call.results) == len(self.graph.outputs)
+        if not plain or not once or not self.call.is_short:
             return None
         by_leaf = {leaf: node for node, leaf in self.places}
         leaf_of = {name: len(args) + place for place, name in enumerate(sorted(kwargs))}
         leaves = (*range(len(args)), *(leaf_of[name] for name in kwargs))
-        return QuickCall(launch, [by_leaf.get(leaf) for leaf in leaves], self.arrays, outputs)
+        return call_of(self.program, [by_leaf.get(leaf) for leaf in leaves], self.arrays)
 
     def wrapped(self, results: list[np.ndarray]) -> Any:
         """The results in the containers of what the function returned."""
@@ -232,21 +235,12 @@ class _Traced:
         return all(leaves[leaf] == value for leaf, value in self.guards)
 
     def __call__(self, leaves: Any) -> Any:
-        launch, graph = self.launch, self.graph
-        if launch is None:
-            return self._by_name(leaves)
-        from chainrule.run.native.evaluate import given_value
-
-        inputs = {**self.arrays, **{node: leaves[leaf] for node, leaf in self.places}}
         try:
-            found = launch(inputs)
+            values = self.call.take({node: leaves[leaf] for node, leaf in self.places})
         except (MemoryLimitError, OverflowError):  # OverflowError: an int beyond int64
-            found = None
-        if found is None:
-            return self._by_name(leaves)  # raises, with the call and its line, or what is too large
-        results = distinct(
-            found[node] if node in found else given_value(node, inputs) for _, node in graph.outputs
-        )
+            return self._by_name(leaves)  # raises, with what is too large
+        found, graph = dict(zip(self.call.results, values, strict=True)), self.graph
+        results = distinct(found[node] for _, node in graph.outputs)
         return results if graph.result is None else graph.result.unflatten(results)
 
     def _by_name(self, leaves: Any) -> Any:
@@ -261,12 +255,6 @@ class _Traced:
             strict=self.strict,
         )
         return run.outputs
-
-
-def _launch(graph: Graph, strict: bool) -> Any:
-    from chainrule.run.native.launch import Launcher
-
-    return Launcher(graph, [node for _, node in graph.outputs], strict=strict)
 
 
 def _leaf_of_inputs(graph: Graph, function: Any, args: Any, kwargs: Any) -> dict[str, int]:

@@ -10,8 +10,19 @@ import numpy as np
 from chainrule.errors import ChainruleError, InputError, SizeError
 from chainrule.graph import size_values, sizes
 from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
 from chainrule.graph.parts import Input
 from chainrule.graph.plain import refuse_subclass
+
+
+def bound_to(graph: Graph, given: Mapping[str, Any]) -> tuple[Graph, dict[Node, np.ndarray]]:
+    """The graph at the sizes that the arrays show, and the arrays by its input nodes.
+
+    `given` are the inputs, by their own names.  Raises InputError or SizeError as `run.run_graph`.
+    """
+    values = {item.name: checked(graph, item, given) for item in graph.inputs}
+    concrete = graph.bound(sizes_from(graph, values))
+    return concrete, {item.node: values[item.name] for item in concrete.inputs}
 
 
 def by_name(given: Any, call: str) -> Mapping[str, Any]:

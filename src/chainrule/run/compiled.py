@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chainrule.errors import InputError
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
-from chainrule.run.executors import evaluator, executor_named
-from chainrule.run.run import Keep, Run, kept_nodes, run_graph
+from chainrule.run.executors import call_of, executor_named, prepare, refuse_strict
+from chainrule.run.run import Keep, Run, kept_nodes, leaves_of, prepared
 from chainrule.tracebacks import entry
-
-if TYPE_CHECKING:
-    from chainrule.plan.planner import Plan
 
 
 class CompiledGraph(Frozen):
@@ -33,12 +30,11 @@ class CompiledGraph(Frozen):
     ) -> None:
         self.graph, self.keep = graph, keep
         self.executor, self.strict = executor_named(executor), strict
-        kept = kept_nodes(graph, keep)  # an unknown name is refused now
-        evaluator(self.executor, strict=strict)
-        if self.executor == "native" and not graph.sizes:
-            from chainrule.run.native.launch import Launcher
-
-            Launcher(graph, kept, strict=strict)
+        kept_nodes(graph, keep)  # an unknown name is refused now
+        refuse_strict(self.executor, strict)
+        self._prepared = prepared(graph, keep, self.executor, strict=strict)
+        if not graph.sizes:
+            call_of(self._prepared.of(graph))  # compiled now
 
     @entry
     def run(self, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Run:
@@ -48,13 +44,9 @@ class CompiledGraph(Frozen):
                 f"a compiled graph takes its arguments by name, got {type(arguments).__name__}",
                 hint="f(" + ", ".join(f"{name}=..." for name in self.graph.arguments) + ")",
             )
-        return run_graph(
-            self.graph,
-            {**(arguments or {}), **named},
-            keep=self.keep,
-            executor=self.executor,
-            strict=self.strict,
-        )
+        given = leaves_of(self.graph, {**(arguments or {}), **named})
+        program, values = self._prepared(given)
+        return Run(program.graph, values, self.keep)
 
     @entry
     def __call__(self, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
@@ -62,12 +54,10 @@ class CompiledGraph(Frozen):
         return self.run(arguments, **named).outputs
 
     @entry
-    def plan(self, **sizes: int) -> Plan:
-        """How the native executor runs the graph at these sizes: `print(f.plan(n=256))`."""
-        from chainrule.run.native.machine import plan_for
-
+    def plan(self, **sizes: int) -> Any:
+        """How its executor runs the graph at these sizes: `print(f.plan(n=256))`."""
         graph = self.graph.bind(**sizes)
-        return plan_for(graph, kept_nodes(graph, self.keep))
+        return prepare(self.executor, graph, kept_nodes(graph, self.keep)).plan
 
     def __repr__(self) -> str:
         return f"<CompiledGraph {self.graph.name}: {self.executor}, keep={self.keep!r}>"

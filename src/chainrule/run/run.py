@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import InputError, MemoryLimitError, NameLookupError
+from chainrule.errors import InputError, NameLookupError
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
 from chainrule.graph.uses import uses
-from chainrule.run.arguments import by_name, checked, sizes_from
-from chainrule.run.executors import evaluator, executor_named
-from chainrule.run.refusal import explain_refusal, refuse_reference
+from chainrule.run.arguments import by_name
+from chainrule.run.executors import executor_named, prepare, refuse_strict
+from chainrule.run.prepared import Prepared
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
+    from chainrule.run.executor import Program
 
 Keep = str | tuple[str, ...] | list[str]
 
@@ -34,7 +35,7 @@ class Run(NotPickled, Mapping[str, np.ndarray]):
     _called = "a run"
     _instead = "np.savez(file, **run) keeps its arrays by name, and np.load(file) reads them"
 
-    def __init__(self, graph: Graph, values: dict[Node, np.ndarray], keep: Keep) -> None:
+    def __init__(self, graph: Graph, values: Mapping[Node, np.ndarray], keep: Keep) -> None:
         self.graph = graph
         self._keep = keep
         self._values = {n: values[node] for n, node in graph.names.items() if node in values}
@@ -112,34 +113,34 @@ def run_graph(
 
     With `flat`, the arguments are the inputs, one by one, by their own names.  `keep` says which
     values outlive the run: "named", "outputs", or a list of names.  Arrays of another dtype are
-    refused, except Python numbers, which take the input's dtype.  `executor` and `strict` as in
-    `executors.evaluator`.  `report` gives the memory at some sizes, where it is not that of the
-    graph itself, for the text of a refusal.  Raises InputError (name, expected, got), SizeError or
-    MemoryLimitError before anything runs.
+    refused, except Python numbers, which take the input's dtype.  `strict` refuses nodes for which
+    the executor has no kernel.  `report` gives the memory at some sizes, where it is not that of
+    the graph itself, for the text of a refusal.  Raises InputError (name, expected, got), SizeError
+    or MemoryLimitError before anything runs.
     """
     executor = executor_named(executor)
-    evaluate = evaluator(executor, strict=strict)
+    refuse_strict(executor, strict)
     given = dict(arguments) if flat else leaves_of(graph, arguments)
-    concrete, inputs = bound_to(graph, given)
-    kept = kept_nodes(concrete, keep)
-    try:
-        if executor == "reference":
-            refuse_reference(concrete, kept, inputs)
-        return Run(concrete, evaluate(concrete, inputs, kept, graph), keep)
-    except MemoryLimitError as error:
-        arrays = {item.name: inputs[item.node] for item in concrete.inputs}
-        report = report or partial(graph.memory, keep=keep, executor=executor)
-        explain_refusal(error, report, sizes_from(graph, arrays), arrays)
+    ready = prepared(graph, keep, executor, strict=strict, report=report)
+    program, values = ready.checked(given)
+    return Run(program.graph, values, keep)
 
 
-def bound_to(graph: Graph, given: Mapping[str, Any]) -> tuple[Graph, dict[Node, np.ndarray]]:
-    """The graph at the sizes that the arrays show, and the arrays by its input nodes.
+def prepared(
+    graph: Graph,
+    keep: Keep,
+    executor: str,
+    *,
+    strict: bool = False,
+    report: Callable[..., MemoryReport] | None = None,
+) -> Prepared[Program]:
+    """The graph ready to be called by name, for what `keep` says; the rest as for `run_graph`."""
 
-    `given` are the inputs, by their own names.  Raises InputError or SizeError as `run_graph`.
-    """
-    values = {item.name: checked(graph, item, given) for item in graph.inputs}
-    concrete = graph.bound(sizes_from(graph, values))
-    return concrete, {item.node: values[item.name] for item in concrete.inputs}
+    def make(concrete: Graph) -> Program:
+        kept = kept_nodes(concrete, keep)
+        return prepare(executor, concrete, kept, traced=graph, strict=strict)
+
+    return Prepared(graph, make, report or partial(graph.memory, keep=keep, executor=executor))
 
 
 def kept_nodes(graph: Graph, keep: Keep) -> list[Node]:

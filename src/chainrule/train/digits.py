@@ -100,8 +100,8 @@ class Training:
         return math.ceil(len(self.train.y) / self.settings.batch)
 
 
-def begin(settings: Settings) -> Training:
-    """Everything ready for the first step.
+def begin(settings: Settings, executor: str | None = None) -> Training:
+    """Everything ready for the first step, which `executor` takes.
 
     Raises InputError where the settings do not fit the data, DataFileError without the data.
     """
@@ -119,7 +119,8 @@ def begin(settings: Settings) -> Training:
     parameters = mlp.initial_weights(widths, settings.seed)
     if settings.bias:
         parameters["b"] = np.zeros(settings.hidden, np.float32)
-    step = training_step(forward, wrt=tuple(parameters), optimizer=sgd(settings.learning_rate))
+    optimizer = sgd(settings.learning_rate)
+    step = training_step(forward, tuple(parameters), optimizer, executor=executor)
     return Training(
         settings=settings,
         step=step,

@@ -33,8 +33,9 @@ def begin(
     folder: str | os.PathLike[str] | None = None,
     *,
     download: bool = False,
+    executor: str | None = None,
 ) -> Training:
-    """Everything ready for the first step; the data as `fashion_mnist` finds them.
+    """Everything ready for the first step, which `executor` takes; `fashion_mnist` finds the data.
 
     Raises InputError where the settings do not fit the data, DataFileError without the data.
     """
@@ -48,7 +49,8 @@ def begin(
     widths = (data.train_images.shape[1], settings.hidden, len(data.names))
     parameters = mlp_with_biases.initial_weights(widths, settings.seed)
     forward = trace(mlp_with_biases.objective, weight_decay=settings.weight_decay)
-    step = training_step(forward, wrt=tuple(parameters), optimizer=sgd(settings.learning_rate))
+    optimizer = sgd(settings.learning_rate)
+    step = training_step(forward, tuple(parameters), optimizer, executor=executor)
     return Training(
         settings=settings,
         step=step,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from chainrule.errors import InputError, MemoryLimitError
+from chainrule.errors import InputError
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.random import fold_in
-from chainrule.run import run_graph
-from chainrule.run.run import bound_to, leaves_of
+from chainrule.run.arguments import bound_to
+from chainrule.run.executor import Program
+from chainrule.run.prepared import Prepared
+from chainrule.run.run import leaves_of, prepared
 from chainrule.train.random_inputs import EVALUATION, Keys, key_inputs
 from chainrule.train.rows import (
     batches_of,
@@ -23,42 +25,6 @@ from chainrule.train.rows import (
     roots_of,
 )
 from chainrule.transforms.forward_only import evaluation_graph
-
-REMEMBERED = 8  # lengths of batches whose code is kept at hand
-
-
-class _Code:
-    """The machine code of a graph for arguments of the types of these."""
-
-    def __init__(self, graph: Graph, given: Mapping[str, Any]) -> None:
-        from chainrule.run.native.launch import Launcher
-
-        concrete, inputs = bound_to(graph, given)
-        self._outputs = [node for _, node in concrete.outputs]
-        self._launch = Launcher(concrete, self._outputs)
-        self._nodes = [(x.name, x.node) for x in concrete.inputs if x.name in given]
-        self._defaults = {x.node: inputs[x.node] for x in concrete.inputs if x.name not in given}
-
-    def __call__(self, given: Mapping[str, np.ndarray]) -> list[np.ndarray] | None:
-        """The outputs; None where there is not enough memory, or an index is out of range."""
-        from chainrule.run.native.evaluate import given_value
-
-        inputs = {node: given[name] for name, node in self._nodes}
-        inputs |= self._defaults
-        try:
-            made = self._launch(inputs)
-        except MemoryLimitError:
-            return None
-        if made is None:
-            return None
-        return [made[n] if n in made else given_value(n, inputs) for n in self._outputs]
-
-
-def _types(given: Mapping[str, Any]) -> Any:
-    """What has to be the same for the same code; None where something is no array."""
-    if not all(type(array) is np.ndarray for array in given.values()):
-        return None
-    return tuple((name, array.dtype, array.shape) for name, array in given.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +42,6 @@ class Forward:
     arrays: Mapping[str, Any]
     keys: Keys
     executor: str
-    _codes: dict[Any, _Code] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -120,16 +85,12 @@ class Forward:
 
     def run(self, batch: Mapping[str, Any], number: int) -> list[np.ndarray]:
         """The values on the batch with this number."""
-        given = self._given(batch, number)
-        is_plain = self.executor == "native" and not self.graph.guards
-        types = _types(given) if is_plain else None
-        found = self._codes[types](given) if types in self._codes else None
-        if found is None:  # not known yet, or to be refused with reasons
-            run = run_graph(self.graph, given, keep="outputs", flat=True, executor=self.executor)
-            found = [run[name] for name in self.names]
-            if types is not None and len(self._codes) < REMEMBERED:
-                self._codes[types] = _Code(self.graph, given)
-        return found
+        program, values = self._prepared(self._given(batch, number))
+        return [values[program.graph.names[name]] for name in self.names]
+
+    @cached_property
+    def _prepared(self) -> Prepared[Program]:
+        return prepared(self.graph, "outputs", self.executor)
 
     def _given(self, batch: Mapping[str, Any], number: int) -> dict[str, Any]:
         """The inputs by name."""

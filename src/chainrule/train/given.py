@@ -13,7 +13,7 @@ from chainrule.graph.nearest import perhaps
 from chainrule.graph.parts import Input
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import Structure, flatten
-from chainrule.run.run import bound_to
+from chainrule.run.arguments import bound_to
 from chainrule.train.optimizer import Optimizer, number_of
 from chainrule.train.state import State
 

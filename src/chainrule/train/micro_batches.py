@@ -17,7 +17,8 @@ from chainrule.graph.parts import Input
 from chainrule.graph.sizes import Size
 from chainrule.random import fold_in
 from chainrule.run import Run
-from chainrule.run.run import Keep, bound_to
+from chainrule.run.arguments import bound_to
+from chainrule.run.run import Keep
 from chainrule.tracebacks import entry
 from chainrule.train.accumulation import accumulating, sums_of, updating
 from chainrule.train.given import refuse_no_state

@@ -14,6 +14,7 @@ from chainrule.explain.memory.lying import Layout, Lying, lying_of
 from chainrule.explain.memory.report import MemoryReport, memory_of_step, of_step
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.graph import Graph
+from chainrule.run.executors import executor_of
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class MicroBatchMemory:
     `sizes` are those of the whole batch.  `accumulating` is the report of one part, `updating` that
     of the update.  `held_nbytes` are there throughout: parameters and optimizer's arrays, the sums
     (`sums_nbytes` of them), the whole batch.  `scratch_nbytes` is what runs allocate beside these:
-    on the native executor that of a part and of the update, which both stay allocated; on the
-    reference executor the larger of them.
+    that of a part and of the update where both stay allocated (on the native executor), else the
+    larger of them.
     """
 
     sizes: Mapping[str, int]
@@ -142,6 +143,7 @@ def memory_of_parts(
     scratch = [_allocated(report) for report in (one, update)]
     once = [report.main.usage for report in (one, update)]  # by one run at a time
     passing = [usage.allocated_nbytes + usage.copied_nbytes for usage in once]
+    stays = executor_of(one.executor).traits.one_block
     swapped = _nbytes(whole, [name for name, one in lying.items() if one.swapped])
     return MicroBatchMemory(
         sizes=dict(sizes),
@@ -151,7 +153,7 @@ def memory_of_parts(
         executor=one.executor,
         held_nbytes=_nbytes(whole) + swapped + sums,
         sums_nbytes=sums,
-        scratch_nbytes=(sum(scratch) - min(passing) if one.executor == "native" else max(scratch)),
+        scratch_nbytes=sum(scratch) - min(passing) if stays else max(scratch),
         _again=partial(memory_of_parts, step, executor, layout),
     )
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import InputError, MemoryLimitError, PrecisionWarning
+from chainrule.errors import InputError, PrecisionWarning
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run import Run, run_graph
-from chainrule.run.arguments import by_name, sizes_from
-from chainrule.run.executors import executor_named
-from chainrule.run.refusal import explain_refusal
-from chainrule.run.run import Keep, bound_to, leaves_of
+from chainrule.run.arguments import by_name
+from chainrule.run.executors import executor_named, prepare
+from chainrule.run.prepared import Prepared
+from chainrule.run.run import Keep, leaves_of
 from chainrule.tracebacks import entry, shorten, warn_user
 from chainrule.tracing import trace
 from chainrule.train.given import (
@@ -42,11 +43,7 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.fits import Fit
     from chainrule.explain.memory.lying import Layout
     from chainrule.explain.memory.report import MemoryReport
-    from chainrule.plan.planner import Plan
-    from chainrule.train.bound import BoundStep
     from chainrule.train.micro_batches import MicroBatchedStep
-
-REMEMBERED = 8  # sizes for which a state keeps its code bound (the last batch may be short)
 
 
 @entry
@@ -189,7 +186,7 @@ class TrainingStep(Frozen, ShownAsGraph):
             given = {**batch, **named} if batch else named
             latest = state.latest
             if latest is not None and latest.step is self:
-                objective = latest(given)
+                objective = latest.quick(given)
                 if objective is not None:
                     return objective
             state.refuse_second_step()
@@ -200,13 +197,14 @@ class TrainingStep(Frozen, ShownAsGraph):
             raise
 
     def taken(self, state: State, given: Mapping[str, Any]) -> Any:
-        """Take one step, and return the objective, for a caller who holds the state."""
-        arrays = state.arrays
-        if self.executor == "native":
-            return self._native(state, arrays, given)
-        run = self._run(arrays, given, "outputs")
-        objective = run[self.objective][()]
-        state.advance([(part.name, run[part.next_name]) for part in self.persistent])
+        """Take one step, and return the objective, for a caller who holds the state.
+
+        The program is bound to the state's memory at the first call of each set of sizes.
+        """
+        from chainrule.train.bound import BoundStep
+
+        prepared = Prepared(self.graph, partial(BoundStep, self, state), self.memory, state.bound)
+        _, objective = prepared.checked(self.arguments(state.arrays, given))
         return objective
 
     @entry
@@ -222,29 +220,6 @@ class TrainingStep(Frozen, ShownAsGraph):
         from chainrule.train.micro_batches import micro_batched
 
         return micro_batched(self, count, size)
-
-    def _native(self, state: State, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
-        """A step in machine code, bound to the state's memory at the first call of each size."""
-        concrete, inputs = bound_to(self.graph, self.arguments(arrays, given))
-        try:
-            bound = state.bound.get(concrete)
-            if bound is None:
-                bound = self._bound(state, concrete, inputs)
-            state.latest = bound
-            return bound.take(inputs)
-        except MemoryLimitError as error:
-            shown = {item.name: inputs[item.node] for item in concrete.inputs}
-            batch = {name: array for name, array in shown.items() if name not in arrays}
-            explain_refusal(error, self.memory, sizes_from(self.graph, shown), batch)
-
-    def _bound(self, state: State, concrete: Graph, inputs: Mapping[Node, np.ndarray]) -> BoundStep:
-        from chainrule.train.bound import BoundStep
-
-        bound = BoundStep(self, state, concrete, inputs)
-        while len(state.bound) >= REMEMBERED:
-            state.bound.pop(next(iter(state.bound)))
-        state.bound[concrete] = bound
-        return bound
 
     @entry
     def run(
@@ -266,12 +241,10 @@ class TrainingStep(Frozen, ShownAsGraph):
             return self._run(state.arrays, {**(batch or {}), **named}, keep)
 
     @entry
-    def plan(self, **sizes: int) -> Plan:
-        """How the native executor takes a step at these sizes: `print(step.plan(n=256))`."""
-        from chainrule.run.native.machine import plan_for
-
+    def plan(self, **sizes: int) -> Any:
+        """How its executor takes a step at these sizes: `print(step.plan(n=256))`."""
         concrete = self.graph.bind(**sizes)
-        return plan_for(concrete, *self.results(concrete))
+        return prepare(self.executor, concrete, *self.results(concrete)).plan
 
     @entry
     def memory(

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.errors import InputError, StateError
 from chainrule.graph.graph import Graph
-from chainrule.run.run import bound_to
+from chainrule.run.arguments import bound_to
 from chainrule.tracebacks import entry, warn_user
 from chainrule.train.assembly import assembled, counted
 from chainrule.train.checkpoints.file import check_names

@@ -6,8 +6,7 @@ from collections.abc import Sized
 
 from chainrule.data import Minibatches
 from chainrule.errors import ChainruleError
-from chainrule.run.arguments import sizes_from
-from chainrule.run.run import bound_to
+from chainrule.run.arguments import bound_to, sizes_from
 from chainrule.train.loop import Loop
 from chainrule.train.micro_batches import MicroBatchedStep
 from chainrule.train.progress import Plan, Reading

@@ -42,16 +42,18 @@ def text_of(graph: Any) -> str:
 def compiles(graph: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether a run makes compiled code of a body, and not a program of NumPy calls."""
     made: list[str] = []
-    for module, name in ((bodies, "NativeBody"), (steps, "Program")):
+    for module, name in ((bodies, "NativeProgram"), (steps, "Program")):
         right = getattr(module, name)
         monkeypatch.setattr(
             module,
             name,
-            lambda *body, name=name, right=right: [made.append(name), right(*body)][1],
+            lambda *body, name=name, right=right, **more: [made.append(name), right(*body, **more)][
+                1
+            ],
         )
     graph.run(x=X[: graph.inputs[0].type.shape[0]], executor="native")
     assert len(set(made)) == 1
-    return made[0] == "NativeBody"
+    return made[0] == "NativeProgram"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from chainrule import float32
 from chainrule.run.native import cache, machine
 from chainrule.run.native.artifact import Part, compiled, key_of
 from chainrule.run.native.entry import pack, unpack
-from chainrule.run.native.evaluate import evaluate
+from chainrule.run.native.program import NativeProgram
 from chainrule.run.native.target import host_target
 
 pytestmark = needs_native
@@ -43,7 +43,7 @@ def values():
         for item, shape in zip(graph.inputs, shapes, strict=True)
     }
     keep = [node for _, node in graph.outputs]
-    return list(evaluate(graph, inputs, keep).values())
+    return list(NativeProgram(graph, keep)(inputs).values())
 
 
 def test_code_that_another_process_stored_runs_here(folder, monkeypatch):

@@ -12,7 +12,7 @@ import chainrule as cr
 from chainrule import float32, int64
 from chainrule.errors import IndexOutOfRangeError
 from chainrule.run import reference
-from chainrule.run.native.evaluate import evaluate
+from chainrule.run.native.program import NativeProgram
 from chainrule.run.run import kept_nodes
 
 pytestmark = pytest.mark.usefixtures("every_width")
@@ -66,7 +66,7 @@ def test_the_message_is_the_references(function: Any, place: int, bad: int) -> N
     with pytest.raises(IndexOutOfRangeError) as wanted:
         reference.evaluate(bound, inputs, kept_nodes(bound, "outputs"), graph)
     with pytest.raises(IndexOutOfRangeError) as got:
-        evaluate(bound, inputs, kept_nodes(bound, "outputs"), graph)
+        NativeProgram(bound, kept_nodes(bound, "outputs"), traced=graph)(inputs)
     assert str(got.value) == str(wanted.value)
 
 

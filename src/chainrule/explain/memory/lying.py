@@ -48,11 +48,12 @@ class Lying:
                 step *= node.shape[axis]
         return without_memory(node.shape, node.dtype, tuple(found))
 
-    def copies(self, node: Node, executor: str) -> int:
-        """How many arrays a call makes of it: one of the machine's byte order, one in C order."""
+    def copies(self, node: Node, *, c_order_only: bool) -> int:
+        """How many arrays a call makes of it: one of the machine's byte order, and one in C order
+        where an executor reads no other."""
         plain = self.aligned or self.swapped
         plain = plain and self.outline(node).flags.c_contiguous
-        return self.swapped + (executor == "native" and not plain)
+        return self.swapped + (c_order_only and not plain)
 
     def part(self, whole: Node, axis: int, length: int) -> Lying:
         """How a part of `whole` lies that has this length along an axis."""

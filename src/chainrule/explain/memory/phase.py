@@ -15,6 +15,8 @@ from chainrule.graph.node import Node, topological
 from chainrule.plan.formula import operand_text
 from chainrule.plan.schedule import Compute
 from chainrule.plan.wording import names_of
+from chainrule.run.executor import Program
+from chainrule.run.executors import executor_of, prepare
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.timeline import Moment
@@ -24,7 +26,8 @@ PADDING, WORKSPACE = "padding", "workspace"
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """What a run needs.  `graph` is concrete; bytes are those of the executor's own schedule.
+    """What a run needs.  `graph` is concrete; bytes are those of the executor's own schedule, which
+    its `program` has.
 
     `peak_nbytes` is everything: arrays given, results, and what the run allocates.
     """
@@ -32,6 +35,7 @@ class Phase:
     graph: Graph
     usage: Usage
     kinds: Mapping[Node, Kind]
+    program: Program
 
     @property
     def peak_nbytes(self) -> int:
@@ -170,17 +174,13 @@ def phase_of(
     """The phase that computes `results` of a concrete graph by this executor, where the inputs
     with these names lie so."""
     lies = {x.node: lying[x.name] for x in graph.inputs if x.name in lying} if lying else {}
-    copied = {node: one.copies(node, executor) for node, one in lies.items()}
-    if executor == "native":
-        from chainrule.run.native.machine import plan_for
-
-        schedule = plan_for(graph, results, overwrites).schedule
-    else:
-        from chainrule.plan.plain import plain_schedule
-
-        outlines = {node: one.outline(node) for node, one in lies.items()}
-        schedule = plain_schedule(graph, results, outlines)
-    usage = usage_of(schedule, results, block=executor == "native", copied=copied)
+    traits = executor_of(executor).traits
+    copied = {
+        node: one.copies(node, c_order_only=traits.c_order_only) for node, one in lies.items()
+    }
+    program = prepare(executor, graph, results, overwrites)
+    schedule = program.schedule({node: one.outline(node) for node, one in lies.items()})
+    usage = usage_of(schedule, results, block=traits.one_block, copied=copied)
     forward = set(topological(objectives) if graph.gradients else graph.nodes)
     saved = saved_values(usage.schedule, forward)
-    return Phase(graph, usage, kinds_of(graph, saved, parameters, state, results))
+    return Phase(graph, usage, kinds_of(graph, saved, parameters, state, results), program)

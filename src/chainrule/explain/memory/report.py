@@ -169,7 +169,7 @@ class MemoryReport(NotPickled):
         Compiled code, thread stacks, and buffers of BLAS and NumPy; not Python, its libraries or
         the compiler.  No other number of the report includes them.
         """
-        return overhead_of(self.main, self.executor)
+        return overhead_of(self.main)
 
     @property
     def overhead_nbytes(self) -> int:
@@ -323,8 +323,6 @@ def of_step(
     used, assumed = _all_sizes(step.graph, sizes)
     concrete = step.graph.bound(used)
     results, overwrites = step.results(concrete)
-    if executor == "reference":  # it copies what stays as it is, too
-        results = kept_nodes(concrete, "outputs")
     parameters = {concrete.input(name).node for name in step.parameters}
     persistent = {concrete.input(part.name).node for part in step.persistent}
     training = phase_of(

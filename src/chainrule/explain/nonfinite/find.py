@@ -15,9 +15,10 @@ from chainrule.explain.nonfinite.inside import with_inside
 from chainrule.explain.nonfinite.trail import Trail
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
+from chainrule.run.arguments import bound_to
 from chainrule.run.reference import apply, evaluate
 from chainrule.run.refusal import refuse_reference
-from chainrule.run.run import bound_to, leaves_of
+from chainrule.run.run import leaves_of
 
 if TYPE_CHECKING:
     from chainrule.train.step import TrainingStep

@@ -17,41 +17,30 @@ from chainrule.graph.node import Node
 from chainrule.plan.roles import WORTH_COMPILING
 from chainrule.plan.schedule import ALIGNMENT, aligned
 from chainrule.run.native.arrays import is_plain, pointer_of
-from chainrule.run.native.launch import Launcher
 from chainrule.run.native.machine import Settings
-from chainrule.run.reference import evaluate
+from chainrule.run.native.program import NativeProgram
 
 NOTHING = bytearray(ALIGNMENT)  # for arrays of no elements
-
-
-class NativeBody:
-    """A body as a native function."""
-
-    def __init__(self, body: Body, settings: Settings) -> None:
-        self.graph = body.graph
-        self.given = [item.node for item in self.graph.inputs]
-        self.results = [node for _, node in self.graph.outputs]
-        self.launcher = Launcher(self.graph, self.results, settings=settings)
 
 
 class Steps:
     """Calls of a body, one after another, by one caller; the outputs of a step lie where those of
     the one before did."""
 
-    def __init__(self, body: NativeBody, room: Room) -> None:
-        self.body = body
-        launcher = body.launcher
+    def __init__(self, program: NativeProgram, room: Room) -> None:
+        self.program, self.given = program, [item.node for item in program.graph.inputs]
+        launcher = self.launcher = program.launcher
         arena = launcher.machine.artifact.scratch_nbytes
         self.context = launcher.machine.new_context(room.empty((arena,), np.dtype(np.uint8)))
-        self.slots = [launcher.slots[node] for node in body.given]
+        self.slots = [launcher.slots[node] for node in self.given]
         self.seen: list[Any] = [None] * len(self.slots)
         self.made: dict[Node, np.ndarray] = {}
-        for node in dict.fromkeys(body.results):
+        for node in program.results:
             self.made[node] = array = room.empty(node.shape, node.dtype)
             if node in launcher.result_slots:
                 self.context.slots[launcher.result_slots[node]] = pointer_of(array)
-        self.outputs = [self.made[node] for node in body.results]
-        given = {node: place for place, node in enumerate(body.given)}
+        self.outputs = [self.made[node] for _, node in program.graph.outputs]
+        given = {node: place for place, node in enumerate(self.given)}
         self.copied = [(self.made[n], given[n]) for n in self.made if n in given]
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -61,10 +50,9 @@ class Steps:
             if array is not seen[place]:
                 seen[place] = array = array if is_plain(array) else array.copy()
                 slots[self.slots[place]] = pointer_of(array)
-        body = self.body
-        if not body.launcher.machine.call(body.graph, self.context):
-            # an index was out of range: this says which, and where
-            evaluate(body.graph, dict(zip(body.given, inputs, strict=True)), body.results)
+        launcher = self.launcher
+        if not launcher.machine.call(launcher.graph, self.context):
+            self.program.raise_failure(dict(zip(self.given, inputs, strict=True)))
         for array, place in self.copied:
             array[...] = inputs[place]
         return self.outputs
@@ -101,5 +89,7 @@ class Room:
             return None
         made = body.made.get(self.settings)
         if made is None:
-            made = body.made.setdefault(self.settings, NativeBody(body, self.settings))
+            results = [node for _, node in body.graph.outputs]
+            program = NativeProgram(body.graph, results, settings=self.settings)
+            made = body.made.setdefault(self.settings, program)
         return Steps(made, self)

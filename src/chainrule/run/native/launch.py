@@ -29,7 +29,6 @@ class Launcher:
         results: Sequence[Node],
         overwrites: Mapping[Node, Node] | None = None,
         *,
-        strict: bool = False,
         threads: int | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -39,7 +38,7 @@ class Launcher:
         outside = set(given)
         self.results = [node for node in dict.fromkeys(results) if node not in outside]
         self.machine: Machine = machine_for(
-            graph, self.results, overwrites, strict=strict, threads=threads, settings=settings
+            graph, self.results, overwrites, threads=threads, settings=settings
         )
         pairs = zip(overwrites.items(), self.machine.artifact.overwritten, strict=True)
         self.overwritten = {result: node for (node, result), done in pairs if done}
@@ -105,3 +104,9 @@ class Launcher:
         finally:
             self.machine.give_back(context)
         return made if done else None
+
+
+def given_value(node: Node, inputs: Mapping[Node, Any]) -> np.ndarray:
+    """The value of an input or of a constant, in memory of its own."""
+    value = node.param("value").array if node.primitive is constant else inputs[node]
+    return np.array(value, node.dtype, order="C")

@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.errors import InputError, UnsupportedError
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node, topological
+from chainrule.graph.node import Node
 from chainrule.plan.nest import FAILED_NBYTES
 from chainrule.plan.pieces import piece_of
 from chainrule.plan.planner import Plan, plan
@@ -270,20 +270,17 @@ def machine_for(
     results: Sequence[Node],
     overwrites: Mapping[Node, Node] | None = None,
     *,
-    strict: bool = False,
     threads: int | None = None,
     target: Target | None = None,
     settings: Settings | None = None,
 ) -> Machine:
     """The code that computes `results` of a concrete graph: from memory, from disk, or compiled.
 
-    `strict` refuses a node that has no kernel; `settings` are given instead of threads and target.
+    `settings` are given instead of threads and target.
     """
     refusal = _refusal()
     if refusal:
         raise UnsupportedError(refusal, hint='executor="reference" runs everywhere')
-    if strict:
-        _refuse_foreign(graph, results)
     with making:
         settings = settings or settings_now(threads, target)
         key = key_of(graph, results, overwrites or {}, *settings)
@@ -339,20 +336,6 @@ def wants_plain_order() -> bool:
 @lru_cache(maxsize=1)
 def _refusal() -> str | None:
     return native_refusal()
-
-
-def _refuse_foreign(graph: Graph, results: Sequence[Node]) -> None:
-    """Raise UnsupportedError for the first node that runs by its reference evaluation."""
-    roles = roles_of(graph)
-    for node in topological(results):
-        if roles[node] is Role.FOREIGN:
-            name = graph.name_of.get(node)
-            raise UnsupportedError(
-                f"{f'{name} = ' if name else ''}{node.expression} of {node.type} has no native "
-                "kernel, and strict=True",
-                where=node.origin.describe(),
-                hint="leave strict=True out: it then runs by its reference evaluation",
-            )
 
 
 def _stored(key: str, settings: Settings) -> Machine | None:

@@ -3,40 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.graph.node import Node
 from chainrule.run.native.arrays import binder, pointer_of, usual
-from chainrule.run.native.launch import Launcher
 from chainrule.run.native.machine import Context
+
+if TYPE_CHECKING:
+    from chainrule.run.native.program import NativeProgram
 
 
 class QuickCall:
-    """`launcher` for arguments that are the arrays of `places` (a node for each, None where it is
-    not read), with the other inputs `fixed`; the results are those of `outputs`."""
+    """See `InPlace.call`: `order` has a node for each argument, None where it is not read."""
+
+    overwritten: Mapping[Node, Node] = {}
 
     def __init__(
         self,
-        launcher: Launcher,
-        places: Sequence[Node | None],
-        fixed: Mapping[Node, np.ndarray],
-        outputs: Sequence[Node],
+        program: NativeProgram,
+        order: Sequence[Node | None],
+        fixed: Mapping[Node, Any],
     ) -> None:
-        self.launcher, self.fixed = launcher, dict(fixed)
+        self.program, self.graph, self.results = program, program.graph, program.results
+        launcher = self.launcher = program.launcher
+        self.fixed = {node: np.array(fixed[node], node.dtype, order="C") for node in fixed}
         self.bind = binder(
             [
                 None if node is None else (launcher.slots[node], usual(node.dtype), node.shape)
-                for node in places
+                for node in order
             ]
         )
-        self.results = [(launcher.result_slots[n], launcher.kinds[n].empty) for n in launcher.fresh]
-        self.order = [launcher.fresh.index(node) for node in outputs]
+        self.empty = [(launcher.result_slots[n], launcher.kinds[n].empty) for n in launcher.fresh]
+        known = {*fixed, *order}
+        self.is_short = (
+            self.results == tuple(launcher.fresh)
+            and all(item.node in known for item in self.graph.inputs)
+            and not launcher.needs_checking
+        )
         self.contexts: list[Context] = []
 
     def __call__(self, args: tuple[Any, ...]) -> list[np.ndarray] | None:
-        """The results; None if an argument must be looked at, or an index is out of range."""
+        """See `Call.__call__`."""
         try:
             context = self.contexts.pop()
         except IndexError:
@@ -45,13 +54,18 @@ class QuickCall:
         if not self.bind(args, slots):
             self.contexts.append(context)
             return None
-        for slot, empty in self.results:
+        for slot, empty in self.empty:
             array, slots[slot] = empty()
             made.append(array)
         launcher = self.launcher
         done = launcher.machine.call(launcher.graph, context)
         self.contexts.append(context)
-        return [made[place] for place in self.order] if done else None
+        return made if done else None
+
+    def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
+        """See `Call.take`."""
+        found = self.program({**self.fixed, **inputs})
+        return [found[node] for node in self.results]
 
     def _context(self) -> Context:
         context = self.launcher.new_context()

@@ -1,0 +1,47 @@
+"""The native executor as an object: its programs are plans compiled by LLVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from chainrule.errors import UnsupportedError
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.run.executor import Traits
+
+if TYPE_CHECKING:
+    from chainrule.run.native.program import NativeProgram
+
+
+class NativeExecutor:
+    """See `Executor`; what compiles is imported when the first graph is prepared."""
+
+    name = "native"
+    traits = Traits(has_kernels=True, one_block=True, c_order_only=True)
+
+    def refusal(self) -> str | None:
+        """Why no native code can be made here."""
+        from chainrule.run.native.target import native_refusal
+
+        return native_refusal()
+
+    def prepare(
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        overwrites: Mapping[Node, Node],
+        *,
+        traced: Graph | None = None,
+    ) -> NativeProgram:
+        """See `Executor.prepare`."""
+        try:
+            from chainrule.run.native.program import NativeProgram
+        except ImportError as error:
+            raise UnsupportedError(
+                self.refusal() or str(error), hint='executor="reference" runs everywhere'
+            ) from error
+        return NativeProgram(graph, results, overwrites, traced=traced)
+
+
+NATIVE = NativeExecutor()

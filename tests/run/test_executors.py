@@ -1,0 +1,589 @@
+"""Executors are objects: a third one, registered in the public way, does all that the others do."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from executors import EITHER
+
+import chainrule as cr
+from chainrule import float64, int64
+from chainrule.errors import EvaluationError, InputError, MemoryLimitError, UnsupportedError
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan.plain import plain_schedule
+from chainrule.plan.schedule import Compute, Schedule
+from chainrule.run import executors
+from chainrule.run.executor import InPlace, Traits
+from chainrule.run.native.target import native_refusal
+from chainrule.run.plain import PlainExecutor
+from chainrule.testing import simulate
+
+SOURCE = Path(cr.__file__).parent
+
+
+# A whole executor, without anything of chainrule's own ones ------------------------------------
+
+
+@dataclass
+class Counting:
+    """Evaluates every node in order and keeps all values; counts its programs and their calls."""
+
+    name: str = "counting"
+    traits: Traits = field(default_factory=Traits)
+    prepared: int = 0
+    calls: int = 0
+
+    def refusal(self) -> str | None:
+        return None
+
+    def prepare(self, graph: Graph, results: Any, overwrites: Any, *, traced: Any = None) -> Any:
+        self.prepared += 1
+        return CountingProgram(self, graph, tuple(dict.fromkeys(results)))
+
+
+@dataclass
+class CountingProgram:
+    executor: Counting
+    graph: Graph
+    results: Sequence[Node]
+    refused: Sequence[Node] = ()
+    plan: str = "all nodes in order"
+
+    def __call__(self, inputs: Mapping[Node, np.ndarray]) -> dict[Node, np.ndarray]:
+        self.executor.calls += 1
+        values = dict(inputs)
+        for node in self.graph.nodes:
+            if node not in values:
+                operands = [values[one] for one in node.inputs]
+                value = node.primitive.evaluate(np, *operands, **dict(node.params))
+                values[node] = np.asarray(value, node.dtype)
+        return {node: values[node].copy() for node in self.results}
+
+    def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
+        return plain_schedule(self.graph, self.results, outlines)
+
+    def overhead(self, arrays: int) -> dict[str, int]:
+        return {"counters": 8}
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
+    """An executor that is registered, for one test."""
+    monkeypatch.setattr(executors, "_registered", dict(executors._registered))
+    made = Counting()
+    cr.register_executor(made)
+    yield made
+
+
+n = cr.size("n")
+RANDOM = np.random.default_rng(3)
+
+
+def network(x: float64[n, 4], y: int64[n], W1: float64[4, 5], W2: float64[5, 3], decay=0.1):
+    h = np.tanh(x @ W1)
+    o = h @ W2
+    J = cr.cross_entropy(o, y) + decay * np.sum(W1**2)
+    return J
+
+
+def weights() -> dict[str, np.ndarray]:
+    random = np.random.default_rng(7)
+    return {"W1": random.normal(size=(4, 5)), "W2": random.normal(size=(5, 3))}
+
+
+def batch(rows: int) -> dict[str, np.ndarray]:
+    return {"x": RANDOM.normal(size=(rows, 4)), "y": RANDOM.integers(0, 3, rows)}
+
+
+def same(run: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    assert [*run] == [*wanted]
+    for name in run:
+        np.testing.assert_array_equal(run[name], wanted[name], err_msg=name, strict=True)
+
+
+def test_it_runs_graphs(counting: Counting) -> None:
+    graph = cr.backward(cr.trace(network), wrt=("W1", "W2"))
+    for keep in ("named", "outputs", ["h"]):
+        given = {**weights(), **batch(6)}
+        same(graph.run(given, keep=keep, executor="counting"), graph.run(given, keep=keep))
+    compiled = graph.compile(keep="named", executor="counting")
+    assert (compiled.executor, counting.calls) == ("counting", 3)
+    assert "counting" in repr(compiled)
+    assert compiled.plan(n=4) == "all nodes in order"
+    prepared = counting.prepared
+    for rows in (5, 3, 5, 3, 5):
+        given = {**weights(), **batch(rows)}
+        same(compiled.run(given), graph.run(given))
+    assert counting.prepared == prepared + 2  # a program for each size, which is remembered
+    assert counting.calls == 8
+
+
+def test_it_runs_functions(counting: Counting) -> None:
+    compiled = cr.compile(lambda x, s: {"y": np.sin(x) * s, "x": x}, executor="counting")
+    x = RANDOM.normal(size=(3, 2))
+    for scale in (2.0, 3, np.float64(0.5), np.array(4.0)):
+        for given in (x, x.T, x.astype(">f8")):
+            found = compiled(given, scale)
+            np.testing.assert_array_equal(found["y"], np.sin(given) * scale)
+            assert found["x"] is not given and (found["x"] == given).all()
+    made = counting.prepared
+    compiled(x, 7.0)
+    assert counting.prepared == made and counting.calls == 13
+
+
+def test_derivatives_are_computed_by_it(counting: Counting) -> None:
+    def f(x):
+        return np.sum(np.sin(x) * x)
+
+    x, v = RANDOM.normal(size=4), RANDOM.normal(size=4)
+    for ways in (
+        lambda **e: cr.grad(f, **e)(x),
+        lambda **e: cr.value_and_grad(f, **e)(x)[1],
+        lambda **e: cr.jvp(f, x, v, **e)[1],
+        lambda **e: cr.vjp(f, x, **e)[1](1.0)[0],
+        lambda **e: cr.hvp(f, x, v, **e),
+        lambda **e: cr.jacobian(np.sin, **e)(x),
+        lambda **e: cr.hessian(f, rows=2, **e)(x),
+        lambda **e: cr.vmap(np.cos, **e)(x),
+    ):
+        before = counting.calls
+        np.testing.assert_array_equal(ways(executor="counting"), ways(executor="reference"))
+        assert counting.calls > before
+    assert cr.hessian(f, executor="counting").cost(x).executor == "counting"
+
+
+def test_it_takes_training_steps(counting: Counting) -> None:
+    states = {}
+    for executor in ("counting", "reference"):
+        random = np.random.default_rng(1)
+        step = cr.training_step(network, ("W1", "W2"), cr.adam(0.1), executor=executor)
+        state = states[executor] = step.init(weights())
+        for rows in (6, 6, 4, 6):
+            given = {"x": random.normal(size=(rows, 4)), "y": random.integers(0, 3, rows)}
+            step(state, given, learning_rate=0.05)
+            step(state, given)
+        step.micro_batched(2)(state, given)
+        with pytest.raises((IndexError, EvaluationError)):
+            step(state, {**given, "y": given["y"] + 9})
+        with pytest.raises(InputError, match="was not given: y"):
+            step(state, x=given["x"])
+    assert counting.prepared < counting.calls
+    assert states["counting"].steps == 9
+    same(dict(states["counting"]), dict(states["reference"]))
+    assert step.run(state, given, keep=["h"])["h"].shape == (6, 5)
+
+
+def test_it_serves_a_trainer(counting: Counting) -> None:
+    data = {"x": RANDOM.normal(size=(32, 4)), "y": RANDOM.integers(0, 3, 32)}
+    lines = {}
+    for executor in ("counting", "reference"):
+        trainer = cr.Trainer(
+            network,
+            weights(),
+            optimizer=cr.sgd(0.1),
+            data=data,
+            batch_size=5,
+            validation=data,
+            key=cr.random.key(0),
+            executor=executor,
+        )
+        lines[executor] = [(one.objective, one.validation) for one in trainer.epochs(3)]
+        assert trainer.memory().executor == executor
+    assert lines["counting"] == lines["reference"]
+    graph = cr.trace(network)
+    for function in (
+        lambda **e: cr.evaluate(graph, weights(), data, batch_size=7, **e),
+        lambda **e: cr.predict(graph, weights(), data, "o", batch_size=7, **e).tolist(),
+    ):
+        before = counting.calls
+        assert function(executor="counting") == function(executor="reference")
+        assert counting.calls == before + 5  # batches
+
+
+def test_reports_of_memory_are_of_its_schedules(counting: Counting) -> None:
+    step = cr.training_step(network, ("W1", "W2"), cr.adam(0.1), executor="counting")
+    graph = cr.backward(cr.trace(network), wrt=("W1", "W2"))
+    for one in (step, graph):
+        report = one.memory(n=64, executor="counting")
+        wanted = one.memory(n=64, executor="reference")
+        assert (report.executor, report.overhead) == ("counting", {"counters": 8})
+        for phase, other in (
+            (report.training, wanted.training),
+            (report.prediction, wanted.prediction),
+        ):
+            assert phase.peak_nbytes == other.peak_nbytes
+            assert phase.timeline == other.timeline
+            simulate(phase.usage.schedule)
+        assert "executor  counting" in str(report)
+        limit = report.main.peak_nbytes + 8
+        assert report.largest("n", limit).size == 64
+    parts = step.micro_batched(4)
+    reference = parts.memory(n=64, executor="reference")
+    assert parts.memory(n=64).peak_nbytes == reference.peak_nbytes
+    assert parts.memory(n=64).executor == "counting"
+    assert parts.plan(n=64) == ("all nodes in order",) * 2
+    assert graph.fits(n=64, nbytes="1GiB", executor="counting")
+
+
+def test_costs_and_the_report_page_are_made_for_it(counting: Counting) -> None:
+    step = cr.training_step(network, ("W1", "W2"), cr.sgd(0.1), executor="counting")
+    assert (
+        step.graph.cost(n=8).flops
+        == cr.training_step(network, ("W1", "W2"), cr.sgd(0.1), executor="reference")
+        .graph.cost(n=8)
+        .flops
+    )
+    page = cr.report(step, batch(4), state=step.init(weights()))
+    assert page.data["memory"]["executor"] == "counting"
+
+
+def test_loops_run_on_it(counting: Counting) -> None:
+    def objective(w: float64["3"], xs: float64["5 3"]):
+        last, states = cr.scan(lambda h, x: (np.tanh(h * w + x),) * 2, np.zeros(3), xs)
+        return np.sum(last) + np.sum(states**2)
+
+    given = {"w": RANDOM.normal(size=3), "xs": RANDOM.normal(size=(5, 3))}
+    graph = cr.backward(cr.trace(objective), wrt="w")
+    same(graph.run(given, executor="counting"), graph.run(given))
+    compiled = cr.compile(
+        lambda x: cr.while_loop(lambda h: h < 9, np.square, x), executor="counting"
+    )
+    assert compiled(np.float64(1.5)) == 1.5**8
+    assert counting.calls == 2
+
+
+def test_the_command_trains_on_it(
+    counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from click.testing import CliRunner
+
+    from chainrule.cli.command import main
+
+    monkeypatch.setenv("CHAINRULE_EXECUTOR", "native")
+    options = ["train", "--epochs", "1", "--hidden", "8", "--executor", "counting", "--no-report"]
+    done = CliRunner().invoke(main, [*options, "--output-folder", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert counting.calls > 40  # steps
+    done = CliRunner().invoke(main, ["train", "--help"])
+    assert "[native|reference|counting]" in done.output
+
+
+def test_the_environment_names_it(counting: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAINRULE_EXECUTOR", "counting")
+    assert cr.grad(lambda x: np.sum(x * x))(np.ones(2)).tolist() == [2, 2]
+    assert counting.calls == 1
+    assert cr.training_step(network, "W1", cr.sgd(0.1)).executor == "counting"
+
+
+def test_strict_refuses_what_it_says_and_means_nothing_without_kernels(
+    counting: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = cr.trace(network)
+    with pytest.raises(InputError, match="the executor 'counting' has none"):
+        graph.compile(executor="counting", strict=True)
+    counting.traits = Traits(has_kernels=True)
+    assert graph.compile(executor="counting", strict=True)({**weights(), **batch(2)}).shape == ()
+    refused = property(lambda self: tuple(x for x in self.graph.nodes if "tanh" in repr(x)))
+    monkeypatch.setattr(CountingProgram, "refused", refused, raising=False)
+    monkeypatch.setattr(CountingProgram, "__init__", _without_refused)
+    with pytest.raises(UnsupportedError) as caught:
+        graph.bind(n=2).compile(executor="counting", strict=True)
+    expected = "h = tanh of float64[2, 5] has no counting kernel, and strict=True"
+    assert caught.value.what == expected
+    assert "h = np.tanh(x @ W1)" in caught.value.where
+
+
+def _without_refused(self: Any, executor: Any, graph: Any, results: Any) -> None:
+    self.executor, self.graph, self.results = executor, graph, results
+
+
+# An executor made of a function -----------------------------------------------------------------
+
+
+def float_by_float(graph: Graph, inputs: Any, results: Any, traced: Any = None) -> Any:
+    """Every elementwise product by Python's floats."""
+    values = dict(inputs)
+    for node in graph.nodes:
+        operands = [values[one] for one in node.inputs]
+        if node.primitive.name == "multiply" and node.shape:
+            pairs = zip(*(one.ravel().tolist() for one in operands), strict=True)
+            values[node] = np.reshape([a * b for a, b in pairs], node.shape).astype(node.dtype)
+        elif node not in values:
+            value = node.primitive.evaluate(np, *operands, **dict(node.params))
+            values[node] = np.asarray(value, node.dtype)
+    return {node: values[node].copy() for node in results}
+
+
+def test_a_function_is_an_executor(counting: Counting) -> None:
+    cr.register_executor(PlainExecutor("floats", float_by_float))
+    step = cr.training_step(network, ("W1", "W2"), cr.sgd(0.1), executor="floats")
+    other = cr.training_step(network, ("W1", "W2"), cr.sgd(0.1), executor="reference")
+    state, wanted = step.init(weights()), other.init(weights())
+    for rows in (4, 3, 4):
+        given = batch(rows)
+        assert step(state, given) == other(wanted, given)
+    same(dict(state), dict(wanted))
+    assert str(step.plan(n=3)) == str(other.plan(n=3))
+    report, expected = step.memory(n=9), other.memory(n=9)
+    assert (report.overhead, report.needed_nbytes) == (expected.overhead, expected.needed_nbytes)
+
+
+def test_runs_of_it_that_would_not_fit_are_refused(
+    counting: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from small_machine import having
+
+    cr.register_executor(PlainExecutor("floats", float_by_float))
+    graph = cr.trace(lambda x: np.tanh(x * x), x=float64["n"])
+    having(monkeypatch, 6000)
+    for call in (
+        lambda: graph.run(x=np.ones(1000), executor="floats"),
+        lambda: graph.compile(executor="floats")(x=np.ones(1000)),
+        lambda: cr.compile(lambda x: np.tanh(x * x), executor="floats")(np.ones(1000)),
+    ):
+        with pytest.raises(MemoryLimitError) as caught:
+            call()
+        assert "6,000 (5.86 KiB) are free (pretended)" in str(caught.value)
+
+
+# The reference's plan, and what programs do with arrays -----------------------------------------
+
+
+def test_the_references_plan_is_its_schedule() -> None:
+    graph = cr.trace(network)
+    plan = graph.compile(executor="reference").plan(n=4)
+    simulate(plan.schedule)
+    computed = [one for one in plan.schedule.instructions if isinstance(one, Compute)]
+    lines = str(plan).splitlines()
+    assert lines[0] == "plan of network"
+    assert len(lines) == len(computed) + 2
+    assert lines[2].split() == "2 tanh 160 bytes h: float64[4, 5] then frees %0".split()
+    assert lines[-1].startswith(f"{len(computed)} instructions, each value an array of its own: ")
+    assert lines[-1].endswith("8 bytes of results")
+    made = cr.trace(lambda x: x, np.ones(2)).compile(executor="reference").plan()
+    assert str(made).endswith("0 bytes of results") and "0 instructions" in str(made)
+
+
+@EITHER
+def test_what_is_given_to_a_program_never_changes(executor: str) -> None:
+    graph = cr.trace(lambda w, x: (np.sum(w * x), w - x, w), w=float64["40"], x=float64["40"])
+    made, moved, same_node = (node for _, node in graph.outputs)
+    w, x = (graph.input(name).node for name in ("w", "x"))
+    program = executors.prepare(executor, graph, [made, moved, same_node, moved], {w: moved})
+    assert list(program.results) == [made, moved, same_node]
+    for writeable in (True, False):
+        given = {w: RANDOM.normal(size=40), x: RANDOM.normal(size=40)}
+        for array in given.values():
+            array.flags.writeable = writeable
+        before = {node: array.copy() for node, array in given.items()}
+        found = program(given)
+        np.testing.assert_allclose(found[moved], before[w] - before[x])
+        for node, array in given.items():
+            np.testing.assert_array_equal(array, before[node])
+            assert not any(np.shares_memory(array, one) for one in found.values())
+
+
+def test_own_executors_keep_the_protocol() -> None:
+    for name in executors.executor_names():
+        executor = executors.executor_of(name)
+        assert executor.name == name and isinstance(executor.traits, Traits)
+        assert executor.refusal() is None or isinstance(executor.refusal(), str)
+        graph = cr.trace(network).bind(n=3)
+        program = executor.prepare(graph, [graph["J"]], {}, traced=None)
+        assert (program.graph, list(program.results)) == (graph, [graph["J"]])
+        assert program.schedule({}).results == (graph["J"],)
+        assert str(program.plan).startswith("plan of network")
+        assert all(type(nbytes) is int for nbytes in program.overhead(3).values())
+        assert isinstance(program, InPlace) == (name == "native")
+
+
+# Registering --------------------------------------------------------------------------------------
+
+
+def test_what_is_no_executor_is_refused(counting: Counting) -> None:
+    class Nothing:
+        name = "nothing"
+
+    with pytest.raises(InputError, match="has no traits and no refusal and no prepare"):
+        cr.register_executor(Nothing())  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="has the name ''"):
+        cr.register_executor(PlainExecutor("", float_by_float))
+    for name in ("native", "reference"):
+        with pytest.raises(InputError, match=f"the executor {name!r} is chainrule's own"):
+            cr.register_executor(PlainExecutor(name, float_by_float))
+    other = Counting()
+    cr.register_executor(other)  # in place of the one before
+    cr.trace(network).run({**weights(), **batch(2)}, executor="counting")
+    assert (counting.calls, other.calls) == (0, 1)
+
+
+def test_an_unknown_name_is_told_the_known_ones(counting: Counting) -> None:
+    with pytest.raises(ValueError, match="there is no executor 'gpu'") as caught:
+        cr.compile(np.sin, executor="gpu")
+    assert "one of: 'native', 'reference', 'counting'" in str(caught.value)
+    for strange in (3, ["native"], object()):
+        with pytest.raises(ValueError, match="there is no executor"):
+            cr.compile(np.sin, executor=strange)  # type: ignore[arg-type]
+
+
+# Installed packages -----------------------------------------------------------------------------
+
+PACKAGE = """
+from chainrule.run.plain import PlainExecutor
+from chainrule.testing import simulate
+from chainrule.run.reference import evaluate
+
+LOADED = []
+
+def counted(graph, inputs, results, traced=None):
+    LOADED.append(graph.name)
+    return evaluate(graph, inputs, results, traced)
+
+EXECUTOR = PlainExecutor("counted", counted)
+MISNAMED = PlainExecutor("another", counted)
+"""
+ENTRIES = """[chainrule.executors]
+counted = counted_executor:EXECUTOR
+misnamed = counted_executor:MISNAMED
+missing = counted_executor:NOTHING
+broken = package_that_is_not_there:EXECUTOR
+native = counted_executor:EXECUTOR
+"""
+PROGRAM = """
+import sys
+import numpy as np
+import chainrule as cr
+
+graph = cr.trace(lambda x: np.sum(x * x), np.ones(3))
+graph.compile(executor="native")
+graph.compile()
+assert "counted_executor" not in sys.modules and "importlib.metadata" not in sys.modules
+print(graph.run(x=np.arange(3.0), executor="counted").outputs)
+from counted_executor import LOADED
+print(LOADED)
+for name in ("misnamed", "missing", "broken", "gpu"):
+    try:
+        graph.run(x=np.ones(3), executor=name)
+    except ValueError as error:
+        print(type(error).__name__, str(error).replace("\\n", " | "))
+print(graph.compile(executor="native").executor)
+"""
+
+
+def installed(folder: Path) -> dict[str, str]:
+    """The environment of a Python that has a package with executors installed."""
+    info = folder / "counted_executor-1.0.dist-info"
+    info.mkdir()
+    (folder / "counted_executor.py").write_text(PACKAGE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: counted-executor\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRIES)
+    import os
+
+    return {**os.environ, "PYTHONPATH": str(folder), "CHAINRULE_EXECUTOR": "reference"}
+
+
+def output_of(command: list[str], environment: dict[str, str]) -> str:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(native_refusal() is not None, reason="a compiled graph is made")
+def test_executors_of_installed_packages_are_found_by_name(tmp_path: Path) -> None:
+    lines = output_of([sys.executable, "-c", PROGRAM], installed(tmp_path)).splitlines()
+    assert lines[:2] == ["5.0", "['function']"]
+    misnamed, missing, broken, unknown, native = lines[2:]
+    assert misnamed.startswith("InputError the entry point 'misnamed' of counted-executor gives")
+    assert "which is no executor of that name" in misnamed
+    assert "'missing' of counted-executor cannot be loaded: AttributeError" in missing
+    assert "'broken' of counted-executor cannot be loaded: ModuleNotFoundError" in broken
+    assert "install what counted-executor needs" in broken
+    known = "'native', 'reference', 'counted', 'misnamed', 'missing', 'broken'"
+    assert unknown == f"InputError there is no executor 'gpu' |   try: one of: {known}"
+    assert native == "native"  # no package takes the place of an own one
+
+
+def test_the_command_knows_them(tmp_path: Path) -> None:
+    environment = installed(tmp_path)
+    model = tmp_path / "model.py"
+    model.write_text(
+        "import numpy as np\nfrom chainrule import float32\n"
+        'def f(x: float32["n 4"]):\n    return np.sum(np.tanh(x))\n'
+    )
+    command = [sys.executable, "-m", "chainrule", "memory", f"{model}:f", "--dim", "n=8"]
+    text = output_of([*command, "--executor", "counted"], environment)
+    assert "executor  counted" in text
+    assert "|counted|" in output_of([*command, "--help"], environment)
+    done = subprocess.run(
+        [*command, "--executor", "broken"], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "cannot be loaded" in done.stderr
+
+
+# Nobody asks for an executor by its name --------------------------------------------------------
+
+NAMES = {"native", "reference"}
+
+
+def compared(source: str) -> list[int]:
+    """The lines where something is compared with the name of an executor."""
+    if not any(f'"{name}"' in source for name in NAMES):
+        return []
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        parts: list[ast.AST] = []
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            parts = [node.value]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            parts = list(node.args) if node.func.attr in ("startswith", "endswith") else []
+        inner = (one for part in parts for one in ast.walk(part))
+        if any(isinstance(one, ast.Constant) and one.value in NAMES for one in inner):
+            found.append(node.lineno)
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if executor == "native":\n    pass',
+        'x = "reference" != self.executor',
+        'x = one.executor in ("native", "other")',
+        'match e:\n    case "native":\n        pass',
+        'x = name.startswith("native")',
+    ],
+)
+def test_a_comparison_is_found(text: str) -> None:
+    assert compared(text)
+
+
+def test_nothing_is_compared_with_the_name_of_an_executor() -> None:
+    found = {
+        file.relative_to(SOURCE).as_posix(): lines
+        for file in SOURCE.rglob("*.py")
+        if (lines := compared(file.read_text("utf-8")))
+    }
+    assert found == {}
+
+
+# `run/overhead.py`: how many threads BLAS has is known there.
+MAY_IMPORT_NATIVE = {"run/executors.py", "run/overhead.py"}
+
+
+def test_only_the_registry_imports_the_native_executor() -> None:
+    found = set()
+    for file in SOURCE.rglob("*.py"):
+        name = file.relative_to(SOURCE).as_posix()
+        if not name.startswith("run/native/") and "chainrule.run.native" in file.read_text("utf-8"):
+            found.add(name)
+    assert found == MAY_IMPORT_NATIVE
