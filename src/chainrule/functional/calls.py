@@ -21,8 +21,8 @@ from chainrule.tracing import definition, function_name, output_node, written_na
 from chainrule.transforms.backward import to_a_scalar
 from chainrule.transforms.deduplicate import deduplicated
 from chainrule.transforms.jvp import push
+from chainrule.transforms.mistakes.outer_pairs import warn_of_outer_pairs
 from chainrule.transforms.simplify import simplified
-from chainrule.transforms.unintended import warn_of_outer_pairs
 from chainrule.transforms.vjp import pull, seed_one
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import InputError, PrecisionWarning
+from chainrule.errors import InputError
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -18,7 +18,7 @@ from chainrule.run.arguments import by_name
 from chainrule.run.executors import executor_named, prepare
 from chainrule.run.prepared import Prepared
 from chainrule.run.run import Keep, leaves_of
-from chainrule.tracebacks import entry, shorten, warn_user
+from chainrule.tracebacks import entry, shorten
 from chainrule.tracing import trace
 from chainrule.train.given import (
     checked_arrays,
@@ -32,12 +32,12 @@ from chainrule.train.given import (
 )
 from chainrule.train.optimizer import Optimizer
 from chainrule.train.optimizers import no_optimizer
-from chainrule.train.penalty import second_decay
-from chainrule.train.precision import unasked_widening
 from chainrule.train.shown import ShownAsGraph
 from chainrule.train.state import State
 from chainrule.train.update import Persistent, with_update
 from chainrule.transforms.backward import Wrt, backward, wrt_names
+from chainrule.transforms.mistakes.second_decay import warn_of_second_decay
+from chainrule.transforms.mistakes.widening import warn_of_widening
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.fits import Fit
@@ -75,12 +75,9 @@ def training_step(
     parameters = _parameters(forward, wrt)
     combined = backward(forward, wrt=parameters, of=of)
     name = of or forward.outputs[0][0]
-    twice = second_decay(forward, name, parameters, optimizer)
-    if twice:
-        warn_user(twice, UserWarning)
-    widened = unasked_widening(forward, name, parameters)
-    if widened:
-        warn_user(widened, PrecisionWarning)
+    decay = dict(optimizer.scalars).get("weight_decay")
+    warn_of_second_decay(forward, name, parameters, optimizer.name, decay)
+    warn_of_widening(forward, name, parameters)
     update = with_update(combined, name, parameters, optimizer)
     return TrainingStep(
         graph=update.graph,

@@ -18,8 +18,8 @@ from chainrule.graph.types import ArrayType, type_of
 from chainrule.primitives.sources import constant_of, full_like, input_
 from chainrule.tracebacks import entry
 from chainrule.transforms.deduplicate import deduplicate
+from chainrule.transforms.mistakes.outer_pairs import warn_of_outer_pairs
 from chainrule.transforms.simplify import simplify
-from chainrule.transforms.unintended import warn_of_outer_pairs
 from chainrule.transforms.vjp import pull, seed_one
 
 Wrt = str | int | Iterable[str | int] | None

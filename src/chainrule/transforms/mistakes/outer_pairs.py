@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from chainrule.errors import BroadcastWarning, ChainruleError
-from chainrule.graph.node import Node
+from chainrule.graph.node import Node, topological
 from chainrule.graph.origin import Origin
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to, expanded_axes, reshape, slice_
 from chainrule.primitives.primitive import MOVING, Map
 from chainrule.tracebacks import warn_user
-from chainrule.transforms.only_summed import only_summed
+from chainrule.transforms.mistakes.only_summed import only_summed
 from chainrule.transforms.vjp import depends_on
 
 _told: dict[object, object] = {}  # which places Python's "default" filter has shown already
@@ -70,7 +70,7 @@ def outer_pairs(nodes: Sequence[Node], target: Node, wrt: Iterable[Node]) -> tup
     for node in nodes:
         for parent in dict.fromkeys(node.inputs):
             users.setdefault(parent, []).append(node)
-    needed = _ancestors(target)
+    needed = set(topological([target]))
     return tuple(
         pair
         for pair in found
@@ -99,17 +99,6 @@ def _outer_pair(node: Node) -> OuterPair | None:
             if node.shape[i] == node.shape[j]:
                 return OuterPair(node, column, row, (i, j))
     return None
-
-
-def _ancestors(target: Node) -> set[Node]:
-    seen: set[Node] = set()
-    pending = [target]
-    while pending:
-        node = pending.pop()
-        if node not in seen:
-            seen.add(node)
-            pending.extend(node.inputs)
-    return seen
 
 
 def _is_written(column: Node, origin: Origin) -> bool:

@@ -9,7 +9,8 @@ import pytest
 
 import chainrule as cr
 from chainrule import float32, float64, int64
-from chainrule.train import Optimizer, penalty
+from chainrule.train import Optimizer
+from chainrule.transforms.mistakes.second_decay import penalties
 
 DECAYING = (cr.sgd(0.1, weight_decay=1e-4), cr.adam(weight_decay=1e-4), cr.adamw())
 
@@ -83,7 +84,7 @@ def penalised_by(extra, **numbers) -> dict:
         return J
 
     graph = cr.trace(f, **numbers)
-    return set(penalty.penalties(graph, graph.outputs[0][0], ("W", "b")))
+    return set(penalties(graph, graph.outputs[0][0], ("W", "b")))
 
 
 PENALTIES = {
@@ -149,8 +150,8 @@ def test_a_trained_number_is_no_factor_of_a_penalty():
         return J
 
     graph = cr.trace(f)
-    assert penalty.penalties(graph, "J", ("W", "scale")) == {}
-    assert penalty.penalties(graph, "J", ("W",)) == {"W": None}
+    assert penalties(graph, "J", ("W", "scale")) == {}
+    assert penalties(graph, "J", ("W",)) == {"W": None}
 
 
 def test_a_product_of_a_matrix_and_its_transpose_is_no_sum_of_squares():
@@ -158,7 +159,7 @@ def test_a_product_of_a_matrix_and_its_transpose_is_no_sum_of_squares():
         J = loss(W) + np.einsum("ij,ji->", W, W)
         return J
 
-    assert penalty.penalties(cr.trace(f), "J", ("W",)) == {}
+    assert penalties(cr.trace(f), "J", ("W",)) == {}
 
 
 def test_a_penalty_without_a_name_is_placed_by_its_line():

@@ -11,8 +11,7 @@ from chainrule.errors import ChainruleError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.primitives import arithmetic, logic, movement, products, reduce, sources
-from chainrule.train.optimizer import Optimizer
-from chainrule.train.schedule import Schedule
+from chainrule.tracebacks import warn_user
 
 # What a sum of squares passes through on its way to the objective and stays one, unscaled.
 _PASSED = (logic.cast, movement.reshape, reduce.sum_, arithmetic.identity)
@@ -30,33 +29,32 @@ class _Term:
     shown: Node | None
 
 
-def second_decay(
-    graph: Graph, of: str, parameters: Iterable[str], optimizer: Optimizer
-) -> str | None:
-    """The text of a warning where `of` penalises parameters that the optimizer decays too.
+def warn_of_second_decay(
+    graph: Graph, of: str, parameters: Iterable[str], optimizer: str, decay: object
+) -> None:
+    """A UserWarning where `of` penalises parameters that the optimizer of this name decays too, by
+    `decay`.
 
-    None where there is no such parameter, and where that is not certain: a penalty is a sum of
-    squares of one whole parameter, times a factor that is positive for the defaults, added to
-    something else that the parameter is needed for.
+    None where that is not certain: a penalty is a sum of squares of one whole parameter, times a
+    factor that is positive for the defaults, added to something else that the parameter is needed
+    for.
     """
-    decay = dict(optimizer.scalars).get("weight_decay")
     found = penalties(graph, of, parameters) if decay else {}
-    if decay is None or not found:
-        return None
+    if not found:
+        return
     values = list(dict.fromkeys(node for node in found.values() if node is not None))
     shown = _listed([graph.name_of[node] for node in values])
     place = (values or [graph[of]])[0]
-    amount = decay if isinstance(decay, Schedule) else f"{decay:g}"
-    return str(
-        ChainruleError(  # not raised: its text has the form of every message
-            f"{of} contains a sum of squares of {_listed(list(found))}"
-            + (f" (in {shown})" if shown else "")
-            + f", and weight_decay={amount} of {optimizer.name} decays the same once more",
-            where=place.origin.describe(),
-            hint=f"keep one of them: take the squares out of {shown or of}, "
-            f"or give {optimizer.name} weight_decay=0",
-        )
+    amount = f"{decay:g}" if isinstance(decay, (int, float)) else decay
+    said = ChainruleError(  # not raised: its text has the form of every message
+        f"{of} contains a sum of squares of {_listed(list(found))}"
+        + (f" (in {shown})" if shown else "")
+        + f", and weight_decay={amount} of {optimizer} decays the same once more",
+        where=place.origin.describe(),
+        hint=f"keep one of them: take the squares out of {shown or of}, "
+        f"or give {optimizer} weight_decay=0",
     )
+    warn_user(str(said), UserWarning)
 
 
 def penalties(graph: Graph, of: str, parameters: Iterable[str]) -> dict[str, Node | None]:

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from chainrule.errors import ChainruleError
+from chainrule.errors import ChainruleError, PrecisionWarning
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.sources import constant, full
+from chainrule.tracebacks import warn_user
 from chainrule.transforms.vjp import depends_on
 
 
-def unasked_widening(graph: Graph, of: str, parameters: Iterable[str]) -> str | None:
-    """The text of a warning where `of` is of a wider dtype than all parameters are, because a value
-    that depends on them met a wider constant; None where a cast or an input says so."""
+def warn_of_widening(graph: Graph, of: str, parameters: Iterable[str]) -> None:
+    """A PrecisionWarning where `of` is of a wider dtype than all parameters are, because a value
+    that depends on them met a wider constant; none where a cast or an input says so."""
     target = graph[of]
     wrt = [graph.input(name).node for name in parameters]
     narrow = max((node.dtype for node in wrt), key=lambda dtype: dtype.itemsize)
     if target.dtype.itemsize <= narrow.itemsize:
-        return None
+        return
     nodes = topological([target])
     active = depends_on(nodes, wrt)
     for node in nodes:
@@ -33,8 +34,8 @@ def unasked_widening(graph: Graph, of: str, parameters: Iterable[str]) -> str | 
         for parent in node.inputs:
             met = _widened_by(parent, node, active)
             if met is not None:
-                return _text(graph, of, node, met, narrow)
-    return None
+                warn_user(_text(graph, of, node, met, narrow), PrecisionWarning)
+                return
 
 
 def _widened_by(parent: Node, node: Node, active: Container[Node]) -> Node | None:
