@@ -147,7 +147,7 @@ def a_batch_that_is_empty():
 @provokes(errors.InputError)
 def a_function_that_returns_nothing():
     """
-    objective returns nothing that could be differentiated
+    objective returns nothing to differentiate
       where: FILE:LINE, in a_function_that_returns_nothing.<locals>.objective
         def objective(x):
       try: return the objective: add `return J` at its end
@@ -364,7 +364,7 @@ def the_base_of_all():
 @provokes(errors.StateError)
 def a_state_that_two_steps_use():
     """
-    a step was begun on a state on which another step is still running
+    a step began on a state while another step was still running on it
       try: one thread steps a state; let the others wait, or init states of their own
     """
 

@@ -137,7 +137,7 @@ def an_array_to_join_that_is_no_list():
 @provokes(errors.UnsupportedError)
 def an_array_of_a_named_size():
     """
-    NumPy makes no array of the size n, which is not known while tracing
+    NumPy cannot make an array of the size n, which is not known while tracing
       where: FILE:LINE, in an_array_of_a_named_size.<locals>.objective
         return x + np.zeros(x.shape[0])
                    ^^^^^^^^^^^^^^^^^^^^

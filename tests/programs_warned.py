@@ -79,7 +79,7 @@ def a_cache_that_cannot_be_a_folder():
 @provokes(errors.DamagedCheckpointWarning)
 def a_checkpoint_with_a_wrong_byte():
     """
-    the checkpoint step-000000001.safetensors is damaged: the bytes are not those that were written: the checksum differs; passed over
+    the checkpoint step-000000001.safetensors is damaged: the checksum differs; passed over
     """
 
     def objective(w: cr.float64[()]):

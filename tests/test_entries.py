@@ -237,7 +237,7 @@ OF_FUNCTIONS: list[tuple[list[str], str]] = [
     (["model.py:objective", "--wrt", "nope"], "has no value called 'nope'"),
     (["model.py:vector", "--wrt", "x"], "not a scalar: its gradient needs a seed"),
     (["model.py:objective", "--of", "out"], "--of out --wrt x"),
-    (["model.py:objective", "--dim", "n"], "--dim n gives no size: --dim n=256"),
+    (["model.py:objective", "--dim", "n"], "--dim n is not a size: write --dim n=256"),
     (["model.py:objective", "--dim", "q=3"], "has no size called 'q'"),
     (["model.py:objective", "--dim", "n=0"], "the size n must be an integer of at least 1"),
     (["model.py:objective", "--optimizer", "nope"], "'nope' is not one of 'sgd'"),

@@ -61,7 +61,7 @@ X = np.ones(3)
             errors.ShapeError,
             [
                 "the tangent of y is float64[3, 1], and y is float64[3]",
-                "a tangent has the shape of what it belongs to, and is of floats",
+                "a tangent has the shape of its value, and is of floats",
             ],
         ),
         (
@@ -76,7 +76,7 @@ X = np.ones(3)
         (
             lambda: cr.jvp(np.sin, (X,), (X, X)),
             errors.InputError,
-            ["2 arrays are given for 1", "the containers of what they belong to"],
+            ["2 arrays are given for 1", "in the containers of their values"],
         ),
         (
             lambda: cr.vjp(lambda x: np.sin(x), X)[1](np.ones(2)),
@@ -86,7 +86,7 @@ X = np.ones(3)
         (
             lambda: cr.vjp(lambda x: np.sin(x), X)[1]((X, X)),
             errors.InputError,
-            ["2 arrays are given for 1", "the containers of what they belong to"],
+            ["2 arrays are given for 1", "in the containers of their values"],
         ),
         (
             lambda: cr.grad(lambda: 1.0)(),

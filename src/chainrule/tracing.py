@@ -149,7 +149,7 @@ def _arguments(
                     raise InputError(
                         f"{key} is an argument of {function_name(function)}, and a key of **{name}",
                         where=definition(function),
-                        hint="two inputs cannot have one name: call one of them otherwise",
+                        hint="two inputs cannot have the same name: rename one",
                     )
                 kwargs[key] = argument(key, value)
             rest = {}

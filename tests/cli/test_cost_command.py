@@ -55,7 +55,7 @@ def test_json() -> None:
 
 def test_what_is_no_size_is_refused() -> None:
     result = call("--dim", "m")
-    assert result.exit_code == 2 and "m gives no size" in result.stderr
+    assert result.exit_code == 2 and "m is not a size" in result.stderr
     result = call("--dim", "k=3")
     assert result.exit_code == 1 and "'k'" in result.stderr
 

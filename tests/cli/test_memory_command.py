@@ -157,8 +157,8 @@ def test_the_timeline_is_written(model: Path) -> None:
             "classes in model.py is of type int, and no function\n"
             "  its functions are: objective, several, affine, untyped",
         ),
-        (["model.py:objective", "--dim", "n"], "--dim n gives no size: --dim n=256"),
-        (["model.py:objective", "--dim", "n=big"], "--dim n=big gives no size: --dim n=256"),
+        (["model.py:objective", "--dim", "n"], "--dim n is not a size: write --dim n=256"),
+        (["model.py:objective", "--dim", "n=big"], "--dim n=big is not a size: write --dim n=256"),
         (
             ["model.py:objective", "--optimizer", "sgd", "--keep", "h"],
             "--keep is for graphs: a training step keeps its outputs\n"
@@ -166,13 +166,13 @@ def test_the_timeline_is_written(model: Path) -> None:
         ),
         (
             ["model.py:several", "--optimizer", "sgd"],
-            "it is not known which inputs are trained: that is said by --wrt, unless the number "
+            "say with --wrt which inputs to train, unless the number "
             "of examples is the only named size\n"
             "  try: --wrt W; the inputs of floats are: x, W",
         ),
         (
             ["model.py:affine", "--optimizer", "sgd"],
-            "it is not known which inputs are trained: that is said by --wrt, unless the number "
+            "say with --wrt which inputs to train, unless the number "
             "of examples is the only named size\n"
             "  try: --wrt W,b; the inputs of floats are: x, W, b",
         ),

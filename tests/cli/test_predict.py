@@ -171,22 +171,22 @@ WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "63 features": (
         "x.npy",
         lambda path: np.save(path, IMAGES[:, 1:]),
-        "x.npy: an array of shape [1797, 63], which is not rows of 64 numbers, or of 8 x 8",
+        "x.npy: an array of shape [1797, 63] is not rows of 64 numbers, or of 8 x 8",
     ),
     "one image": (
         "x.npy",
         lambda path: np.save(path, IMAGES[0]),
-        "an array of shape [64], which is not rows of 64 numbers",
+        "an array of shape [64] is not rows of 64 numbers",
     ),
     "65 columns": (
         "x.csv",
         lambda path: write_csv(path, np.ones((2, 65), int)),
-        "65 arrays or columns, which are not rows of 64 numbers",
+        "65 arrays or columns, not rows of 64 numbers",
     ),
     "two arrays": (
         "x.npz",
         lambda path: np.savez(path, a=IMAGES, b=IMAGES),
-        "2 arrays or columns, which are not rows of 64 numbers, or of 8 x 8: a [1797, 64], b",
+        "2 arrays or columns, not rows of 64 numbers, or of 8 x 8: a [1797, 64], b",
     ),
     "texts": (
         "x.csv",
@@ -209,7 +209,7 @@ WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
         "promises float32[1000000000, 64]",
     ),
     "no file": ("x.npy", lambda path: None, "x.npy: there is no such file"),
-    "another kind": ("x.png", lambda path: path.write_bytes(b"1"), "the name does not say what"),
+    "another kind": ("x.png", lambda path: path.write_bytes(b"1"), "the file extension is unknown"),
 }
 
 
@@ -245,7 +245,7 @@ def flipped(run: Path, path: Path) -> None:
 
 
 BAD: dict[str, tuple[Callable[[Path, Path], Any], str]] = {
-    "a flipped bit": (flipped, "are damaged: the bytes are not those that were written"),
+    "a flipped bit": (flipped, "are damaged: the checksum differs"),
     "cut off": (
         lambda run, path: path.write_bytes((run / WEIGHTS).read_bytes()[:-1]),
         "cannot be read: ",
@@ -337,7 +337,7 @@ def test_flipping_any_byte_of_the_weights_is_an_error_or_changes_nothing(
         ("out.png", "predictions cannot be written as .png, asked for by"),
         ("out", "predictions cannot be written as a file without an ending"),
         ("no/out.csv", "there is no folder"),
-        ("x.npy", "would be written over what is read"),
+        ("x.npy", "is also an input file"),
     ],
 )
 def test_an_output_that_makes_no_sense_is_a_usage_error(

@@ -87,7 +87,7 @@ def test_options_of_other_data_are_refused(options: list[object], text: str) -> 
 def test_files_that_are_not_there_are_told_with_three_ways_out(tmp_path: Path) -> None:
     result = call("--data", "fashion-mnist", "--data-dir", tmp_path)
     assert result.exit_code == 2
-    assert f"Fashion-MNIST is not there: no {FILES[0].name}" in result.stderr
+    assert f"Fashion-MNIST was not found: no {FILES[0].name}" in result.stderr
     assert str(tmp_path) in result.stderr
     for way in ("apt-get install dataset-fashion-mnist", "--download", "--data-dir FOLDER"):
         assert way in result.stderr

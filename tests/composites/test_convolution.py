@@ -177,7 +177,7 @@ REFUSALS = [
     (
         lambda x: cr.conv2d(x, np.zeros((4, 3, 6, 3)), padding=0),
         ShapeError,
-        ["conv2d: a window of 6 is larger than its axis of 5", "6 x 3 has to fit into 5 x 4"],
+        ["conv2d: a window of 6 is larger than its axis of 5", "6 x 3 must fit into 5 x 4"],
     ),
     (
         lambda x: cr.conv2d(x, W, dilation=3),

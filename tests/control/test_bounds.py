@@ -97,7 +97,7 @@ def test_a_loop_of_numbers_that_is_done_a_named_number_of_times_is_explained() -
         return x[0] + cr.scan(grow, 0.0, length=x.shape[0])[0]
 
     for one in (f, g):
-        with pytest.raises(InputError, match="grow is done n times on numbers alone") as caught:
+        with pytest.raises(InputError, match="grow would run n times on numbers alone") as caught:
             cr.trace(one)
         assert "np.zeros_like(x, shape=())" in caught.value.hint
 

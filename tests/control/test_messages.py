@@ -78,7 +78,7 @@ CASES = {
     "no length": (
         lambda: cr.scan(lambda c, x: (c, None), 0.0),
         InputError,
-        "scan does not know how many steps to make: there is no array in xs, and no length=",
+        "scan does not know its number of steps: xs has no array, and length= is missing",
     ),
     "negative": (
         lambda: cr.scan(lambda c, x: (c, None), 0.0, length=-1),
@@ -88,7 +88,7 @@ CASES = {
     "a list of numbers": (
         lambda: cr.scan(lambda c, x: (c * x, c), 1.0, [1.0, 2.0, 3.0]),
         ShapeError,
-        "x[0] is weak float64[], which has no axis to go along",
+        "x[0] is weak float64[], which has no axis to loop over",
     ),
     "too long": (
         lambda: cr.scan(lambda c, x: (c + 1.0, c), 0.0, length=2**62),
@@ -159,7 +159,7 @@ CASES = {
     "no axis": (
         lambda: cr.scan(lambda c, x: (c, None), 0.0, 3.0),
         ShapeError,
-        "x is weak float64[], which has no axis to go along",
+        "x is weak float64[], which has no axis to loop over",
     ),
 }
 
@@ -252,7 +252,9 @@ def test_a_call_on_numbers_alone_has_its_line_too() -> None:
 def test_a_scan_over_a_list_of_numbers_asks_for_an_array() -> None:
     with pytest.raises(ShapeError) as refused:
         cr.scan(lambda c, x: (c * x, c), 1.0, [1.0, 2.0, 3.0])
-    assert refused.value.hint == "a list of numbers is several arguments: pass np.array([...])"
+    assert (
+        refused.value.hint == "a list of numbers counts as several arguments: pass np.array([...])"
+    )
     assert cr.scan(lambda c, x: (c * x, c), 1.0, np.array([1.0, 2.0, 3.0]))[0] == 6.0
 
 

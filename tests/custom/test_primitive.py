@@ -272,7 +272,7 @@ REFUSED: dict[str, tuple[Any, type[ChainruleError], str]] = {
     "an unknown way of batching": (
         lambda: op_with(batch="map"),
         InputError,
-        'batch=\'map\' of sinh_like is none of "loop", "pointwise" and a function',
+        'batch=\'map\' of sinh_like is neither "loop" nor "pointwise" nor a function',
     ),
     "too many arrays": (lambda: op_with()(X, X), InputError, "sinh_like takes 1 arrays (x), got 2"),
     "a result type that is none": (

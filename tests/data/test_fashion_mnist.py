@@ -160,7 +160,7 @@ def test_a_file_with_another_hash_is_refused_and_not_kept(
     wrong = Source(published[0].name, "0" * 32, published[0].content_sha256)
     with pytest.raises(DataFileError) as caught:
         fetch(wrong, tmp_path / "got", server)
-    assert "is not the file that was published: its MD5 is not 00000" in str(caught.value)
+    assert "differs from the published file: its MD5 is not 00000" in str(caught.value)
     assert list((tmp_path / "got").iterdir()) == []
 
 
@@ -168,7 +168,7 @@ def test_a_file_with_other_content_is_refused_and_not_kept(
     server: str, published: tuple[Source, ...], tmp_path: Path
 ) -> None:
     wrong = Source(published[0].name, published[0].md5, "0" * 64)
-    with pytest.raises(DataFileError, match="has other content than was published: SHA-256"):
+    with pytest.raises(DataFileError, match="differs from the published content: SHA-256"):
         fetch(wrong, tmp_path / "got", server)
     assert list((tmp_path / "got").iterdir()) == []
 

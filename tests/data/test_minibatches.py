@@ -137,7 +137,7 @@ REFUSED = [
     (
         lambda: minibatches({"x": np.zeros(3), "y": np.zeros(4)}, 2, KEY),
         ShapeError,
-        "unequal numbers of rows: arrays.x 3, arrays.y 4",
+        "different numbers of rows: arrays.x 3, arrays.y 4",
     ),
     (
         lambda: minibatches(np.arange(3), 2, KEY)[2],
@@ -158,7 +158,7 @@ def test_data_whose_first_axis_is_time_are_told_where_the_examples_are() -> None
     with pytest.raises(ShapeError) as caught:
         minibatches({"x": np.zeros((9, 40, 3)), "y": np.zeros(40)}, 8, KEY)
     assert str(caught.value) == (
-        "the arrays have unequal numbers of rows: arrays.x 9, arrays.y 40\n"
+        "the arrays have different numbers of rows: arrays.x 9, arrays.y 40\n"
         "  try: axis 1 of x has 40: if that one counts the examples, np.moveaxis(x, 1, 0) makes it "
         "the first;\n"
         "       cr.Trainer also takes a function that gives the batches, cut along any axis"

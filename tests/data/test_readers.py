@@ -214,10 +214,10 @@ WRONG: list[tuple[str, bytes, str]] = [
     ("a.npy", b"\x93NUMPY\1\0\xff\xff{", "the header is 65,535 bytes long"),
     ("a.npy", b"\x93NUMPY\3\0\1\0\0\0{", "version 3.0"),
     ("a.npz", b"", "the archive is damaged: File is not a zip file"),
-    ("a.npz", b"PK\5\6" + bytes(18), r"no array in the archive\n.*np.savez\(path, x=x\)"),
+    ("a.npz", b"PK\5\6" + bytes(18), r"the archive has no array\n.*np.savez\(path, x=x\)"),
     ("a.npz", npz_with(12, b"\0"), "its directory lists 0 arrays, and its end promises 1"),
     ("a.npz", npz_with(8, b"\2\0\2"), "its directory lists 1 arrays, and its end promises 2"),
-    ("a.csv", b"", "begins with a row of names, and this one is empty"),
+    ("a.csv", b"", "begins with a row of names, but this one is empty"),
     ("a.csv", b"a,,c\n", "line 1: column 2 has no name"),
     ("a.csv", b"a,b,a\n", "line 1: two columns are called 'a'"),
     ("a.csv", b"a,b\n1,2\n3\n", "line 3 has 1 cells, and the first row names 2 columns"),
@@ -252,7 +252,7 @@ def archive(path: Path, change: Callable[[zipfile.ZipFile], None]) -> None:
     ("change", "text"),
     [
         (lambda file: file.writestr("readme.txt", "x"), "'readme.txt' in the archive is no array"),
-        (lambda file: file.writestr("x.npy", "x"), "'x.npy' is twice in the archive"),
+        (lambda file: file.writestr("x.npy", "x"), "'x.npy' occurs twice in the archive"),
         (
             lambda file: file.writestr("y.npy", npy(HEADER, bytes(100))),
             "the header of 'y' promises .*4,000,000,000 bytes, and the file has at most 100",
@@ -279,7 +279,7 @@ def test_more_than_is_free_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(module, "free_memory", lambda: FreeMemory(90, "of this test"))
     with pytest.raises(DataFileError, match=r"96 bytes, and 90 are free \(of this test\)"):
         read(tmp_path / "a.npy")
-    with pytest.raises(DataFileError, match="up to line 1025 it has 8,192 bytes, all that were"):
+    with pytest.raises(DataFileError, match="up to line 1025 it has 8,192 bytes, all free memory"):
         read(tmp_path / "a.csv")
     assert read_npy(tmp_path / "a.npy", memory_map=True).shape == ARRAY.shape
 
@@ -290,7 +290,7 @@ def test_names_that_lead_nowhere(tmp_path: Path) -> None:
     for name, text in {
         "trian.npy": "there is no such file\n.*perhaps train.npy",
         "folder.npy": "this is a folder",
-        "data.bin": r"the name does not say what is in the file\n.*\.npy, \.npz, \.csv",
+        "data.bin": r"the file extension is unknown\n.*\.npy, \.npz, \.csv",
     }.items():
         with pytest.raises(DataFileError, match=text):
             read(tmp_path / name)

@@ -104,7 +104,7 @@ AT_ONCE: dict[str, Callable[[], Any]] = {
     "cr.transforms.vjp_graph(cr.trace(f))": lambda: anything.transforms.vjp_graph(huber),
     "cr.transforms.batch(cr.trace(f)": lambda: anything.transforms.batch(huber, 3, ["x"]),
     "keep=None is neither": lambda: graph.compile(keep=None),
-    "layout=3 says of no array how it lies": lambda: graph.memory(layout=3),
+    "layout=3 is not a memory layout": lambda: graph.memory(layout=3),
     "step.init takes its arrays by name, got list": lambda: step.init([1]),
     "step.restore takes its arrays by name": lambda: step.restore([1]),
     "an objective is a function, a graph or": lambda: anything.evaluate(3, {}, {}),

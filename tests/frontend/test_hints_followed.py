@@ -299,7 +299,7 @@ RECIPE = re.compile(r"(np|cr)\.\w+(\.\w+)?\(|\.at\[|cr\.at\(")
 NO_RECIPES = (
     "give a list of arrays: np.concatenate([x, y])",
     "x[np.argsort(cr.random.bits(key, x.shape[:1]))] has",  # test_drawn follows it
-    "a list of numbers is several arguments: pass np.array",
+    "a list of numbers counts as several arguments: pass np.array",
     "convert",
     "for one-hot labels use",  # tests/composites/test_composites.py follows both
     "give the number of classes, as cr.one_hot(labels, 10)",

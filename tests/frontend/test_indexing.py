@@ -212,7 +212,7 @@ REFUSED = [
     ((5,), lambda x: x[x], ShapeError, "an index must be of integers, got x: float64[5]", "convert it with .astype(np.int64)"),
     ((5,), lambda x: x[x > 0], UnsupportedError, "a traced boolean mask as an index would give an array whose shape depends on its values", "keep the shape and choose with np.where(mask, x, 0)"),
     ((5,), lambda x: x[True], UnsupportedError, "the boolean True as an index is not traced", "use x[None] for a new axis, or an array of booleans as a mask"),
-    ((5,), lambda x: x[[True, False]], ShapeError, "a boolean mask of length 2 must fit axis 0 of x: float64[5]", "a mask has the shape of what it masks"),
+    ((5,), lambda x: x[[True, False]], ShapeError, "a boolean mask of length 2 must fit axis 0 of x: float64[5]", "a mask must have the shape of the array"),
     ((5,), lambda x: x[: x[0]], DataDependentError, "an integer of float64[]: its numbers do not exist while the program is traced", "use a Python int, or x.shape[0] for a size"),
     ((5, 5), lambda x: x[[0, 1], [0, 1, 2]], ShapeError, "the index arrays: the shapes of (constant): int64[2] and (constant): int64[3] do not broadcast: axis -1 is 2 and 3", "axes are compared from the last one; one of the two must be equal or a literal 1"),
 ]  # fmt: skip

@@ -131,7 +131,7 @@ REFUSED: list[tuple[Any, type[ChainruleError], str, str]] = [
         lambda x: np.nan_to_num(x, copy=False),
         MutationError,
         "np.nan_to_num(copy=False) changes an array in place; traced arrays are values",
-        "leave copy= away and bind the result to a name",
+        "leave copy= out and bind the result to a name",
     ),
 ]
 

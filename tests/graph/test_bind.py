@@ -72,9 +72,9 @@ def test_a_bound_graph_keeps_names_outputs_and_gradients():
     ("values", "what", "hint"),
     [
         ({"m": 3}, "the graph mlp has no size called 'm'", "its sizes are: n, d, h, c"),
-        ({"n": 0}, "the size n must be an integer of at least 1, got 0", "a size that may be 0 is written as the literal 0 in the array type"),
-        ({"n": 2.0}, "the size n must be an integer of at least 1, got 2.0", "a size that may be 0 is written as the literal 0 in the array type"),
-        ({"n": True}, "the size n must be an integer of at least 1, got True", "a size that may be 0 is written as the literal 0 in the array type"),
+        ({"n": 0}, "the size n must be an integer of at least 1, got 0", "for a size of 0, write the literal 0 in the array type"),
+        ({"n": 2.0}, "the size n must be an integer of at least 1, got 2.0", "for a size of 0, write the literal 0 in the array type"),
+        ({"n": True}, "the size n must be an integer of at least 1, got True", "for a size of 0, write the literal 0 in the array type"),
     ],
 )  # fmt: skip
 def test_a_wrong_size_is_explained(values, what, hint):

@@ -267,7 +267,7 @@ def test_two_states_of_one_step_do_not_meet():
     for thread in threads:
         thread.join()
     assert_same(states[0], states[1], 0)
-    with states[0].stepping, pytest.raises(StateError, match="another step is still running"):
+    with states[0].stepping, pytest.raises(StateError, match="another step was still running"):
         parts(states[0], batch(8))
 
 
@@ -390,7 +390,7 @@ def test_a_batch_without_equal_parts_is_refused():
     for call in (lambda: parts(state, batch(10)), lambda: parts.memory(n=10)):
         with pytest.raises(InputError) as caught:
             call()
-        assert caught.value.what == "a batch with n = 10 has no 4 equal parts"
+        assert caught.value.what == "a batch with n = 10 does not split into 4 equal parts"
         assert caught.value.hint == ("give 8 or 12 rows, or use micro_batched with a divisor of 10")
     with pytest.raises(InputError, match="give 4 rows, or use micro_batched with a divisor of 3"):
         parts(state, batch(3))

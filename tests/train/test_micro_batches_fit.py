@@ -73,7 +73,7 @@ def test_both_graphs_of_a_step_in_parts_are_planned(executor: str) -> None:
     assert "W_next" in update.graph.names and "x" not in update.graph.names
     with pytest.raises(SizeError, match="the plan of objective depends on n, which was not given"):
         parts_of().plan()
-    with pytest.raises(InputError, match="a batch with n = 10 has no 4 equal parts"):
+    with pytest.raises(InputError, match="a batch with n = 10 does not split into 4 equal parts"):
         parts_of().plan(n=10)
 
 

@@ -69,7 +69,7 @@ def test_a_history_that_was_removed_is_written_anew(tmp_path: Path):
 def test_a_history_that_was_replaced_stays_as_it_is(tmp_path: Path):
     training = trainer(folder=tmp_path)
     path = tmp_path / "history.jsonl"
-    with pytest.raises(DataFileError, match="not the history that the checkpoint was saved with"):
+    with pytest.raises(DataFileError, match="not the history of the checkpoint"):
         for epoch in training.epochs(3):
             if epoch.number == 1:
                 path.unlink()

@@ -22,9 +22,9 @@ schedules = cr.schedules
         (lambda: schedules.cosine(0.1, 10, -1), "a warm-up is a finite number .*, got -1"),
         (
             lambda: schedules.cosine(0.1, 10, 11),
-            "steps counts the warm-up in: got warmup=11 of",
+            "steps includes the warm-up: got warmup=11 of",
         ),
-        (lambda: schedules.cosine(0.1, 10, 0, 0.2), "goes down: got floor=0.2 above rate=0.1"),
+        (lambda: schedules.cosine(0.1, 10, 0, 0.2), "decreases: got floor=0.2 above rate=0.1"),
         (lambda: schedules.step(0.1, 0), "every is a finite number of at least 1, got 0"),
         (
             lambda: schedules.step(0.1, 5, -0.1),

@@ -205,7 +205,7 @@ def test_two_steps_at_a_time_are_refused():
         holder.start()
         entered.wait(5)
         try:
-            with pytest.raises(StateError, match="another step is still running"):
+            with pytest.raises(StateError, match="another step was still running"):
                 step(state, **batch(2))
             assert state.steps == taken and state.arrays["W1"].shape == (4, 5)
         finally:

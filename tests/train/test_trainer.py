@@ -384,22 +384,22 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str, str]] = {
         "the data have 'Y'",
         "perhaps",
     ),
-    "an input that nobody gives": (
+    "an input that there is no value for": (
         lambda: trainer(data={"x": data()["x"]}),
         InputError,
-        "nobody gives y: int64[n]: the data have x",
+        "there is no value for y: int64[n]: the data have x",
         "a row for each example",
     ),
     "a parameter that is missing": (
         lambda: cr.Trainer(plain, {"W1": weights()["W1"]}, cr.sgd(0.1), data()),
         InputError,
-        "nobody gives W2: float64[7, 3]",
+        "there is no value for W2: float64[7, 3]",
         "among the parameters",
     ),
     "a parameter that is data": (
         lambda: trainer(data=rows(W1=np.zeros((100, 7)))),
         InputError,
-        "W1 is among the data and among the parameters",
+        "W1 is in the data and in the parameters",
         "one of the two",
     ),
     "a parameter that the objective lacks": (
@@ -423,7 +423,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str, str]] = {
     "unequal numbers of rows": (
         lambda: trainer(data=rows(y=np.zeros(99, np.int64))),
         ValueError,
-        "unequal numbers of rows",
+        "different numbers of rows",
         "row i of each array",
     ),
     "no rows": (
@@ -471,7 +471,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str, str]] = {
     "no optimizer": (
         lambda: cr.Trainer(plain, weights(), data=data()),
         InputError,
-        "there is no optimizer",
+        "the optimizer is missing",
         "cr.adam(1e-3)",
     ),
     "an optimizer beside a step": (
@@ -485,7 +485,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str, str]] = {
     "no parameters": (
         lambda: cr.Trainer(plain, {}, cr.sgd(0.1), data()),
         InputError,
-        "parameters are arrays by name, got none",
+        "parameters must be arrays by name, got none",
         "what training begins with",
     ),
     "accuracy of something else": (
@@ -515,7 +515,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str, str]] = {
     "parts that are not equal": (
         lambda: trainer(data=data(99), micro_batches=2),
         InputError,
-        "a batch with n = 3 has no 2 equal parts",
+        "a batch with n = 3 does not split into 2 equal parts",
         "",
     ),
     "another word for nonfinite": (
@@ -552,7 +552,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str, str]] = {
     "what to predict": (
         lambda: trainer().predict(x=data()["x"]),
         InputError,
-        "what is to be predicted?",
+        "no value was chosen to predict",
         'output="o"',
     ),
 }
@@ -648,7 +648,7 @@ def test_a_later_batch_is_checked_as_the_first_is():
     batch = {name: array[:BATCH] for name, array in data().items()}
     for further, told in (({"W1": weights()["W1"]}, "W1"), ({"W2": weights()["W2"]}, "W2")):
         made = trainer(wrt="W1", data=lambda epoch, more=further: [batch, {**batch, **more}])
-        with pytest.raises(InputError, match=f"{told} is among the data and among the parameters"):
+        with pytest.raises(InputError, match=f"{told} is in the data and in the parameters"):
             made.fit(1)
     made = trainer(dropping, data=lambda epoch: [batch, {**batch, "key": KEY}])
     with pytest.raises(InputError, match="to no input, and in the first batch to key"):

@@ -300,7 +300,7 @@ def test_another_history_is_refused(content: bytes, why: str, tmp_path: Path):
     (tmp_path / "history.jsonl").write_bytes(content)
     with pytest.raises(DataFileError) as caught:
         trainer(folder=tmp_path)
-    assert "is not the history that the checkpoint was saved with: " + why in caught.value.what
+    assert "is not the history of the checkpoint: " + why in caught.value.what
     assert "move it away" in caught.value.hint
     assert (tmp_path / "history.jsonl").read_bytes() == content
 

@@ -28,7 +28,7 @@ def sizes_of(dims: Sequence[str]) -> dict[str, int]:
     found = {}
     for name, number in pairs_of("--dim", dims, "n=256"):
         if not number.removeprefix("-").isdecimal():
-            raise click.UsageError(f"--dim {name}={number} gives no size: --dim n=256")
+            raise click.UsageError(f"--dim {name}={number} is not a size: write --dim n=256")
         found[name] = int(number)
     return found
 
@@ -40,7 +40,7 @@ def pairs_of(option: str, given: Sequence[str], example: str) -> list[tuple[str,
         name, _, value = one.partition("=")
         if not name.strip() or not value.strip():
             what = "size" if option == "--dim" else "pair"
-            raise click.UsageError(f"{option} {one} gives no {what}: {option} {example}")
+            raise click.UsageError(f"{option} {one} is not a {what}: write {option} {example}")
         found.append((name.strip(), value.strip()))
     return found
 
@@ -52,7 +52,7 @@ def graph_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str | No
     graph = traced(place)
     if of is not None and not wrt:
         raise click.UsageError(
-            f"--of {of} says what is differentiated, and --wrt, by what, is missing\n"
+            f"--of {of} needs --wrt, the inputs to differentiate by\n"
             f"  try: --of {of} --wrt {graph.inputs[0].name if graph.inputs else 'W'}"
         )
     return backward(graph, wrt=_names(wrt), of=of) if wrt else graph
@@ -89,7 +89,7 @@ def _trained(graph: Graph) -> tuple[str, ...]:
     ]
     likely = likely or [item.name for item in floats[-1:]] or ["all"]
     raise click.UsageError(
-        "it is not known which inputs are trained: that is said by --wrt, unless the number of "
+        "say with --wrt which inputs to train, unless the number of "
         "examples is the only named size\n"
         f"  try: --wrt {','.join(likely)}; the inputs of floats are: "
         f"{', '.join(item.name for item in floats) or 'none'}"

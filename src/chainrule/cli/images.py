@@ -50,7 +50,7 @@ class Images:
         if self.pixels:
             return DataFileError(
                 f"{where}, and integers are pixels between 0 and {LARGEST_PIXEL}",
-                hint="images of another range as floats: divide them by their largest value",
+                hint="give images of another range as floats, divided by their largest value",
             )
         return DataFileError(
             f"{where}, and floats are between 0 (paper) and 1 (ink)",
@@ -71,7 +71,7 @@ def images_of(path: Path) -> Images:
         is_image = found.shape[1:] in ((FEATURES,), (SIDE, SIDE))
         if not is_image:
             raise DataFileError(
-                f"{path}: an array of shape {list(found.shape)}, which is not {BY}",
+                f"{path}: an array of shape {list(found.shape)} is not {BY}",
                 hint=f"an array [n, {FEATURES}], also for a single image",
             )
     if not len(parts[0]):
@@ -100,7 +100,7 @@ def _chosen(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray] 
     listed = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
     short = listed if len(listed) <= 200 else listed[:200] + " ..."
     raise DataFileError(
-        f"{path}: {len(arrays)} arrays or columns, which are not {BY}: {short}",
+        f"{path}: {len(arrays)} arrays or columns, not {BY}: {short}",
         hint=f"one array of images, or several of which one is called x; or {FEATURES} columns, "
         "without labels",
     )

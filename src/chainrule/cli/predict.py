@@ -64,7 +64,7 @@ def network(path: Path) -> dict[str, np.ndarray]:
             place = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
             raise DataFileError(
                 f"the weights {path} are not finite: {name}{place} is {array[tuple(place)]}",
-                hint="weights of a training that did not diverge",
+                hint="use the weights of a training that did not diverge",
             )
     return arrays
 
@@ -101,7 +101,7 @@ def _check_output(output: Path, inputs: tuple[Path, ...]) -> None:
         raise click.UsageError(f"there is no folder {output.parent}\n  try: make it first")
     for one in inputs:
         if output.exists() and one.exists() and output.samefile(one):
-            raise click.UsageError(f"{output} would be written over what is read\n  try: another")
+            raise click.UsageError(f"{output} is also an input file\n  try: another")
 
 
 def _content(found: np.ndarray, suffix: str) -> bytes:

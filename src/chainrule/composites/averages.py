@@ -73,7 +73,7 @@ def _degrees(given: Any, ddof: Any, correction: Any) -> Any:
             InputError,
             given,
             f"both ddof={ddof} and correction={correction} are given",
-            "they are two names of one number: give one of them",
+            "they are two names for one number: give one",
         )
     return correction
 

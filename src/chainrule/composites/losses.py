@@ -87,7 +87,7 @@ def _check_options(logits: Any, labels: Any, weight: Any, label_smoothing: Any) 
         raise InputError(
             f"cross_entropy: label_smoothing={label_smoothing!r} is not from 0 to 1",
             where=where,
-            hint="it is a part of the probability: 0.1 for 10 %",
+            hint="it is a fraction: 0.1 for 10 %",
         )
     classes = np.shape(logits)[-1]
     if weight is not None and tuple(np.shape(weight)) != (classes,):

@@ -72,7 +72,7 @@ def _refuse_one(what: str, a: Any, left: int, b: Any, right: int) -> None:
             f"{what} sums axes of different sizes",
             a,
             b,
-            hint=f"axis {left} of the first array and {right} of the second need one size",
+            hint=f"axis {left} of the first array and {right} of the second must be equal",
         ).resting_on((np.shape(a)[left], np.shape(b)[right]))
 
 
@@ -101,7 +101,7 @@ def _axes(axes: Any, of: Any) -> list[int]:
         raise shape_error(
             f"np.tensordot: {given} are no axes of an array of {ndim}",
             of,
-            hint="name each axis once; -1 is the last",
+            hint="give each axis once; -1 is the last",
         )
     return places
 

@@ -88,7 +88,7 @@ def require_function_of(function: Any, count: int, where: str) -> None:
         raise InputError(
             f"a function is needed, got {function!r}",
             where=where,
-            hint=f"give the function itself, not what it returns; {TAKEN}",
+            hint=f"give the function itself, not its result; {TAKEN}",
         )
     try:
         signature = inspect.signature(function)

@@ -236,7 +236,7 @@ def _on(in_trace: Callable[..., Any], function: Step, *arguments: Any, steps: An
         if not is_traced or not isinstance(steps, Size):
             raise
         raise InputError(
-            f"{given.__name__} is done {steps} times on numbers alone, and {steps} is not known "
+            f"{given.__name__} would run {steps} times on numbers alone, but {steps} is not known "
             "while tracing",
             where=line.describe(),
             hint="begin with a traced value: np.zeros_like(x, shape=()), where x is traced",

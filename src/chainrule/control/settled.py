@@ -69,7 +69,7 @@ def _changed(call: Call, name: str, before: ArrayType, after: ArrayType) -> Chai
         f"{call.shown} changes the {what} of {name}: it is {before} before a step and {after} "
         "after",
         where=call.where,
-        hint=f"a loop carries values of one type; {remedy}",
+        hint=f"a carry keeps its type from step to step; {remedy}",
     )
 
 

@@ -172,9 +172,9 @@ def common_length(
     for name, node in zip(names, nodes, strict=True):
         if not node.ndim:
             raise ShapeError(
-                f"{name} is {node.type}, which has no axis to go along",
+                f"{name} is {node.type}, which has no axis to loop over",
                 where=building.where(),
-                hint="a list of numbers is several arguments: pass np.array([...])"
+                hint="a list of numbers counts as several arguments: pass np.array([...])"
                 if name.endswith("]")
                 else "xs are arrays with one slice for each step; what every step reads whole is "
                 "closed over, or a part of the carry",
@@ -182,7 +182,7 @@ def common_length(
         found.append((name, node.shape[0]))
     if not found:
         raise InputError(
-            "scan does not know how many steps to make: there is no array in xs, and no length=",
+            "scan does not know its number of steps: xs has no array, and length= is missing",
             where=building.where(),
             hint="pass length=...",
         )

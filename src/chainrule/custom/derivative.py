@@ -146,7 +146,7 @@ def _positional(own: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             f"{own.name} takes {', '.join(bound.kwargs)} by keyword alone, and rules get arguments "
             "by position",
             where=definition(own.call),
-            hint="take the * out of its signature",
+            hint="remove the * from its signature",
         )
     return bound.args
 

@@ -204,8 +204,8 @@ def _check(
         )
     if not callable(batch) and batch not in ("loop", "pointwise"):
         raise InputError(
-            f'batch={batch!r} of {name} is none of "loop", "pointwise" and a function',
-            hint='leave it away: "loop" is always right',
+            f'batch={batch!r} of {name} is neither "loop" nor "pointwise" nor a function',
+            hint='leave it out: "loop" is always right',
         )
     if partials is not None and any(one is not None for one in rules):
         raise InputError(
@@ -231,7 +231,7 @@ def _applied(own: Operation, inputs: tuple[Any, ...], params: dict[str, Any], fr
             f"{own.name} takes {len(own.inputs)} arrays ({', '.join(own.inputs)}), got "
             f"{len(inputs)}",
             where=own.opaque.where,
-            hint="give arrays by position, and what is static by keyword",
+            hint="give arrays by position, and static values by keyword",
         )
     call = Plain(own.opaque, _static(own, params))
     trace = trace_of(inputs)

@@ -89,7 +89,7 @@ class Column:
     def _refuse_cell(self, cell: str, line: int, is_too_large: bool) -> None:
         where = f"line {line}, column {self.name!r} (the {self.place + 1}. of the row)"
         if not cell.strip():
-            refuse(self.path, f"{where} is empty", "write nan for a number that is missing")
+            refuse(self.path, f"{where} is empty", "write nan for a missing number")
         if is_too_large:
             refuse(
                 self.path,

@@ -45,7 +45,7 @@ def read_csv(
         try:
             names = next(reader, None)
             if not names:
-                refuse(path, "a CSV file begins with a row of names, and this one is empty")
+                refuse(path, "a CSV file begins with a row of names, but this one is empty")
             columns = _columns(path, names, types or {})
             _read_rows(path, reader, columns, lines)
         except csv.Error as error:
@@ -103,7 +103,7 @@ def _read_rows(path: Path, reader: Any, columns: list[Column], lines: _Lines) ->
             column.add(cells, numbers)
         nbytes = sum(column.nbytes for column in columns)
         if free is not None and nbytes > free.nbytes:
-            refuse(path, f"up to line {numbers[-1]} it has {nbytes:,} bytes, all that were free")
+            refuse(path, f"up to line {numbers[-1]} it has {nbytes:,} bytes, all free memory")
 
 
 def _blocks(

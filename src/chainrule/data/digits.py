@@ -82,7 +82,7 @@ def train_test_split(
     if not 0 < test_count < count:
         raise InputError(
             f"train_test_split: {test_fraction} of {count} rows is {test_count} for testing and "
-            f"{count - test_count} for training, and both need at least one",
+            f"{count - test_count} for training, but both need at least one",
             hint="choose test_fraction between 0 and 1 so that neither side is empty",
         )
     order = np.argsort(np.random.PCG64(seed).random_raw(count), kind="stable")

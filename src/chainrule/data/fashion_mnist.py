@@ -123,7 +123,7 @@ def _place(folder: str | os.PathLike[str] | None, download: bool) -> Path:
         return place
     missing = [source.name for source in FILES if not _found(tried[-1], source)]
     raise DataFileError(
-        f"Fashion-MNIST is not there: no {', '.join(missing)} in "
+        f"Fashion-MNIST was not found: no {', '.join(missing)} in "
         + " and ".join(str(place) for place in tried),
         hint="apt-get install dataset-fashion-mnist (Debian, Ubuntu);\n"
         f"or let it be downloaded: download=True, --download ({EXTRA});\n"
@@ -159,7 +159,7 @@ def fetch(source: Source, place: Path, url: str = URL) -> Path:
         pooch.retrieve(url + source.name, f"md5:{source.md5}", source.name, place)
     except ValueError as error:  # pooch keeps nothing of a file whose hash is wrong
         raise DataFileError(
-            f"{url}{source.name} is not the file that was published: its MD5 is not {source.md5}",
+            f"{url}{source.name} differs from the published file: its MD5 is not {source.md5}",
             hint="try again later; or take the files from elsewhere, and name their folder: "
             "folder=..., --data-dir FOLDER",
         ) from error
@@ -174,7 +174,7 @@ def fetch(source: Source, place: Path, url: str = URL) -> Path:
     if content != source.content_sha256:
         path.unlink()
         raise DataFileError(
-            f"{url}{source.name} has other content than was published: SHA-256 {content}",
+            f"{url}{source.name} differs from the published content: SHA-256 {content}",
             hint="take the files from elsewhere: apt-get install dataset-fashion-mnist",
         )
     return path

@@ -66,7 +66,7 @@ def _check_directory(path: Path, file: BufferedIOBase, count: int, nbytes: int) 
     if magic != b"PK\5\6" or on_this_disk not in many or in_all not in many:
         refuse(path, f"its directory lists {count} arrays, and its end promises {in_all}")
     if not count:
-        refuse(path, "there is no array in the archive", "np.savez(path, x=x) writes one")
+        refuse(path, "the archive has no array", "np.savez(path, x=x) writes one")
 
 
 def _check_members(path: Path, members: list[zipfile.ZipInfo], nbytes: int) -> None:
@@ -77,7 +77,7 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo], nbytes: int) -> N
         if not name.endswith(SUFFIX):
             refuse(path, f"{name!r} in the archive is no array", "np.savez writes only arrays")
         if name in seen:
-            refuse(path, f"{name!r} is twice in the archive")
+            refuse(path, f"{name!r} occurs twice in the archive")
         seen.add(name)
         if one.flag_bits & 1 or one.compress_type not in METHODS:
             refuse(path, f"{name!r} is encrypted, or packed in a way that np.savez has not")

@@ -44,7 +44,7 @@ def read(path: str | os.PathLike[str]) -> np.ndarray | dict[str, np.ndarray]:
     if Path(path).is_dir():
         raise DataFileError(f"{path}: this is a folder", hint="name a file in it")
     raise DataFileError(
-        f"{path}: the name does not say what is in the file",
+        f"{path}: the file extension is unknown",
         hint=f"names end in {', '.join(READERS)} or -idx3-ubyte(.gz); "
         "read_npy, read_idx and so on read files of any name",
     )

@@ -54,7 +54,7 @@ def rows_of(arrays: Any) -> Rows:
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise ShapeError(
-            f"the arrays have unequal numbers of rows: {shown}",
+            f"the arrays have different numbers of rows: {shown}",
             hint=_elsewhere(found, structure.leaf_names)
             or "row i of each array belongs to the same example",
         )

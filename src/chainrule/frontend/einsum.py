@@ -155,7 +155,7 @@ def _broadcast(trace: Trace, subscripts: str, terms: list[Term]) -> list[Term]:
                     f"np.einsum({subscripts!r}): axis {label} is {known} and {size} long "
                     f"({trace.show(node)})",
                     where=trace.where(),
-                    hint="an axis with one letter has one size",
+                    hint="each letter stands for one size",
                 ).resting_on((known, size), (known, 1), (size, 1))
     return [_squeezed(trace, node, labels, found) for node, labels in terms]
 
@@ -183,7 +183,7 @@ def _diagonal(trace: Trace, node: Node, labels: Labels) -> Term:
             raise ShapeError(
                 f"np.einsum: the axes called {label!r} of {trace.show(node)} differ",
                 where=trace.where(),
-                hint="a letter that an operand repeats takes its diagonal",
+                hint="a letter repeated in an operand takes its diagonal",
             ).resting_on((node.type.shape[one], node.type.shape[two]))
         rest = [axis for axis in range(len(labels)) if axis not in (one, two)]
         node = trace.build(transpose, node, permutation=(one, two, *rest))

@@ -102,7 +102,7 @@ def _check_mask(trace: Trace, x: Node, first: int, mask: np.ndarray) -> None:
             trace.require(difference, True, text)
         elif difference != 0:
             raise ShapeError(
-                text, where=trace.where(), hint="a mask has the shape of what it masks"
+                text, where=trace.where(), hint="a mask must have the shape of the array"
             ).resting_on((difference, 0))
 
 

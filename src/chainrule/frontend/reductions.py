@@ -144,7 +144,7 @@ def _extreme(
             raise ShapeError(
                 f"np.{primitive.name}(where=...) of {trace.show(x)} without initial=",
                 where=trace.where(),
-                hint="the mask may leave nothing: give the value of that with initial=",
+                hint="the mask may select no element: give the result for that with initial=",
             )
         x = chosen(trace, x, where, neutral(x.type.dtype))
         axes = reduced_axes(trace, axis, x)

@@ -88,7 +88,7 @@ def said_again(error: Exception, program: Trace | None = None) -> ChainruleError
     if text.startswith(NO_SIZE):
         size = text.removeprefix(NO_SIZE).strip("'")
         return UnsupportedError(
-            f"NumPy makes no array of the size {size}, which is not known while tracing",
+            f"NumPy cannot make an array of the size {size}, which is not known while tracing",
             where=_where(user_step(error)),
             hint=known_shape("it")
             if size.startswith("<traced ")
@@ -192,7 +192,7 @@ def _of_our_classes(error: Exception, program: Trace) -> ChainruleError | None:
     said = OUR_CLASSES.sub(lambda one: WORDS[one[1]], text)
     if of_array:
         return DataDependentError(
-            f"Python asks a traced array for what it has not: {said}",
+            f"Python asks a traced array for something that it does not have: {said}",
             where=_where(step),
             hint="call NumPy functions on it directly; return it, and read it after graph.run",
         )

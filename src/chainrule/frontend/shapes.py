@@ -191,7 +191,7 @@ def traced_squeeze(trace: Trace, a: Any, axis: Any = None) -> Node:
         raise ShapeError(
             f"cannot squeeze axis {sorted(gone - ones)[0]} of {trace.show(x)}: its size is not 1",
             where=trace.where(),
-            hint="an axis of literal size 1 can be left away; index the others, x[0]",
+            hint="only axes of literal size 1 can be squeezed; index the others, x[0]",
         ).resting_on((x.type.shape[min(gone - ones)], 1))
     if axis is None:
         for i, size in enumerate(x.type.shape):

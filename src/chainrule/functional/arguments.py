@@ -66,7 +66,7 @@ def require_function(function: Any) -> None:
     if not callable(function):
         raise InputError(
             f"a function is needed, got {function!r}",
-            hint="give the function itself, not what it returns: cr.grad(f)(x), not cr.grad(f(x))",
+            hint="give the function itself, not its result: cr.grad(f)(x), not cr.grad(f(x))",
         )
 
 
@@ -96,7 +96,7 @@ def check_count(given: int, wanted: int) -> None:
     if given != wanted:
         raise InputError(
             f"{given} arrays are given for {wanted}",
-            hint="seeds and tangents have the containers of what they belong to",
+            hint="give seeds and tangents in the containers of their values",
         )
 
 
@@ -115,7 +115,7 @@ def check_like(given: ArrayType, wanted: ArrayType, what: str, name: str, where:
         raise ShapeError(
             f"the {what} of {name} is {type_text(given)}, and {name} is {type_text(wanted)}",
             where=where,
-            hint=f"a {what} has the shape of what it belongs to, and is of floats",
+            hint=f"a {what} has the shape of its value, and is of floats",
         )
 
 

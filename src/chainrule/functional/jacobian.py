@@ -118,7 +118,7 @@ def _derivative(
             raise UnsupportedError(
                 f"rows={rows} of the {word} of {function_name(function)} in a traced program",
                 where=building.where(),
-                hint="leave rows= out there: a graph has no loop that runs it in parts",
+                hint="leave rows= out in a traced program: a graph cannot run in parts",
             )
         if frame is not None:
             building.enter(frame)

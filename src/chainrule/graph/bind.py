@@ -74,7 +74,7 @@ def check_sizes(graph: Graph, values: Mapping[str, int]) -> None:
         if not _is_positive_integer(value):
             raise SizeError(
                 f"the size {name} must be an integer of at least 1, got {value!r}",
-                hint="a size that may be 0 is written as the literal 0 in the array type",
+                hint="for a size of 0, write the literal 0 in the array type",
             )
 
 

@@ -58,7 +58,7 @@ def assembled(
     if not isinstance(parameters, Mapping) or not parameters:
         got = "none" if isinstance(parameters, Mapping) else type(parameters).__name__
         raise InputError(
-            f"parameters are arrays by name, got {got}",
+            f"parameters must be arrays by name, got {got}",
             hint='{"W1": W1, "W2": W2}: what training begins with; a container goes by the '
             'argument that takes it: {"params": params}',
         )
@@ -101,7 +101,7 @@ def _step(
         return objective
     if optimizer is None:
         raise InputError(
-            "there is no optimizer",
+            "the optimizer is missing",
             hint="cr.Trainer(objective, parameters, cr.adam(1e-3), data), or cr.sgd(0.1)",
         )
     graph = objective if isinstance(objective, Graph) else _traced(objective, parameters)

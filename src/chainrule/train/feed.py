@@ -123,7 +123,7 @@ class Feed:
             for part in (name, *parts):
                 if part in self._held:
                     raise InputError(
-                        f"{part} is among the data and among the parameters",
+                        f"{part} is in the data and in the parameters",
                         hint="one of the two",
                     )
         given = {name for name, root in roots.items() if {name, root} & set(batch)}
@@ -136,8 +136,8 @@ class Feed:
         ]
         if missing:
             raise InputError(
-                f"nobody gives {', '.join(f'{item.name}: {item.type}' for item in missing)}: the "
-                f"data have {', '.join(batch) or 'no names'}",
+                f"there is no value for {', '.join(f'{item.name}: {item.type}' for item in missing)}: "
+                f"the data have {', '.join(batch) or 'no names'}",
                 where=missing[0].node.origin.describe(),
                 hint="give it among the data, a row for each example, or among the parameters",
             )

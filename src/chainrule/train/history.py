@@ -168,7 +168,7 @@ def _read(file: FileIO, nbytes: int) -> bytes:
 
 def _another(path: Path, why: str) -> DataFileError:
     return DataFileError(
-        f"{path} is not the history that the checkpoint was saved with: {why}",
+        f"{path} is not the history of the checkpoint: {why}",
         hint="move it away, and the history begins anew; or the folder of that training",
     )
 

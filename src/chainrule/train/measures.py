@@ -46,7 +46,7 @@ def confused(scores: np.ndarray, labels: np.ndarray, names: Accuracy) -> NDArray
         raise IndexOutOfRangeError(
             f"{names[1]}[{row}] is {labels[row]}, and {names[0]} has scores for the {classes} "
             f"classes 0 to {classes - 1}",
-            hint="check the labels: the first class is 0",
+            hint="check the labels: classes count from 0",
         )
     cells = labels.astype(np.int64) * classes + scores.argmax(axis=1)
     return np.bincount(cells, minlength=classes**2).reshape(classes, classes).astype(np.int64)

@@ -157,7 +157,7 @@ class MicroBatchedStep(Frozen):
             lower = rows - rows % self.count
             near = " or ".join(str(n) for n in (lower, lower + self.count) if n)
             raise InputError(
-                f"a batch with {self.size} = {rows} has no {self.count} equal parts",
+                f"a batch with {self.size} = {rows} does not split into {self.count} equal parts",
                 hint=f"give {near} rows, or use micro_batched with a divisor of {rows}",
             )
         return rows // self.count

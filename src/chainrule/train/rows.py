@@ -110,7 +110,7 @@ def batches_of(data: Any, batch_size: int) -> Iterator[Mapping[str, Any]]:
     if empty:
         raise InputError(
             "the data have no batches: there is nothing to compute with",
-            hint="give at least one row; batches from a generator can be read once only",
+            hint="give at least one row; a generator of batches can be read only once",
         )
 
 

@@ -97,11 +97,11 @@ def cosine(rate: float, steps: float, warmup: float = 0, floor: float = 0.0) -> 
     }
     if scalars["warmup"] > scalars["steps"]:
         raise InputError(
-            f"steps counts the warm-up in: got warmup={warmup!r} of steps={steps!r}", hint=example
+            f"steps includes the warm-up: got warmup={warmup!r} of steps={steps!r}", hint=example
         )
     if scalars["floor"] > scalars["base"]:
         raise InputError(
-            f"a cosine goes down: got floor={floor!r} above rate={rate!r}", hint=example
+            f"a cosine decreases: got floor={floor!r} above rate={rate!r}", hint=example
         )
     return Schedule("cosine", tuple(scalars.items()), _cosine, _CHECKS)
 

@@ -132,8 +132,8 @@ class Session:
         if steps != self._left_at:
             raise StateError(
                 f"the state of the trainer is at step {steps} and was left at step "
-                f"{self._left_at}: somebody else took steps on it",
-                hint="take steps of your own on a copy: trainer.state.copy()",
+                f"{self._left_at}: something else took steps on it",
+                hint="take your own steps on a copy: trainer.state.copy()",
             )
 
     @property

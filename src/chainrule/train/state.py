@@ -149,7 +149,7 @@ class State(Mapping[str, Any]):
         if self.stepping.locked():
             self._refuse_torn()
             raise StateError(
-                "a step was begun on a state on which another step is still running",
+                "a step began on a state while another step was still running on it",
                 hint="one thread steps a state; let the others wait, or init states of their own",
             )
 

@@ -214,7 +214,7 @@ class Trainer:
         if output is None:
             if self._made.accuracy is None:
                 raise InputError(
-                    "what is to be predicted?",
+                    "no value was chosen to predict",
                     hint='trainer.predict(x=x, output="o"), with the name of a value',
                 )
             output = self._made.accuracy[0]

@@ -81,9 +81,8 @@ def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dic
     rest, checksum = _entry(metadata)
     if checksum is not None and file.checksum(rest, arrays) != checksum:
         raise DataFileError(
-            f"the weights {path} are damaged: the bytes are not those that were written: the "
-            "checksum differs",
-            hint="a copy that is whole",
+            f"the weights {path} are damaged: the checksum differs",
+            hint="an intact copy",
         )
     names = _parameters(rest)
     found = {name: arrays[name] for name in (names or arrays) if name in arrays}
@@ -130,7 +129,7 @@ def _arrays(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
                 )
             if name in found:
                 raise InputError(
-                    f"two arrays are called {name!r}, of which a file can have one only",
+                    f"two arrays are called {name!r}, but names in a file are unique",
                     hint="other names; parts of containers are called by their path",
                 )
             found[name] = array.astype(array.dtype.newbyteorder("="), copy=False)

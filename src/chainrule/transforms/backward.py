@@ -117,7 +117,7 @@ def _nothing_returned(graph: Graph) -> InputError:
     computed = [name for name, node in graph.names.items() if node not in inputs]
     last = computed[-1] if computed else "J"
     return InputError(
-        f"{graph.name} returns nothing that could be differentiated",
+        f"{graph.name} returns nothing to differentiate",
         where=graph.inputs[0].node.origin.describe() if graph.inputs else "",
         hint=f"return the objective: add `return {last}` at its end",
     )
@@ -241,12 +241,12 @@ def _seed(graph: Graph, name: str, target: Node, seed: Any) -> tuple[tuple[Input
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the seed is no array of numbers: {error}",
-            hint="pass an array of the shape of what is differentiated, or the name of an input",
+            hint="pass an array of the shape of the differentiated value, or the name of an input",
         ) from error
     if type_of(array).shape != target.type.shape:
         raise ShapeError(
             f"the seed has shape {list(array.shape)}, {name} is {target.type}",
-            hint="a seed has the shape of what is differentiated",
+            hint="a seed has the shape of the differentiated value",
         )
     node = constant_of(ArrayValue(array), target.type)
     stamp((node,), target.origin.derived("backward", target))

@@ -24,7 +24,7 @@ def prediction_graph(graph: Graph, names: Sequence[str]) -> Graph:
     needed = set(topological(node for _, node in outputs))
     inputs = tuple(item for item in graph.inputs if item.node in needed)
     if not needed:
-        raise InputError("nothing is to be predicted", hint='predict="o", or a list of names')
+        raise InputError("no value was chosen to predict", hint='predict="o", or a list of names')
     return graph.replace(
         inputs=inputs,
         outputs=outputs,

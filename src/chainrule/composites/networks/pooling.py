@@ -165,7 +165,7 @@ def _sizes(
             (x,),
             f"{asked}: padding={padding!r} is more than half of kernel_size={kernel_size!r}",
             f"give at most padding={most[0] if axes == 1 else most}: "
-            "a window would lie in the padding alone",
+            "otherwise a window has only padding",
         )
     given = tuple((one, one) for one in around)
     if not ceil_mode:

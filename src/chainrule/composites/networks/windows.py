@@ -39,7 +39,7 @@ def windows(x: Any, window: Counts, stride: Counts, dilation: Counts, asked: str
             refuse(
                 (x,),
                 text,
-                f"a window of {show_counts(window)} has to fit into {show_counts(lengths)}, "
+                f"a window of {show_counts(window)} must fit into {show_counts(lengths)}, "
                 "padding included: pad more, or take a smaller window",
             )
     # A longer step than the axis takes the first window alone, as one of its length does.

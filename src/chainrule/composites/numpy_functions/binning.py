@@ -46,7 +46,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
             UnsupportedError,
             (x, bins),
             f"np.digitize with the edges {shown(bins)}",
-            "whether they rise or fall has to be known; of rising ones use np.searchsorted",
+            "it must be known whether they rise or fall; for rising edges use np.searchsorted",
         )
     edges = np.asarray(bins)
     steps = np.diff(edges)
@@ -54,7 +54,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
         refuse(
             InputError,
             (x,),
-            f"np.digitize: the edges {shown(edges)} neither rise nor fall all along",
+            f"np.digitize: the edges {shown(edges)} are not monotonic",
             "sort them",
         )
     side = "left" if right else "right"
@@ -72,7 +72,7 @@ def interp(
             UnsupportedError,
             (x, xp, fp),
             f"np.interp(period={period!r}) is not traced",
-            "leave period= away, and repeat the points on both sides",
+            "leave period= out, and repeat the points on both sides",
         )
     x, xp, fp = (_in_double(one) for one in (x, xp, fp))
     count = np.shape(xp)[0] if np.ndim(xp) == 1 else None
@@ -132,7 +132,7 @@ def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
             UnsupportedError,
             (x, weights),
             f"np.bincount of {shown(x)}, whose largest element is not known",
-            "give the length of the result: minlength=10",
+            "give the length of the result, such as minlength=10",
         )
     trace = trace_of((x, weights))
     assert trace is not None

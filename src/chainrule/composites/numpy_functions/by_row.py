@@ -34,7 +34,7 @@ def apply_along_axis(
         raise ShapeError(
             f"np.apply_along_axis of {trace.show(arr.node)}, which has no rows along axis {place}",
             where=trace.where(),
-            hint="the function is called for rows; here there are none",
+            hint="give an array with rows: the function is called once for each",
         )
     out = np.reshape(np.stack(results), (*leading, *results[0].shape))
     made = range(len(leading), out.ndim)

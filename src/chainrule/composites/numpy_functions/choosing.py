@@ -72,7 +72,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
         raise InputError(
             f"np.piecewise: {len(conditions)} conditions and {len(funclist)} functions",
             where=trace.where(),
-            hint="give one function for each condition, and perhaps one for all other places",
+            hint="give one function for each condition, and optionally one for all other elements",
         )
     out = np.zeros_like(x)
     for condition, function in zip(conditions, funclist, strict=True):

@@ -81,7 +81,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
                 DTypeError,
                 (row, end),
                 f"np.ediff1d of {shown(row)} with {shown(end)} at an end",
-                "what is put there has to fit the dtype of the array",
+                "values at the ends must fit the dtype of the array",
             )
     given = [part.astype(dtype_of(row)) for part in parts if part is not None]
     return np.concatenate(given) if len(given) > 1 else given[0]
@@ -110,7 +110,7 @@ def _spacings(f: Any, distances: tuple[Any, ...], axes: list[int]) -> list[Any]:
                 ShapeError,
                 (f, *distances),
                 f"np.gradient: the coordinates {shown(one)} of axis {axis} of {shown(f)}",
-                "coordinates are one number for each place of the axis",
+                "give one coordinate for each element of the axis",
             )
         if isinstance(one, (list, tuple)):
             one = np.asarray(one)

@@ -63,7 +63,7 @@ def nan_to_num(
         raise MutationError(
             "np.nan_to_num(copy=False) changes an array in place; traced arrays are values",
             where=x.program.where(),
-            hint="leave copy= away and bind the result to a name",
+            hint="leave copy= out and bind the result to a name",
         )
     if x.dtype.kind != "f":
         return +x

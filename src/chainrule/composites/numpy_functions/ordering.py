@@ -36,7 +36,7 @@ def argsort(
         raise UnsupportedError(
             f"sorting with order={order!r} is not traced",
             where=trace.where(),
-            hint="leave order= away: traced arrays have no fields",
+            hint="leave order= out: traced arrays have no fields",
         )
     if axis is None:
         a, axis = np.reshape(a, -1), -1
@@ -64,7 +64,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
         raise ShapeError(
             f"np.take_along_axis of {trace.show(x.node)} at {trace.show(index.node)}",
             where=trace.where(),
-            hint="the places are integers, in an array of as many axes as the first one",
+            hint="give integer indices, in an array with as many axes as the first",
         )
     x, index = np.moveaxis(x, axis, -1), np.moveaxis(index, axis, -1)
     if x.ndim == 1:

@@ -63,7 +63,7 @@ def _widths(x: Any, pad_width: Any) -> list[tuple[Any, Any]]:
         raise InputError(
             f"np.pad: pad_width={pad_width!r} has a negative number",
             where=x.program.where(),
-            hint="leave elements away by a slice, x[1:]",
+            hint="remove elements with a slice, x[1:]",
         )
     return widths
 
@@ -167,7 +167,7 @@ def _mirrored(x: Any, axis: int, widths: Any, mode: str) -> Any:
             raise InputError(
                 f"np.pad(mode={mode!r}) by {max(widths)} elements",
                 where=x.program.where(),
-                hint=f"their places are a constant of the graph: at most {MOST_PLACES} on a side",
+                hint=f"their indices are a constant of the graph: at most {MOST_PLACES} on a side",
             )
         # NumPy's stubs want the mode as a literal; it is one of BORDERS.
         places = np.pad(np.arange(length), widths, mode=mode)  # type: ignore[call-overload]

@@ -61,7 +61,7 @@ def _checked(a: Any, q: Any, whole: float, asked: str) -> Any:
             UnsupportedError,
             (q,),
             f"{asked} of a traced q",
-            "q is known while tracing: a number, or an array that is no argument",
+            "q must be known while tracing: a number, or an array that is not an argument",
         )
     given = q if type(q) in (int, float) else np.asarray(q)  # the former widen no dtype
     found = given if whole == 1 else given / whole
@@ -176,7 +176,7 @@ def _function(whole: float, name: str, note: str, found: Callable[..., Any]) -> 
                 UnsupportedError,
                 (a, weights),
                 f"{asked}(weights=...) is not traced",
-                "leave weights= away, or repeat the elements",
+                "leave weights= out, or repeat the elements",
             )
         return found(a, _checked(a, q, whole, asked), axis, method, keepdims, asked)
 

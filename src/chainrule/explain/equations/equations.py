@@ -88,7 +88,7 @@ class Equations(NotPickled):
         """The equation of the value called `name`."""
         if not isinstance(name, str):
             raise InputError(
-                f"an equation is found by the name of its value, got {name!r}",
+                f"equations are indexed by the name of a value, got {name!r}",
                 hint="equations['J'], or list(equations) for all in order",
             )
         if name in self._by_name:
@@ -97,7 +97,7 @@ class Equations(NotPickled):
             raise self._graph.unknown_name(name)
         raise NameLookupError(
             f"there is no equation for {name!r} here",
-            hint="an input is given, and not computed; equations of other values may have been "
+            hint="inputs have no equation; equations of other values may have been "
             "left out by names= or phase=",
         )
 

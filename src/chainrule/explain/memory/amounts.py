@@ -25,6 +25,6 @@ def nbytes_of(amount: int | str) -> int:
     elif not isinstance(amount, bool) and hasattr(amount, "__index__") and amount >= 0:
         return int(amount)
     raise InputError(
-        f"nbytes={amount!r} is no amount of memory",
+        f"nbytes={amount!r} is not an amount of memory",
         hint='an integer, or a number with KiB, MiB, GiB, KB, MB or GB: nbytes="8GiB"',
     )

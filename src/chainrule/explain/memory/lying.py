@@ -101,7 +101,7 @@ def lying_of(
         layout = {} if layout is None else {name: layout for name in ranks}
     if not isinstance(layout, Mapping):
         raise InputError(
-            f"layout={layout!r} says of no array how it lies",
+            f"layout={layout!r} is not a memory layout",
             hint=f'"C", "F", or layouts by name: layout={{{next(iter(ranks), "x")!r}: "F"}}',
         )
     found: dict[str, Lying] = {}

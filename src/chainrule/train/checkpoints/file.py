@@ -140,7 +140,7 @@ def read(path: Path) -> Checkpoint:
     except Exception as error:  # whatever a damaged file makes of it
         raise _damaged(path, str(error)) from error
     if checksum(text, arrays) != entry["sha256"]:
-        raise _damaged(path, "the bytes are not those that were written: the checksum differs")
+        raise _damaged(path, "the checksum differs")
     try:
         signature = Signature.read(rest["signature"])
     except ValueError as error:
