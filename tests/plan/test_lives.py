@@ -18,8 +18,9 @@ from chainrule.plan.plain import plain_schedule
 from chainrule.plan.planner import plan
 from chainrule.plan.schedule import Compute, Free
 from chainrule.plan.turns import Turn, obeying, order_of, turns_of
+from chainrule.run.arguments import bound_to
 from chainrule.run.reference import evaluate
-from chainrule.run.run import bound_to, kept_nodes
+from chainrule.run.run import kept_nodes
 from chainrule.testing import simulate
 
 X = np.linspace(-1, 1, 12).reshape(3, 4)

@@ -19,7 +19,8 @@ from chainrule.plan import planner
 from chainrule.plan.planner import plan
 from chainrule.plan.storage import Storage
 from chainrule.plan.work import Work
-from chainrule.run.run import bound_to, kept_nodes
+from chainrule.run.arguments import bound_to
+from chainrule.run.run import kept_nodes
 from chainrule.testing import simulate
 
 ROWS, WIDTH, LAYERS = 64, 16, 3
