@@ -107,7 +107,7 @@ def an_array_to_write_into():
       where: FILE:LINE, in an_array_to_write_into.<locals>.objective
         return np.exp(x, out=X)
                ^^^^^^^^^^^^^^^^
-      try: leave out= away and bind the result to a name
+      try: leave out= out and bind the result to a name
     """
 
     def objective(x):

@@ -42,7 +42,7 @@ def new_trace() -> Trace:
 
 @entry
 def trace(function: Callable[..., Any], /, *examples: Any, **types: Any) -> Graph:
-    """The graph of what `function` does.
+    """Traces `function` into a graph.
 
     The type of each argument comes from its annotation (`x: float32["n 784"]`), from an example
     array at its position, or from a keyword, the later overriding the earlier; a keyword is an
@@ -100,7 +100,7 @@ def _whole(function: Any) -> Any:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """How messages call a function: as the user does, and a lambda as Python does."""
+    """Names a function in messages: as the user does, and a lambda as Python does."""
     function = _whole(function)
     name = getattr(function, "__name__", None) or type(function).__name__
     return name if name.isidentifier() or name == "<lambda>" else "function"

@@ -47,7 +47,7 @@ REFUSED = [
     (lambda x: np.vander(x), ShapeError, "np.vander of x: float64[2, 3], which has 2 axes", "give a vector"),
     (lambda x: np.pad(x, -1), InputError, "np.pad: pad_width=-1 has a negative number", "remove elements with a slice, x[1:]"),
     (lambda x: np.pad(x, ((1, 2), (3, 4), (5, 6))), ShapeError, "np.pad: pad_width=((1, 2), (3, 4), (5, 6)) for an array of 2 axes", "give a number, a pair, or a pair for each axis"),
-    (lambda x: np.pad(x, 1, "maximum", stat_length=2), UnsupportedError, "np.pad(mode='maximum', stat_length=...) is not traced", "leave stat_length= away"),
+    (lambda x: np.pad(x, 1, "maximum", stat_length=2), UnsupportedError, "np.pad(mode='maximum', stat_length=...) is not traced", "leave stat_length= out"),
     (lambda x: np.linspace(x, 1, -1), InputError, "num=-1 samples", "give a number of samples from 0 on"),
     (lambda x: np.linspace(x, 1, 3, dtype=int), UnsupportedError, "samples of dtype int64 between traced ends", "take floats, and convert them with .astype(...)"),
     (lambda x: np.apply_along_axis(np.sum, 0, x[:, :0]), ShapeError, "np.apply_along_axis of (slice): float64[2, 0], which has no rows along axis 0", "give an array with rows: the function is called once for each"),

@@ -28,7 +28,7 @@ def require_flag(given: Any, value: Any, asked: str) -> None:
             UnsupportedError,
             given,
             f"{asked}={value!r} is neither True nor False",
-            f"{name}=True, or leave {name}= away",
+            f"{name}=True, or leave {name}= out",
         )
 
 

@@ -16,7 +16,7 @@ from chainrule.graph.sizes import Size, maximum, product
 
 
 def count_along(x: Any, axis: Any) -> Any:
-    """How many elements a reduction over `axis` takes together: an integer or a size."""
+    """Returns how many elements a reduction over `axis` combines: an integer or a size."""
     shape = np.shape(x)
     if axis is None:
         return product(shape)
@@ -51,7 +51,7 @@ def size_value(size: Any, like: Any) -> Any:
 
 
 def as_array(x: Any) -> Any:
-    """What has no dtype (a number, a list) as NumPy's array; an array, traced or not, as it is."""
+    """Converts numbers and lists to NumPy arrays; returns arrays, traced or not, unchanged."""
     return x if hasattr(x, "dtype") else np.asarray(x)
 
 

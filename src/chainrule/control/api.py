@@ -40,7 +40,7 @@ Step = Callable[..., Any]
 def scan(
     f: Step, init: Any, xs: Any = None, length: int | Size | None = None, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """A loop over the first axis of xs: `carry, y = f(carry, x)` for each slice x of it.
+    """Loops over the first axis of xs: `carry, y = f(carry, x)` for each slice x of it.
 
     Gives the last carry, and the ys of all steps, stacked along a new first axis.  `init` (the
     first carry), xs and ys are arrays or containers of arrays; xs may be None, and `length` then
@@ -63,7 +63,7 @@ def scan(
 
 @entry
 def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
-    """`true_fun(*operands)` where the boolean `pred` holds, else `false_fun(*operands)`.
+    """Calls `true_fun(*operands)` if the boolean `pred` holds, else `false_fun(*operands)`.
 
     Only that branch is computed, and only it has a derivative: NaN in the other one harms nothing.
     Both return the same containers, shapes and dtypes.  In a batch in which every example has its
@@ -80,7 +80,7 @@ def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
 def while_loop(
     cond_fun: Step, body_fun: Step, init_val: Any, *, max_steps: int | None = None
 ) -> Any:
-    """`value = body_fun(value)` as long as `cond_fun(value)` holds; gives the last value.
+    """Repeats `value = body_fun(value)` while `cond_fun(value)` holds; returns the last value.
 
     Values are arrays or containers of arrays, and keep their shapes and dtypes.  Forward mode
     works (`cr.jvp`); reverse mode needs `max_steps`, and raises NotDifferentiableError without it.
@@ -100,7 +100,7 @@ def while_loop(
 
 @entry
 def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
-    """`value = body_fun(i, value)` for i from `lower` to `upper` - 1; gives the last value.
+    """Repeats `value = body_fun(i, value)` for i from `lower` to `upper` - 1; returns the last.
 
     With integers of Python or NumPy, int arguments whose number is known, or sizes as bounds it is
     a `scan`, which has all derivatives; with other traced integers a `while_loop`.  InputError or

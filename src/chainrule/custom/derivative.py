@@ -31,7 +31,7 @@ Static = str | int | Iterable[str | int]
 
 
 class CustomDerivative(Protocol):
-    """A function that has derivative rules of its own, or will have."""
+    """A function with derivative rules of the user's."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
@@ -53,7 +53,7 @@ def custom_derivative(function: Callable[..., Any], *, static: Static = ()) -> C
 def custom_derivative(*, static: Static = ()) -> Callable[..., CustomDerivative]: ...
 @entry
 def custom_derivative(function: Any = None, *, static: Static = ()) -> Any:
-    """The function, with a derivative that rules give: `f.defvjp(fwd, bwd)`, `f.defjvp(rule)`.
+    """Gives a function a derivative by your own rules: `f.defvjp(fwd, bwd)`, `f.defjvp(rule)`.
 
     Function and rules are written with NumPy on traced arrays; arguments and results may be
     containers.  `static` names or counts arguments that are plain Python values: rules get them

@@ -75,7 +75,7 @@ def primitive(
     domain: tuple[float, float] = (-2.0, 2.0),
     shapes: Sequence[tuple[int, ...]] = (),
 ) -> Operation:
-    """An operation that runs `evaluate(*arrays, **params)`, which is not looked into.
+    """Makes the opaque function `evaluate(*arrays, **params)` an operation of the graph.
 
     `result_type`: "same" brings all inputs to one floating-point dtype and shape, which the result
     has, too; or a function of the inputs' types that returns the result's.  Derivatives are

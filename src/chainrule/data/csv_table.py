@@ -29,7 +29,7 @@ def read_csv(
     types: Mapping[str, Any] | None = None,
     delimiter: str = ",",
 ) -> dict[str, np.ndarray]:
-    """The columns of a CSV file (UTF-8, plain or packed by gzip) by the names in its first row.
+    """Reads the columns of a CSV file (UTF-8, plain or gzip), by the names in its first row.
 
     A column's type is that of its first value, or the dtype that `types` gives for its name:
     int64, or float64 (also where a later value is no integer), or text.  Numbers are written as in

@@ -26,7 +26,7 @@ LARGEST_PIXEL = 16
 
 @dataclass(frozen=True, eq=False)
 class Digits:
-    """Images and what they show, row by row.
+    """Images and their labels, row by row.
 
     `images` is float32[1797, 64] in 0..1 (0 is paper, 1 is ink), each row an image's 8 rows in
     turn; `labels` is int64[1797], an index into `names`.
@@ -39,7 +39,7 @@ class Digits:
 
 @entry
 def digits() -> Digits:
-    """All 1797 digits, in the order of the source, in arrays of the caller's own.
+    """Returns all 1797 digits, in the order of the source, in new arrays.
 
     Raises `DataFileError` if the file is missing or is not the one that was shipped.
     """

@@ -65,7 +65,7 @@ FILES = (
 
 @dataclass(frozen=True, eq=False)
 class FashionMNIST:
-    """Images to train and to test, row by row, and what they show.
+    """Training and test images with their labels, row by row.
 
     Images are float32[n, 784] in 0..1 (0 is background), each row an image's 28 rows in turn;
     labels are int64[n], indices into `names`.  There are 60,000 to train and 10,000 to test.
@@ -82,7 +82,7 @@ class FashionMNIST:
 def fashion_mnist(
     folder: str | os.PathLike[str] | None = None, *, download: bool = False
 ) -> FashionMNIST:
-    """Fashion-MNIST from the four IDX files in a folder, packed by gzip or not.
+    """Reads Fashion-MNIST from the four IDX files in a folder, compressed or not.
 
     Without a folder they are looked for where the Debian package dataset-fashion-mnist has them,
     then in the user's cache.  With `download`, files that are nowhere are fetched into the cache

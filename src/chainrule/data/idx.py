@@ -22,7 +22,7 @@ DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E:
 
 @entry
 def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
-    """The array of an IDX file, plain or packed by gzip, such as `train-images-idx3-ubyte.gz`.
+    """Reads an IDX file, plain or compressed, such as `train-images-idx3-ubyte.gz`.
 
     Raises DataFileError for a file that is missing, damaged, or no IDX file.
     """

@@ -32,7 +32,7 @@ def minibatches(
     drop_last: bool = False,
     prefetch: int | None = None,
 ) -> Minibatches:
-    """The rows of `arrays` in batches of `batch_size`, each row once.
+    """Splits the rows of `arrays` into batches of `batch_size`, each row once.
 
     `arrays` is an array, or a tuple, list, dict or dataclass of arrays with equally many rows; a
     batch is the same container with some of the rows, copied.  The rows are taken in the order

@@ -35,7 +35,7 @@ class Header(NamedTuple):
 
 @entry
 def read_npy(path: str | os.PathLike[str], *, memory_map: bool = False) -> np.ndarray:
-    """The array of numbers in a .npy file.
+    """Reads the array of numbers in a .npy file.
 
     With `memory_map`, a read-only `np.memmap`: the system reads what is used when it is used, so
     the file may be larger than memory.

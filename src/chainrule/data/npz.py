@@ -30,7 +30,7 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # np.savez and np.savez_co
 
 @entry
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """All arrays of a .npz file by name.
+    """Reads all arrays of a .npz file, by name.
 
     Raises DataFileError for a file that is missing, damaged, or has more than arrays of numbers.
     """

@@ -19,7 +19,7 @@ from chainrule.tracebacks import entry
 def read_parquet(
     path: str | os.PathLike[str], *, columns: Sequence[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """The columns of a Parquet file by name, all or those named: numbers, booleans, texts.
+    """Reads columns of a Parquet file by name, all or some: numbers, booleans, texts.
 
     A column of lists that are all of one length, a fixed-size list, is an array of two axes.
 

@@ -30,7 +30,7 @@ OF_MNIST = re.compile(r"[.-]idx\d-ubyte(\.gz)?\Z")  # train-images-idx3-ubyte.gz
 
 
 def read(path: str | os.PathLike[str]) -> np.ndarray | dict[str, np.ndarray]:
-    """What is in a file: one array (.npy, IDX), or arrays by name (.npz, CSV, Parquet).
+    """Reads a file: one array (.npy, IDX), or arrays by name (.npz, CSV, Parquet).
 
     The end of its name says which; `read_npy` and its like read files of any name, and have
     options.  Raises DataFileError for a name that says nothing, and what these raise.

@@ -60,7 +60,7 @@ def _plain_options(
         raise MutationError(
             f"np.{name_of(function)} cannot write into out=: traced arrays are values",
             where=trace.where(),
-            hint="leave out= away and bind the result to a name",
+            hint="leave out= out and bind the result to a name",
         )
     default = {"where": True, "subok": True, "order": "K", "casting": "same_kind"}
     default |= {"dtype": None} if function in UFUNCS else {}
@@ -102,7 +102,7 @@ def _refuse_option(trace: Trace, function: Any, option: str) -> NoReturn:
     raise UnsupportedError(
         f"np.{name_of(function)}({option}=...) is not traced",
         where=trace.where(),
-        hint=f"leave {option}= away, or write the operation with other functions",
+        hint=f"leave {option}= out, or write the operation with other functions",
     )
 
 

@@ -256,7 +256,7 @@ def traced_pinv(
         raise UnsupportedError(
             "np.linalg.pinv(hermitian=True) is not traced",
             where=trace.where(),
-            hint="leave hermitian= away",
+            hint="leave hermitian= out",
         )
     if rcond is not None and rtol is not np._NoValue:
         raise InputError(

@@ -36,7 +36,7 @@ def value_and_grad(
     has_aux: bool = False,
     executor: str | None = None,
 ) -> Callable[..., Any]:
-    """A function that returns (value, gradient) of the scalar `function`.
+    """Returns a function that computes (value, gradient) of the scalar `function`.
 
     `wrt` names or counts the arguments to differentiate, by default the first; several give a
     tuple of gradients.  A gradient has the containers, shapes and dtypes of its argument.  With
@@ -64,7 +64,7 @@ def grad(
     has_aux: bool = False,
     executor: str | None = None,
 ) -> Callable[..., Any]:
-    """A function that returns the gradient of the scalar `function`; see `value_and_grad`.
+    """Returns a function that computes the gradient of the scalar `function`; see `value_and_grad`.
 
     With `has_aux`, it returns (gradient, aux).  Works to any order: `grad(grad(f))`.
     """
@@ -83,7 +83,7 @@ def grad(
 def jvp(
     function: Callable[..., Any], primals: Any, tangents: Any, *, executor: str | None = None
 ) -> tuple[Any, Any]:
-    """(value, tangent): the function at `primals` and its derivative along `tangents`.
+    """Returns (value, tangent): the function at `primals`, and its derivative along `tangents`.
 
     `primals` is a tuple of arguments (or one argument), `tangents` has the same containers,
     shapes and float dtypes.  Forward mode: one pass, whatever the number of outputs.
@@ -109,7 +109,7 @@ def jvp(
 def hvp(
     function: Callable[..., Any], primals: Any, tangents: Any, *, executor: str | None = None
 ) -> Any:
-    """The Hessian of the scalar `function` at `primals`, times `tangents`: forward over reverse.
+    """Returns the Hessian of the scalar `function` times `tangents`, by forward over reverse mode.
 
     Costs a few gradients, never forms the Hessian.  The result has the containers of `primals`
     (a tuple of arguments, or one argument).  Where an operation of the user's has no rule for
@@ -132,7 +132,7 @@ def hvp(
 def vjp(
     function: Callable[..., Any], *primals: Any, executor: str | None = None
 ) -> tuple[Any, Callable[[Any], Any]]:
-    """(value, pull): the function at `primals`, and pull(seed), the tuple of its cotangents.
+    """Returns (value, pull): the function at `primals`, and pull(seed), a tuple of cotangents.
 
     `seed` has the containers and shapes of the value (what it has for integers counts for
     nothing).  The forward pass runs once; `pull` reads the values that it saved and may be called

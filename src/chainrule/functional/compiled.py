@@ -36,7 +36,7 @@ MOST = 64  # combinations of types that one function is compiled for at a time
 def compile(
     function: Callable[..., Any] | Graph, *, executor: str | None = None, strict: bool = False
 ) -> Any:
-    """The function, compiled: `f = cr.compile(f)`, then `f(x, W)` as before.
+    """Compiles a function: `f = cr.compile(f)`, then call `f(x, W)` as before.
 
     It is traced once for each combination of argument types (dtypes, shapes, containers; Python
     numbers are arguments, while bools, strings and None are part of the type).  What the function

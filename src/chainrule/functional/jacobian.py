@@ -25,12 +25,12 @@ from chainrule.tracing import function_name
 
 
 class Derivative(Protocol):
-    """A function of the arguments that gives a Jacobian or Hessian; `cost` says what that takes."""
+    """A function that computes a Jacobian or Hessian; `cost` predicts the cost of a call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def cost(self, *args: Any, **kwargs: Any) -> Bill:
-        """The operations and bytes of a call with these arguments, which is not made.
+        """Predicts the operations and bytes of a call with these arguments, without calling.
 
         The arguments may be types: `cr.hessian(f).cost(cr.float64["4000"])`.
         """
@@ -47,7 +47,7 @@ def jacobian(
     has_aux: bool = False,
     executor: str | None = None,
 ) -> Derivative:
-    """A function that returns the Jacobian of `function`: `cr.jacobian(f)(x)`.
+    """Returns a function that computes the Jacobian of `function`: `cr.jacobian(f)(x)`.
 
     Its shape is that of the output, then that of the argument.  `wrt` says by which arguments, as
     for `grad`; with containers, or several arguments, the result has the containers of the output,
@@ -86,7 +86,7 @@ def hessian(
     has_aux: bool = False,
     executor: str | None = None,
 ) -> Derivative:
-    """A function that returns the Hessian of the scalar `function`: `cr.hessian(f)(x)`.
+    """Returns a function that computes the Hessian of the scalar `function`: `cr.hessian(f)(x)`.
 
     Its shape is that of the argument twice; the rest is as for `jacobian`, of the gradient.  It is
     forward over reverse: the gradient, moved along every element of the arguments at once.  Where

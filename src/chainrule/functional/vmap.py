@@ -43,7 +43,7 @@ def vmap(
     *,
     executor: str | None = None,
 ) -> Callable[..., Any]:
-    """The function over a batch: `vmap(f)(xs)` is `f(x)` for every x along the first axis of xs.
+    """Maps a function over a batch: `vmap(f)(xs)` is `f(x)` for every x along the first axis of xs.
 
     `in_axes` says which axis of each positional argument is mapped: an integer, None for one that
     every example gets whole, or a tuple with an entry for each argument, which may be containers

@@ -90,7 +90,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
 def truncated_normal(
     key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = np.float32
 ) -> Any:
-    """Normal numbers, of mean 0 and variance 1 before, that lie between lower and upper.
+    """Normal numbers with mean 0 and variance 1, truncated to between lower and upper.
 
     sqrt(2) erfinv(u) of uniform numbers u between the error functions of the limits, so that
     derivatives flow to the limits.  Without `shape`, one for each pair of limits.  Where both are

@@ -28,7 +28,7 @@ def _where(*given: Any) -> str:
 
 @composite(symbol="integers", latex=r"\mathcal{U}")
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = np.int64) -> Any:
-    """Integers from minval up to, and not including, maxval, all equally likely.
+    """Uniform integers from minval up to, but not including, maxval.
 
     The limits may be arrays, and are at most 2**32 apart (not checked where they are traced).
     """
@@ -88,7 +88,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = np.int64) -> Any:
 
 @composite(symbol="categorical", latex=r"\operatorname{Categorical}")
 def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any:
-    """Class numbers, int64, each with the probability that the softmax of its logits gives.
+    """Class numbers, int64, with the probabilities softmax(logits).
 
     The classes lie along `axis`.  By default there is one number for each row of logits; `shape`
     may have more axes in front, for several.  It is the place of the largest of logits plus Gumbel
@@ -120,7 +120,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any
 
 @composite(symbol="choice", latex=r"\operatorname{choice}")
 def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None) -> Any:
-    """Elements of `a` along its first axis, or of 0, ..., a - 1 where it is an integer.
+    """Random elements of `a` along its first axis, or of 0, ..., a - 1 if `a` is an integer.
 
     `p` are their probabilities (equal by default).  Without `replace` none comes up twice.
     """

@@ -27,7 +27,7 @@ erfinv = unary(
 def uniform(
     key: Any, shape: Any = (), dtype: Any = np.float32, minval: Any = 0.0, maxval: Any = 1.0
 ) -> Any:
-    """Numbers from minval up to, and not including, maxval, all equally likely.
+    """Uniform numbers from minval up to, but not including, maxval.
 
     A float32 has 23 random bits, a float64 52: multiples of 2**-23 and 2**-52 of the interval.
     (So minval may come up, and maxval only where the sum is rounded to it.)
@@ -42,7 +42,7 @@ def uniform(
 
 @composite(symbol="normal", latex=r"\mathcal{N}")
 def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
-    """Numbers of the normal distribution with mean 0 and variance 1.
+    """Normal numbers with mean 0 and variance 1.
 
     The inverse of the distribution function at uniform numbers: sqrt(2) erfinv(u), with u the
     2**23 (for float64, 2**52) midpoints that JAX takes; all |x| are below 5.5 (8.3).
@@ -55,7 +55,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
 
 @composite(symbol="Bernoulli", latex=r"\operatorname{Bernoulli}")
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
-    """Booleans, each True with probability p; without `shape` one for each element of p.
+    """Booleans that are True with probability p; without `shape`, one for each element of p.
 
     Made of float32 numbers, of float64 ones where p is float64: p is rounded up to a multiple of
     2**-23 or 2**-52.

@@ -47,7 +47,7 @@ MIXED: Wanted = (threefry_mixed,)
 
 @entry
 def key(seed: int) -> np.ndarray:
-    """The key uint32[2] of a seed, an integer from 0 to 2**64 - 1."""
+    """Makes a key, uint32[2], from a seed, an integer from 0 to 2**64 - 1."""
     if isinstance(seed, Traced):
         raise InputError(
             f"a key is made of a number, and {seed!r} has none while the program is traced",
@@ -69,7 +69,7 @@ def key(seed: int) -> np.ndarray:
 
 @composite(symbol="fold in", latex=r"\operatorname{fold}")
 def fold_in(key: Any, data: Any) -> Any:
-    """A key for this number: another one for each `data`, an integer from 0 to 2**32 - 1.
+    """Returns a new key for each number `data`, an integer from 0 to 2**32 - 1.
 
     A traced integer may be beyond, and counts by its lowest 32 bits.
     """
@@ -87,7 +87,7 @@ def fold_in(key: Any, data: Any) -> Any:
 
 @composite(symbol="split", latex=r"\operatorname{split}")
 def split(key: Any, num: int | Size = 2) -> Any:
-    """`num` unrelated keys, uint32[num, 2].
+    """Returns `num` independent keys, uint32[num, 2].
 
     They take the place of the key, which is used up: `key, noise_key = cr.random.split(key)`.
     (The i-th is `fold_in(key, i)`, and bits of the key are made of the same words.)

@@ -15,7 +15,7 @@ from chainrule.random.distributions import float_type, in_dtype, normal
 def multivariate_normal(
     key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = np.float32
 ) -> Any:
-    """Vectors of the normal distribution of this mean (..., d) and covariance (..., d, d).
+    """Normal vectors with a mean (..., d) and a covariance (..., d, d).
 
     mean + L z with normal numbers z and L the Cholesky factor of the covariance, so that
     derivatives flow to both.  `shape` is that of the result without its last axis.

@@ -23,7 +23,7 @@ EPS = 1e-6  # PyTorch's: a norm of 0 divides by no zero
 
 @explained
 def clip_by_global_norm(optimizer: Optimizer, max_norm: float | Schedule) -> Optimizer:
-    """The optimizer, with gradients scaled down where their norm is more than `max_norm`.
+    """Makes the optimizer scale gradients down if their norm exceeds `max_norm`.
 
     The norm is that of the gradients of all parameters, seen as one vector (Pascanu, Mikolov and
     Bengio, 2013, section 3.2): a value of the graph, `gradient_norm`, summed in float64.  Every

@@ -36,7 +36,7 @@ def evaluate(
     key: Any = None,
     executor: str | None = None,
 ) -> Measures:
-    """The objective, and with `accuracy` also how rows are classified, over all rows of `data`.
+    """Computes the objective over all rows of `data`, and with `accuracy` how they are classified.
 
     `data` are arrays by the names of the inputs, cut into batches of `batch_size` rows, or an
     iterable of batches.  `accuracy=("o", "y")` names class scores [n, classes] and labels [n].

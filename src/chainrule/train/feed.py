@@ -135,9 +135,9 @@ class Feed:
             if item.default is None and item.name not in {*given, *names}
         ]
         if missing:
+            lacking = ", ".join(f"{item.name}: {item.type}" for item in missing)
             raise InputError(
-                f"there is no value for {', '.join(f'{item.name}: {item.type}' for item in missing)}: "
-                f"the data have {', '.join(batch) or 'no names'}",
+                f"there is no value for {lacking}: the data have {', '.join(batch) or 'no names'}",
                 where=missing[0].node.origin.describe(),
                 hint="give it among the data, a row for each example, or among the parameters",
             )

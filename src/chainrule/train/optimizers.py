@@ -130,7 +130,7 @@ def adamw(
     *,
     weight_decay: float = 1e-2,
 ) -> Optimizer:
-    """Adam with weight decay beside the gradient (Loshchilov and Hutter, 2019, algorithm 2).
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019, algorithm 2).
 
     W is multiplied by 1 - learning_rate · weight_decay, and moves as with `adam`, whose m and v
     do not see the decay; as `torch.optim.AdamW`.  The rest is as for `adam`.

@@ -30,7 +30,7 @@ def predict(
     key: Any = None,
     executor: str | None = None,
 ) -> np.ndarray:
-    """The value called `output`, whose first axis counts rows, for all rows of `data`.
+    """Computes the value called `output`, whose first axis counts rows, for all rows of `data`.
 
     `data` are arrays by the names of the inputs, cut into batches of `batch_size` rows, or an
     iterable of batches.  Only what `output` needs has to be there (no labels), and only that is

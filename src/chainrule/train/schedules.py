@@ -30,7 +30,7 @@ __all__ = ["Schedule", "constant", "cosine", "piecewise", "step"]
 
 @explained_in("cr.schedules")
 def constant(rate: float) -> float:
-    """The rate itself, as a float: a number needs no schedule, and a step takes others by name.
+    """A constant rate as a float: a number needs no schedule, and a step takes others by name.
 
     Raises InputError where it is negative or not finite.
     """

@@ -102,7 +102,7 @@ class State(Mapping[str, Any]):
         return id(self)
 
     def copy(self) -> State:
-        """Another state with the same arrays and number of steps, in memory of its own."""
+        """Copies the state: the same arrays and number of steps, in new memory."""
         with self.updating:
             self._refuse_torn()
             other = State(self._memory, self._parameters, self._structures)
@@ -122,7 +122,7 @@ class State(Mapping[str, Any]):
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        """Copies of all parameters by name, containers taken apart."""
+        """Copies of all parameters by name, with containers flattened."""
         with self.updating:
             self._refuse_torn()
             return {name: self._memory[name].copy() for name in self._parameters}

@@ -56,7 +56,7 @@ def training_step(
     executor: str | None = None,
     **types: Any,
 ) -> TrainingStep:
-    """The training step that makes `objective` small by changing the inputs `wrt`.
+    """Makes a training step that minimises `objective` by updating the inputs `wrt`.
 
     `objective` is a function (traced; further keywords are types or examples for `trace`) or a
     graph; `wrt` names its parameters, or containers of them; `of` says which output is the
@@ -121,12 +121,12 @@ class TrainingStep(Frozen, ShownAsGraph):
 
     @property
     def unreached(self) -> tuple[str, ...]:
-        """The parameters on which the objective does not depend: a step leaves them as they are."""
+        """The parameters on which the objective does not depend; a step does not change them."""
         return tuple(name for name in self.parameters if name in self.graph.unreached)
 
     @entry
     def init(self, parameters: Mapping[str, Any] | None = None, /, **named: Any) -> State:
-        """A new state with copies of these parameters: `step.init(W1=W1, W2=W2)`.
+        """Makes a new state with copies of these parameters: `step.init(W1=W1, W2=W2)`.
 
         Containers are given whole (`params=...`); names that are no identifiers go into the
         mapping.  Raises InputError for a parameter that is unknown, missing or of another type,
@@ -149,7 +149,7 @@ class TrainingStep(Frozen, ShownAsGraph):
 
     @entry
     def restore(self, arrays: Mapping[str, Any], /, *, steps: int = 0) -> State:
-        """A new state with copies of these arrays: all that a state of such a step has, by name.
+        """Makes a new state with copies of these arrays, which are all arrays of a state, by name.
 
         After `np.savez("state.npz", **state)`, steps on `step.restore(np.load("state.npz"))` are
         those that would have come, to the last bit (with one machine and number of threads).
@@ -206,7 +206,7 @@ class TrainingStep(Frozen, ShownAsGraph):
 
     @entry
     def micro_batched(self, count: int, *, size: str | None = None) -> MicroBatchedStep:
-        """The same step on `count` equal parts of a batch, one after another, and one update.
+        """Makes a step that takes `count` equal parts of a batch in turn, and updates once.
 
         `step.micro_batched(4)(state, x=x, y=y)` computes the gradients of each quarter of the rows,
         and moves the parameters by their mean: in less memory, the step on the whole batch where
@@ -228,7 +228,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         keep: Keep = "outputs",
         **named: Any,
     ) -> Run:
-        """The values of the step that would be taken; the state stays as it is.
+        """Computes the values of the next step without changing the state.
 
         `step.run(state, x=x, y=y, keep="named")["dJ/dW1"]`; `keep` as in `Graph.run`, but what is
         kept if nothing is said is the outputs: the objective and the updated arrays.
@@ -239,7 +239,7 @@ class TrainingStep(Frozen, ShownAsGraph):
 
     @entry
     def plan(self, **sizes: int) -> Any:
-        """How its executor takes a step at these sizes: `print(step.plan(n=256))`."""
+        """Shows how the executor runs a step at these sizes: `print(step.plan(n=256))`."""
         concrete = self.graph.bind(**sizes)
         return prepare(self.executor, concrete, *self.results(concrete)).plan
 

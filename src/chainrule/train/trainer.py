@@ -161,7 +161,7 @@ class Trainer:
 
     @property
     def step(self) -> TrainingStep:
-        """The training step, on a whole batch also where `micro_batches` takes it in parts."""
+        """The training step on a whole batch, even if `micro_batches` takes it in parts."""
         return self._made.whole
 
     @property
@@ -171,12 +171,12 @@ class Trainer:
 
     @property
     def epoch(self) -> int:
-        """The number of epochs that are done."""
+        """The number of completed epochs."""
         return self._loop.position.epoch
 
     @entry
     def epochs(self, number: int) -> Generator[Epoch, None, None]:
-        """Train up to epoch `number` in all, and yield after each epoch what came out.
+        """Trains up to epoch `number` in all, and yields the results of each epoch.
 
         The loop may be left; a later one goes on.  Ctrl-C and SIGTERM finish the step that is being
         taken, save, and then raise KeyboardInterrupt or SystemExit; a second one stops at once.
@@ -189,14 +189,14 @@ class Trainer:
 
     @entry
     def fit(self, number: int) -> list[dict[str, Any]]:
-        """Train up to epoch `number` in all, as `epochs`; returns the history."""
+        """Trains up to epoch `number` in all, as `epochs`; returns the history."""
         for _ in self.epochs(number):
             pass
         return self.history
 
     @entry
     def evaluate(self, data: Mapping[str, Any] | Any = None, /, **named: Any) -> Measures:
-        """The objective, and accuracy and confusion counts if classes are named, over all rows.
+        """Computes the objective over all rows, and accuracy and confusions if classes are named.
 
         `trainer.evaluate(x=x, y=y)`, or a dict of arrays, or batches; as `cr.evaluate`.
         """
@@ -206,7 +206,7 @@ class Trainer:
     def predict(
         self, data: Mapping[str, Any] | Any = None, /, *, output: str | None = None, **named: Any
     ) -> np.ndarray:
-        """The value called `output` for all rows: `trainer.predict(x=x, output="o")`.
+        """Computes the value called `output` for all rows: `trainer.predict(x=x, output="o")`.
 
         By default the class scores that `accuracy` names.  Only what it needs has to be there; as
         `cr.predict`.
@@ -250,7 +250,7 @@ class Trainer:
 
     @entry
     def save_weights(self, path: str | Path) -> Path:
-        """Write all parameters to a safetensors file, for `cr.load_weights`; returns its path."""
+        """Writes all parameters to a safetensors file, for `cr.load_weights`; returns its path."""
         return save_weights(path, {**self.state.parameters, **self._made.constants})
 
     @property

@@ -24,7 +24,7 @@ PARAMETERS = "parameters"  # among the notes of a trainer's checkpoints: which a
 
 @entry
 def save_weights(path: str | Path, parameters: Mapping[str, Any]) -> Path:
-    """Write arrays, or containers of arrays, to a safetensors file; returns its path.
+    """Writes arrays, or containers of arrays, to a safetensors file; returns its path.
 
     Parts of containers are called by their path (`params.layer1.W`).  The file is there as a
     whole, or what was there before still is.  InputError for what is no array; DataFileError where
@@ -50,7 +50,7 @@ def save_weights(path: str | Path, parameters: Mapping[str, Any]) -> Path:
 
 @entry
 def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The arrays of a safetensors file by name, in memory of their own.
+    """Reads the arrays of a safetensors file, by name, into new memory.
 
     With `like`, which is what `save_weights` takes (`{"params": params}`), in such containers.
     Of a checkpoint of a `Trainer` the parameters, without what the optimizer keeps; of another

@@ -20,7 +20,7 @@ from chainrule.primitives.sources import positions, uniform
 
 @composite(symbol="one hot", latex=r"\operatorname{onehot}")
 def one_hot(labels: Any, num_classes: int, dtype: Any = np.int64) -> Any:
-    """For each label, an integer from 0 to num_classes - 1, a last axis with 1 at its place.
+    """One-hot vectors: a new last axis with 1 at each label, an integer from 0 to num_classes - 1.
 
     A label outside is an IndexError, in a graph while running.
     """

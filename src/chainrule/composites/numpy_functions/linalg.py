@@ -93,7 +93,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     """np.linalg.matrix_rank: how many singular values exceed the tolerance."""
     if hermitian:
         raise UnsupportedError(
-            "np.linalg.matrix_rank(hermitian=True) is not traced", hint="leave hermitian= away"
+            "np.linalg.matrix_rank(hermitian=True) is not traced", hint="leave hermitian= out"
         )
     if tol is not None and rtol is not None:
         raise InputError(f"np.linalg.matrix_rank(tol={tol!r}, rtol={rtol!r})", hint="give one")

@@ -34,7 +34,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         raise shape_error(
             f"np.linalg.norm(ord={ord!r}, axis={axis!r}) takes one axis or two",
             x,
-            hint="axis=-1 for vectors, axis=(-2, -1) for matrices, or leave ord= away",
+            hint="axis=-1 for vectors, axis=(-2, -1) for matrices, or leave ord= out",
         )
     return _of_matrices(x, ord, axes, keepdims)
 

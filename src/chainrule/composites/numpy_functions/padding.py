@@ -78,7 +78,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
             raise UnsupportedError(
                 f"np.pad(mode={mode!r}, {option}=...) is not traced",
                 where=x.program.where(),
-                hint=f"leave {option}= away",
+                hint=f"leave {option}= out",
             )
     if mode == "constant":
         return _with_numbers(x, widths, pairs_of(x, kwargs.get(known, 0), x.ndim, known))

@@ -24,7 +24,7 @@ _NAME = re.compile(r"step-(\d{9,})\.safetensors")
 
 
 class Checkpoints:
-    """The checkpoints of one training in a folder, which is made where it is not there.
+    """The checkpoints of one training in a folder, which is created if it does not exist.
 
     `with Checkpoints("run", step) as checkpoints:`, then `checkpoints.save(state)` now and then,
     and after a restart `checkpoints.load()`.  The folder belongs to this process until `close`, or
@@ -110,7 +110,7 @@ class Checkpoints:
         return path
 
     def load(self, like: State | None = None) -> Checkpoint | None:
-        """The newest checkpoint that is whole; None where there is none.
+        """Loads the newest valid checkpoint; None if there is none.
 
         One that is damaged is passed over with a DamagedCheckpointWarning that names it.
         InputError, which names the first differences, where it is of another model than that of
@@ -119,7 +119,7 @@ class Checkpoints:
         return self._first_whole(reversed(self.paths), like)
 
     def best(self, like: State | None = None) -> Checkpoint | None:
-        """The whole checkpoint with the smallest score, as `load`; None where none has one."""
+        """Loads the valid checkpoint with the smallest score; None if none has a score."""
         return self._first_whole(_by_score(self._scores()), like)
 
     def _first_whole(self, paths: Iterable[Path], like: State | None) -> Checkpoint | None:
