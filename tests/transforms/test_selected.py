@@ -250,6 +250,21 @@ def test_a_row_of_nan_that_the_mask_leaves_out():
     assert cr.grad(loss)(np.array([1.0, 3.0]), y).tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("product", [np.cumprod, lambda x, axis: np.prod(x, axis)[:, None] + x])
+def test_products_of_elements_of_a_row_that_the_mask_leaves_out(product):
+    x = np.array([[1.0, 2.0, 0.5], [NAN, INF, 3.0]])
+
+    def f(x):
+        return np.sum(np.where(np.array([[True], [False]]), product(x, axis=1), 0))
+
+    cut = cr.grad(lambda x: np.sum(product(x, axis=1)))
+    np.testing.assert_array_equal(cr.grad(f)(x), [cut(x[:1])[0], [0, 0, 0]])
+    for hessian in (cr.jacrev(cr.grad(f)), cr.jacfwd(cr.grad(f)), cr.jacfwd(cr.jacfwd(f))):
+        found = hessian(x)
+        np.testing.assert_allclose(found[0, :, 0], cr.jacrev(cut)(x[:1])[0, :, 0], rtol=1e-13)
+        assert not found[1].any() and not found[0, :, 1].any()
+
+
 def test_a_nan_that_is_selected_is_reported():
     x = np.array([-1.0, 0.0, 4.0])
     with np.errstate(all="ignore"):

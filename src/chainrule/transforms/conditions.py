@@ -7,12 +7,12 @@ from functools import reduce
 
 from chainrule.graph.node import Node
 from chainrule.primitives import logic
+from chainrule.primitives.cumulative import cumsum, recurrence
 from chainrule.primitives.families import BOOL
-from chainrule.primitives.primitive import MOVING, Fold, Gather, Library, Map
+from chainrule.primitives.primitive import MOVING, Fold, Gather, Map
 from chainrule.primitives.sources import full_like, uniform
 
 Key = tuple[Node, bool]
-CUMSUM = Library("cumsum")
 
 
 class Condition:
@@ -161,7 +161,8 @@ def moved(g: Node, value: Node, condition: Condition) -> Condition | None:
     one, only_moves = value, True
     while one is not g:
         kernel, below = one.primitive.kernel, one.inputs
-        if isinstance(kernel, (Fold, Gather)) or kernel == CUMSUM:
+        runs = one.primitive is recurrence
+        if isinstance(kernel, (Fold, Gather)) or runs or one.primitive is cumsum:
             only_moves = False
         elif not isinstance(kernel, (Map, *MOVING)):
             return None
@@ -170,7 +171,7 @@ def moved(g: Node, value: Node, condition: Condition) -> Condition | None:
             path.append(one)
         if not below:
             return None
-        one = below[1] if selects else below[0]
+        one = below[1] if selects or runs else below[0]
     if not path:
         return condition
 
@@ -182,6 +183,8 @@ def moved(g: Node, value: Node, condition: Condition) -> Condition | None:
         for one in reversed(path):
             if one.primitive is logic.where:
                 found = logic.where(one.inputs[0], found, full_like(found, 0))
+            elif one.primitive is recurrence:  # its terms reach all places that follow
+                found = cumsum(found, **dict(one.params))
             else:
                 found = one.primitive(found, *one.inputs[1:], **dict(one.params))
         return found if only_moves else logic.not_equal(found, full_like(found, 0))

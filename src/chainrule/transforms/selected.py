@@ -16,6 +16,7 @@ from typing import Any
 
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic
+from chainrule.primitives.cumulative import recurrence
 from chainrule.primitives.indexing import scatter_add
 from chainrule.primitives.movement import broadcast_to, pad, reshape, transpose
 from chainrule.primitives.primitive import Assemble, Explicit, Linear, Map, Partials
@@ -75,7 +76,7 @@ class Selections:
         derivative = node.primitive.derivative
         kind = type(derivative)
         is_map = kind is Partials or isinstance(node.primitive.kernel, Map)
-        if not is_map and kind is not Linear and kind is not Explicit:
+        if not is_map and kind not in (Linear, Explicit) and node.primitive is not recurrence:
             self.follow((g,), value)
             return value
         slope = own = None
@@ -108,7 +109,7 @@ class Selections:
         if condition is not None:
             if not is_map:
                 condition = moved(g, value, condition)
-                if condition is not None and value.primitive is arithmetic.multiply:
+                if condition is not None and value.primitive in (arithmetic.multiply, recurrence):
                     value = condition.select(value)
             else:
                 asked = None
