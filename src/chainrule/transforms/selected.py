@@ -76,9 +76,10 @@ class Selections:
         derivative = node.primitive.derivative
         kind = type(derivative)
         is_map = kind is Partials or isinstance(node.primitive.kernel, Map)
-        if not is_map and kind not in (Linear, Explicit) and node.primitive is not recurrence:
-            self.follow((g,), value)
-            return value
+        if not is_map and kind is not Linear and kind is not Explicit:
+            if node.primitive is not recurrence:
+                self.follow((g,), value)
+                return value
         slope = own = None
         chooses = False  # by comparing: what it leaves out is not NaN
         if isinstance(derivative, Partials):
@@ -97,13 +98,14 @@ class Selections:
         elif kind is Explicit and is_map:
             slope = node.inputs[-1]
         condition = self._conditions.get(g)
-        of_numbers = g in self._of_numbers
-        if chooses:
-            of_numbers = of_numbers or condition is None or condition.cheap is None
-        elif not is_map:
-            of_numbers = of_numbers and value.primitive in (reshape, transpose)
-        elif own is not None or kind is Partials:
-            of_numbers = of_numbers and own is None and len(node.inputs) == 1
+        of_numbers = chooses and (condition is None or condition.cheap is None)
+        if g in self._of_numbers:
+            if not is_map:
+                of_numbers = value.primitive in (reshape, transpose)
+            elif own is not None or kind is Partials:
+                of_numbers = chooses or (own is None and len(node.inputs) == 1)
+            else:
+                of_numbers = True
         if condition is None and value.primitive in PLACING:
             condition = everywhere(g)
         if condition is not None:

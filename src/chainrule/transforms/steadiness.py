@@ -24,18 +24,18 @@ _STEADY = {
 
 def is_steady(x: Node, known: dict[Node, bool]) -> bool:
     """Whether x is a number wherever the inputs of the program are; `known` has what was asked."""
-    pending = [x]
+    pending = [] if x in known else [x]
     while pending:
         one = pending[-1]
-        if one not in known:
-            made_of = _made_of(one)
-            if made_of is None or False in (found := [known.get(part) for part in made_of]):
-                known[one] = False
-            elif None in found:
-                pending += [part for part in made_of if part not in known]
-                continue
-            else:
-                known[one] = True
+        made_of = _made_of(one)
+        found = (False,) if made_of is None else [known.get(part) for part in made_of]
+        if False in found:
+            known[one] = False
+        elif None in found:
+            pending += [part for part in made_of or () if part not in known]
+            continue
+        else:
+            known[one] = True
         pending.pop()
     return known[x]
 
@@ -57,6 +57,8 @@ def _moves(x: Node) -> bool:
 def _made_of(x: Node) -> tuple[Node, ...] | None:
     """The values that x is steady with; None if it may not be."""
     primitive, inputs = x.primitive, x.inputs
+    if primitive in _STEADY:
+        return inputs
     if not x.type.is_float or isinstance(primitive.kernel, Contract):
         return ()  # integers; and products of matrices, at which conditions end
     if not inputs:
@@ -65,7 +67,7 @@ def _made_of(x: Node) -> tuple[Node, ...] | None:
         return inputs if is_never_zero(inputs[-1]) else None
     if primitive is a.integer_power:
         return inputs if x.param("exponent") >= 0 or is_never_zero(inputs[0]) else None
-    return inputs if primitive in _STEADY or _moves(x) else None
+    return inputs if _moves(x) else None
 
 
 def _is_given(x: Node) -> bool:
