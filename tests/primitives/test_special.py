@@ -36,13 +36,18 @@ EXACT = {
 NEAR, WIDE = RANDOM.uniform(0.01, 3, 60), 10 ** RANDOM.uniform(0, 5, 40)
 UNIT = np.concatenate([RANDOM.uniform(0, 1, 80), 0.5 + RANDOM.normal(size=20) * 1e-4])
 TINY = 10 ** RANDOM.uniform(-323, 0, 40)
+NORMAL = np.concatenate(
+    [np.linspace(0.5, 9, 400), np.linspace(9, 12, 100), [9.877734277337487, 6.952]]
+)
 SWITCHES = np.concatenate([one + RANDOM.normal(size=8) * 1e-3 for one in (0.5, 0.7, 1, 2.3, 8)])
 POINTS = {
     "erfc": np.concatenate([RANDOM.uniform(-6, 26, 150), SWITCHES, TINY]),
     "erfcx": np.concatenate([RANDOM.uniform(-26, 30, 120), WIDE, SWITCHES, -SWITCHES, TINY]),
-    "ndtr": np.concatenate([RANDOM.uniform(-37, 9, 150), SWITCHES, -SWITCHES, -TINY]),
-    "log_ndtr": np.concatenate([RANDOM.uniform(-40, 2, 150), SWITCHES[:-16], -SWITCHES, -WIDE]),
-    "gammaln": np.concatenate([NEAR, WIDE, 1 + 1e-6 * NEAR, 2 - 1e-3 * NEAR, TINY, SWITCHES]),
+    "ndtr": np.concatenate([RANDOM.uniform(-37, 9, 150), SWITCHES, -SWITCHES, -TINY, -NORMAL]),
+    "log_ndtr": np.concatenate([RANDOM.uniform(-40, 2, 150), SWITCHES, -SWITCHES, -WIDE, NORMAL]),
+    "gammaln": np.concatenate(
+        [NEAR, WIDE, 1 + 1e-6 * NEAR, 2 - 1e-3 * NEAR, TINY, SWITCHES, 1.5 + NORMAL / 30 - 0.1]
+    ),
     "digamma": np.concatenate([NEAR, WIDE, SWITCHES]),
     "logit": np.concatenate([UNIT, 1 / (1 + WIDE)]),
     "expit": RANDOM.uniform(-80, 40, 150),
@@ -77,18 +82,28 @@ def test_values_are_within_ulps_of_exact_ones(name: str, dtype: Any, executor: s
     with mpmath.workdps(60):
         exact = [EXACT[name](mpmath.mpf(float(one))) for one in x]
         graph = cr.trace(getattr(cr, name), x)
-        assert ulps(graph.run(x=x, executor=executor).outputs, exact) < ULPS
-        assert ulps(getattr(cr, name)(x), exact) < ULPS
+        limit = 4.5 if name == "ndtr" and executor == "reference" else ULPS
+        assert ulps(graph.run(x=x, executor=executor).outputs, exact) < limit
+        assert ulps(getattr(cr, name)(x), exact) < (4.5 if name == "ndtr" else ULPS)
 
 
 def test_betaln_cancels_nothing_but_its_own_zeros() -> None:
-    x, y = 10 ** RANDOM.uniform(-3, 7, (2, 200))
+    x, y = np.concatenate([10 ** RANDOM.uniform(-3, top, (2, 300)) for top in (7, 1.3, 0.5)], 1)
     with mpmath.workdps(60):
         exact = [log_beta(mpmath.mpf(a), mpmath.mpf(b)) for a, b in zip(x, y, strict=True)]
     wanted = np.array([float(one) for one in exact])
     eps = np.finfo(np.float64).eps
     for found in (cr.betaln(x, y), cr.betaln(y, x)):
-        assert np.all(np.abs(found - wanted) <= 8 * eps * np.maximum(np.abs(wanted), 1))
+        assert np.all(np.abs(found - wanted) <= 5 * eps * np.maximum(np.abs(wanted), 1))
+
+
+@pytest.mark.parametrize("name", ["gammaln", "digamma"])
+def test_below_0_the_error_is_small_beside_1_or_the_value(name: str) -> None:
+    x = -np.concatenate([RANDOM.uniform(0, 6, 300), RANDOM.uniform(6, 40, 300)])
+    with mpmath.workdps(60):
+        exact = np.array([float(EXACT[name](mpmath.mpf(one))) for one in x])
+    eps = np.finfo(np.float64).eps
+    assert np.all(np.abs(getattr(cr, name)(x) - exact) <= 8 * eps * np.maximum(np.abs(exact), 1))
 
 
 @pytest.mark.parametrize("at", [0.31, 0.7])

@@ -141,7 +141,8 @@ ndtr = special(
     "ndtr",
     "The distribution function of the standard normal distribution, accurate in both tails.",
     lambda out, x: _density(x),
-    nbytes=(72, 184),
+    nbytes=(81, 184),
+    least=lambda out, count: 89 * count,
     more=((-9.0, -2.0),),
     kernel="ndtr(x)",
 )
@@ -164,7 +165,8 @@ log_ndtr = special(
     "log_ndtr",
     "The logarithm of ndtr, finite where that vanishes.",
     _normal_hazard,
-    nbytes=(72, 184),
+    nbytes=(73, 184),
+    least=lambda out, count: 81 * count,
     more=((-30.0, -3.0), (3.0, 6.0)),
     kernel=f"where(x < 0, log(0.5 * erfcx({math.sqrt(0.5)} * fabs(x))) - x * (0.5 * x), "
     "log1p(-ndtr(-x)))",
@@ -174,7 +176,7 @@ gammaln = special(
     "gammaln",
     "The logarithm of the absolute value of the gamma function; inf at 0, -1, -2, ...",
     lambda out, x: digamma(x),
-    nbytes=(50, 0),
+    nbytes=(66, 0),
     domains=((0.3, 4.0),),
     more=((-1.9, -1.1),),
 )
@@ -207,7 +209,7 @@ betaln = special(
     "The logarithm of the beta function of x and y.",
     lambda out, x, y: digamma(x) - digamma(x + y),
     lambda out, x, y: digamma(y) - digamma(x + y),
-    nbytes=(112, 8),
+    nbytes=(121, 8),
     inputs=("x", "y"),
     domains=((0.3, 4.0), (0.5, 4.0)),
     latex=Latex(r"\log \mathrm{{B}}({x}, {y})", ATOM, (0, 0)),

@@ -35,7 +35,15 @@ ENDS = {
     "ndtr": ((-12.9, 6), (-37.5, 9)),
 }
 # In units of the last place.  Slopes are derivatives, for which nothing is promised.
-GREATEST_ERROR = dict.fromkeys(EXACT, 4) | dict.fromkeys(EXACT.keys() - SPECIAL, 6)
+GREATEST_ERROR = dict.fromkeys(EXACT, 4.0) | dict.fromkeys(EXACT.keys() - SPECIAL, 6.0)
+WITHOUT_FMA = GREATEST_ERROR | {"erfc": 4.5, "ndtr": 4.5}
+# Where the power of e of -x² once rounded too often: of 75,000 numbers those with most.
+WORST = {
+    "erfc": [1.8865338563919067, 2.2008814811706543, 3.565762758255005, 9.952727612980329,
+             18.106748357360413, 5.062113258241091, 15.404845971787825, 17.703972464122256],
+    "ndtr": [-2.664289951324463, -10.560269355773926, -11.308565139770508, -1.1729280274718477,
+             -26.511089145319737, -10.096330642700195, -22.346291934991800, -36.7628522759271],
+}  # fmt: skip
 CASES = pytest.mark.parametrize(
     ("name", "dtype", "target"),
     [(name, dtype, target) for name in EXACT for dtype in (F4, F8) for target in TARGETS],
@@ -61,6 +69,7 @@ def sample(name: str, dtype: np.dtype, count: int) -> np.ndarray:
         -(10 ** random.uniform(-30, 0, count // 4)),
         [] if name in ("erfc", "ndtr") else 10 ** random.uniform(1, 18, count // 4),
         turns,
+        [one for one in WORST.get(name, []) if low < one < high],
     )
     return np.concatenate(parts).astype(dtype)
 
@@ -82,7 +91,8 @@ def errors(name: str, x: np.ndarray, got: np.ndarray) -> np.ndarray:
 def check(name: str, dtype: np.dtype, target: str, count: int) -> float:
     x = sample(name, dtype, count)
     found = errors(name, x, emitted(name, dtype, target)(x))
-    assert found.max() <= GREATEST_ERROR[name], (x[found.argmax()], found.max())
+    limits = WITHOUT_FMA if target == "sse2" else GREATEST_ERROR
+    assert found.max() <= limits[name], (x[found.argmax()], found.max())
     return float(found.max())
 
 

@@ -26,20 +26,15 @@ NARROW = 0.35  # a little more than ½ log 2
 
 
 class Reduced:
-    """exp(x) = root² exp(rest), |rest| <= log 2, root = 2^k and inverse = 2^-k; LEAST <= x.
+    """exp(x) = root² exp(rest), |rest| <= log 2, root = 2^k and inverse = 2^-k; LEAST <= x."""
 
-    `more` is what x has beyond its last digit.
-    """
-
-    def __init__(self, terms: Terms, x: Operand, more: Operand | None = None) -> None:
+    def __init__(self, terms: Terms, x: Operand) -> None:
         self.terms, self.base = terms, element(x.type)
         layout, (high, low) = terms.format, LN2[self.base]
         rounder = layout.rounder + layout.bias  # the sum's lowest bits are then root's exponent
         shifted = terms.fma(x, 0.5 / math.log(2), rounder)
         count = terms.real("fsub", shifted, rounder)
         self.rest = terms.fma(count, -2 * low, terms.fma(count, -2 * high, x))
-        if more is not None:
-            self.rest = terms.real("fadd", self.rest, more)
         self._bits = terms.whole("shl", terms.bits(shifted), layout.digits)
         self.root = terms.number(self._bits)
 
@@ -82,7 +77,8 @@ def _scaled(terms: Terms, x: Operand) -> Operand:
     """
     count, rest = _narrow(terms, x)
     rest = bounded(terms.code, rest, NARROW)
-    return times_power_of_two(terms.code, _narrow_curve(terms, rest), count)
+    curve = terms.fma(_narrow_slope(terms, rest), rest, 1.0)
+    return times_power_of_two(terms.code, curve, count)
 
 
 def _narrow(terms: Terms, x: Operand) -> tuple[Operand, Operand]:
@@ -92,16 +88,15 @@ def _narrow(terms: Terms, x: Operand) -> tuple[Operand, Operand]:
     return count, terms.fma(count, -low, terms.fma(count, -high, x))
 
 
-def _narrow_curve(terms: Terms, rest: Operand) -> Operand:
-    """e^rest."""
-    slope = terms.fma(terms.polynomial(rest, EXPONENTIAL_NARROW[element(rest.type)]), rest, 1.0)
-    return terms.fma(slope, rest, 1.0)
+def _narrow_slope(terms: Terms, rest: Operand) -> Operand:
+    """(e^rest - 1) / rest."""
+    return terms.fma(terms.polynomial(rest, EXPONENTIAL_NARROW[element(rest.type)]), rest, 1.0)
 
 
 def times_exp_of_square(terms: Terms, factor: Operand, x: Operand, scale: float) -> Operand:
     """factor exp(scale x²), rounded as if x² were exact; `scale` is ±1 or ±½.
 
-    The factor is positive, and x small enough that 2^k of `Reduced` is a normal number.  x² is
+    The factor is positive, and x small enough that the root of the power is a normal number.  x² is
     h² + (x - h)(x + h), where h has the first half of the digits of x, so that h² is exact:
     rounded, it would make exp(-x²) wrong by x² eps, 360 ulp at 26.
     """
@@ -115,13 +110,22 @@ def times_exp_of_square(terms: Terms, factor: Operand, x: Operand, scale: float)
     )
     whole = terms.real("fadd", square, rest)
     more = terms.real("fadd", terms.real("fsub", square, whole), rest)
+    count, below = _narrow(terms, whole)
+    below = terms.real("fadd", below, more)
+    # factor + factor (e^below - 1), which rounds less than the product with e^below
+    value = terms.fma(factor, terms.real("fmul", _narrow_slope(terms, below), below), factor)
     if terms.code.module.avx512:
-        count, below = _narrow(terms, whole)
-        curve = _narrow_curve(terms, terms.real("fadd", below, more))
-        return times_power_of_two(terms.code, terms.real("fmul", factor, curve), count)
-    reduced = Reduced(terms, whole, more)
-    value = terms.real("fmul", terms.real("fmul", factor, reduced.exponential()), reduced.root)
-    return terms.real("fmul", value, reduced.root)
+        return times_power_of_two(terms.code, value, count)
+    # 2^count need not be a normal number, but the powers of two halves of it are.
+    rounder = layout.rounder + layout.bias  # the sums' lowest bits are then the powers' exponents
+    first = terms.fma(count, 0.5, rounder)
+    second = terms.real(
+        "fadd", terms.real("fsub", count, terms.real("fsub", first, rounder)), rounder
+    )
+    for one in (first, second):
+        power = terms.number(terms.whole("shl", terms.bits(one), layout.digits))
+        value = terms.real("fmul", value, power)
+    return value
 
 
 def exp2(code: Code, x: Operand) -> Operand:
