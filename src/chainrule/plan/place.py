@@ -18,6 +18,7 @@ from chainrule.plan.placing.blocks import Block, arena_nbytes, largest_load
 from chainrule.plan.placing.improve import Found, improved
 from chainrule.plan.placing.quick import side_by_side, strategies
 from chainrule.plan.schedule import aligned
+from chainrule.tracebacks import entry
 
 MOST_NBYTES = 1 << 62  # of all buffers together: the search counts in 64 bits
 
@@ -79,6 +80,7 @@ def place(
     return _placed(blocks, block_of, seconds, capacity)
 
 
+@entry
 def place_buffers(
     buffers: Iterable[Sequence[int]], *, seconds: float = 1.0, capacity: int | None = None
 ) -> Placement:
