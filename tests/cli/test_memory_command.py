@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
+from executors import needs_native
 
 from chainrule.cli import main
 
@@ -122,6 +123,17 @@ def test_options_reach_the_report(model: Path) -> None:
     assert json.loads(call("model.py:objective", "--keep", "named", "--json").stdout)["keep"] == (
         "named"
     )
+
+
+@needs_native
+def test_a_search_for_offsets_is_said(model: Path) -> None:
+    arguments = ["model.py:objective", "--executor", "native", "--search", "5"]
+    for more in ([], ["--optimizer", "sgd"]):
+        printed = call(*arguments, *more)
+        assert printed.exit_code == 0, printed.output
+        assert "executor  native (offsets searched for 5 s)" in printed.output
+    refused = call("model.py:objective", "--executor", "reference", "--search", "5")
+    assert refused.exit_code == 1 and "has no such block" in refused.output
 
 
 def test_the_timeline_is_written(model: Path) -> None:

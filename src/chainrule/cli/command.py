@@ -142,6 +142,14 @@ def predict(weights: Path, data: Path, scores: bool, output: Path | None) -> Non
 @several("--keep", help="What outlives a run: outputs (the default), named, or names of values.")
 @several("--predict", help="What prediction returns; without it, the objective.")
 @executor_option("Who runs it.")
+@click.option(
+    "--search",
+    "placement_seconds",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Search so long for better offsets in the block of memory of compiled code.",
+)
 @click.option("--all", "whole", is_flag=True, help="Show every value, not the 40 largest.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/memory.md says of what).")
 @click.option(

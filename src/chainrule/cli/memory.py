@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chainrule.cli.graphs import graph_of, step_of
+from chainrule.run.executors import executor_searching
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
@@ -25,9 +26,11 @@ def report_of(
     keep: Sequence[str],
     predict: Sequence[str],
     executor: str | None,
+    placement_seconds: float,
 ) -> MemoryReport:
     """The report of the function at `place`: forward, with `wrt` backward, or a training step."""
     predicted = tuple(predict) or None
+    searching = executor_searching(executor, placement_seconds) if placement_seconds else executor
     if optimizer is not None:
         if keep:
             raise click.UsageError(
@@ -35,9 +38,9 @@ def report_of(
                 "  try: leave out --keep, or --optimizer"
             )
         step = step_of(place, wrt, of, optimizer)
-        return step.memory(sizes, predict=predicted, executor=executor)
+        return step.memory(sizes, predict=predicted, executor=searching)
     graph = graph_of(place, wrt, of)
-    return graph.memory(sizes, keep=_kept(keep), predict=predicted, executor=executor)
+    return graph.memory(sizes, keep=_kept(keep), predict=predicted, executor=searching)
 
 
 def show(report: MemoryReport, *, whole: bool) -> None:

@@ -205,13 +205,18 @@ class Graph(Frozen):
         *,
         executor: str | None = None,
         strict: bool = False,
+        placement_seconds: float = 0.0,
     ) -> CompiledGraph:
         """The graph as a function that is planned and compiled once for each set of sizes.
 
         `f = graph.compile()`, then `f(x=..., W1=...)` gives what the traced function returned, and
         `f.run(...)` a `Run` of the values that `keep` says.  See `chainrule.run.CompiledGraph`.
+
+        Intermediate values lie in one block of memory.  Where quick offsets leave gaps in it,
+        better ones are searched for `placement_seconds`, once for each set of sizes.
         """
-        return uses.compile(self, keep, executor=executor, strict=strict)
+        options: Any = {"executor": executor, "strict": strict}
+        return uses.compile(self, keep, placement_seconds=placement_seconds, **options)
 
     @entry
     def memory(
@@ -223,6 +228,7 @@ class Graph(Frozen):
         predict: str | tuple[str, ...] | list[str] | None = None,
         executor: str | None = None,
         layout: Layout | None = None,
+        placement_seconds: float = 0.0,
         **named: int,
     ) -> MemoryReport:
         """The bytes that running the graph takes, before anything runs.
@@ -231,9 +237,10 @@ class Graph(Frozen):
         `report.prediction.peak_nbytes`, `report.why("h")`.  Training is the whole graph, if it has
         a backward pass; prediction is what the values in `predict` need (default: the objective,
         or all that `keep` says).  `keep` says which values outlive the run, and `executor` who runs
-        it (default: as for `compile`).  Arguments are in C order, or lie as `layout` says, "F" or
-        {"x": x}: compiled code has them copied.  Sizes not given are taken as 256, and the report
-        says so; one that is called as one of these keywords goes into the mapping `sizes`.
+        it, with `placement_seconds` (defaults: as for `compile`).  Arguments are in C order, or lie
+        as `layout` says, "F" or {"x": x}: compiled code has them copied.  Sizes not given are taken
+        as 256, and the report says so; one that is called as one of these keywords goes into the
+        mapping `sizes`.
 
         Raises SizeError as `bind` does, NameLookupError for unknown names (InputError in `layout`).
         """
@@ -244,6 +251,7 @@ class Graph(Frozen):
             )
         given = {**(sizes or {}), **named}
         options: Any = {"keep": keep, "predict": predict, "executor": executor, "layout": layout}
+        options["placement_seconds"] = placement_seconds
         return uses.memory(self, given, **options)
 
     @entry

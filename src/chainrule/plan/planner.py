@@ -86,6 +86,7 @@ def plan(
     threads: int = 1,
     vector_nbytes: int = 64,
     plain: bool = False,
+    placement_seconds: float = 0.0,
 ) -> Plan:
     """The plan that computes `results` of a concrete graph (all its sizes are integers).
 
@@ -93,6 +94,7 @@ def plan(
     where that cannot be, the plan's own `overwrites` lacks the pair.  Up to `threads` threads
     share an instruction, where it is worth it.  `vector_nbytes` is the width of the processor's
     vectors; with `plain` instructions stay in the order of the graph, whatever memory that takes.
+    Where quick offsets waste scratch memory, better ones are searched for `placement_seconds`.
     SizeError where a size is a name.
     """
     if graph.sizes:
@@ -104,7 +106,8 @@ def plan(
     worker = partial(Worker, threads=threads, vector_nbytes=vector_nbytes)
     settings = threads, vector_nbytes, plain
     worker = partial(worker, of_body=partial(_of_body, settings=settings))
-    return _Planner(graph, results, dict(overwrites or {}), threads, worker, plain).planned()
+    once = dict(overwrites or {})
+    return _Planner(graph, results, once, threads, worker, plain, placement_seconds).planned()
 
 
 def _of_body(body: Body, settings: tuple[int, int, bool]) -> Needs:
@@ -135,7 +138,9 @@ class _Planner:
         threads: int,
         worker: Callable[..., Worker],
         plain: bool,
+        placement_seconds: float,
     ) -> None:
+        self.placement_seconds = placement_seconds
         self.traced, self.threads, self.worker, self.plain = graph, threads, worker, plain
         self.graph = _needed(graph, results)
         self.roles = roles_of(graph)
@@ -214,9 +219,15 @@ class _Planner:
     def _least(self, works: Sequence[Work], overwrites: Mapping[Node, Node]) -> Storage:
         """The storage that needs least, of all orders of the works; the first of several."""
         given = [node for node in self.traced.nodes if self.roles[node] is Role.GIVEN]
-        orders = self._orders(works, overwrites)
-        found = [Storage(order, given, self.results, overwrites) for order in orders]
-        return min(found, key=lambda one: one.scratch_nbytes)
+        stored = partial(Storage, given=given, results=self.results, overwrites=overwrites)
+        found = [stored(order) for order in self._orders(works, overwrites)]
+        best = min(found, key=lambda one: one.scratch_nbytes)
+        better = [one for one in found if one.load_nbytes < best.scratch_nbytes]
+        if self.placement_seconds and better:
+            seconds = self.placement_seconds / len(better)
+            searched = [stored(one.works, seconds=seconds) for one in better]
+            best = min(best, *searched, key=lambda one: one.scratch_nbytes)
+        return best
 
     def _orders(
         self, works: Sequence[Work], overwrites: Mapping[Node, Node]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 
 from chainrule.graph.graph import Graph
@@ -32,8 +33,8 @@ from chainrule.plan.work import Work
 class Storage:
     """The buffers of all lives of values, and of workspaces.
 
-    `overwrites` maps a given value to the result that takes its array.  A result, or what takes
-    its array before, has one life.
+    `seconds` is how long offsets are searched for.  `overwrites` maps a given value to the result
+    that takes its array.  A result, or what takes its array before, has one life.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Storage:
         given: Sequence[Node],
         results: Sequence[Node],
         overwrites: Mapping[Node, Node],
+        seconds: float = 0.0,
     ) -> None:
         self.works, self.results, self.overwrites = works, results, overwrites
         self.given = {node: _array(f"given {n}", node) for n, node in enumerate(given)}
@@ -56,7 +58,7 @@ class Storage:
         for life in self.scratch:
             self.dying[self.lives.last[life]].append(life)
         self.in_place = {Life(result): Life(one) for one, result in overwrites.items()}
-        self._place(self._inherited())
+        self._place(self._inherited(), seconds)
 
     def _inherited(self) -> dict[Life, Life]:
         """For lives with memory of their own, those in scratch whose bytes they take over."""
@@ -72,7 +74,7 @@ class Storage:
                 found |= {written[node]: dying[value] for node, value in taken.items()}
         return found
 
-    def _place(self, inherited: Mapping[Life, Life]) -> None:
+    def _place(self, inherited: Mapping[Life, Life], seconds: float) -> None:
         """Find the buffers of what is neither given nor a result."""
         for result in self.results:
             life = Life(result)
@@ -93,7 +95,7 @@ class Storage:
         spaces = [(k, work.workspace_nbytes) for k, work in enumerate(self.works)]
         spaces = [(number, nbytes) for number, nbytes in spaces if nbytes]
         requests += [Request(nbytes, number, number) for number, nbytes in spaces]
-        placement = _placed(requests)
+        placement = _placed(tuple(requests), seconds)
         self.load_nbytes, self.scratch_nbytes = placement.largest_load, placement.nbytes
         found = iter(placement.offsets)
         for life in scratch:
@@ -152,9 +154,10 @@ class Storage:
         )
 
 
-def _placed(requests: Sequence[Request]) -> Placement:
-    """The better placement, with bytes handed on or without."""
-    found = place(requests)
+@lru_cache(maxsize=256)  # a report counts what compiled code takes, also where time ended a search
+def _placed(requests: Sequence[Request], seconds: float) -> Placement:
+    """The better placement, with bytes handed on or without; searched for so long."""
+    found = place(requests, seconds=seconds)
     if not found.wasted_nbytes:
         return found
     alone = place([replace(one, same_as=None) for one in requests])

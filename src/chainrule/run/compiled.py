@@ -8,7 +8,7 @@ from typing import Any
 from chainrule.errors import InputError
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
-from chainrule.run.executors import call_of, executor_named, prepare, refuse_strict
+from chainrule.run.executors import call_of, executor_searching, prepare, refuse_strict
 from chainrule.run.run import Keep, Run, kept_nodes, leaves_of, prepared
 from chainrule.tracebacks import entry
 
@@ -19,17 +19,23 @@ class CompiledGraph(Frozen):
     A graph whose sizes are integers is compiled at once, one with named sizes for each set of
     sizes when it is first called.  `executor=None` is the default executor; `strict=True` refuses
     operations without a native kernel (they would run by their reference evaluation between
-    native parts), with UnsupportedError.
+    native parts), with UnsupportedError.  `placement_seconds` as for `Graph.compile`.
     """
 
     _called = "a compiled graph"
 
     @entry
     def __init__(
-        self, graph: Graph, keep: Keep = "outputs", *, executor: str | None = None, strict: bool
+        self,
+        graph: Graph,
+        keep: Keep = "outputs",
+        *,
+        executor: str | None = None,
+        strict: bool,
+        placement_seconds: float = 0.0,
     ) -> None:
         self.graph, self.keep = graph, keep
-        self.executor, self.strict = executor_named(executor), strict
+        self.executor, self.strict = executor_searching(executor, placement_seconds), strict
         kept_nodes(graph, keep)  # an unknown name is refused now
         refuse_strict(self.executor, strict)
         self._prepared = prepared(graph, keep, self.executor, strict=strict)

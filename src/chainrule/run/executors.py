@@ -62,12 +62,46 @@ def register_executor(executor: Executor) -> None:
     _registered[name] = lambda: executor
 
 
+_searching: set[str] = set()  # names of executors that `executor_searching` has registered
+
+
+def executor_searching(name: str | None, placement_seconds: float) -> str:
+    """The name of an executor that searches for offsets in its block of memory for so long; for 0
+    seconds `name` itself, as `executor_named` gives it.
+
+    InputError for what is no number of seconds, and for an executor that has no such block.
+    """
+    name = executor_named(name)
+    is_number = isinstance(placement_seconds, (int, float)) and not isinstance(
+        placement_seconds, bool
+    )
+    if not is_number or not 0 <= placement_seconds < float("inf"):
+        raise InputError(
+            f"placement_seconds is {placement_seconds!r}",
+            hint="a number of seconds, such as placement_seconds=10; 0 searches for nothing",
+        )
+    if not placement_seconds:
+        return name
+    search = getattr(executor_of(name), "searching", None)
+    if search is None:
+        raise InputError(
+            f"placement_seconds is for offsets in one block of memory, and the executor {name!r} "
+            "has no such block",
+            hint='executor="native", or leave placement_seconds out',
+        )
+    executor = search(float(placement_seconds))
+    _searching.add(executor.name)
+    _registered.setdefault(executor.name, lambda: executor)
+    return executor.name
+
+
 _PROTOCOL = ("name", "traits", "refusal", "prepare")
 
 
 def executor_names() -> tuple[str, ...]:
     """The names that `executor=` takes: registered ones, then those of installed packages."""
-    return (*_registered, *(name for name in _installed() if name not in _registered))
+    registered = [name for name in _registered if name not in _searching]
+    return (*registered, *(name for name in _installed() if name not in _registered))
 
 
 def executor_named(name: str | None) -> str:

@@ -15,7 +15,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.run import Run, run_graph
 from chainrule.run.arguments import by_name
-from chainrule.run.executors import executor_named, prepare
+from chainrule.run.executors import executor_searching, prepare
 from chainrule.run.prepared import Prepared
 from chainrule.run.run import Keep, leaves_of
 from chainrule.tracebacks import entry, shorten
@@ -54,6 +54,7 @@ def training_step(
     *,
     of: str | None = None,
     executor: str | None = None,
+    placement_seconds: float = 0.0,
     **types: Any,
 ) -> TrainingStep:
     """Makes a training step that minimises `objective` by updating the inputs `wrt`.
@@ -61,14 +62,15 @@ def training_step(
     `objective` is a function (traced; further keywords are types or examples for `trace`) or a
     graph; `wrt` names its parameters, or containers of them; `of` says which output is the
     objective where there are several (the others stay as named values).  `executor` is "native"
-    (compiled; the default where native code can be made) or "reference".
+    (compiled; the default where native code can be made) or "reference"; `placement_seconds` as for
+    `Graph.compile`.
 
     Raises NotDifferentiableError for a parameter that is not floating-point, NameLookupError for
     an unknown one, and what `trace` and `backward` raise.  Warns (UserWarning) where the objective
     penalises parameters that the optimizer decays as well, and (PrecisionWarning) where a constant
     of NumPy's makes it float64 while the parameters are float32.
     """
-    executor = executor_named(executor)
+    executor = executor_searching(executor, placement_seconds)
     if not isinstance(optimizer, Optimizer):
         raise no_optimizer(optimizer)
     forward = _forward(objective, types)

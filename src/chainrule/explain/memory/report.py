@@ -26,7 +26,7 @@ from chainrule.graph.collector import without_collector
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.run.executors import executor_named
+from chainrule.run.executors import executor_named, executor_searching
 from chainrule.run.run import Keep, kept_nodes
 from chainrule.tracebacks import entry
 from chainrule.transforms.forward_only import evaluation_graph, prediction_graph
@@ -234,8 +234,10 @@ def memory_of_graph(
     predict: str | Sequence[str] | None = None,
     executor: str | None = None,
     layout: Layout | None = None,
+    placement_seconds: float = 0.0,
 ) -> MemoryReport:
     """The report of a graph; see `Graph.memory`."""
+    executor = executor_searching(executor, placement_seconds)
     return _of_graph(graph, keep, predict, executor, lying_of(graph, layout), sizes)
 
 

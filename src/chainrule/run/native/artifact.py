@@ -84,17 +84,19 @@ def key_of(
     threads: int,
     target: Target,
     plain: bool = False,
+    placement_seconds: float = 0.0,
 ) -> str:
     """What determines an artifact, as a SHA-256; the values of constants and names do not.
 
-    `plain` as in `plan`.
+    `plain` and `placement_seconds` as in `plan`.
     """
     positions = positions_of(graph)
     pairs = [(positions[given], positions[result]) for given, result in overwrites.items()]
     wanted = [positions[node] for node in results]
     # The hash alone does not tell (x - A) * B + A from (x - A) * B + B, for constants of one type.
     wiring = [[positions[parent] for parent in node.inputs] for node in graph.nodes]
-    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{threads}|{target}|{plain}"
+    settings = f"{threads}|{target}|{plain}|{placement_seconds}"
+    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{settings}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -110,8 +112,9 @@ def compiled(
     threads: int,
     target: Target,
     plain: bool = False,
+    placement_seconds: float = 0.0,
 ) -> Artifact:
-    """Plan and compile a concrete graph; `plain` as in `plan`."""
+    """Plan and compile a concrete graph; `plain` and `placement_seconds` as in `plan`."""
     made = plan(
         graph,
         results,
@@ -119,6 +122,7 @@ def compiled(
         threads=threads,
         vector_nbytes=target.vector_nbytes,
         plain=plain,
+        placement_seconds=placement_seconds,
     )
     return artifact_of(made, overwrites, target)
 

@@ -15,10 +15,22 @@ if TYPE_CHECKING:
 
 
 class NativeExecutor:
-    """See `Executor`; what compiles is imported when the first graph is prepared."""
+    """See `Executor`; what compiles is imported when the first graph is prepared.
 
-    name = "native"
+    With `placement_seconds` offsets in the one block of memory are searched for so long.
+    """
+
     traits = Traits(has_kernels=True, one_block=True, c_order_only=True)
+
+    def __init__(self, placement_seconds: float = 0.0) -> None:
+        self.placement_seconds = placement_seconds
+        self.name = "native"
+        if placement_seconds:
+            self.name += f" (offsets searched for {placement_seconds:g} s)"
+
+    def searching(self, placement_seconds: float) -> NativeExecutor:
+        """The same executor, with offsets that are searched for so long."""
+        return NativeExecutor(placement_seconds)
 
     def refusal(self) -> str | None:
         """Why no native code can be made here."""
@@ -41,7 +53,9 @@ class NativeExecutor:
             raise UnsupportedError(
                 self.refusal() or str(error), hint='executor="reference" runs everywhere'
             ) from error
-        return NativeProgram(graph, results, overwrites, traced=traced)
+        return NativeProgram(
+            graph, results, overwrites, traced=traced, placement_seconds=self.placement_seconds
+        )
 
 
 NATIVE = NativeExecutor()

@@ -43,11 +43,12 @@ REMEMBERED = 256  # compiled plans in memory
 
 
 class Settings(NamedTuple):
-    """What code is made for, beside its graph; `plain` as in `plan`."""
+    """What code is made for, beside its graph; `plain` and `placement_seconds` as in `plan`."""
 
     threads: int
     target: Target
     plain: bool
+    placement_seconds: float = 0.0
 
 
 class Context:
@@ -97,12 +98,13 @@ def address_of(array: np.ndarray) -> int:
 class Machine:
     """A loaded artifact.  Calls from several threads at once each get memory of their own.
 
-    The bodies of its loops are compiled with the same `settings`, by which they were planned.
+    The bodies of its loops are compiled with the same `settings`, by which they were planned; for
+    their offsets nothing is searched.
     """
 
     def __init__(self, artifact: Artifact, settings: Settings | None = None) -> None:
         self.artifact = artifact
-        self.settings = settings or settings_now(artifact.threads)
+        self.settings = (settings or settings_now(artifact.threads))._replace(placement_seconds=0.0)
         self.library = load_objects([artifact.code], {})
         self.blas: Blas | None = load_blas() if artifact.routines else None
         self.enters = [
@@ -309,6 +311,7 @@ def plan_for(
     graph: Graph,
     results: Sequence[Node],
     overwrites: Mapping[Node, Node] | None = None,
+    placement_seconds: float = 0.0,
 ) -> Plan:
     """The plan that `machine_for` compiles on this machine."""
     with making:
@@ -319,6 +322,7 @@ def plan_for(
             threads=_default_threads(),
             vector_nbytes=host_target().vector_nbytes,
             plain=wants_plain_order(),
+            placement_seconds=placement_seconds,
         )
 
 

@@ -19,12 +19,13 @@ from chainrule.run.executor import Then
 from chainrule.run.free_memory import refuse_beyond_free
 from chainrule.run.native.held import HeldCall
 from chainrule.run.native.launch import Launcher, given_value
-from chainrule.run.native.machine import Settings, plan_for
+from chainrule.run.native.machine import Settings, plan_for, settings_now
 from chainrule.run.native.quick import QuickCall
 
 
 class NativeProgram:
-    """See `Program` and `InPlace`; `settings` of the code (default: those of now)."""
+    """See `Program` and `InPlace`; `settings` of the code (default: those of now, with offsets
+    searched for `placement_seconds`)."""
 
     def __init__(
         self,
@@ -34,20 +35,24 @@ class NativeProgram:
         *,
         traced: Graph | None = None,
         settings: Settings | None = None,
+        placement_seconds: float = 0.0,
     ) -> None:
-        self.settings = settings
+        self.settings, self.placement_seconds = settings, placement_seconds
         self.graph, self.results = graph, tuple(dict.fromkeys(results))
         self.overwrites, self.traced = overwrites or {}, traced
 
     @cached_property
     def plan(self) -> Plan:
         """The plan that is compiled on this machine."""
-        return plan_for(self.graph, self.results, self.overwrites)
+        return plan_for(self.graph, self.results, self.overwrites, self.placement_seconds)
 
     @cached_property
     def launcher(self) -> Launcher:
         """The compiled code; UnsupportedError where none can be made."""
-        return Launcher(self.graph, self.results, self.overwrites, settings=self.settings)
+        settings = self.settings
+        if settings is None and self.placement_seconds:
+            settings = settings_now()._replace(placement_seconds=self.placement_seconds)
+        return Launcher(self.graph, self.results, self.overwrites, settings=settings)
 
     def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
         """That of its plan, however arguments lie: others than those in C order are copied."""
