@@ -36,7 +36,11 @@ class Traits:
 
 
 class Executor(Protocol):
-    """Turns graphs into programs."""
+    """Turns graphs into programs.
+
+    One that lays values into one block of memory may have a method `searching(placement_seconds)`,
+    which gives an executor, of another name, that searches for offsets for so long.
+    """
 
     @property
     def name(self) -> str:
