@@ -23,8 +23,11 @@ LOOK_SECONDS = 1e-4  # how often a fork looks whether products have ended
 LATE = (
     "chainrule.graph.bind",
     "chainrule.graph.text",
+    "chainrule.plan.listing",
     "chainrule.plan.text",
+    "chainrule.run.native.executor",
     "chainrule.run.native.program",
+    "chainrule.run.plain",
     "chainrule.train.bound",
     "llvmlite.binding",
     "numpy.ma",
