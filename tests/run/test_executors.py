@@ -406,6 +406,18 @@ def test_own_executors_keep_the_protocol() -> None:
         assert isinstance(program, InPlace) == (name == "native")
 
 
+@EITHER
+def test_a_parameter_that_stays_as_it_is_is_not_copied(executor: str) -> None:
+    def peak(wrt: Any) -> int:
+        def objective(w: float64["500"], v: float64["9000"]):
+            return np.sum(w * w)
+
+        return cr.training_step(objective, wrt, cr.sgd(0.1), executor=executor).memory().training
+
+    alone, both = peak("w").peak_nbytes, peak(("w", "v")).peak_nbytes
+    assert both == alone
+
+
 # Registering --------------------------------------------------------------------------------------
 
 
