@@ -314,7 +314,7 @@ def test_parts_are_refused_in_a_traced_program() -> None:
         with pytest.raises(UnsupportedError) as caught:
             call()
         assert "rows=2 of the Jacobian of sin in a traced program" in str(caught.value)
-        assert "leave rows= out there" in str(caught.value)
+        assert "leave rows= out in a traced program" in str(caught.value)
 
 
 def test_results_and_arguments_that_are_no_floats() -> None:

@@ -97,7 +97,7 @@ def test_drawing_plan_and_report_say_the_bound() -> None:
     graph = of_order(1)
     drawn = graph.draw(fold="none").svg()
     assert "for at most 40 steps" in drawn and "while newton" in drawn
-    plan = str(graph.compile().plan())
+    plan = str(graph.compile(executor="native").plan())
     assert "at most 40 steps while a condition holds of compiled code" in plan
     assert "at most 40 steps while a condition holds, forth and back, of compiled code" in plan
 

@@ -212,7 +212,7 @@ def test_a_value_is_found_by_its_name() -> None:
     assert "z" in found and "x" not in found and len(found) == 13
     with pytest.raises(NameLookupError, match="has no value called 'Z'"):
         found["Z"]
-    with pytest.raises(NameLookupError, match=r"(?s)no equation for 'x' here.*an input is given"):
+    with pytest.raises(NameLookupError, match=r"(?s)no equation for 'x' here.*inputs have no equation"):
         found["x"]
 
 
@@ -268,7 +268,7 @@ def test_a_wrong_option_is_explained(arguments: dict[str, Any], says: str) -> No
 def test_what_is_no_graph_or_no_name_is_explained() -> None:
     with pytest.raises(InputError, match=r"(?s)of a graph, got int.*cr\.trace\(objective\)"):
         equations(5)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"by the name of its value, got 5"):
+    with pytest.raises(InputError, match=r"by the name of a value, got 5"):
         equations(mlp())[5]  # type: ignore[index]
     with pytest.raises(InputError, match=r"(?s)5 is no path of a file.*equations\.tex"):
         equations(mlp()).save(5)  # type: ignore[arg-type]

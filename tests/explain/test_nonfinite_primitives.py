@@ -14,7 +14,7 @@ import chainrule as cr
 from chainrule.control import CONTROL
 from chainrule.explain.nonfinite import Diagnosis
 from chainrule.explain.nonfinite.flow import is_pointwise
-from chainrule.primitives.primitive import Generate, Move, Primitive
+from chainrule.primitives.primitive import Assemble, Generate, Move, Primitive
 from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing.samples import as_function, sample_arrays, sample_graph
 
@@ -59,7 +59,7 @@ def named(primitive: Primitive) -> str:
 
 def test_every_primitive_is_in_one_table() -> None:
     bodies = {one.name for one in CONTROL}  # test_nonfinite_loops
-    moves = {one.name for one in PRIMITIVES if isinstance(one.kernel, (Move, Generate))}
+    moves = {one.name for one in PRIMITIVES if isinstance(one.kernel, (Move, Assemble, Generate))}
     given = {"input", "constant", "gather"}
     known = {*FAULTS, *SELECTS, *NEVER, "cholesky"}
     assert known <= set(BY_NAME)

@@ -160,7 +160,7 @@ def test_other_files_and_other_phases_are_refused(tmp_path: Path) -> None:
     assert str(caught.value) == (
         "the timeline is an SVG picture, and cannot be written to "
         f"{Path('figures/memory.png')}\n"
-        f"  try: report.save_timeline({str(Path('figures/memory.svg'))!r})"
+        f"  try: a file whose name ends in .svg: {Path('figures/memory.svg')}"
     )
     with pytest.raises(InputError) as caught:
         report.timeline_svg("training")

@@ -39,6 +39,7 @@ BOTH: dict[str, Entry] = {
     "arcsin": lambda m, x: m.arcsin(x),
     "arccos": lambda m, x: m.arccos(x),
     "arctan": lambda m, x: m.arctan(x),
+    "arctan_slope": lambda m, x: 1 / (1 + x * x),
     "arctan2": lambda m, x, y: m.arctan2(x, y),
     "hypot": lambda m, x, y: m.hypot(x, y),
     "sinc": lambda m, x: m.sinc(x),

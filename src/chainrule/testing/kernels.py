@@ -31,6 +31,16 @@ def _by_scipy(formula: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     return function
 
 
+def _erfcx_slope(special: Any, x: Any) -> Any:
+    far = -1 / (math.sqrt(math.pi) * x * x)  # in which nothing cancels
+    return np.where(x > 1e8, far, 2 * x * special.erfcx(x) - 2 / math.sqrt(math.pi))
+
+
+def _i1e_slope(special: Any, x: Any) -> Any:
+    ratio = np.where(np.abs(x) < 1e-300, 0.5, special.i1e(x) / x)
+    return special.i0e(x) - np.sign(x) * special.i1e(x) - ratio
+
+
 def _threefry(mix: Callable[[int, int], int]) -> Any:
     """Threefry-2x32 with Python's integers, turn by turn as its paper has it."""
 
@@ -67,7 +77,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "erf": _erf,
     "erfc": _by_scipy(lambda s, x: s.erfc(x)),
     "erfcx": _by_scipy(lambda s, x: s.erfcx(x)),
-    "erfcx_slope": _by_scipy(lambda s, x: 2 * x * s.erfcx(x) - 2 / math.sqrt(math.pi)),
+    "erfcx_slope": _by_scipy(_erfcx_slope),
     "exp": np.exp,
     "exp2": np.exp2,
     "expm1": np.expm1,
@@ -81,7 +91,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "i0e": _by_scipy(lambda s, x: s.i0e(x)),
     "i0e_slope": _by_scipy(lambda s, x: s.i1e(x) - np.sign(x) * s.i0e(x)),
     "i1e": _by_scipy(lambda s, x: s.i1e(x)),
-    "i1e_slope": _by_scipy(lambda s, x: s.i0e(x) - (np.sign(x) + 1 / x) * s.i1e(x)),
+    "i1e_slope": _by_scipy(_i1e_slope),
     "left_shift": np.left_shift,
     "log": np.log,
     "log10": np.log10,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from emitted import TARGETS, function
-from exact_slopes import EXACT_SLOPES
+from exact_special import EXACT_SPECIAL
 
 from chainrule.graph.types import array_type
 from chainrule.primitives.primitive import Map, Primitive, Sample
@@ -99,9 +99,9 @@ def reference(primitive, sample, arrays, output):
     if not exact:
         wider = {2: np.float32, 4: np.float64, 8: np.longdouble}[output.itemsize]
         arrays = [x.astype(wider) if x.dtype.kind == "f" else x for x in arrays]
-    if primitive.name in EXACT_SLOPES:
-        return EXACT_SLOPES[primitive.name](*arrays).astype(output)
     with np.errstate(all="ignore"):
+        if primitive.name in EXACT_SPECIAL:
+            return EXACT_SPECIAL[primitive.name](*arrays).astype(output)
         return np.asarray(primitive.evaluate(np, *arrays, **dict(sample.params))).astype(output)
 
 

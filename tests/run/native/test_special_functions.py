@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 from emitted import TARGETS, WIDTHS, function
-from exact_slopes import scaled_bessel, slope_of_i0e, slope_of_i1e
+from exact_special import scaled_bessel, slope_of_erfcx, slope_of_i0e, slope_of_i1e
 
 from chainrule.run.native.mathematics import FUNCTIONS
 
@@ -20,7 +20,7 @@ SPECIAL = {"erfc", "erfcx", "ndtr", "i0e", "i1e"}
 EXACT: dict[str, Any] = {
     "erfc": mpmath.erfc,
     "erfcx": lambda x: mpmath.exp(x * x) * mpmath.erfc(x),
-    "erfcx_slope": lambda x: 2 * x * EXACT["erfcx"](x) - 2 / mpmath.sqrt(mpmath.pi),
+    "erfcx_slope": slope_of_erfcx,
     "ndtr": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2,
     "i0e": scaled_bessel(0),
     "i1e": scaled_bessel(1),

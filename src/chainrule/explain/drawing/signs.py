@@ -73,5 +73,5 @@ def sign(primitive: Primitive) -> str:
         return "[ ]"
     core = re.sub(r"\(.*\)|[,]", "", template).strip(" ^")
     if len(core) > LONGEST or set(core) & set("{}\\"):
-        return primitive.name
+        return primitive.name.replace("_derivative", "⁽ⁿ⁾")
     return core or (_SAME if not template.strip() else "^")

@@ -1,4 +1,4 @@
-"""Derivatives of Bessel functions by mpmath: SciPy's differences of these lose digits."""
+"""Special functions by mpmath that NumPy has in no wider floats than float64."""
 
 from __future__ import annotations
 
@@ -23,17 +23,27 @@ def slope_of_i1e(x: Any) -> Any:
     return mpmath.exp(-abs(x)) * (mpmath.besseli(0, x) - rest)
 
 
-def _of_arrays(function: Any, *, odd: bool) -> Any:
+def slope_of_erfcx(x: Any) -> Any:
+    return 2 * x * mpmath.exp(x * x) * mpmath.erfc(x) - 2 / mpmath.sqrt(mpmath.pi)
+
+
+def log_ndtr(x: Any) -> Any:
+    return mpmath.log(mpmath.erfc(-x / mpmath.sqrt(2)) / 2)
+
+
+def _of_arrays(function: Any, at_minus_infinity: float, at_infinity: float) -> Any:
     def one(x: float) -> float:
         if not abs(x) < 1e30:
-            return x if np.isnan(x) else -np.copysign(0, x if odd else 1)
+            return x if np.isnan(x) else at_infinity if x > 0 else at_minus_infinity
         with mpmath.workdps(80):
             return float(function(mpmath.mpf(float(x))))
 
     return np.vectorize(one, otypes=[np.float64])
 
 
-EXACT_SLOPES = {
-    "i0e_slope": _of_arrays(slope_of_i0e, odd=True),
-    "i1e_slope": _of_arrays(slope_of_i1e, odd=False),
+EXACT_SPECIAL = {
+    "erfcx_slope": _of_arrays(slope_of_erfcx, -np.inf, -0.0),
+    "i0e_slope": _of_arrays(slope_of_i0e, 0.0, -0.0),
+    "i1e_slope": _of_arrays(slope_of_i1e, -0.0, -0.0),
+    "log_ndtr": _of_arrays(log_ndtr, -np.inf, -0.0),
 }
