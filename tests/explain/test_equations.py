@@ -212,7 +212,9 @@ def test_a_value_is_found_by_its_name() -> None:
     assert "z" in found and "x" not in found and len(found) == 13
     with pytest.raises(NameLookupError, match="has no value called 'Z'"):
         found["Z"]
-    with pytest.raises(NameLookupError, match=r"(?s)no equation for 'x' here.*inputs have no equation"):
+    with pytest.raises(
+        NameLookupError, match=r"(?s)no equation for 'x' here.*inputs have no equation"
+    ):
         found["x"]
 
 

@@ -197,8 +197,8 @@ def test_an_order_that_forgets_readers_of_a_parameter_is_seen(monkeypatch: Any) 
     class Last(best):
         """The last order wins, whatever it needs."""
 
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
             counted.append(self)
             self.real, self.scratch_nbytes = self.scratch_nbytes, -len(counted)
 

@@ -57,12 +57,13 @@ def rematerialisable(
 
 def mattering(found: Iterable[Again], storage: Storage) -> list[Again]:
     """Those without which the storage that has all of them would need more: a value may as well be
-    kept where that adds to no instruction at the peak."""
+    kept where that adds to no instruction at the peak, and is where its nest could not take it in."""
     lives, loads = storage.lives, storage.loads
     peak = max(loads, default=0)
     spans = {
         one: range(lives.last[Life(one.value)] + 1, lives.first[Life(one.value, 1)] + 1)
         for one in found
+        if Life(one.value, 1) in lives.first
     }
     kept = set[Again]()
     for one, span in sorted(spans.items(), key=lambda pair: len(pair[1])):

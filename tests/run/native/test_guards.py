@@ -75,13 +75,13 @@ def test_a_row_too_many_is_seen(monkeypatch: Any) -> None:
 
 
 def test_values_in_the_same_bytes_are_seen(monkeypatch: Any) -> None:
-    right = storage.place
+    right = storage._placed
 
-    def wrong(requests: Any) -> Placement:
-        found = right(requests)
+    def wrong(requests: Any, seconds: float) -> Placement:
+        found = right(requests, seconds)
         return replace(found, offsets=(0,) * len(found.offsets))
 
-    monkeypatch.setattr(storage, "place", wrong)
+    monkeypatch.setattr(storage, "_placed", wrong)
     with pytest.raises(ScheduleError):
         graph, inputs, _ = small_graph()
         native(graph, inputs, kept_nodes(graph, "outputs"))
