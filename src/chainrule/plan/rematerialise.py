@@ -56,8 +56,11 @@ def rematerialisable(
 
 
 def mattering(found: Iterable[Again], storage: Storage) -> list[Again]:
-    """Those without which the storage that has all of them would need more: a value may as well be
-    kept where that adds to no instruction at the peak, and is where its nest could not take it in."""
+    """Those without which the storage that has all of them would need more.
+
+    A value may as well be kept where that adds to no instruction at the peak; it is kept where its
+    nest could not take it in.
+    """
     lives, loads = storage.lives, storage.loads
     peak = max(loads, default=0)
     spans = {
