@@ -13,8 +13,19 @@ from dis import Instruction
 from itertools import pairwise
 from types import CodeType
 
-from .effects import NEVER_FALL_THROUGH, STORES, change, effect
-from .slots import Index, Item, Iterating, Name, Sequence, Stack, forget, meet, pop, top
+from chainrule.frontend.effects import NEVER_FALL_THROUGH, STORES, change, effect
+from chainrule.frontend.slots import (
+    Index,
+    Item,
+    Iterating,
+    Name,
+    Sequence,
+    Stack,
+    forget,
+    meet,
+    pop,
+    top,
+)
 
 
 class Analysis:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dis import Instruction
 from types import CodeType
 
-from .slots import (
+from chainrule.frontend.slots import (
     EXPRESSION,
     NULL,
     Call,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
-from .bytecode import Analysis
-from .effects import GIVE_ONE_RESULT, STORES, called
-from .frames import Unknown, written
-from .slots import (
+from chainrule.frontend.bytecode import Analysis
+from chainrule.frontend.effects import GIVE_ONE_RESULT, STORES, called
+from chainrule.frontend.frames import Unknown, written
+from chainrule.frontend.slots import (
     Constant,
     Entry,
     Index,

@@ -10,8 +10,19 @@ import inspect
 from types import FrameType, MemberDescriptorType, ModuleType
 from typing import Any
 
-from .bytecode import analysis_of
-from .slots import Call, Constant, Function, Index, Iterating, Length, Name, Sequence, Slot, forget
+from chainrule.frontend.bytecode import analysis_of
+from chainrule.frontend.slots import (
+    Call,
+    Constant,
+    Function,
+    Index,
+    Iterating,
+    Length,
+    Name,
+    Sequence,
+    Slot,
+    forget,
+)
 
 SEARCHED = (list, tuple, dict, set, frozenset, str, type({}.keys()), type({}.values()))
 SEARCHED += (type({}.items()),)

@@ -14,11 +14,11 @@ import itertools
 from types import BuiltinFunctionType, CodeType, FrameType
 from typing import NamedTuple
 
-from .bytecode import Analysis, analyses, analysis_of
-from .effects import called
-from .following import UNPACKINGS, Route, Settled, Unsettled, route_of
-from .frames import Unknown, position, read, written
-from .slots import (
+from chainrule.frontend.bytecode import Analysis, analyses, analysis_of
+from chainrule.frontend.effects import called
+from chainrule.frontend.following import UNPACKINGS, Route, Settled, Unsettled, route_of
+from chainrule.frontend.frames import Unknown, position, read, written
+from chainrule.frontend.slots import (
     EXPRESSION,
     Call,
     Constant,
