@@ -9,7 +9,7 @@ from math import gcd
 
 from ortools.sat.python import cp_model  # pyright: ignore[reportMissingImports]  # optional
 
-from chainrule.plan.place import Placement, place_buffers
+from chainrule.schedule.placement.place import Placement, place_buffers
 
 
 def place_by_cp_sat(

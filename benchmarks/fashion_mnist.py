@@ -12,8 +12,8 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from chainrule.train.digits import evaluate, trainer_of
-from chainrule.train.fashion_mnist import FashionSettings, begin
+from chainrule.examples.digits import evaluate, trainer_of
+from chainrule.examples.fashion_mnist import FashionSettings, begin
 
 
 def trained(seed: int, epochs: int, folder: str | None, download: bool) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Makes the polynomials of src/chainrule/run/native/elementary: coefficients.py, erf_pieces.py,
+"""Makes the polynomials of src/chainrule/execute/native/libm: coefficients.py, erf_pieces.py,
 erfcx_coefficients.py and bessel_coefficients.py.
 
     python scripts/make_elementary.py
@@ -16,7 +16,7 @@ from typing import Any
 
 import mpmath as mp
 
-TARGET = Path(__file__).parent.parent / "src/chainrule/run/native/elementary"
+TARGET = Path(__file__).parent.parent / "src/chainrule/execute/native/libm"
 DIGITS = {"float": 24, "double": 53}  # binary digits of a significand
 Real = Any  # a number of mpmath
 Column = list[Real]

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 import chainrule as cr
-from chainrule.composites.numpy_names import TABLE
-from chainrule.frontend.refused import OF_NUMBERS, REFUSED
-from chainrule.frontend.ufuncs import UFUNCS
+from chainrule.frontend.functions.ufuncs import UFUNCS
+from chainrule.frontend.hints.untraced import OF_NUMBERS, REFUSED
+from chainrule.numpy.names import TABLE
 from chainrule.primitives.primitive import Flat
 from chainrule.transforms.vjp import depends_on
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from chainrule.composites.numpy_names import COMPOSITES
-from chainrule.frontend.dispatch import name_of
-from chainrule.frontend.elementwise import UFUNCS
-from chainrule.frontend.functions import FUNCTIONS
-from chainrule.frontend.instead import CONDITIONS, INSTEAD
-from chainrule.frontend.linalg import LINALG
+from chainrule.frontend.functions.dispatch import name_of
+from chainrule.frontend.functions.elementwise import UFUNCS
+from chainrule.frontend.functions.linalg import LINALG
+from chainrule.frontend.functions.table import FUNCTIONS
+from chainrule.frontend.hints.replacements import CONDITIONS, INSTEAD
 from chainrule.frontend.traced import Traced
+from chainrule.numpy.names import COMPOSITES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "numpy.md"
 HEAD = """\

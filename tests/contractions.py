@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
-from chainrule.plan.contraction import Copy, Gemm, Operand, plan_contraction
+from chainrule.plan.products.contraction import Copy, Gemm, Operand, plan_contraction
 from chainrule.primitives.primitive import Primitive, Sample
 from chainrule.primitives.products import PRODUCTS
 

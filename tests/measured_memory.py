@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy_memory import numpy_traced
 
+from chainrule.execute.native.runtime import machine, recycled
 from chainrule.explain.memory.report import MemoryReport
 from chainrule.graph.graph import Graph
-from chainrule.plan.schedule import ALIGNMENT, SCRATCH
-from chainrule.run.native import machine, recycled
+from chainrule.schedule.records import ALIGNMENT, SCRATCH
 
 CALLS = 3
 EXACT = [0] * CALLS

@@ -17,8 +17,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chainrule.graph.size_values import evaluate
-from chainrule.graph.sizes import Size, product
+from chainrule.graph.sizes.size_values import evaluate
+from chainrule.graph.sizes.sizes import Size, product
 
 Shape = tuple[Any, ...]
 Choice = tuple[dict[str, Any], Shape]

@@ -11,12 +11,12 @@ from provoking import LABELS, W, X, provokes
 import chainrule as cr
 from chainrule import errors, float64, int64
 from chainrule.data.digits import read_digits
+from chainrule.examples.digits import Settings, begin, train_epoch
+from chainrule.execute import free_memory
+from chainrule.execute.free_memory import FreeMemory
 from chainrule.graph.invariants import check
-from chainrule.plan.schedule import Buffer, Compute, Schedule
-from chainrule.run import free_memory
-from chainrule.run.free_memory import FreeMemory
+from chainrule.schedule.records import Buffer, Compute, Schedule
 from chainrule.testing import check_gradients, simulate
-from chainrule.train.digits import Settings, begin, train_epoch
 
 
 @provokes(errors.ShapeError)

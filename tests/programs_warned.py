@@ -13,9 +13,9 @@ from provoking import provokes
 
 import chainrule as cr
 from chainrule import errors
-from chainrule.run.native import cache
+from chainrule.execute.native.runtime import cache
 from chainrule.testing import check_gradients
-from chainrule.train.history import History, read
+from chainrule.train.loop.history import History, read
 
 
 @provokes(errors.BroadcastWarning)

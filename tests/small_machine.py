@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from chainrule.run import free_memory
-from chainrule.run.free_memory import FreeMemory
+from chainrule.execute import free_memory
+from chainrule.execute.free_memory import FreeMemory
 
 
 def having(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
     """So many bytes are free from now on."""
     monkeypatch.setattr(free_memory, "free_memory", lambda: FreeMemory(nbytes, "pretended"))
     for place in ("native.launch", "free_memory"):  # imported before it is changed there
-        monkeypatch.setattr(f"chainrule.run.{place}.WORTH_CHECKING", 1)
+        monkeypatch.setattr(f"chainrule.execute.{place}.WORTH_CHECKING", 1)

@@ -113,7 +113,7 @@ def test_wrong_arguments_are_found_before_anything_runs(monkeypatch):
     def run_too_early(*args, **kwargs):
         raise AssertionError("evaluated before the arguments were checked")
 
-    monkeypatch.setattr("chainrule.run.reference.evaluate", run_too_early)
+    monkeypatch.setattr("chainrule.execute.reference.evaluate", run_too_early)
     found = []
     for kind, provoke in CASES:
         if kind in (errors.InputError, errors.SizeError):

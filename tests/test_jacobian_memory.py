@@ -15,7 +15,7 @@ from small_machine import having
 import chainrule as cr
 from chainrule import float32, float64
 from chainrule.errors import InputError, MemoryLimitError
-from chainrule.run import free_memory as module
+from chainrule.execute import free_memory as module
 
 N = 100
 X = np.linspace(-1, 1, N)
@@ -133,8 +133,8 @@ def test_a_hessian_that_does_not_fit_is_refused_with_rows_that_do(
         raise AssertionError("it ran")
 
     with monkeypatch.context() as patched:
-        patched.setattr("chainrule.run.reference.apply", too_late)
-        patched.setattr("chainrule.run.native.machine.Machine.call", too_late)
+        patched.setattr("chainrule.execute.reference.apply", too_late)
+        patched.setattr("chainrule.execute.native.runtime.machine.Machine.call", too_late)
         patched.setattr("chainrule.functional.row_numbers._in_parts", too_late)
         error = refused(lambda: cr.hessian(energy, executor=executor)(X))
         in_parts = refused(lambda: cr.hessian(energy, rows=64, executor=executor)(X))

@@ -23,13 +23,15 @@ LAYERS = (
     "annotations",
     "primitives",
     "frontend",
-    "composites",
+    "numpy",
+    "nn",
     "random",
     "tracing",
     "transforms",
     "custom",
+    "schedule",
     "plan",
-    "run",
+    "execute",
     "functional",
     "control",
     "explain",
@@ -37,13 +39,14 @@ LAYERS = (
     "testing",
     "data",
     "train",
+    "examples",
     "__init__",
     "cli",
     "__main__",
 )
 
 # The imports that point up: a run that is refused opens what explains the refusal.
-DOORS = {("run/refusal.py", "explain")}
+DOORS = {("execute/refusal.py", "explain")}
 
 # Files that import each other in a circle, imports inside of functions counted: `value.py` and
 # `arithmetic.py` are made of each other, and the primitives of derivatives with them.
@@ -228,16 +231,16 @@ def test_text_is_evaluated_only_where_it_is_the_users_own_source() -> None:
 @pytest.mark.parametrize(
     "planted",
     [
-        "from chainrule.run import run_graph",
+        "from chainrule.execute import run_graph",
         "import chainrule",
         "import chainrule as cr",
         "from chainrule import Graph",
         "from chainrule import transforms",
-        "from ..run.reference import evaluate",
+        "from ..execute.reference import evaluate",
         "from .. import functional",
         "try:\n    import chainrule.cli\nexcept ImportError:\n    pass",
         "def f():\n    from chainrule.tracing import trace",
-        "if TYPE_CHECKING:\n    pass\nelse:\n    from chainrule.run import Run",
+        "if TYPE_CHECKING:\n    pass\nelse:\n    from chainrule.execute import Run",
     ],
 )
 def test_an_import_that_points_up_is_found(planted: str) -> None:
@@ -251,7 +254,7 @@ def test_an_import_that_points_up_is_found(planted: str) -> None:
         "from chainrule import errors, source",
         "from . import sizes",
         "from chainrule.graph.types import ArrayType",
-        "if TYPE_CHECKING:\n    from chainrule.run import Run",
+        "if TYPE_CHECKING:\n    from chainrule.execute import Run",
         "import numpy",
     ],
 )

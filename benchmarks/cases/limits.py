@@ -16,9 +16,9 @@ from .training import chainrule_step
 
 def products_alone(step: Any) -> Any:
     """The plan of a training step (of concrete sizes) with nothing but its products, by BLAS."""
+    from chainrule.execute.native.runtime.pool import thread_count
     from chainrule.plan.planner import plan
     from chainrule.plan.work import ProductWork
-    from chainrule.run.native.pool import thread_count
 
     graph = step.graph
     after = {part.name: graph.names[part.next_name] for part in step.persistent}
@@ -44,9 +44,9 @@ def matrix_products(step: Any) -> Callable[[], None]:
     They are those of its plan, with their scale factors, by BLAS and shared between the same
     threads; what lies between them is left out, and the memory holds small numbers.
     """
-    from chainrule.run.native.artifact import artifact_of
-    from chainrule.run.native.machine import Machine, address_of
-    from chainrule.run.native.target import host_target
+    from chainrule.execute.native.artifact import artifact_of
+    from chainrule.execute.native.runtime.machine import Machine, address_of
+    from chainrule.execute.native.runtime.target import host_target
 
     alone = products_alone(step)
     machine = Machine(artifact_of(alone, {}, host_target()))

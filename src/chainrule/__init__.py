@@ -17,28 +17,19 @@ from chainrule.annotations import (
     uint8,
     uint32,
 )
-from chainrule.composites.activations import (
-    erf,
-    gelu,
-    log_softmax,
-    logsumexp,
-    relu,
-    sigmoid,
-    softmax,
-    softplus,
-    stop_gradient,
-)
-from chainrule.composites.layers import embedding, layer_norm, linear
-from chainrule.composites.losses import cross_entropy, squared_error
-from chainrule.composites.numpy_names import TABLE
-from chainrule.composites.statistics import mean, size_value, std, var
-from chainrule.frontend.elementwise import UFUNCS
+from chainrule.execute import CompiledGraph, Run, register_executor
+from chainrule.frontend.functions.elementwise import UFUNCS
 from chainrule.functional import compile, grad, hvp, jvp, value_and_grad, vjp
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size, maximum, minimum, size, sizes
+from chainrule.graph.sizes.sizes import Size, maximum, minimum, size, sizes
 from chainrule.graph.types import ArrayType
-from chainrule.run import CompiledGraph, Run, register_executor
+from chainrule.nn.activations import gelu, log_softmax, logsumexp, relu, softmax, softplus
+from chainrule.nn.layers import embedding, layer_norm, linear
+from chainrule.nn.losses import cross_entropy, squared_error
+from chainrule.numpy.names import TABLE
+from chainrule.numpy.of_one_primitive import erf, sigmoid, stop_gradient
+from chainrule.numpy.statistics import mean, size_value, std, var
 from chainrule.tracing import trace
 from chainrule.transforms import backward, deduplicate, prune, simplify
 from chainrule.version import VERSION
@@ -46,26 +37,34 @@ from chainrule.views import provide_uses
 
 if TYPE_CHECKING:
     from chainrule import data, random, testing
-    from chainrule.composites.networks.attention import scaled_dot_product_attention
-    from chainrule.composites.networks.binary import (
+    from chainrule.control import cond, fori_loop, scan, while_loop
+    from chainrule.custom import custom_derivative, primitive
+    from chainrule.explain.drawing import Drawing
+    from chainrule.explain.equations import Equations
+    from chainrule.explain.memory.report import MemoryReport
+    from chainrule.explain.report import Report, report
+    from chainrule.functional.jacobian import hessian, jacfwd, jacobian, jacrev
+    from chainrule.functional.vmap import vmap
+    from chainrule.nn.attention import scaled_dot_product_attention
+    from chainrule.nn.binary import (
         binary_cross_entropy,
         binary_cross_entropy_with_logits,
     )
-    from chainrule.composites.networks.convolution import conv1d, conv2d
-    from chainrule.composites.networks.distances import absolute_error, huber, kl_divergence
-    from chainrule.composites.networks.linear_units import elu, leaky_relu, log_sigmoid, silu
-    from chainrule.composites.networks.normalisation import (
+    from chainrule.nn.convolution import conv1d, conv2d
+    from chainrule.nn.distances import absolute_error, huber, kl_divergence
+    from chainrule.nn.linear_units import elu, leaky_relu, log_sigmoid, silu
+    from chainrule.nn.normalisation import (
         batch_norm,
         group_norm,
         instance_norm,
         rms_norm,
     )
-    from chainrule.composites.networks.one_hot import one_hot
-    from chainrule.composites.networks.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
-    from chainrule.composites.numpy_functions.at import at
-    from chainrule.composites.numpy_functions.creating import array
-    from chainrule.composites.numpy_functions.norms import norm
-    from chainrule.composites.special import (
+    from chainrule.nn.one_hot import one_hot
+    from chainrule.nn.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+    from chainrule.numpy.at import at
+    from chainrule.numpy.creating import array
+    from chainrule.numpy.norms import norm
+    from chainrule.numpy.special import (
         betaln,
         digamma,
         entr,
@@ -80,16 +79,8 @@ if TYPE_CHECKING:
         ndtr,
         xlogy,
     )
-    from chainrule.control import cond, fori_loop, scan, while_loop
-    from chainrule.custom import custom_derivative, primitive
-    from chainrule.explain.drawing import Drawing
-    from chainrule.explain.equations import Equations
-    from chainrule.explain.memory.report import MemoryReport
-    from chainrule.explain.report import Report, report
-    from chainrule.functional.jacobian import hessian, jacfwd, jacobian, jacrev
-    from chainrule.functional.vmap import vmap
-    from chainrule.plan.place import Placement, place_buffers
     from chainrule.random.dropout import dropout
+    from chainrule.schedule.placement.place import Placement, place_buffers
     from chainrule.train import (
         Optimizer,
         State,
@@ -98,17 +89,17 @@ if TYPE_CHECKING:
         adam,
         adamw,
         rmsprop,
-        schedules,
         sgd,
         training_step,
     )
     from chainrule.train.checkpoints import Checkpoints
-    from chainrule.train.clipping import clip_by_global_norm
-    from chainrule.train.evaluation import evaluate
-    from chainrule.train.measures import Measures
-    from chainrule.train.prediction import predict
-    from chainrule.train.trainer import Trainer
-    from chainrule.train.weights import load_weights, save_weights
+    from chainrule.train.evaluation.evaluate import evaluate
+    from chainrule.train.evaluation.measures import Measures
+    from chainrule.train.evaluation.predict import predict
+    from chainrule.train.loop.trainer import Trainer
+    from chainrule.train.optimizers import schedules
+    from chainrule.train.optimizers.clipping import clip_by_global_norm
+    from chainrule.train.step.weights import load_weights, save_weights
 
 __version__ = VERSION
 
@@ -250,76 +241,76 @@ _LATER = {
     "Checkpoints": "chainrule.train.checkpoints",
     "Drawing": "chainrule.explain.drawing",
     "Equations": "chainrule.explain.equations",
-    "Measures": "chainrule.train.measures",
+    "Measures": "chainrule.train.evaluation.measures",
     "MemoryReport": "chainrule.explain.memory.report",
     "Optimizer": "chainrule.train",
-    "Placement": "chainrule.plan.place",
+    "Placement": "chainrule.schedule.placement.place",
     "Report": "chainrule.explain.report",
     "State": "chainrule.train",
     "StateArray": "chainrule.train",
-    "Trainer": "chainrule.train.trainer",
+    "Trainer": "chainrule.train.loop.trainer",
     "TrainingStep": "chainrule.train",
-    "absolute_error": "chainrule.composites.networks.distances",
+    "absolute_error": "chainrule.nn.distances",
     "adam": "chainrule.train",
     "adamw": "chainrule.train",
-    "at": "chainrule.composites.numpy_functions.at",
-    "array": "chainrule.composites.numpy_functions.creating",
-    "avg_pool1d": "chainrule.composites.networks.pooling",
-    "avg_pool2d": "chainrule.composites.networks.pooling",
-    "batch_norm": "chainrule.composites.networks.normalisation",
-    "betaln": "chainrule.composites.special",
-    "binary_cross_entropy": "chainrule.composites.networks.binary",
-    "binary_cross_entropy_with_logits": "chainrule.composites.networks.binary",
-    "clip_by_global_norm": "chainrule.train.clipping",
+    "at": "chainrule.numpy.at",
+    "array": "chainrule.numpy.creating",
+    "avg_pool1d": "chainrule.nn.pooling",
+    "avg_pool2d": "chainrule.nn.pooling",
+    "batch_norm": "chainrule.nn.normalisation",
+    "betaln": "chainrule.numpy.special",
+    "binary_cross_entropy": "chainrule.nn.binary",
+    "binary_cross_entropy_with_logits": "chainrule.nn.binary",
+    "clip_by_global_norm": "chainrule.train.optimizers.clipping",
     "cond": "chainrule.control",
-    "conv1d": "chainrule.composites.networks.convolution",
-    "conv2d": "chainrule.composites.networks.convolution",
+    "conv1d": "chainrule.nn.convolution",
+    "conv2d": "chainrule.nn.convolution",
     "custom_derivative": "chainrule.custom",
-    "digamma": "chainrule.composites.special",
+    "digamma": "chainrule.numpy.special",
     "dropout": "chainrule.random.dropout",
-    "elu": "chainrule.composites.networks.linear_units",
-    "entr": "chainrule.composites.special",
-    "erfc": "chainrule.composites.special",
-    "erfcx": "chainrule.composites.special",
-    "evaluate": "chainrule.train.evaluation",
-    "expit": "chainrule.composites.special",
+    "elu": "chainrule.nn.linear_units",
+    "entr": "chainrule.numpy.special",
+    "erfc": "chainrule.numpy.special",
+    "erfcx": "chainrule.numpy.special",
+    "evaluate": "chainrule.train.evaluation.evaluate",
+    "expit": "chainrule.numpy.special",
     "fori_loop": "chainrule.control",
-    "gammaln": "chainrule.composites.special",
-    "group_norm": "chainrule.composites.networks.normalisation",
+    "gammaln": "chainrule.numpy.special",
+    "group_norm": "chainrule.nn.normalisation",
     "hessian": "chainrule.functional.jacobian",
-    "huber": "chainrule.composites.networks.distances",
-    "i0e": "chainrule.composites.special",
-    "i1e": "chainrule.composites.special",
-    "instance_norm": "chainrule.composites.networks.normalisation",
+    "huber": "chainrule.nn.distances",
+    "i0e": "chainrule.numpy.special",
+    "i1e": "chainrule.numpy.special",
+    "instance_norm": "chainrule.nn.normalisation",
     "jacfwd": "chainrule.functional.jacobian",
     "jacobian": "chainrule.functional.jacobian",
     "jacrev": "chainrule.functional.jacobian",
-    "kl_divergence": "chainrule.composites.networks.distances",
-    "leaky_relu": "chainrule.composites.networks.linear_units",
-    "load_weights": "chainrule.train.weights",
-    "log_ndtr": "chainrule.composites.special",
-    "log_sigmoid": "chainrule.composites.networks.linear_units",
-    "logit": "chainrule.composites.special",
-    "max_pool1d": "chainrule.composites.networks.pooling",
-    "max_pool2d": "chainrule.composites.networks.pooling",
-    "ndtr": "chainrule.composites.special",
-    "norm": "chainrule.composites.numpy_functions.norms",
-    "one_hot": "chainrule.composites.networks.one_hot",
-    "place_buffers": "chainrule.plan.place",
-    "predict": "chainrule.train.prediction",
+    "kl_divergence": "chainrule.nn.distances",
+    "leaky_relu": "chainrule.nn.linear_units",
+    "load_weights": "chainrule.train.step.weights",
+    "log_ndtr": "chainrule.numpy.special",
+    "log_sigmoid": "chainrule.nn.linear_units",
+    "logit": "chainrule.numpy.special",
+    "max_pool1d": "chainrule.nn.pooling",
+    "max_pool2d": "chainrule.nn.pooling",
+    "ndtr": "chainrule.numpy.special",
+    "norm": "chainrule.numpy.norms",
+    "one_hot": "chainrule.nn.one_hot",
+    "place_buffers": "chainrule.schedule.placement.place",
+    "predict": "chainrule.train.evaluation.predict",
     "primitive": "chainrule.custom",
     "report": "chainrule.explain.report",
-    "rms_norm": "chainrule.composites.networks.normalisation",
+    "rms_norm": "chainrule.nn.normalisation",
     "rmsprop": "chainrule.train",
-    "save_weights": "chainrule.train.weights",
-    "scaled_dot_product_attention": "chainrule.composites.networks.attention",
+    "save_weights": "chainrule.train.step.weights",
+    "scaled_dot_product_attention": "chainrule.nn.attention",
     "scan": "chainrule.control",
     "sgd": "chainrule.train",
-    "silu": "chainrule.composites.networks.linear_units",
+    "silu": "chainrule.nn.linear_units",
     "training_step": "chainrule.train",
     "vmap": "chainrule.functional.vmap",
     "while_loop": "chainrule.control",
-    "xlogy": "chainrule.composites.special",
+    "xlogy": "chainrule.numpy.special",
 }
 
 
@@ -379,7 +370,7 @@ def __getattr__(name: str) -> Any:
     if name in ("data", "random", "testing", "train"):
         return importlib.import_module(f"chainrule.{name}")
     if name == "schedules":
-        return importlib.import_module("chainrule.train.schedules")
+        return importlib.import_module("chainrule.train.optimizers.schedules")
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
     from chainrule.graph.nearest import nearest  # loaded for what does not exist

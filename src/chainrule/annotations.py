@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.errors import TypeSpecError
-from chainrule.graph import sizes
-from chainrule.graph.size_text import parse
+from chainrule.graph.sizes import sizes
+from chainrule.graph.sizes.parse_size import parse
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.tracebacks import entry
 

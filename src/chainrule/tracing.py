@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from chainrule.annotations import MISSING, ElementType, Unread, described, evaluated
-from chainrule.composites.numpy_names import TABLE
 from chainrule.errors import InputError, TypeSpecError, UnsupportedError
-from chainrule.frontend.drawn import warning_of_draws
-from chainrule.frontend.elementwise import COMPLEX, NUMBERS, REAL, as_node
-from chainrule.frontend.inner import refuse_inner
+from chainrule.frontend.errors.foreign_values import refuse_inner
+from chainrule.frontend.frozen.frozen_random import warning_of_draws
+from chainrule.frontend.functions.elementwise import COMPLEX, NUMBERS, REAL, as_node
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.graph.agreement import Axis, axes_of, refuse_contradictions
@@ -25,9 +24,10 @@ from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.rebuild import rebuild, roots
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import FLOAT_SCALAR, INT_SCALAR, ArrayType, array_type
+from chainrule.numpy.names import TABLE
 from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.sources import input_
 from chainrule.tracebacks import entry

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from chainrule.execute import CompiledGraph, Run, run_graph
 from chainrule.graph.graph import Graph
 from chainrule.graph.uses import uses
-from chainrule.run import CompiledGraph, Run, run_graph
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.cost import Cost

@@ -16,7 +16,7 @@ from safetensors import safe_open
 import chainrule as cr
 from chainrule.cli import files, main
 from chainrule.cli.training import GRAPH, METRICS, REPORT, WEIGHTS
-from chainrule.train.digits import Settings, begin, evaluate
+from chainrule.examples.digits import Settings, begin, evaluate
 
 HISTORY, LAST = "history.jsonl", "step-000001350.safetensors"
 

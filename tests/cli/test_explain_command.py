@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from chainrule.cli import main
 from chainrule.cli.explain import training_report
-from chainrule.train.digits import Settings, begin, train_epoch
+from chainrule.examples.digits import Settings, begin, train_epoch
 
 MODEL = """
 import numpy as np

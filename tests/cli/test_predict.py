@@ -19,8 +19,8 @@ import chainrule as cr
 from chainrule.cli import main
 from chainrule.cli.training import METRICS, WEIGHTS
 from chainrule.data import digits
-from chainrule.train.digits import Settings, begin
-from chainrule.train.mlp import initial_weights
+from chainrule.examples.digits import Settings, begin
+from chainrule.examples.mlp import initial_weights
 
 IMAGES = digits().images
 

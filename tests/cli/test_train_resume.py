@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from chainrule.cli import main
 from chainrule.cli.training import GRAPH, METRICS, REPORT, WEIGHTS
-from chainrule.train.feed import Feed
+from chainrule.train.loop.feed import Feed
 
 SMALL = ("--hidden", "8", "--epochs", "3", "--no-report")
 

@@ -16,20 +16,23 @@ import reduction_cases  # noqa: F401  (it adds its cases to CASES)
 from composite_cases import CASES, RANDOM, Case
 
 import chainrule as cr
-from chainrule.composites import activations, layers, losses, statistics
-from chainrule.composites.networks import (
+from chainrule.nn import (
+    activations,
     attention,
     binary,
     convolution,
     distances,
+    layers,
     linear_units,
+    losses,
     normalisation,
     pooling,
 )
+from chainrule.numpy import of_one_primitive, statistics
 
 MODULES = (
     *(activations, attention, binary, convolution, distances),
-    *(layers, linear_units, losses, normalisation, pooling, statistics),
+    *(layers, linear_units, losses, normalisation, pooling, of_one_primitive, statistics),
 )
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import FrozenRandomWarning
-from chainrule.frontend import drawn
+from chainrule.frontend.frozen import frozen_random
 
 X = np.zeros(3)
 STEPS = "the same in every step"
@@ -66,7 +66,7 @@ LOOPS: list[tuple[Callable[[Any], Any], str, str]] = [
 
 
 def told_by(run: Callable[[], Any]) -> list[str]:
-    drawn._told.clear()
+    frozen_random._told.clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         run()

@@ -271,7 +271,7 @@ def test_a_member_that_is_no_array_is_named(tmp_path: Path, change: Any, text: s
 
 def test_more_than_is_free_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from chainrule.data import csv_table, files
-    from chainrule.run.free_memory import FreeMemory
+    from chainrule.execute.free_memory import FreeMemory
 
     np.save(tmp_path / "a.npy", ARRAY)
     (tmp_path / "a.csv").write_text("x\n" + "1\n" * 5000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chainrule.plan import in_numpy
+from chainrule.schedule import in_numpy
 
 
 @pytest.fixture

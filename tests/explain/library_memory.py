@@ -14,11 +14,11 @@ import numpy as np
 from numpy_memory import peak_nbytes
 
 import chainrule as cr
+from chainrule.execute.native.runtime import machine, recycled
+from chainrule.execute.native.runtime.target import native_refusal
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import type_of
 from chainrule.primitives.registry import PRIMITIVES
-from chainrule.run.native import machine, recycled
-from chainrule.run.native.target import native_refusal
 from chainrule.testing.samples import graph_of
 
 BY_NAME = {one.name: one for one in PRIMITIVES}

@@ -21,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from memory_programs import CHOICES, PROGRAMS, D, Program
 
-from chainrule.run.native import machine, recycled
+from chainrule.execute.native.runtime import machine, recycled
 
 STEPS = 3
 OBJECTS = 2 << 20  # bytes: pools of Python's objects, ends of pages

@@ -72,7 +72,7 @@ def test_numbers_are_the_polynomials_at_these_sizes() -> None:
 
 
 def value_at(one: Any) -> int:
-    from chainrule.graph.size_values import evaluate
+    from chainrule.graph.sizes.size_values import evaluate
 
     found = evaluate(one, SIZES)
     assert isinstance(found, int)

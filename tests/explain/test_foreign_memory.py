@@ -12,13 +12,13 @@ from measured_memory import aligned_nbytes, constants_nbytes, peaks_of
 
 import chainrule as cr
 from chainrule.errors import EvaluationError
+from chainrule.execute.native.runtime.launch import Launcher
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import type_of
 from chainrule.plan.pieces import PIECE_NBYTES
 from chainrule.plan.roles import Role, roles_of
 from chainrule.primitives.primitive import Partials, Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
-from chainrule.run.native.launch import Launcher
 from chainrule.testing.samples import graph_of, sample_arrays
 
 pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.primitives.linalg_evaluation import gesdd_elements, gesdd_values_elements
+from chainrule.execute.overhead import NUMPY_NBYTES
+from chainrule.primitives.linalg.evaluation import gesdd_elements, gesdd_values_elements
 from chainrule.primitives.primitive import no_bytes
 from chainrule.primitives.registry import PRIMITIVES
-from chainrule.run.overhead import NUMPY_NBYTES
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("cc")

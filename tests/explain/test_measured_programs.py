@@ -19,7 +19,7 @@ from memory_programs import CHOICES, PROGRAMS, Program
 
 import chainrule as cr
 from chainrule.graph.graph import Graph
-from chainrule.plan.schedule import ALIGNMENT
+from chainrule.schedule.records import ALIGNMENT
 
 pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")
 QUICK = ("plain", "transposed", "averaged")  # of those whose arguments are in Fortran order

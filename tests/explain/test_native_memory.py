@@ -16,18 +16,18 @@ from programs import Program, programs
 import chainrule as cr
 from chainrule import float32, float64, int64
 from chainrule.errors import ScheduleError
+from chainrule.execute.native.artifact import artifact_of
+from chainrule.execute.native.runtime.machine import Machine, plan_for
+from chainrule.execute.native.runtime.target import host_target, native_refusal
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.report import memory_of_graph, memory_of_step
 from chainrule.explain.memory.usage import Usage
 from chainrule.graph.node import Node
-from chainrule.plan.lifetimes import Simulation
-from chainrule.plan.schedule import ALIGNMENT, SCRATCH, Buffer, Compute, Schedule, aligned
-from chainrule.run.native.artifact import artifact_of
-from chainrule.run.native.machine import Machine, plan_for
-from chainrule.run.native.target import host_target, native_refusal
+from chainrule.schedule.lifetimes import Simulation
+from chainrule.schedule.records import ALIGNMENT, SCRATCH, Buffer, Compute, Schedule, aligned
 from chainrule.testing import simulate
-from chainrule.train.bound import results_of
+from chainrule.train.step.bound import results_of
 
 BATCHES = (1, 7, 256, 4096)
 WIDTH, CLASSES = 24, 10

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from nonfinite_programs import function_of, model
 
 import chainrule as cr
+from chainrule.execute.arguments import bound_to
 from chainrule.explain.nonfinite import nonfinite
 from chainrule.graph.node import Node
-from chainrule.run.arguments import bound_to
 
 # An expression, and an element of p (elsewhere 1 or 2) with which it, or its derivative, is bad.
 PLANTED = (

@@ -12,9 +12,9 @@ import pytest
 from reports import both, deep, needs_native, objective
 
 import chainrule as cr
+from chainrule.execute.overhead import BLAS_NBYTES_PER_THREAD, NUMPY_NBYTES
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.graph import Graph
-from chainrule.run.overhead import BLAS_NBYTES_PER_THREAD, NUMPY_NBYTES
 
 RESIDENT = """
 import os, sys
@@ -46,7 +46,7 @@ def test_the_buffers_of_blas_are_within_the_estimate(monkeypatch: pytest.MonkeyP
 @needs_native
 @pytest.mark.parametrize("graph", [both(), cr.trace(objective), deep(12)], ids=len)
 def test_compiled_code_is_within_the_estimate(graph: Graph) -> None:
-    from chainrule.run.native.machine import machine_for
+    from chainrule.execute.native.runtime.machine import machine_for
 
     concrete = graph.bind(n=16)
     artifact = machine_for(concrete, [node for _, node in concrete.outputs]).artifact

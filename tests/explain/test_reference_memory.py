@@ -20,13 +20,13 @@ from programs import Program, programs
 
 import chainrule as cr
 from chainrule.errors import IndexOutOfRangeError
+from chainrule.execute import reference
 from chainrule.explain.memory.report import MemoryReport, memory_of_graph, memory_of_step
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import type_of
 from chainrule.primitives.primitive import Fold, Map, Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
-from chainrule.primitives.special import polygamma
-from chainrule.run import reference
+from chainrule.primitives.special.special import polygamma
 from chainrule.testing import simulate
 from chainrule.testing.samples import graph_of, sample_arrays
 

@@ -14,7 +14,7 @@ from small_machine import having
 
 import chainrule as cr
 from chainrule.errors import MemoryLimitError
-from chainrule.plan.schedule import ALIGNMENT
+from chainrule.schedule.records import ALIGNMENT
 
 LENGTH = 96
 V = np.linspace(0.1, 1, LENGTH, dtype=np.float32)

@@ -19,18 +19,18 @@ from typing import Any
 import pytest
 from numpy_memory import numpy_traced
 
-from chainrule.control.work import COND
+from chainrule.control.cost import COND
+from chainrule.execute import reference
+from chainrule.execute.native.runtime import recycled
+from chainrule.execute.native.runtime.arrays import copied_nbytes
+from chainrule.execute.native.runtime.launch import Launcher
+from chainrule.execute.native.runtime.machine import Machine, plan_for
 from chainrule.explain.memory.usage import usage_of
 from chainrule.graph.body import bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.plain import plain_schedule
-from chainrule.plan.schedule import ALIGNMENT
-from chainrule.run import reference
-from chainrule.run.native import recycled
-from chainrule.run.native.arrays import copied_nbytes
-from chainrule.run.native.launch import Launcher
-from chainrule.run.native.machine import Machine, plan_for
+from chainrule.schedule.plain import plain_schedule
+from chainrule.schedule.records import ALIGNMENT
 
 
 @dataclass(frozen=True)

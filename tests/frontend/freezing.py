@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from chainrule.errors import FrozenRandomWarning
-from chainrule.frontend import drawn
+from chainrule.frontend.frozen import frozen_random
 
 
 def told_by(run: Callable[[], Any]) -> list[warnings.WarningMessage]:
     """The warnings of `run`, as in a new process: each place is told once."""
-    drawn._told.clear()
+    frozen_random._told.clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         run()

@@ -9,9 +9,9 @@ import pytest
 import scipy.special
 
 import chainrule as cr
-from chainrule.composites.numpy_names import TABLE
-from chainrule.frontend.elementwise import UFUNCS
-from chainrule.frontend.instead import CONDITIONS, INSTEAD, instead_of, primitive_of
+from chainrule.frontend.functions.elementwise import UFUNCS
+from chainrule.frontend.hints.replacements import CONDITIONS, INSTEAD, instead_of, primitive_of
+from chainrule.numpy.names import TABLE
 
 POSITIVE = np.array([0.2, 0.9, 0.4, 0.5])
 SPECIAL = np.array([np.nan, 1.0, -2.0, 0.5])

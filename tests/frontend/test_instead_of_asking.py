@@ -12,10 +12,10 @@ import scipy.linalg
 import scipy.special
 
 import chainrule as cr
-from chainrule.composites.numpy_names import TABLE
 from chainrule.errors import DataDependentError
-from chainrule.frontend.elementwise import UFUNCS
-from chainrule.frontend.instead_of_asking import CHOICE, MATH, MATH_ALONE
+from chainrule.frontend.functions.elementwise import UFUNCS
+from chainrule.frontend.hints.numbers import CHOICE, MATH, MATH_ALONE
+from chainrule.numpy.names import TABLE
 
 A = np.array([[2.0, 0.5], [0.5, 1.0]])
 OWN = "makes an operation of it, with a derivative rule that you give"

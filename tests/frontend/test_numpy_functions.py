@@ -12,9 +12,9 @@ from calls_movement import MOVEMENT
 from calls_reductions import REDUCTIONS
 
 import chainrule as cr
-from chainrule.composites.numpy_names import TABLE
 from chainrule.errors import ChainruleError
-from chainrule.frontend.elementwise import UFUNCS
+from chainrule.frontend.functions.elementwise import UFUNCS
+from chainrule.numpy.names import TABLE
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "make_numpy_page.py"
 A = np.array([[1.5, -2.0, 0.5, 3.0], [2.0, 0.25, -1.0, 4.0], [0.75, 1.25, 2.5, -3.5]])

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.composites.numpy_names import TABLE
 from chainrule.errors import ChainruleError
-from chainrule.frontend.instead import instead_of
-from chainrule.frontend.refused import OF_NUMBERS, REFUSED
-from chainrule.frontend.ufuncs import UFUNCS
+from chainrule.frontend.functions.ufuncs import UFUNCS
+from chainrule.frontend.hints.replacements import instead_of
+from chainrule.frontend.hints.untraced import OF_NUMBERS, REFUSED
+from chainrule.numpy.names import TABLE
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "make_numpy_functions_page.py"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import chainrule as cr
 from chainrule.errors import ChainruleError, MissingMethodError, MutationError, ShapeError
-from chainrule.frontend.instead import instead_of
+from chainrule.frontend.hints.replacements import instead_of
 
 X = np.array([[1.5, -2.0, 0.5], [2.0, 0.25, -1.0]])
 Y = np.array([[2.0, 1.0, -1.5], [0.5, 4.0, 3.0]])

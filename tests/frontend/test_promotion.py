@@ -9,7 +9,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import DTypeError, EvaluationError
-from chainrule.frontend.elementwise import UFUNCS
+from chainrule.frontend.functions.elementwise import UFUNCS
 
 DTYPES = [
     np.dtype(name)

@@ -4,8 +4,8 @@ import operator
 
 from hypothesis import strategies as st
 
-from chainrule.graph.size_values import evaluate
-from chainrule.graph.sizes import maximum, minimum, sizes
+from chainrule.graph.sizes.size_values import evaluate
+from chainrule.graph.sizes.sizes import maximum, minimum, sizes
 
 n, m, d = sizes("n m d")
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_sizes import d, environments, m, n, value_of, values
 
-from chainrule.graph.size_text import parse
-from chainrule.graph.sizes import Size, minimum, size, sizes
+from chainrule.graph.sizes.parse_size import parse
+from chainrule.graph.sizes.sizes import Size, minimum, size, sizes
 
 
 @given(values)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from random_sizes import OPERATIONS, d, environments, m, n, operations, value_of, values
 
 from chainrule.errors import UndecidableSize
-from chainrule.graph.size_values import evaluate, solve
-from chainrule.graph.sizes import (
+from chainrule.graph.sizes.size_values import evaluate, solve
+from chainrule.graph.sizes.sizes import (
     Size,
     definitely_equal,
     divide_exactly,

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from chainrule.plan.contraction import (
+from chainrule.plan.products.contraction import (
     LARGEST,
     Copy,
     Gemm,
@@ -32,7 +32,7 @@ from chainrule.plan.contraction import (
     labels_of,
     plan_contraction,
 )
-from chainrule.plan.tiles import tiles_for
+from chainrule.plan.products.tiles import tiles_for
 
 
 def matrix(array: np.ndarray, offset: int, rows: int, columns: int, leading: int) -> np.ndarray:

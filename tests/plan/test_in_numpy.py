@@ -13,9 +13,9 @@ from every_sample import for_every_sample
 import chainrule as cr
 from chainrule.explain.memory.report import memory_of_graph
 from chainrule.graph.types import type_of
-from chainrule.plan.in_numpy import followed
 from chainrule.primitives.primitive import Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
+from chainrule.schedule.in_numpy import followed
 from chainrule.testing.samples import graph_of, sample_arrays
 
 

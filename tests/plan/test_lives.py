@@ -11,16 +11,16 @@ from programs import Program, random_programs
 
 import chainrule as cr
 from chainrule.errors import ScheduleError
+from chainrule.execute.arguments import bound_to
+from chainrule.execute.reference import evaluate
+from chainrule.execute.run import kept_nodes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.lives import BEFORE, Life, lives_of
-from chainrule.plan.plain import plain_schedule
 from chainrule.plan.planner import plan
-from chainrule.plan.schedule import Compute, Free
-from chainrule.plan.turns import Turn, obeying, order_of, turns_of
-from chainrule.run.arguments import bound_to
-from chainrule.run.reference import evaluate
-from chainrule.run.run import kept_nodes
+from chainrule.schedule.lives import BEFORE, Life, lives_of
+from chainrule.schedule.plain import plain_schedule
+from chainrule.schedule.records import Compute, Free
+from chainrule.schedule.turns import Turn, obeying, order_of, turns_of
 from chainrule.testing import simulate
 
 X = np.linspace(-1, 1, 12).reshape(3, 4)

@@ -10,10 +10,10 @@ from every_sample import for_every_sample
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.types import type_of
-from chainrule.plan.in_numpy import outline_in_c_order, taken_nbytes
 from chainrule.plan.pieces import PIECE_NBYTES, evaluation_nbytes, piece_of, pieces
 from chainrule.primitives.primitive import Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
+from chainrule.schedule.in_numpy import outline_in_c_order, taken_nbytes
 from chainrule.testing.samples import graph_of, sample_arrays
 
 DTYPES = ("float16", "float32", "float64", "int64", "uint8", "bool")

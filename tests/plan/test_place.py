@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.plan.place import Request, _blocks, place
-from chainrule.plan.placing.blocks import MOST_CONFLICTS, Block, conflicts_of, largest_load
-from chainrule.plan.placing.quick import one_by_one, strategies
-from chainrule.plan.schedule import ALIGNMENT, aligned
+from chainrule.schedule.placement.blocks import MOST_CONFLICTS, Block, conflicts_of, largest_load
+from chainrule.schedule.placement.place import Request, _blocks, place
+from chainrule.schedule.placement.quick import one_by_one, strategies
+from chainrule.schedule.records import ALIGNMENT, aligned
 
 INSTANCES = Path(__file__).resolve().parents[3] / "shared" / "data" / "minimalloc"
 
@@ -73,7 +73,9 @@ def test_requests_in_use_together_share_no_byte(wanted):
 @given(requests(), st.booleans())
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_the_arena_is_between_the_largest_load_and_no_reuse(wanted, are_many):
-    with patch("chainrule.plan.placing.blocks.MOST_CONFLICTS", 0 if are_many else MOST_CONFLICTS):
+    with patch(
+        "chainrule.schedule.placement.blocks.MOST_CONFLICTS", 0 if are_many else MOST_CONFLICTS
+    ):
         found = place(wanted)
     moments = range(40)
     assert found.lower_bound == max(load_at(wanted, moment) for moment in moments)
@@ -140,7 +142,7 @@ def test_a_training_step_is_placed_without_waste(layers, most_conflicts, monkeyp
         width = 640 * (1 + k % 3)
         wanted += [Request(width, 2 * k, 2 * k + 1), Request(width, 2 * k + 1, last - 2 * k)]
         wanted += [Request(width, last - 2 * k - 1, last - 2 * k)]
-    monkeypatch.setattr("chainrule.plan.placing.blocks.MOST_CONFLICTS", most_conflicts)
+    monkeypatch.setattr("chainrule.schedule.placement.blocks.MOST_CONFLICTS", most_conflicts)
     assert place(wanted).wasted_nbytes == 0
 
 

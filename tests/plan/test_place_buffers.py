@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import chainrule as cr
 from chainrule.errors import InputError
-from chainrule.plan.placing.blocks import Block, unit_of
+from chainrule.schedule.placement.blocks import Block, unit_of
 
 SIZES, ALIGNMENTS = (0, 1, 2, 3, 5, 8, 12, 16), (1, 1, 2, 3, 4, 6, 8)
 

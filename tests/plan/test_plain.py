@@ -11,13 +11,13 @@ from programs import Program, random_programs
 
 import chainrule as cr
 from chainrule.errors import ScheduleError
+from chainrule.execute.arguments import bound_to
+from chainrule.execute.reference import apply
+from chainrule.execute.run import kept_nodes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.plain import _Plain, plain_schedule
-from chainrule.plan.schedule import Compute, Free, Schedule, View
-from chainrule.run.arguments import bound_to
-from chainrule.run.reference import apply
-from chainrule.run.run import kept_nodes
+from chainrule.schedule.plain import _Plain, plain_schedule
+from chainrule.schedule.records import Compute, Free, Schedule, View
 from chainrule.testing import simulate
 
 

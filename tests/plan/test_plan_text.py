@@ -14,13 +14,13 @@ import chainrule as cr
 import chainrule.plan.sharing
 from chainrule import float32, int64
 from chainrule.errors import SizeError
+from chainrule.execute.run import kept_nodes
 from chainrule.graph.graph import Graph
 from chainrule.plan.planner import Plan, plan
 from chainrule.plan.sharing import WORTH_SHARING, sharing
 from chainrule.plan.text import shared
 from chainrule.plan.work import NestWork
-from chainrule.run.run import kept_nodes
-from chainrule.train.bound import results_of
+from chainrule.train.step.bound import results_of
 
 SIZES = {"n": 256, "d": 784, "h": 256, "q": 10}
 STEP = """\

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.execute.run import kept_nodes
 from chainrule.plan.planner import plan
-from chainrule.run.run import kept_nodes
 from chainrule.testing import simulate
 
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 import chainrule as cr
 from chainrule import float32
+from chainrule.execute.run import kept_nodes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan import planner
-from chainrule.plan.lives import Life
 from chainrule.plan.planner import Plan, plan
-from chainrule.plan.schedule import Compute, Free
-from chainrule.run.run import kept_nodes
+from chainrule.schedule.lives import Life
+from chainrule.schedule.records import Compute, Free
 from chainrule.testing import simulate
-from chainrule.train.bound import results_of
+from chainrule.train.step.bound import results_of
 
 BATCH, LENGTH, WIDTH, LAYERS = 8, 16, 32, 3
 ACTIVATION = BATCH * LENGTH * 4 * WIDTH * 4

@@ -12,12 +12,12 @@ from programs import Program, random_programs
 
 import chainrule as cr
 from chainrule.errors import InputError, ScheduleError
+from chainrule.execute.run import kept_nodes
 from chainrule.graph.graph import Graph
 from chainrule.plan import planner, reorder
 from chainrule.plan.planner import Plan, plan
-from chainrule.run.run import kept_nodes
 from chainrule.testing import simulate
-from chainrule.train.bound import results_of
+from chainrule.train.step.bound import results_of
 
 N, WIDTH = 64, 128
 ACTIVATION = N * WIDTH * 4

@@ -12,16 +12,16 @@ from mlp import objective
 import chainrule as cr
 from chainrule import float32
 from chainrule.errors import ScheduleError
+from chainrule.execute.run import kept_nodes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan import overwriting, planner, storage
-from chainrule.plan.lifetimes import Simulation
-from chainrule.plan.place import Request
 from chainrule.plan.planner import Plan, plan
-from chainrule.plan.schedule import SCRATCH, Free
-from chainrule.run.run import kept_nodes
+from chainrule.schedule.lifetimes import Simulation
+from chainrule.schedule.placement.place import Request
+from chainrule.schedule.records import SCRATCH, Free
 from chainrule.testing import simulate
-from chainrule.train.bound import results_of
+from chainrule.train.step.bound import results_of
 
 SIZES = {"n": 64, "d": 256, "h": 128, "q": 10}
 

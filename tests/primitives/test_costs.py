@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.primitives.linalg_parts import reaches
+from chainrule.primitives.linalg.parts import reaches
 from chainrule.primitives.logic import logical_and, logical_not, logical_or
 from chainrule.primitives.movement import pad
 from chainrule.primitives.sources import uniform

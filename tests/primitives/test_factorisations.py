@@ -10,9 +10,9 @@ import pytest
 import chainrule as cr
 from chainrule import float64
 from chainrule.errors import EvaluationError
-from chainrule.primitives.linalg import LINALG
-from chainrule.primitives.linalg_eigen import eigh, eigvalsh
-from chainrule.primitives.linalg_factors import cholesky
+from chainrule.primitives.linalg.eigen import eigh, eigvalsh
+from chainrule.primitives.linalg.factors import cholesky
+from chainrule.primitives.linalg.linalg import LINALG
 from chainrule.testing import as_function, check_gradients, planted_fault
 from chainrule.testing.faults import GRADIENT_FAULTS
 from chainrule.transforms import deduplicate

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from chainrule.frontend.elementwise import UFUNCS
+from chainrule.frontend.functions.elementwise import UFUNCS
 from chainrule.primitives.arithmetic import erf, integer_power, logistic
 from chainrule.primitives.indexing import gather, scatter_add
 from chainrule.primitives.logic import where

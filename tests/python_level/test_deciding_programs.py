@@ -14,7 +14,7 @@ from deciding_programs import CATCHING, program_of, source_of
 import chainrule as cr
 from chainrule import float64
 from chainrule.errors import ChainruleError, SizeTextWarning
-from chainrule.graph import asked_size
+from chainrule.graph.sizes import asked_size
 from chainrule.graph.structure import flatten
 
 ROWS = ((1, 1), (1, 3), (2, 2), (3, 1), (4, 5))  # n and m
@@ -171,7 +171,7 @@ def test_an_integer_that_forgets_its_guard_is_found(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_caught_error_that_leaves_no_condition_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from chainrule.frontend import caught
+    from chainrule.frontend.errors import caught
 
     monkeypatch.setattr(caught, "settle_caught", lambda _: None)
     assert judged(range(CATCHING, CATCHING + 20)).wrong

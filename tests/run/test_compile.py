@@ -115,7 +115,7 @@ def test_a_python_float_is_an_argument_and_not_a_type(compiled: Any):
 
 
 def test_no_float_makes_new_code(monkeypatch: pytest.MonkeyPatch):
-    from chainrule.run.native import machine
+    from chainrule.execute.native.runtime import machine
 
     made = []
     monkeypatch.setattr(

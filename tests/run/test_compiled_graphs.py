@@ -13,8 +13,8 @@ import pytest
 import chainrule as cr
 from chainrule import float16, float32, float64, int64
 from chainrule.errors import InputError, NameLookupError, SizeError, UnsupportedError
-from chainrule.run import executors
-from chainrule.run.native import machine, target
+from chainrule.execute import executors
+from chainrule.execute.native.runtime import machine, target
 
 n = cr.size("n")
 RANDOM = np.random.default_rng(9)

@@ -17,14 +17,14 @@ from executors import EITHER
 import chainrule as cr
 from chainrule import float64, int64
 from chainrule.errors import EvaluationError, InputError, MemoryLimitError, UnsupportedError
+from chainrule.execute import executors
+from chainrule.execute.executor import InPlace, Traits
+from chainrule.execute.native.runtime.target import native_refusal
+from chainrule.execute.plain import PlainExecutor
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.plain import plain_schedule
-from chainrule.plan.schedule import Compute, Schedule
-from chainrule.run import executors
-from chainrule.run.executor import InPlace, Traits
-from chainrule.run.native.target import native_refusal
-from chainrule.run.plain import PlainExecutor
+from chainrule.schedule.plain import plain_schedule
+from chainrule.schedule.records import Compute, Schedule
 from chainrule.testing import simulate
 
 SOURCE = Path(cr.__file__).parent
@@ -450,9 +450,9 @@ def test_an_unknown_name_is_told_the_known_ones(counting: Counting) -> None:
 # Installed packages -----------------------------------------------------------------------------
 
 PACKAGE = """
-from chainrule.run.plain import PlainExecutor
+from chainrule.execute.plain import PlainExecutor
 from chainrule.testing import simulate
-from chainrule.run.reference import evaluate
+from chainrule.execute.reference import evaluate
 
 LOADED = []
 
@@ -588,14 +588,16 @@ def test_nothing_is_compared_with_the_name_of_an_executor() -> None:
     assert found == {}
 
 
-# `run/overhead.py`: how many threads BLAS has is known there.
-MAY_IMPORT_NATIVE = {"run/executors.py", "run/overhead.py"}
+# `execute/overhead.py`: how many threads BLAS has is known there.
+MAY_IMPORT_NATIVE = {"execute/executors.py", "execute/overhead.py"}
 
 
 def test_only_the_registry_imports_the_native_executor() -> None:
     found = set()
     for file in SOURCE.rglob("*.py"):
         name = file.relative_to(SOURCE).as_posix()
-        if not name.startswith("run/native/") and "chainrule.run.native" in file.read_text("utf-8"):
+        if not name.startswith("execute/native/") and "chainrule.execute.native" in file.read_text(
+            "utf-8"
+        ):
             found.add(name)
     assert found == MAY_IMPORT_NATIVE

@@ -10,7 +10,7 @@ from executors import needs_native
 
 import chainrule as cr
 from chainrule.errors import InputError
-from chainrule.run.executors import executor_names
+from chainrule.execute.executors import executor_names
 from chainrule.testing import simulate
 
 SECONDS = 60  # more than any of these searches takes

@@ -13,8 +13,8 @@ from small_machine import having
 import chainrule as cr
 from chainrule import float32
 from chainrule.errors import MemoryLimitError
-from chainrule.run import free_memory as module
-from chainrule.run.free_memory import FreeMemory, refuse_beyond_free
+from chainrule.execute import free_memory as module
+from chainrule.execute.free_memory import FreeMemory, refuse_beyond_free
 
 W = np.linspace(-1, 1, 3 * 50, dtype=np.float32).reshape(3, 50)
 X = np.linspace(0, 1, 40 * 3, dtype=np.float32).reshape(40, 3)
@@ -43,9 +43,9 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def too_late(*args: Any) -> None:
         raise AssertionError("it ran")
 
-    monkeypatch.setattr("chainrule.run.reference.apply", too_late)
-    monkeypatch.setattr("chainrule.run.native.machine.Machine.call", too_late)
-    monkeypatch.setattr("chainrule.run.native.recycled.Kind.empty", too_late)
+    monkeypatch.setattr("chainrule.execute.reference.apply", too_late)
+    monkeypatch.setattr("chainrule.execute.native.runtime.machine.Machine.call", too_late)
+    monkeypatch.setattr("chainrule.execute.native.runtime.recycled.Kind.empty", too_late)
 
 
 def ways(executor: str) -> dict[str, Any]:

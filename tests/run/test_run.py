@@ -11,7 +11,7 @@ import pytest
 import chainrule as cr
 from chainrule import float64
 from chainrule.errors import InputError, NameLookupError
-from chainrule.run import Run, run_graph
+from chainrule.execute import Run, run_graph
 
 TABLE = np.array([1.0, 2.0])
 

@@ -28,7 +28,7 @@ from schedules import (
 
 import chainrule as cr
 from chainrule import float32
-from chainrule.plan.schedule import Free, View
+from chainrule.schedule.records import Free, View
 
 # In place.
 

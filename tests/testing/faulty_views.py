@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from schedules import MAKE_G, ROWS, VIEW, XT, H, W, X, in_place_of_b, plain
 
-from chainrule.plan.schedule import Free, View
+from chainrule.schedule.records import Free, View
 
 
 def a_view_outside_its_base():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from schedules import GIVEN, GRAPH, MAKE_G, MAKE_H, MAKE_Z, NBYTES, W, X, Z, array, plain, scratch
 
-from chainrule.plan.schedule import Buffer, Compute
+from chainrule.schedule.records import Buffer, Compute
 
 
 def an_offset_off_by_one():

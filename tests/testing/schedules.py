@@ -6,7 +6,7 @@ import numpy as np
 
 import chainrule as cr
 from chainrule import float32, int64
-from chainrule.plan.schedule import SCRATCH, Buffer, Compute, Free, Schedule, View
+from chainrule.schedule.records import SCRATCH, Buffer, Compute, Free, Schedule, View
 
 
 def step(x: float32[4, 4], W: float32[4, 4]):

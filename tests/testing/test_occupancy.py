@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.plan.gaps import Gaps
-from chainrule.plan.schedule import SCRATCH, Buffer
+from chainrule.schedule.placement.gaps import Gaps
+from chainrule.schedule.records import SCRATCH, Buffer
 from chainrule.testing.simulator.occupancy import Occupancy
 
 

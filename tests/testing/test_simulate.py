@@ -38,8 +38,8 @@ from schedules import (
 import chainrule as cr
 from chainrule import float32
 from chainrule.errors import ScheduleError
-from chainrule.plan.lives import BEFORE
-from chainrule.plan.schedule import Buffer, Compute, Free, Schedule, View
+from chainrule.schedule.lives import BEFORE
+from chainrule.schedule.records import Buffer, Compute, Free, Schedule, View
 from chainrule.testing import simulate
 
 

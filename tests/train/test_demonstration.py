@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from chainrule.errors import DivergenceError, InputError
-from chainrule.train import mlp
-from chainrule.train.digits import Settings, begin, measure, train_epoch, trainer_of
+from chainrule.examples import mlp
+from chainrule.examples.digits import Settings, begin, measure, train_epoch, trainer_of
 
 
 def test_first_weights_have_the_variance_of_he_initialization():

@@ -13,8 +13,8 @@ import pytest
 from trainings import trainer
 
 from chainrule.errors import DataFileError
-from chainrule.train import history
-from chainrule.train.history import History, HistoryWarning, read
+from chainrule.train.loop import history
+from chainrule.train.loop.history import History, HistoryWarning, read
 
 
 def test_lines_are_in_the_file_when_they_are_written(tmp_path: Path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chainrule.random import key
-from chainrule.train.random_inputs import AT_ONCE, Keys
+from chainrule.train.step.random_inputs import AT_ONCE, Keys
 
 
 class Interrupted(Keys):

@@ -14,7 +14,7 @@ from stepping import OPTIMIZERS, RTOL, agree, batch, both, follow, network, type
 import chainrule as cr
 from chainrule import float64, int64
 from chainrule.errors import ChainruleError, IndexOutOfRangeError
-from chainrule.plan.schedule import SCRATCH
+from chainrule.schedule.records import SCRATCH
 from chainrule.train import TrainingStep
 
 ROOT = Path(__file__).parents[2]

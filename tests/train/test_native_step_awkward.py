@@ -11,7 +11,7 @@ from stepping import OPTIMIZERS, agree, batch, both, follow, network, typed, wei
 
 import chainrule as cr
 from chainrule import float64, int64
-from chainrule.train.optimizer import Optimizer
+from chainrule.train.optimizers.optimizer import Optimizer
 
 
 def unreached(w: float64[3], v: float64[2, 2], x: float64[3]):

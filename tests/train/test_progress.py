@@ -12,10 +12,10 @@ from rich.console import Console
 from trainings import data, trainer
 
 import chainrule as cr
-from chainrule.train import progress
-from chainrule.train.progress import Lines, Plan, Reading, Silent, progress_of, used_nbytes
-from chainrule.train.progress_bar import Bar, Rate, measures_text
-from chainrule.train.watching import plan_of, reading_of
+from chainrule.train.loop import progress
+from chainrule.train.loop.progress import Lines, Plan, Reading, Silent, progress_of, used_nbytes
+from chainrule.train.loop.progress_bar import Bar, Rate, measures_text
+from chainrule.train.loop.watching import plan_of, reading_of
 
 
 def test_a_line_for_each_epoch_where_nobody_watches(capsys: pytest.CaptureFixture[str]):
@@ -150,7 +150,7 @@ def test_a_bar_is_taken_away_whatever_ends_training(monkeypatch: pytest.MonkeyPa
     def seen(*_: Any) -> Seen:
         return Seen()
 
-    monkeypatch.setattr("chainrule.train.session.progress_of", seen)
+    monkeypatch.setattr("chainrule.train.loop.session.progress_of", seen)
     bad = data()
     bad["y"][:] = 7
     with pytest.raises(cr.errors.IndexOutOfRangeError):

@@ -9,8 +9,8 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import MemoryLimitError, StateError
-from chainrule.run import free_memory
-from chainrule.run.free_memory import FreeMemory
+from chainrule.execute import free_memory
+from chainrule.execute.free_memory import FreeMemory
 
 
 def step_of_adam():
@@ -23,7 +23,7 @@ def step_of_adam():
 
 @pytest.mark.parametrize("initial", [0.0, -0.0, 1.5])
 def test_arrays_of_one_number_begin_as_it(initial):
-    from chainrule.train.state import State
+    from chainrule.train.step.state import State
 
     given = {
         "p": np.arange(6.0).reshape(2, 3),

@@ -21,7 +21,7 @@ from chainrule.errors import (
     NotDifferentiableError,
     StateError,
 )
-from chainrule.train.epoch import Epoch
+from chainrule.train.loop.epoch import Epoch
 
 n = cr.size("n")
 KEY = cr.random.key(7)
@@ -144,7 +144,9 @@ def test_an_error_before_the_first_step_leaves_the_trainer_usable(
             raise OSError("not mounted")
         return [data()]
 
-    monkeypatch.setattr("chainrule.train.progress.is_watched", lambda: True)  # a bar asks first
+    monkeypatch.setattr(
+        "chainrule.train.loop.progress.is_watched", lambda: True
+    )  # a bar asks first
     made = trainer(data=batches, folder=tmp_path, progress=True)
     with pytest.raises(OSError, match="not mounted"):
         made.fit(1)
@@ -622,7 +624,7 @@ def test_several_random_inputs_get_keys_of_their_own():
 
 
 def test_the_keys_of_many_steps_are_those_of_fold_in():
-    from chainrule.train.random_inputs import Keys
+    from chainrule.train.step.random_inputs import Keys
 
     keys = Keys(("a", "b"), KEY)
     for step, (index, name) in itertools.product((0, 1, 255, 256, 70_000), enumerate("ab", 1)):

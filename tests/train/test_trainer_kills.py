@@ -20,7 +20,7 @@ from trainings import OPTIMIZERS, arrays, data, dropping, trainer, untimed
 
 import chainrule as cr
 from chainrule.train.checkpoints import Checkpoints
-from chainrule.train.feed import Feed
+from chainrule.train.loop.feed import Feed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork, and signals of POSIX")
 

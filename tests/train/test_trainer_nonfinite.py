@@ -14,7 +14,7 @@ from trainings import EXECUTORS, arrays, data, plain, trainer, weights
 import chainrule as cr
 from chainrule import float64
 from chainrule.errors import DivergenceError
-from chainrule.train.divergence import NonFiniteError
+from chainrule.train.loop.divergence import NonFiniteError
 
 n = cr.size("n")
 EITHER = pytest.mark.parametrize("executor", EXECUTORS)
@@ -235,7 +235,7 @@ def test_data_that_are_not_the_same_again_are_suspected():
 
 
 def test_a_fault_that_the_replay_does_not_show_is_said_to_be_none(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("chainrule.train.divergence.nonfinite_step", lambda *_: None)
+    monkeypatch.setattr("chainrule.train.loop.divergence.nonfinite_step", lambda *_: None)
     trained = made(data=lambda epoch: [{"x": np.full((4, 2), np.nan), "y": np.ones(4)}])
     with pytest.raises(NonFiniteError, match="computes that step without NaN and inf") as caught:
         trained.fit(1)

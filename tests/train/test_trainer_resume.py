@@ -28,8 +28,8 @@ from trainings import (
 
 import chainrule as cr
 from chainrule.errors import DataFileError, InputError, StateError
-from chainrule.train.feed import Feed
-from chainrule.train.history import HistoryWarning
+from chainrule.train.loop.feed import Feed
+from chainrule.train.loop.history import HistoryWarning
 
 EPOCHS = 8  # of 13 steps: 104
 posix_only = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")

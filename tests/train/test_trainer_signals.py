@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from trainings import arrays, data, trainer
 
-from chainrule.train.interrupt import Interrupted, Interrupts
+from chainrule.train.loop.interrupt import Interrupted, Interrupts
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 

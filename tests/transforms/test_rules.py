@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chainrule.execute.reference import evaluate
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import INVARIANTS
 from chainrule.graph.node import Node, topological
@@ -15,7 +16,6 @@ from chainrule.graph.parts import Input
 from chainrule.graph.types import array_type
 from chainrule.primitives import arithmetic, logic
 from chainrule.primitives.sources import full, input_
-from chainrule.run.reference import evaluate
 from chainrule.transforms import simplify
 from chainrule.transforms.rules import RULES, RULES_BY_ROOT, Rule
 

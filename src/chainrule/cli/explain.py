@@ -17,7 +17,7 @@ from chainrule.graph.graph import Graph
 from chainrule.train import TrainingStep
 
 if TYPE_CHECKING:
-    from chainrule.train.digits import Training
+    from chainrule.examples.digits import Training
 
 
 def explain(

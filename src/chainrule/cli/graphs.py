@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chainrule.cli.functions import traced
-from chainrule.graph import sizes
+from chainrule.graph.sizes import sizes
 from chainrule.train import Optimizer, TrainingStep, adam, adamw, sgd, training_step
 from chainrule.transforms import backward
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chainrule.cli.graphs import graph_of, step_of
-from chainrule.run.executors import executor_searching
+from chainrule.execute.executors import executor_searching
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport

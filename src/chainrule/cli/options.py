@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from chainrule.errors import InputError
-from chainrule.run.executors import executor_named, executor_names
-from chainrule.train.digits import Settings
+from chainrule.examples.digits import Settings
+from chainrule.execute.executors import executor_named, executor_names
 
 
 def setting(name: str, explanation: str, type_: Any) -> Any:

@@ -12,11 +12,11 @@ import numpy as np
 from chainrule.cli.images import FEATURES, Images, images_of
 from chainrule.cli.training import WEIGHTS, weights_notes
 from chainrule.errors import DataFileError
+from chainrule.examples import mlp
+from chainrule.examples.digits import SCORES, forward_graph
 from chainrule.explain.writing import write_beside
-from chainrule.train import mlp
-from chainrule.train.digits import SCORES, forward_graph
-from chainrule.train.prediction import predict
-from chainrule.train.weights import load_weights
+from chainrule.train.evaluation.predict import predict
+from chainrule.train.step.weights import load_weights
 
 CLASSES = 10
 BATCH = 1024  # rows at a time

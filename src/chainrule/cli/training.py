@@ -19,12 +19,12 @@ from chainrule.cli.ending import INTERRUPTED
 from chainrule.cli.explain import training_report
 from chainrule.cli.files import write_files
 from chainrule.errors import DivergenceError, InputError
+from chainrule.examples import digits, fashion_mnist
+from chainrule.examples.digits import Measures, Training, calmer, measure, trainer_of
 from chainrule.graph.graph import Graph
-from chainrule.train import digits, fashion_mnist
 from chainrule.train.checkpoints import file
-from chainrule.train.digits import Measures, Training, calmer, measure, trainer_of
-from chainrule.train.history import NAME as HISTORY
-from chainrule.train.trainer import Trainer
+from chainrule.train.loop.history import NAME as HISTORY
+from chainrule.train.loop.trainer import Trainer
 
 WEIGHTS, GRAPH, METRICS = "weights.safetensors", "graph.txt", "metrics.json"
 REPORT = "report.html"

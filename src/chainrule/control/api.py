@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.composite import trace_of
-from chainrule.control.apart import parameters_as_called, require_function_of, standing_for
 from chainrule.control.choices import traced_cond
 from chainrule.control.counted import counted
+from chainrule.control.trace_body import parameters_as_called, require_function_of, standing_for
 from chainrule.control.tracing import traced_scan, traced_while
 from chainrule.errors import DTypeError, InputError, UndecidableSize
-from chainrule.frontend.drawn import warning_of_draws
+from chainrule.frontend.composite import trace_of
+from chainrule.frontend.errors.types_shown import type_text
+from chainrule.frontend.frozen.frozen_random import warning_of_draws
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
-from chainrule.frontend.types_shown import type_text
 from chainrule.functional.numbers import on_numbers_too
-from chainrule.graph import sizes
 from chainrule.graph.node import topological
 from chainrule.graph.origin import Origin
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import sizes
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import INT_SCALAR, type_of
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.movement import broadcast_to

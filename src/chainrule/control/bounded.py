@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from chainrule.errors import InputError
-from chainrule.frontend.instead_of_asking import argument_without_number
+from chainrule.frontend.hints.numbers import argument_without_number
 
 
 def checked_steps(steps: Any, where: str) -> int:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.control.apart import Call, call_apart, parameter
+from chainrule.control.carry_types import common_type, converted
 from chainrule.control.cond_node import choose
-from chainrule.control.settled import common_type, converted
+from chainrule.control.trace_body import Call, call_apart, parameter
 from chainrule.control.tracing import Frame, Site
 from chainrule.errors import DTypeError, InputError, ShapeError
-from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.trace import Trace
 from chainrule.graph.node import Node
 from chainrule.graph.structure import Structure, flatten

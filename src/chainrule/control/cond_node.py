@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from chainrule.control.bodies import between, body_of, tidied
+from chainrule.control.cost import COND, flops
+from chainrule.control.evaluate_body import in_c_order, program_of
+from chainrule.control.numpy_source import cond_python
 from chainrule.control.packing import (
     is_zero,
     matched,
@@ -19,21 +22,18 @@ from chainrule.control.packing import (
     unpacked,
 )
 from chainrule.control.samples import choosing
-from chainrule.control.steps import in_c_order, program_of
 from chainrule.control.taken import only_taken
-from chainrule.control.work import COND, flops
-from chainrule.control.written import cond_python
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
-from chainrule.plan.plain import step_nbytes
 from chainrule.primitives.families import BOOL
 from chainrule.primitives.logic import logical_not, where
 from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape
 from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
 from chainrule.primitives.sources import full_like, input_, uniform
+from chainrule.schedule.plain import step_nbytes
 from chainrule.transforms.batch import batch_nodes
 from chainrule.transforms.conditions import Condition, leaving
 from chainrule.transforms.jvp import push

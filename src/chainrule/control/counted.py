@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.control.apart import parameters_as_called, standing_for
+from chainrule.control.trace_body import parameters_as_called, standing_for
 from chainrule.control.tracing import Frame, traced_while
-from chainrule.frontend.elementwise import elementwise
+from chainrule.frontend.functions.elementwise import elementwise
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 
 
 def counted(building: Trace, frame: Frame, lower: Any, upper: Any, function: Any, init: Any) -> Any:

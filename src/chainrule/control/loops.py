@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.control.bodies import between, body_of, tidied
 from chainrule.control.packing import stacked_type, unpacked
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.primitive import Primitive
 
 

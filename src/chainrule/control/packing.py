@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.logic import cast

@@ -10,7 +10,7 @@ from chainrule.control.loops import Carry, Given
 from chainrule.control.packing import matched, packed_batch
 from chainrule.control.scan_rules import loop_of, shown_carries, variable
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import array_type
 from chainrule.primitives.movement import add_batch_axis, transpose
 from chainrule.transforms.batch import batch_nodes

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.control.cost import SCAN, flops
+from chainrule.control.evaluate_body import in_c_order, program_of, result_of, store
+from chainrule.control.numpy_source import scan_python
 from chainrule.control.packing import packed_type, result_types, stacked_type, strong
 from chainrule.control.samples import accumulating, filtering
 from chainrule.control.scan_batch import batch
 from chainrule.control.scan_rules import cotangents, tangent
-from chainrule.control.steps import in_c_order, program_of, result_of, store
-from chainrule.control.work import SCAN, flops
-from chainrule.control.written import scan_python
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
-from chainrule.plan.plain import step_nbytes
 from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
+from chainrule.schedule.plain import step_nbytes
 
 
 def _type(

@@ -12,7 +12,7 @@ from chainrule.control.packing import matched, packed, stacked_type, unpacked, z
 from chainrule.control.seeds import Seeds, inner_condition
 from chainrule.errors import MemoryLimitError
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import array_type
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.movement import concatenate, reshape, slice_

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from chainrule.control.bodies import body_of
-from chainrule.control.work import COND, SCAN, WHILE
+from chainrule.control.cost import COND, SCAN, WHILE
 from chainrule.graph.body import Body, bodies_of, holds_bodies
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type

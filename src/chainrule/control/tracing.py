@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.control.apart import Call, call_apart, parameter
 from chainrule.control.bounded import checked_steps, no_number_of_steps
+from chainrule.control.carry_types import converted, settled
 from chainrule.control.cond_node import inlined
 from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.scan_node import scan
-from chainrule.control.settled import converted, settled
+from chainrule.control.trace_body import Call, call_apart, parameter
 from chainrule.control.while_node import repeat
 from chainrule.errors import DTypeError, InputError, ShapeError
-from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.errors.types_shown import too_large
+from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
-from chainrule.frontend.types_shown import too_large
-from chainrule.graph import sizes
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import UNKNOWN, Origin
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import sizes
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import ArrayType, exceeds_memory
 from chainrule.primitives.families import BOOL

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.control.evaluate_body import in_c_order, program_of, result_of, store
 from chainrule.control.repeated import Repeated, repeated
-from chainrule.control.steps import in_c_order, program_of, result_of, store
 from chainrule.control.wording import loop_text
 from chainrule.errors import StepLimitError
 from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType
-from chainrule.plan.plain import step_nbytes
+from chainrule.schedule.plain import step_nbytes
 
 
 def carries_in(flat: np.ndarray, loop: Repeated, initials: Sequence[Any]) -> list[np.ndarray]:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from chainrule.control.bodies import body_of
+from chainrule.control.cost import WHILE, flops
+from chainrule.control.evaluate_body import in_c_order, program_of, result_of, store
 from chainrule.control.loops import Given, Loop
+from chainrule.control.numpy_source import unwind_python, while_python
 from chainrule.control.packing import unpacked
 from chainrule.control.repeated import Repeated, repeated
 from chainrule.control.samples import repeating, unwinding
-from chainrule.control.steps import in_c_order, program_of, result_of, store
 from chainrule.control.unwinding import (
     carries_in,
     require_end,
@@ -22,13 +24,11 @@ from chainrule.control.unwinding import (
     unwind_scratch,
 )
 from chainrule.control.while_rules import batch, tangent, unwind_cotangents, while_cotangents
-from chainrule.control.work import WHILE, flops
-from chainrule.control.written import unwind_python, while_python
 from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType
-from chainrule.plan.plain import step_nbytes
 from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
 from chainrule.primitives.python import Python
+from chainrule.schedule.plain import step_nbytes
 
 
 def repeat(loop: Loop, wanted: Collection[int], limit: int | None = None) -> dict[int, Any]:

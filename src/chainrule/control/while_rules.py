@@ -31,7 +31,7 @@ from chainrule.control.wording import loop_text
 from chainrule.errors import NotDifferentiableError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import array_type
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.logic import cast, greater

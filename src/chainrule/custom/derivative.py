@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar, cast, overload
 
-from chainrule.composites.composite import trace_of
 from chainrule.custom.overriding import Argument, CallRules, Function, Held, overriding
 from chainrule.custom.packing import packed, unpacked
 from chainrule.custom.placing import placed
 from chainrule.errors import InputError, NotDifferentiableError
-from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.composite import trace_of
+from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced

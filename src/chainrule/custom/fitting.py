@@ -8,12 +8,12 @@ from typing import Any
 import optree
 
 from chainrule.errors import DTypeError, InputError, ShapeError
-from chainrule.frontend.elementwise import as_node, to_dtype, to_shape
+from chainrule.frontend.errors.types_shown import type_text
+from chainrule.frontend.functions.elementwise import as_node, to_dtype, to_shape
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
-from chainrule.frontend.types_shown import type_text
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import NAMESPACE, leaf_name
 from chainrule.graph.types import ArrayType
 from chainrule.tracing import definition

@@ -15,9 +15,9 @@ from chainrule.annotations import ElementType
 from chainrule.custom.fitting import fitted, parts_of
 from chainrule.custom.rules import BatchedRules, Nodes, called, rule_trace, shown, unplaced
 from chainrule.errors import NotDifferentiableError, TypeSpecError, UnsupportedError
-from chainrule.frontend.types_shown import type_text
+from chainrule.frontend.errors.types_shown import type_text
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type, type_of
 from chainrule.primitives.families import same_type
 from chainrule.primitives.movement import add_batch_axis

@@ -9,12 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.composite import trace_of
 from chainrule.custom import opaque
 from chainrule.custom.opaque import Opaque, Plain
 from chainrule.custom.placing import placed
 from chainrule.errors import InputError
-from chainrule.frontend.elementwise import as_node, common_shape, resolve, to_dtype, to_shape
+from chainrule.frontend.composite import trace_of
+from chainrule.frontend.functions.elementwise import (
+    as_node,
+    common_shape,
+    resolve,
+    to_dtype,
+    to_shape,
+)
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node

@@ -25,7 +25,7 @@ from chainrule.custom.rules import (
 from chainrule.errors import NotDifferentiableError
 from chainrule.frontend.trace import Trace
 from chainrule.graph.node import Node, topological
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import Structure
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.movement import add_batch_axis

@@ -7,10 +7,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from chainrule.frontend.elementwise import to_dtype
+from chainrule.frontend.functions.elementwise import to_dtype
 from chainrule.frontend.trace import Trace
-from chainrule.graph import sizes
 from chainrule.graph.node import Node
+from chainrule.graph.sizes import sizes
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import concatenate, reshape, slice_

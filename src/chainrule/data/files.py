@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from chainrule.errors import DataFileError
+from chainrule.execute.free_memory import free_memory
 from chainrule.graph.nearest import nearest
-from chainrule.run.free_memory import free_memory
 
 GZIP = b"\x1f\x8b"
 DEFLATE_RATIO = 1032  # of unpacked to packed bytes, at most (zlib's own account)

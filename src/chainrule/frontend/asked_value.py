@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import DataDependentError, MissingMethodError, MutationError
+from chainrule.frontend.errors.types_shown import type_text
 from chainrule.frontend.trace import Trace
-from chainrule.frontend.types_shown import type_text
-from chainrule.graph.asking import asking, goes_on, is_ours
 from chainrule.graph.node import Node
 from chainrule.graph.plain import WITH_MASK, taken_for_plain
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.asking import asking, goes_on, is_ours
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import Shape
 
 
@@ -75,7 +75,7 @@ class AskedValue:
             raise TypeError("len() of a 0-d array")
         first = self.shape[0]
         if isinstance(first, Size):
-            from chainrule.frontend.instead_of_asking import instead_of_iterating  # if refused
+            from chainrule.frontend.hints.numbers import instead_of_iterating  # if refused
 
             raise DataDependentError(
                 f"len() is an integer, but the first axis of {self._shown()} is the size {first}",
@@ -109,7 +109,7 @@ class AskedValue:
         return self.program.origin_at(sys._getframe(depth)).describe()
 
     def _number(self, asked: str, hint: str) -> DataDependentError:
-        from chainrule.frontend.instead_of_asking import CHOICE, instead_of_asking  # if refused
+        from chainrule.frontend.hints.numbers import CHOICE, instead_of_asking  # if refused
 
         return DataDependentError(
             f"{asked} of {self._shown()}: its numbers do not exist while the program is traced",
@@ -131,7 +131,7 @@ class AskedValue:
     def __index__(self) -> int:
         if self.node in self.program.scalars and self.dtype.kind == "i":
             return self.program.guard(self.node)
-        from chainrule.frontend.instead_of_asking import argument_without_number  # if refused
+        from chainrule.frontend.hints.numbers import argument_without_number  # if refused
 
         _, hint = argument_without_number(self)
         raise self._number("an integer", hint or "use a Python int, or x.shape[0] for a size")
@@ -169,7 +169,7 @@ class AskedValue:
         )
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from chainrule.frontend.instead_of_asking import instead_of_writing  # if refused
+        from chainrule.frontend.hints.numbers import instead_of_writing  # if refused
 
         raise MutationError(
             f"item assignment to {self._shown()}: traced arrays are values, not storage",
@@ -185,7 +185,7 @@ class AskedValue:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in AskedValue.__slots__ or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        from chainrule.frontend.instead import instead_of  # if refused
+        from chainrule.frontend.hints.replacements import instead_of  # if refused
 
         known = self.program.functions.get(getattr(np, name, None)) is not None
         raise MissingMethodError(

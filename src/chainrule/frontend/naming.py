@@ -14,11 +14,10 @@ import itertools
 from types import BuiltinFunctionType, CodeType, FrameType
 from typing import NamedTuple
 
-from chainrule.frontend.bytecode import Analysis, analyses, analysis_of
-from chainrule.frontend.effects import called
-from chainrule.frontend.following import UNPACKINGS, Route, Settled, Unsettled, route_of
-from chainrule.frontend.frames import Unknown, position, read, written
-from chainrule.frontend.slots import (
+from chainrule.frontend.bytecode.effects import called
+from chainrule.frontend.bytecode.following import UNPACKINGS, Route, Settled, Unsettled, route_of
+from chainrule.frontend.bytecode.frames import Unknown, position, read, written
+from chainrule.frontend.bytecode.slots import (
     EXPRESSION,
     Call,
     Constant,
@@ -32,6 +31,7 @@ from chainrule.frontend.slots import (
     pop,
     top,
 )
+from chainrule.frontend.bytecode.stack import Analysis, analyses, analysis_of
 
 __all__ = [
     "Namer",

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ChainruleError, DTypeError, ForeignValueError
-from chainrule.frontend.inner import refuse_ended
+from chainrule.frontend.errors.foreign_values import refuse_ended
+from chainrule.frontend.errors.types_shown import too_large
 from chainrule.frontend.naming import (
     Namer,
     Place,
@@ -26,11 +27,10 @@ from chainrule.frontend.naming import (
     returned_variable,
     user_frame,
 )
-from chainrule.frontend.types_shown import too_large
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.origin import Origin, Scope
 from chainrule.graph.parts import Condition, ValueGuard
-from chainrule.graph.sizes import Size, names
+from chainrule.graph.sizes.sizes import Size, names
 from chainrule.graph.types import exceeds_memory, type_of
 from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import constant, constant_of, input_
@@ -365,14 +365,16 @@ def call_traced(
     try:
         returned = function(*args, **kwargs)
     except (TypeError, ValueError, IndexError, AttributeError) as error:
-        from chainrule.frontend.said_again import said_again  # loaded where a program fails
+        from chainrule.frontend.errors.restore_errors import (
+            said_again,  # loaded where a program fails
+        )
 
         clearer = said_again(error, program)
         if clearer is None:
             raise
         raise clearer.with_traceback(error.__traceback__) from None
     if program.refused:
-        from chainrule.frontend.caught import settle_caught  # loaded where a program catches
+        from chainrule.frontend.errors.caught import settle_caught  # loaded where a program catches
 
         settle_caught(program)
     refuse_ended(program, returned, [args, kwargs])

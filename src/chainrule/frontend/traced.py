@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.frontend.array_methods import ArrayMethods
 from chainrule.frontend.asked_value import AskedValue
-from chainrule.frontend.at import At
-from chainrule.frontend.dispatch import dispatch, ufunc_method
-from chainrule.frontend.elementwise import elementwise, name_scalar
+from chainrule.frontend.functions.array_methods import ArrayMethods
+from chainrule.frontend.functions.at import At
+from chainrule.frontend.functions.dispatch import dispatch, ufunc_method
+from chainrule.frontend.functions.elementwise import elementwise, name_scalar
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
 from chainrule.graph.node import Node

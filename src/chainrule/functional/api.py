@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Any
 
 from chainrule.errors import NotDifferentiableError
+from chainrule.execute.executors import executor_named
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
@@ -22,7 +23,6 @@ from chainrule.functional.calls import Call, gradient_in_trace, like
 from chainrule.functional.made import Pull, makes_a_function
 from chainrule.functional.numbers import on_numbers_too, vjp_of_numbers
 from chainrule.graph.structure import flatten
-from chainrule.run.executors import executor_named
 from chainrule.tracebacks import entry
 from chainrule.tracing import function_name, output_node, refuse_contradicting
 from chainrule.transforms.vjp import summed_seeds

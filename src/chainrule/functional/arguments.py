@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from chainrule.composites.composite import trace_of
 from chainrule.errors import InputError, ShapeError
+from chainrule.frontend.composite import trace_of
+from chainrule.frontend.errors.types_shown import type_text
 from chainrule.frontend.trace import Trace
-from chainrule.frontend.types_shown import type_text
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten

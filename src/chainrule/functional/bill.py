@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from chainrule.errors import MemoryLimitError
+from chainrule.execute.free_memory import SWITCH, refuse_beyond_free
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
-from chainrule.plan.plain import most_nbytes
-from chainrule.run.free_memory import SWITCH, refuse_beyond_free
+from chainrule.schedule.plain import most_nbytes
 
 SUGGESTED = (64, 16, 4, 1)  # rows at a time
 

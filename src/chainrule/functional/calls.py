@@ -7,8 +7,8 @@ from types import FrameType
 from typing import Any
 
 from chainrule.errors import NotDifferentiableError, ShapeError
-from chainrule.frontend.elementwise import as_node
-from chainrule.frontend.inner import refuse_ended
+from chainrule.frontend.errors.foreign_values import refuse_ended
+from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.functional.arguments import Wrt, argument_name, check_count, check_like, positions_of

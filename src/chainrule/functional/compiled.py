@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import ForeignValueError, InputError, MemoryLimitError
+from chainrule.execute.compiled import CompiledGraph
+from chainrule.execute.executors import call_of, executor_named, prepare
+from chainrule.execute.run import distinct, run_graph
 from chainrule.functional.arguments import (
     check_call,
     input_arrays,
@@ -20,14 +23,11 @@ from chainrule.functional.arguments import (
 from chainrule.functional.made import makes_a_function
 from chainrule.graph.graph import Graph
 from chainrule.graph.structure import flatten
-from chainrule.run.compiled import CompiledGraph
-from chainrule.run.executors import call_of, executor_named, prepare
-from chainrule.run.run import distinct, run_graph
 from chainrule.tracebacks import shorten
 from chainrule.tracing import function_name, leaf_type, trace
 
 if TYPE_CHECKING:
-    from chainrule.run.executor import Call
+    from chainrule.execute.executor import Call
 
 MOST = 64  # combinations of types that one function is compiled for at a time
 

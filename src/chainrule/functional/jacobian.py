@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from chainrule.errors import InputError, UnsupportedError
+from chainrule.execute.executors import executor_named
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
@@ -20,7 +21,6 @@ from chainrule.functional.made import makes_a_function
 from chainrule.functional.numbers import on_numbers_too
 from chainrule.functional.row_numbers import OnNumbers
 from chainrule.functional.rows import Rows, Wanted
-from chainrule.run.executors import executor_named
 from chainrule.tracing import function_name
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import optree
 
 from chainrule.errors import InputError, ShapeError
-from chainrule.frontend.types_shown import type_text
+from chainrule.frontend.errors.types_shown import type_text
 from chainrule.functional.arguments import argument_name
-from chainrule.graph import sizes
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import sizes
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import NAMESPACE, flatten
 from chainrule.graph.types import ArrayType
 from chainrule.tracing import function_name

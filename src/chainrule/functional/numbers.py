@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ForeignValueError, InputError
+from chainrule.execute.executors import executor_named
+from chainrule.execute.run import Run, distinct, run_graph
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.trace import call_traced
 from chainrule.functional.arguments import (
@@ -27,8 +29,6 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import type_of
-from chainrule.run.executors import executor_named
-from chainrule.run.run import Run, distinct, run_graph
 from chainrule.tracebacks import entry
 from chainrule.tracing import function_name, traced_anew
 from chainrule.transforms.seeded import split, vjp_graph

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError
-from chainrule.frontend.elementwise import as_node
+from chainrule.execute.run import run_graph
+from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.traced import Traced
 from chainrule.functional.arguments import check_call, input_arrays, parameters_of, trace_in
 from chainrule.functional.bill import Bill, refuse_beyond
 from chainrule.functional.numbers import run_on
 from chainrule.functional.rows import Layout, Rows, Wanted
 from chainrule.graph.graph import Graph
-from chainrule.run.run import run_graph
 from chainrule.tracing import function_name, traced_anew
 
 FIRST = np.int64(0)

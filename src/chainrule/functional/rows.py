@@ -18,10 +18,10 @@ from chainrule.functional.arguments import Wrt
 from chainrule.functional.calls import Call, one_or_all, tidied
 from chainrule.functional.identity import count_of, identity_rows
 from chainrule.functional.vmap import example
-from chainrule.graph import sizes
 from chainrule.graph.node import Node, stamp, topological
 from chainrule.graph.origin import Origin
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import sizes
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.movement import add_batch_axis, reshape, slice_, transpose

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError
-from chainrule.frontend.drawn import warning_of_draws
-from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.frozen.frozen_random import warning_of_draws
+from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace, call_traced
@@ -24,7 +24,7 @@ from chainrule.functional.mapped import Axis, axes_of_arguments, batch_length, s
 from chainrule.functional.numbers import on_numbers_too, traced_and_run
 from chainrule.graph.node import Node, stamp, topological
 from chainrule.graph.origin import Origin, Scope
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.movement import add_batch_axis, transpose

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from chainrule.errors import SizeError
-from chainrule.graph import size_values, sizes
+from chainrule.graph.sizes import size_values, sizes
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import ArrayType
 

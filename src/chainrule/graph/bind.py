@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from chainrule.errors import SizeError
-from chainrule.graph import size_values, sizes
 from chainrule.graph.body import Body
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Condition
 from chainrule.graph.rebuild import rebuild
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import size_values, sizes
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
 
 

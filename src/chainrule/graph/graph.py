@@ -10,15 +10,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import InputError, NameLookupError
-from chainrule.graph import sizes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.node import Node, structural_hash
 from chainrule.graph.parts import Condition, Gradient, Input, ValueGuard
+from chainrule.graph.sizes import sizes
 from chainrule.graph.uses import uses
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
+    from chainrule.execute import CompiledGraph, Run
     from chainrule.explain.cost.cost import Cost
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from chainrule.explain.nonfinite import Diagnosis
     from chainrule.explain.reading.symbols import Indices
     from chainrule.graph.structure import Structure
-    from chainrule.run import CompiledGraph, Run
 
 
 _BINDING = threading.Lock()
@@ -210,7 +210,7 @@ class Graph(Frozen):
         """The graph as a function that is planned and compiled once for each set of sizes.
 
         `f = graph.compile()`, then `f(x=..., W1=...)` gives what the traced function returned, and
-        `f.run(...)` a `Run` of the values that `keep` says.  See `chainrule.run.CompiledGraph`.
+        `f.run(...)` a `Run` of the values that `keep` says.  See `chainrule.execute.CompiledGraph`.
 
         Intermediate values lie in one block of memory.  Where quick offsets leave gaps in it,
         better ones are searched for `placement_seconds`, once for each set of sizes.

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from chainrule.graph.node import Node
 from chainrule.graph.origin import UNKNOWN, Origin
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
 
 

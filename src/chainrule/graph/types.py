@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.graph import size_values, sizes
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import size_values, sizes
+from chainrule.graph.sizes.sizes import Size
 
 Shape = tuple["int | Size", ...]
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from chainrule.graph.body import Body, bodies_of, holds_bodies
 from chainrule.graph.node import Node
-from chainrule.plan.in_numpy import taken_nbytes, without_memory
 from chainrule.plan.pieces import evaluation_nbytes, piece_of
-from chainrule.plan.plain import Outlines, step_nbytes
 from chainrule.plan.roles import nbytes_of, repeats_compiled_code
-from chainrule.plan.schedule import aligned
 from chainrule.primitives.sources import is_uniform
+from chainrule.schedule.in_numpy import taken_nbytes, without_memory
+from chainrule.schedule.plain import Outlines, step_nbytes
+from chainrule.schedule.records import aligned
 
 
 class Needs(NamedTuple):
@@ -37,7 +37,7 @@ def needs(
 ) -> Needs:
     """What evaluating `node` takes, given the values `reads` (each with its strides, in elements).
 
-    Operands are what `run.native` makes of these: views, and arrays where NumPy copies; all are
+    Operands are what `execute.native` makes of these: views, and arrays where NumPy copies; all are
     there until the end.  `direct`: the result is written where it lies while operands are read.
     """
     outlines = Outlines()

@@ -14,9 +14,9 @@ from math import prod
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.fold import Products
-from chainrule.plan.frontier import Frontier
-from chainrule.plan.fuse import Nest, is_one_hot
+from chainrule.plan.loops.candidates import Frontier
+from chainrule.plan.loops.fuse import Nest, is_one_hot
+from chainrule.plan.products.fold import Products
 from chainrule.plan.roles import FAILING, KERNELS, Role, needed, sources
 from chainrule.primitives.reduce import PLACES
 

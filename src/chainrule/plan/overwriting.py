@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from chainrule.graph.node import Node
-from chainrule.plan.fuse import is_one_hot, is_row_lookup
-from chainrule.plan.loops import Instance, Kind, Store
-from chainrule.plan.nest import NestLayout
+from chainrule.plan.loops.fuse import is_one_hot, is_row_lookup
+from chainrule.plan.loops.loop_work import Instance, Kind, Store
+from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.roles import size_of
 from chainrule.plan.work import ForeignWork, NestWork, ProductWork, Work
 from chainrule.primitives.movement import broadcast_to, reshape

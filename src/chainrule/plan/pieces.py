@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
-from chainrule.plan.in_numpy import outline_in_c_order, taken_nbytes
+from chainrule.schedule.in_numpy import outline_in_c_order, taken_nbytes
 
 PIECE_NBYTES = 1 << 20  # that a piece takes, about; quarters of it cost up to 1.25 of the time
 

@@ -12,23 +12,23 @@ from chainrule.graph.body import Body
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.fold import Products, folded_products
+from chainrule.plan.choose_stored import stored_values
 from chainrule.plan.foreign import Needs, workspace_of_steps
-from chainrule.plan.fuse import Nest
-from chainrule.plan.keep import stored_values
-from chainrule.plan.loops import Builder, NotAffineError
+from chainrule.plan.loops.fuse import Nest
+from chainrule.plan.loops.loop_work import Builder, NotAffineError
+from chainrule.plan.loops.windows import strides_by_place
 from chainrule.plan.order import Alone, Ordering, Unit
 from chainrule.plan.overwriting import harmful
+from chainrule.plan.products.fold import Products, folded_products
 from chainrule.plan.rematerialise import Again, mattering, order_with, rematerialisable
 from chainrule.plan.reorder import orders
 from chainrule.plan.roles import TRANSPARENT, Role, roles_of
-from chainrule.plan.schedule import Buffer, Compute, Schedule
 from chainrule.plan.storage import Storage
-from chainrule.plan.windows import strides_by_place
 from chainrule.plan.work import ForeignWork, Work, Worker
 from chainrule.primitives.affine import row_major
 from chainrule.primitives.movement import reshape, transpose
 from chainrule.primitives.windows import fold_windows
+from chainrule.schedule.records import Buffer, Compute, Schedule
 
 
 @dataclass(frozen=True, eq=False)

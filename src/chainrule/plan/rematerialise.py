@@ -13,14 +13,14 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chainrule.graph.node import Node
-from chainrule.plan.keep import AGAIN, EXACT
-from chainrule.plan.lives import Life
-from chainrule.plan.loops import Kind
+from chainrule.plan.choose_stored import AGAIN, EXACT
+from chainrule.plan.loops.loop_work import Kind
+from chainrule.plan.loops.sweeps import expression_cost
 from chainrule.plan.roles import TRANSPARENT, Role, nbytes_of, size_of, sources
-from chainrule.plan.schedule import aligned
 from chainrule.plan.storage import Storage
-from chainrule.plan.sweeps import expression_cost
 from chainrule.plan.work import NestWork, Work
+from chainrule.schedule.lives import Life
+from chainrule.schedule.records import aligned
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.lives import Life, Lives, lives_of
 from chainrule.plan.work import Work
+from chainrule.schedule.lives import Life, Lives, lives_of
 
 
 def orders(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from chainrule.plan.contraction import Gemm
-from chainrule.plan.loops import LoopNest
-from chainrule.plan.sweeps import cost
+from chainrule.plan.loops.loop_work import LoopNest
+from chainrule.plan.loops.sweeps import cost
+from chainrule.plan.products.contraction import Gemm
 
 # What is worth a second thread, in nanoseconds on one thread: sharing costs about 1,000.
 WORTH_SHARING = 4000.0

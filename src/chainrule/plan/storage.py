@@ -14,11 +14,12 @@ from itertools import accumulate
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.lives import BEFORE, Life, lives_of
 from chainrule.plan.overwriting import successors
-from chainrule.plan.place import Placement, Request, place
 from chainrule.plan.roles import nbytes_of
-from chainrule.plan.schedule import (
+from chainrule.plan.work import Work
+from chainrule.schedule.lives import BEFORE, Life, lives_of
+from chainrule.schedule.placement.place import Placement, Request, place
+from chainrule.schedule.records import (
     SCRATCH,
     Buffer,
     Compute,
@@ -27,7 +28,6 @@ from chainrule.plan.schedule import (
     Schedule,
     aligned,
 )
-from chainrule.plan.work import Work
 
 
 class Storage:

@@ -12,14 +12,14 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from chainrule.graph.node import Node
-from chainrule.plan.formula import formula
-from chainrule.plan.lives import Life, lives_of
-from chainrule.plan.nest import NestLayout
+from chainrule.plan.loops.nest import NestLayout
+from chainrule.plan.products.formula import formula
 from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_of
-from chainrule.plan.schedule import Compute
 from chainrule.plan.sharing import WORTH_SHARING, Sharing
-from chainrule.plan.wording import Wording
 from chainrule.plan.work import Call, ForeignWork, NestWork, ProductWork, Work
+from chainrule.schedule.lives import Life, lives_of
+from chainrule.schedule.names_in_messages import Wording
+from chainrule.schedule.records import Compute
 
 if TYPE_CHECKING:
     from chainrule.plan.planner import Plan

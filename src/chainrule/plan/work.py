@@ -10,25 +10,25 @@ from typing import ClassVar
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
-from chainrule.plan.access import address, natural
-from chainrule.plan.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
-from chainrule.plan.fold import Coefficient, Products
 from chainrule.plan.foreign import Needs, needs
-from chainrule.plan.fuse import Nest
-from chainrule.plan.loops import Builder, Instance, Kind, LoopNest, NotAffineError, Store
-from chainrule.plan.memory import axis_by_axis, place_in_memory
-from chainrule.plan.nest import NestLayout
+from chainrule.plan.loops.access import address, natural
+from chainrule.plan.loops.addresses import axis_by_axis, place_in_memory
+from chainrule.plan.loops.fuse import Nest
+from chainrule.plan.loops.loop_work import Builder, Instance, Kind, LoopNest, NotAffineError, Store
+from chainrule.plan.loops.nest import NestLayout
+from chainrule.plan.loops.successive import recurrence_nests
+from chainrule.plan.loops.windows import windows_cover, windows_nest
+from chainrule.plan.products.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
+from chainrule.plan.products.fold import Coefficient, Products
+from chainrule.plan.products.tiles import Tiles, tiles_for
 from chainrule.plan.roles import FAILING, Role, needed, sources
-from chainrule.plan.schedule import aligned
 from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
-from chainrule.plan.successive import recurrence_nests
-from chainrule.plan.tiles import Tiles, tiles_for
-from chainrule.plan.windows import windows_cover, windows_nest
 from chainrule.primitives.affine import at_steps, row_major
 from chainrule.primitives.cumulative import recurrence
 from chainrule.primitives.primitive import Assemble
 from chainrule.primitives.sources import full
 from chainrule.primitives.windows import fold_windows
+from chainrule.schedule.records import aligned
 
 Strides = tuple[int, ...]
 

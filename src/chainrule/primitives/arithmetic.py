@@ -367,7 +367,7 @@ identity = elementwise(
     python=UNCHANGED,
 )
 
-from chainrule.primitives.error_function import erf, gaussian  # noqa: E402
+from chainrule.primitives.special.error_function import erf, gaussian  # noqa: E402
 
 ARITHMETIC = (
     add,

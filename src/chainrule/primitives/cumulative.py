@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.families import same_type
 from chainrule.primitives.movement import add_batch_axis, concatenate, pad, slice_

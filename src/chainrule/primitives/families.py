@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.primitive import (
     Derivative,

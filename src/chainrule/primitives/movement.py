@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.graph import sizes
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import sizes
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, Shape, array_type
 from chainrule.primitives.affine import Domain, IndexMap, at_steps, combined, row_major, split
 from chainrule.primitives.primitive import (

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.affine import Domain, IndexMap
 from chainrule.primitives.python import Python, calls

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.graph import sizes
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import sizes
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape, slice_, transpose
 from chainrule.primitives.primitive import (

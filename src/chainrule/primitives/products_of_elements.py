@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chainrule.graph import sizes
+from chainrule.graph.sizes import sizes
 from chainrule.primitives.cumulative import cumprod, moved_on
 from chainrule.primitives.movement import inverse, reshape, transpose
 from chainrule.primitives.primitive import Explicit, Fold, Latex

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from chainrule.graph.sizes import Size, is_nonnegative, is_positive
+from chainrule.graph.sizes.sizes import Size, is_nonnegative, is_positive
 
 if TYPE_CHECKING:
     from chainrule.graph.node import Node

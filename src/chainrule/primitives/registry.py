@@ -8,7 +8,7 @@ from chainrule.primitives.cumulative import CUMULATIVE
 from chainrule.primitives.hyperbolic import HYPERBOLIC
 from chainrule.primitives.indexing import INDEXING
 from chainrule.primitives.library import LIBRARY
-from chainrule.primitives.linalg import LINALG
+from chainrule.primitives.linalg.linalg import LINALG
 from chainrule.primitives.logarithms import LOGARITHMS
 from chainrule.primitives.logic import LOGIC
 from chainrule.primitives.movement import MOVEMENT
@@ -21,7 +21,7 @@ from chainrule.primitives.searching import SEARCHING
 from chainrule.primitives.shifts import SHIFTS
 from chainrule.primitives.sorting import SORTING
 from chainrule.primitives.sources import SOURCES
-from chainrule.primitives.special import SPECIAL
+from chainrule.primitives.special.special import SPECIAL
 from chainrule.primitives.threefry import THREEFRY
 from chainrule.primitives.trigonometric import TRIGONOMETRIC
 from chainrule.primitives.windows import WINDOWS

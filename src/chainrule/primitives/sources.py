@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.graph.node import ArrayValue, Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import INT_SCALAR, ArrayType, array_type
 from chainrule.primitives.primitive import (
     Flat,

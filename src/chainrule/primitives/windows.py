@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, Shape
 from chainrule.primitives.affine import Domain, IndexMap
 from chainrule.primitives.movement import pad, reshape, slice_, transpose

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.activations import erf
-from chainrule.composites.composite import composite, trace_of, unary
 from chainrule.errors import InputError
+from chainrule.frontend.composite import composite, trace_of, unary
+from chainrule.numpy.of_one_primitive import erf
 from chainrule.primitives import library
 from chainrule.random.distributions import (
     erfinv,

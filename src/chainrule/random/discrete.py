@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.composite import composite, trace_of
-from chainrule.composites.refusing import require_flag
 from chainrule.errors import DTypeError, InputError, ShapeError
+from chainrule.frontend.composite import composite, trace_of
+from chainrule.frontend.errors.refusing import require_flag
 from chainrule.frontend.traced import Traced
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.random.continuous import gumbel
 from chainrule.random.distributions import bernoulli, of_shape, unit_interval
 from chainrule.random.permutation import permutation

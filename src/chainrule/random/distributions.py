@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.composite import composite, trace_of, unary
 from chainrule.errors import DTypeError, InputError, ShapeError
+from chainrule.frontend.composite import composite, trace_of, unary
 from chainrule.frontend.traced import Traced
-from chainrule.primitives import special
+from chainrule.primitives.special import special
 from chainrule.random.keys import bits, words
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.composite import composite, trace_of
 from chainrule.errors import InputError
-from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.composite import composite, trace_of
+from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.traced import Traced
 from chainrule.graph.plain import refuse_among
 from chainrule.random.distributions import bernoulli, in_dtype

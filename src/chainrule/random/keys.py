@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.composite import composite, trace_of
 from chainrule.errors import DTypeError, InputError, ShapeError
-from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.composite import composite, trace_of
+from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.plain import refuse_among
-from chainrule.graph.sizes import Size, product
+from chainrule.graph.sizes.sizes import Size, product
 from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import positions
 from chainrule.primitives.threefry import (

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.composite import composite, trace_of
 from chainrule.errors import ShapeError
+from chainrule.frontend.composite import composite, trace_of
 from chainrule.random.distributions import float_type, in_dtype, normal
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.composite import composite, trace_of
 from chainrule.errors import InputError, UnsupportedError
+from chainrule.frontend.composite import composite, trace_of
 from chainrule.frontend.traced import Traced
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.random.keys import bits, checked, split
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.graph.sizes import Size, size
+from chainrule.graph.sizes.sizes import Size, size
 from chainrule.graph.types import type_of
 from chainrule.primitives.primitive import Fold, Given, Map, Primitive, Sample
 from chainrule.primitives.sources import input_

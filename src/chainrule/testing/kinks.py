@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.control.turns import turns
+from chainrule.control.replay import turns
 from chainrule.errors import ChainruleError
+from chainrule.execute.reference import evaluate
 from chainrule.functional import jvp
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.run.reference import evaluate
 from chainrule.tracing import trace
 
 STEP = 1e-5  # of the size of the point, to either side of it

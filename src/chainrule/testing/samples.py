@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.composites.composite import trace_of
-from chainrule.frontend.elementwise import as_node
+from chainrule.frontend.composite import trace_of
+from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.traced import Traced
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check

@@ -12,7 +12,7 @@ from chainrule.graph.node import Node, stamp
 from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.movement import add_batch_axis
 from chainrule.primitives.sources import input_
 from chainrule.tracebacks import entry

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 
-from chainrule.run.native import cache, machine
-from chainrule.run.native.artifact import Artifact, Foreign, Part, Place
+from chainrule.execute.native.artifact import Artifact, Foreign, Part, Place
+from chainrule.execute.native.runtime import cache, machine
 
 KEY = sha256(b"a key").hexdigest()
 PLACES = Place(3, "scratch", 64, (8, -4)), Place(0, "given 0", 0, ())

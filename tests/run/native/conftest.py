@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from emitted import HERE, TARGETS
 
-from chainrule.run.native.target import host_target
+from chainrule.execute.native.runtime.target import host_target
 
 HIDDEN = {"avx512": "", "avx2": "avx512", "sse2": "avx2"}
 WIDTHS = [name for name in HERE if name != "sse2"] or HERE

@@ -7,9 +7,21 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from chainrule.run.native.conversions import type_of
-from chainrule.run.native.emit import Code, Module, Operand, element, like, with_lanes
-from chainrule.run.native.target import Target, compile_object, host_target, load_objects
+from chainrule.execute.native.plan_to_ir.conversions import type_of
+from chainrule.execute.native.plan_to_ir.emit import (
+    Code,
+    Module,
+    Operand,
+    element,
+    like,
+    with_lanes,
+)
+from chainrule.execute.native.runtime.target import (
+    Target,
+    compile_object,
+    host_target,
+    load_objects,
+)
 
 # What text of these widths is compiled for.  LLVM parts vectors that the processor does not have.
 TARGETS = {

@@ -15,6 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.execute import reference
+from chainrule.execute.native.artifact import artifact_of
+from chainrule.execute.native.runtime.arrays import pointer_of
+from chainrule.execute.native.runtime.machine import Machine, given_nodes
+from chainrule.execute.native.runtime.target import Target, host_target
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
@@ -22,13 +27,8 @@ from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered
 from chainrule.graph.types import type_of
 from chainrule.plan.planner import Plan, plan
-from chainrule.plan.schedule import ALIGNMENT
 from chainrule.primitives.sources import input_
-from chainrule.run import reference
-from chainrule.run.native.arrays import pointer_of
-from chainrule.run.native.artifact import artifact_of
-from chainrule.run.native.machine import Machine, given_nodes
-from chainrule.run.native.target import Target, host_target
+from chainrule.schedule.records import ALIGNMENT
 from chainrule.testing import simulate
 
 GUARD_NBYTES = 4 * ALIGNMENT

@@ -82,7 +82,7 @@ def beside_a_thread_that_trains() -> None:
 
 
 def beside_the_first_use() -> None:
-    importlib.import_module("chainrule.run.native")
+    importlib.import_module("chainrule.execute.native")
     with beside(lambda: compile_and_run(2)):
         for _ in range(4):
             in_a_fork(lambda: compile_and_run(3))
@@ -92,7 +92,7 @@ def only_who_makes_code_is_in_llvm() -> None:
     """Whose lock a fork cannot hold."""
     import llvmlite.binding.ffi
 
-    from chainrule.run.native import forks, machine
+    from chainrule.execute.native.runtime import forks, machine
 
     def enter() -> None:
         if not forks.making._is_owned():  # type: ignore[attr-defined]
@@ -110,7 +110,7 @@ def only_who_makes_code_is_in_llvm() -> None:
 
 
 def beside_a_thread_that_makes_code() -> None:
-    from chainrule.run.native.forks import making
+    from chainrule.execute.native.runtime.forks import making
 
     compile_and_run(2)
     with held(making):
@@ -118,7 +118,7 @@ def beside_a_thread_that_makes_code() -> None:
 
 
 def beside_a_thread_that_multiplies() -> None:
-    from chainrule.run.native import forks, machine
+    from chainrule.execute.native.runtime import forks, machine
 
     let_blas_multiply()
     wanted = trained()
@@ -147,7 +147,7 @@ def beside_a_thread_that_multiplies() -> None:
 
 
 def a_product_waits_for_a_fork() -> None:
-    from chainrule.run.native import forks
+    from chainrule.execute.native.runtime import forks
 
     let_blas_multiply()
     step, state = begun()
@@ -184,8 +184,8 @@ def beside_a_product_that_makes_code_between_its_parts() -> None:
 
 
 def beside_a_thread_that_imports() -> None:
-    late = "chainrule.run.native.quick"
-    importlib.import_module("chainrule.run.native.forks")
+    late = "chainrule.execute.native.runtime.quick"
+    importlib.import_module("chainrule.execute.native.runtime.forks")
     assert late not in sys.modules
     finding = threading.Event()
 
@@ -205,7 +205,7 @@ def beside_a_thread_that_imports() -> None:
 
 
 def late_imports() -> None:
-    from chainrule.run.native import forks
+    from chainrule.execute.native.runtime import forks
 
     for name in forks.LATE:
         importlib.import_module(name)

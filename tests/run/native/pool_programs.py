@@ -5,8 +5,8 @@ import os
 import signal
 import warnings
 
-from chainrule.run.native.pool import pool
-from chainrule.run.native.target import compile_object, host_target, load_objects
+from chainrule.execute.native.runtime.pool import pool
+from chainrule.execute.native.runtime.target import compile_object, host_target, load_objects
 
 # record: entry `index` of the array becomes count.
 # meet: argument is {arrived, wait, entries}; as record, and nobody returns before all have come.

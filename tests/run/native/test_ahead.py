@@ -13,7 +13,7 @@ from emitted import TARGETS
 from executing import compare, inputs_of, planned
 
 import chainrule as cr
-from chainrule.run.native.driver import program
+from chainrule.execute.native.plan_to_ir.driver import program
 
 LARGE = (640, 512)  # float32: more than a MiB
 SMALL = (500, 512)

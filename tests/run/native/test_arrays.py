@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.run.native.arrays import binder, usual
+from chainrule.execute.native.runtime.arrays import binder, usual
 
 FLOAT, INT = usual(np.dtype(np.float32)), usual(np.dtype(np.int64))
 EMPTY = 10**6  # what is in the slots before

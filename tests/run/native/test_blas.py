@@ -12,8 +12,8 @@ import scipy
 from executors import needs_native
 
 from chainrule.errors import EvaluationError
-from chainrule.run.native import blas as module
-from chainrule.run.native.blas import load_blas
+from chainrule.execute.native.products import blas as module
+from chainrule.execute.native.products.blas import load_blas
 
 pytestmark = needs_native
 
@@ -102,7 +102,7 @@ import json, os, sys
 import numpy
 before = dict(os.environ)
 {first}
-from chainrule.run.native.blas import load_blas
+from chainrule.execute.native.products.blas import load_blas
 blas = load_blas()
 alone = "scipy.linalg" not in sys.modules and "scipy.linalg.cython_blas" not in sys.modules
 import scipy.linalg
@@ -147,7 +147,7 @@ def test_scipy_is_not_imported_and_can_be_later(first, alone):
 
 def test_the_plain_import_is_what_happens_where_the_shortcut_fails():
     plant = (
-        "import chainrule.run.native.blas as blas\n"
+        "import chainrule.execute.native.products.blas as blas\n"
         "def fail(name): raise ImportError(name)\n"
         "blas._extension_alone = fail"
     )

@@ -9,9 +9,8 @@ import pytest
 from executing import planned
 
 import chainrule as cr
-from chainrule.control import steps
-from chainrule.run.native import bodies
-from chainrule.run.run import kept_nodes
+from chainrule.execute.native.plan_to_ir import bodies
+from chainrule.execute.run import kept_nodes
 
 X = np.linspace(0, 1, 12)
 

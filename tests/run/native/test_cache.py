@@ -10,9 +10,9 @@ import pytest
 from caching import ARTIFACT, KEY, a_version, digest, fresh_folder, numbered, stored_file
 from executors import needs_native
 
-from chainrule.run.native import cache, entry
-from chainrule.run.native.artifact import Artifact
-from chainrule.run.native.cache import CacheWarning
+from chainrule.execute.native.artifact import Artifact
+from chainrule.execute.native.runtime import cache, entry
+from chainrule.execute.native.runtime.cache import CacheWarning
 
 pytestmark = needs_native
 

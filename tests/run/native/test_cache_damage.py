@@ -10,8 +10,8 @@ import pytest
 from caching import ARTIFACT, KEY, fresh_folder, stored_file
 from executors import needs_native
 
-from chainrule.run.native import cache, entry
-from chainrule.run.native.entry import DamagedEntryError, pack, unpack
+from chainrule.execute.native.runtime import cache, entry
+from chainrule.execute.native.runtime.entry import DamagedEntryError, pack, unpack
 
 pytestmark = needs_native
 

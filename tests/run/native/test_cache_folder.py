@@ -10,8 +10,8 @@ import pytest
 from caching import ARTIFACT, KEY, as_nobody, fresh_folder, stored_file
 from executors import needs_native
 
-from chainrule.run.native import cache
-from chainrule.run.native.cache import CacheWarning
+from chainrule.execute.native.runtime import cache
+from chainrule.execute.native.runtime.cache import CacheWarning
 
 pytestmark = needs_native
 

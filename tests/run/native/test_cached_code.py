@@ -13,11 +13,11 @@ from executors import needs_native
 
 import chainrule as cr
 from chainrule import float32
-from chainrule.run.native import cache, machine
-from chainrule.run.native.artifact import Part, compiled, key_of
-from chainrule.run.native.entry import pack, unpack
-from chainrule.run.native.program import NativeProgram
-from chainrule.run.native.target import host_target
+from chainrule.execute.native.artifact import Part, compiled, key_of
+from chainrule.execute.native.program import NativeProgram
+from chainrule.execute.native.runtime import cache, machine
+from chainrule.execute.native.runtime.entry import pack, unpack
+from chainrule.execute.native.runtime.target import host_target
 
 pytestmark = needs_native
 

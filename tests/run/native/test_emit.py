@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chainrule.run.native.emit import Code, Module, Operand, constant, is_pure
-from chainrule.run.native.mathematics import FUNCTIONS
+from chainrule.execute.native.libm.mathematics import FUNCTIONS
+from chainrule.execute.native.plan_to_ir.emit import Code, Module, Operand, constant, is_pure
 
 X, Y, POINTER = Operand("%x", "<4 x float>"), Operand("%y", "<4 x float>"), Operand("%p", "ptr")
 # Each with whether a second one, with the same operands, is the first.

@@ -18,11 +18,11 @@ from executing import FENCES, Guarded, compare, inputs_of, native
 
 import chainrule as cr
 from chainrule.errors import ScheduleError
+from chainrule.execute.native.plan_to_ir import emit_instances, nest_code
+from chainrule.execute.native.plan_to_ir.emit import Operand
+from chainrule.execute.run import kept_nodes
 from chainrule.plan import storage
-from chainrule.plan.place import Placement
-from chainrule.run.native import nest_code, points
-from chainrule.run.native.emit import Operand
-from chainrule.run.run import kept_nodes
+from chainrule.schedule.placement.place import Placement
 
 HERE = Path(__file__).parent
 SOME = [
@@ -52,12 +52,12 @@ def test_the_small_graph_is_right_without_a_fault() -> None:
 
 
 def test_an_offset_that_is_off_by_one_is_seen(monkeypatch: Any) -> None:
-    right = points.affine
+    right = emit_instances.affine
 
     def wrong(code: Any, place: Any, indices: Any) -> Operand:
         return right(code, (place[0] + 1, *place[1:]), indices)
 
-    monkeypatch.setattr(points, "affine", wrong)
+    monkeypatch.setattr(emit_instances, "affine", wrong)
     with pytest.raises(AssertionError):
         native(*small_graph())
 

@@ -11,9 +11,9 @@ from executing import compare, inputs_of, native
 import chainrule as cr
 from chainrule import float32, int64
 from chainrule.errors import IndexOutOfRangeError
-from chainrule.run import reference
-from chainrule.run.native.program import NativeProgram
-from chainrule.run.run import kept_nodes
+from chainrule.execute import reference
+from chainrule.execute.native.program import NativeProgram
+from chainrule.execute.run import kept_nodes
 
 pytestmark = pytest.mark.usefixtures("every_width")
 

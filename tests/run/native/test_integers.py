@@ -11,7 +11,7 @@ from executing import expected, graph_of_calls, native
 
 import chainrule as cr
 from chainrule.errors import DTypeError, UnsupportedError
-from chainrule.frontend.elementwise import UFUNCS
+from chainrule.frontend.functions.elementwise import UFUNCS
 from chainrule.primitives.rounding import ceil, floor, floor_divide, fmod, remainder, trunc
 from chainrule.primitives.shifts import left_shift, right_shift
 

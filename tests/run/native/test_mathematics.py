@@ -13,18 +13,18 @@ import pytest
 from emitted import TARGETS, function
 
 import chainrule
-from chainrule.plan.planner import plan
-from chainrule.run.native.conversions import type_of
-from chainrule.run.native.driver import program
-from chainrule.run.native.elementary import (
+from chainrule.execute.native.libm import (
     bessel_coefficients,
     coefficients,
     erf_pieces,
     erfcx_coefficients,
 )
-from chainrule.run.native.emit import Code, Module, Operand
-from chainrule.run.native.mathematics import FUNCTIONS, integer_power
-from chainrule.run.native.target import compile_object, cross_target
+from chainrule.execute.native.libm.mathematics import FUNCTIONS, integer_power
+from chainrule.execute.native.plan_to_ir.conversions import type_of
+from chainrule.execute.native.plan_to_ir.driver import program
+from chainrule.execute.native.plan_to_ir.emit import Code, Module, Operand
+from chainrule.execute.native.runtime.target import compile_object, cross_target
+from chainrule.plan.planner import plan
 
 F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 LANES = {

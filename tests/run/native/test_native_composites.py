@@ -12,7 +12,7 @@ import pytest
 from executing import compare, inputs_of
 
 import chainrule as cr
-from chainrule.run.run import kept_nodes
+from chainrule.execute.run import kept_nodes
 
 sys.path.append(str(Path(__file__).parents[2] / "composites"))
 import neural_cases  # type: ignore[import-not-found]  # noqa: F401  (adds to CASES)

@@ -13,7 +13,7 @@ from programs import Program, random_programs
 
 import chainrule as cr
 import chainrule.plan.sharing
-from chainrule.run.run import kept_nodes
+from chainrule.execute.run import kept_nodes
 
 pytestmark = pytest.mark.usefixtures("every_width_in_time")
 

@@ -9,9 +9,9 @@ import pytest
 from executing import expected, graph_of_calls, inputs_of, native, planned
 
 import chainrule as cr
+from chainrule.execute.native.plan_to_ir.reducers import Reducer
+from chainrule.execute.run import kept_nodes
 from chainrule.primitives.reduce import argmax, argmin
-from chainrule.run.native.reducers import Reducer
-from chainrule.run.run import kept_nodes
 
 pytestmark = pytest.mark.usefixtures("every_width")
 

@@ -11,10 +11,10 @@ import pytest
 from executors import needs_native
 from pool_programs import WIDTH, array, in_child, loaded, record
 
-from chainrule.run.native import pool as module
-from chainrule.run.native.pool import pool
-from chainrule.run.native.runtime import POOL, POOL_NBYTES, runtime_text
-from chainrule.run.native.target import (
+from chainrule.execute.native.runtime import pool as module
+from chainrule.execute.native.runtime.pool import pool
+from chainrule.execute.native.runtime.pool_code import POOL, POOL_NBYTES, runtime_text
+from chainrule.execute.native.runtime.target import (
     compile_object,
     cross_target,
     host_target,

@@ -14,8 +14,8 @@ import pytest
 from executors import needs_native
 from pool_programs import CODE, array, in_child, loaded, record
 
-from chainrule.run.native import pool as module
-from chainrule.run.native.pool import pool
+from chainrule.execute.native.runtime import pool as module
+from chainrule.execute.native.runtime.pool import pool
 
 pytestmark = needs_native
 
@@ -68,8 +68,8 @@ def test_it_works_in_the_processes_of_multiprocessing(method):
 
 BEGIN = """
 import ctypes, os, signal, sys, threading, time
-from chainrule.run.native.pool import pool
-from chainrule.run.native.target import compile_object, host_target, load_objects
+from chainrule.execute.native.runtime.pool import pool
+from chainrule.execute.native.runtime.target import compile_object, host_target, load_objects
 library = load_objects([compile_object(sys.argv[1], host_target())], {})
 entries = (ctypes.c_int64 * 8)()
 def run(name):

@@ -22,11 +22,21 @@ from contractions import (
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from chainrule.plan.contraction import Gemm, contiguous, labels_of, plan_contraction
-from chainrule.run.native.blas import load_blas
-from chainrule.run.native.emit import Module
-from chainrule.run.native.products import emit_product, routine_name, split_axis, supports
-from chainrule.run.native.target import compile_object, cross_target, host_target, load_objects
+from chainrule.execute.native.plan_to_ir.emit import Module
+from chainrule.execute.native.products.blas import load_blas
+from chainrule.execute.native.products.product_code import (
+    emit_product,
+    routine_name,
+    split_axis,
+    supports,
+)
+from chainrule.execute.native.runtime.target import (
+    compile_object,
+    cross_target,
+    host_target,
+    load_objects,
+)
+from chainrule.plan.products.contraction import Gemm, contiguous, labels_of, plan_contraction
 
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 LETTERS = string.ascii_lowercase  # a label is the place of its letter

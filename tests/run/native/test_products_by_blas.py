@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.execute.native.products.blas import load_blas
+from chainrule.execute.native.runtime import machine
 from chainrule.plan.work import ProductWork
-from chainrule.run.native import machine
-from chainrule.run.native.blas import load_blas
 
 
 @pytest.fixture

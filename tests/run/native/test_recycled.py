@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.run.native import recycled
+from chainrule.execute.native.runtime import recycled
 
 SHAPE = (100, 100)  # 80 kB of float64: large enough
 FLOAT = np.dtype(np.float64)

@@ -11,8 +11,8 @@ from executing import compare, inputs_of, native, planned
 
 import chainrule as cr
 from chainrule.graph.graph import Graph
-from chainrule.plan import nest
-from chainrule.plan.nest import NestLayout
+from chainrule.plan.loops import nest
+from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.work import NestWork
 
 RANDOM = np.random.default_rng(5)

@@ -10,11 +10,11 @@ import pytest
 from emitted import TARGETS, function
 from exact_special import EXACT_SPECIAL
 
+from chainrule.execute.native.plan_to_ir.emit import Code, Module, Operand
+from chainrule.execute.native.plan_to_ir.scalars import Typed, emit_expression
 from chainrule.graph.types import array_type
 from chainrule.primitives.primitive import Map, Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
-from chainrule.run.native.emit import Code, Module, Operand
-from chainrule.run.native.scalars import Typed, emit_expression
 
 # Without F16C, float16 needs functions of a compiler's library that is not there.
 HALVES = ("f2",) if "+f16c" in TARGETS["sse2"].features else ()

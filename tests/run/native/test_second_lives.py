@@ -13,14 +13,14 @@ from namespaces import traced
 from programs import Program, random_programs
 
 import chainrule as cr
+from chainrule.execute.arguments import bound_to
+from chainrule.execute.run import kept_nodes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan import planner
 from chainrule.plan.planner import plan
 from chainrule.plan.storage import Storage
 from chainrule.plan.work import Work
-from chainrule.run.arguments import bound_to
-from chainrule.run.run import kept_nodes
 from chainrule.testing import simulate
 
 ROWS, WIDTH, LAYERS = 64, 16, 3

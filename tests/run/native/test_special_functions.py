@@ -10,7 +10,7 @@ import pytest
 from emitted import TARGETS, WIDTHS, function
 from exact_special import scaled_bessel, slope_of_erfcx, slope_of_i0e, slope_of_i1e
 
-from chainrule.run.native.mathematics import FUNCTIONS
+from chainrule.execute.native.libm.mathematics import FUNCTIONS
 
 F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 INF, NAN = np.inf, np.nan

@@ -9,9 +9,9 @@ import pytest
 from executing import compare, inputs_of, planned
 
 import chainrule as cr
-from chainrule.run.native.artifact import artifact_of
-from chainrule.run.native.target import cross_target, host_target
-from chainrule.run.run import kept_nodes
+from chainrule.execute.native.artifact import artifact_of
+from chainrule.execute.native.runtime.target import cross_target, host_target
+from chainrule.execute.run import kept_nodes
 
 RANDOM = np.random.default_rng(5)
 LABELS = np.arange(9) * 3 % 13

@@ -6,8 +6,8 @@ import pytest
 from executors import needs_native
 
 from chainrule.errors import InputError
-from chainrule.run.native import pool as module
-from chainrule.run.native.pool import thread_count
+from chainrule.execute.native.runtime import pool as module
+from chainrule.execute.native.runtime.pool import thread_count
 
 pytestmark = needs_native
 

@@ -15,13 +15,13 @@ from emitted import HERE, TARGETS, WIDTHS
 from hypothesis import HealthCheck, reject, settings
 from hypothesis import strategies as st
 
-from chainrule.plan.contraction import Gemm, Loop, Operand, contiguous, plan_contraction
-from chainrule.plan.tiles import COLUMNS, FEWEST_PANELS, Tiles, tiles_for
-from chainrule.run.native.emit import Code, Module
-from chainrule.run.native.emit import Operand as Register
-from chainrule.run.native.target import compile_object, load_objects
-from chainrule.run.native.tile_code import emit_tiled_product
-from chainrule.run.native.tile_kernels import transposed
+from chainrule.execute.native.plan_to_ir.emit import Code, Module
+from chainrule.execute.native.plan_to_ir.emit import Operand as Register
+from chainrule.execute.native.products.tile_code import emit_tiled_product
+from chainrule.execute.native.products.tile_kernels import transposed
+from chainrule.execute.native.runtime.target import compile_object, load_objects
+from chainrule.plan.products.contraction import Gemm, Loop, Operand, contiguous, plan_contraction
+from chainrule.plan.products.tiles import COLUMNS, FEWEST_PANELS, Tiles, tiles_for
 
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 WIDE = [name for name in HERE if WIDTHS[name] >= 32]

@@ -11,11 +11,11 @@ import pytest
 from emitted import TARGETS
 from test_tiles import WIDE, of_shape, tiles_of
 
-from chainrule.plan.contraction import Gemm
-from chainrule.plan.tiles import Tiles
-from chainrule.run.native.emit import Module
-from chainrule.run.native.target import compile_object, load_objects
-from chainrule.run.native.tile_code import emit_tiled_product
+from chainrule.execute.native.plan_to_ir.emit import Module
+from chainrule.execute.native.products.tile_code import emit_tiled_product
+from chainrule.execute.native.runtime.target import compile_object, load_objects
+from chainrule.plan.products.contraction import Gemm
+from chainrule.plan.products.tiles import Tiles
 
 pytestmark = pytest.mark.skipif(not WIDE, reason="this processor has no AVX2")
 LINE = 64

@@ -10,11 +10,11 @@ import pytest
 from executing import expected, graph_of_calls, inputs_of, native, planned
 
 import chainrule as cr
-from chainrule.plan import nest, windows
+from chainrule.execute.run import kept_nodes
+from chainrule.plan.loops import nest, windows
 from chainrule.plan.work import NestWork
 from chainrule.primitives.cumulative import recurrence
 from chainrule.primitives.windows import fold_windows, positions_of
-from chainrule.run.run import kept_nodes
 
 pytestmark = pytest.mark.usefixtures("every_width")
 

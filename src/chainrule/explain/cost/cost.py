@@ -13,12 +13,12 @@ from chainrule.explain.cost import table
 from chainrule.explain.cost.counts import Phase, carried, is_view, moved_nbytes, phase_of
 from chainrule.explain.cost.schema import data
 from chainrule.explain.memory.polynomials import Polynomial
-from chainrule.graph import sizes
 from chainrule.graph.bind import check_sizes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.sizes import sizes
 from chainrule.tracebacks import entry
 
 
@@ -194,7 +194,7 @@ def cost_of_graph(graph: Graph, given: Mapping[str, int]) -> Cost:
 
 def _shown_names(graph: Graph) -> dict[Node, str]:
     """Names of the program, and for nodes without one those of the graph's text: `%7`."""
-    from chainrule.plan.wording import names_of
+    from chainrule.schedule.names_in_messages import names_of
 
     return dict(names_of(graph))
 

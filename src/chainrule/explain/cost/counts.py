@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from chainrule.control.work import summed
+from chainrule.control.cost import summed
 from chainrule.explain.memory.polynomials import Polynomial
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph

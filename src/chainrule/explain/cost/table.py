@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.explain.memory.polynomials import Polynomial, expression
 from chainrule.explain.words import printable
-from chainrule.graph import size_values
+from chainrule.graph.sizes import size_values
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.cost import Cost, Count

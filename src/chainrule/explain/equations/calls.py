@@ -13,7 +13,7 @@ from chainrule.explain.equations.values import KEEPDIMS
 from chainrule.explain.reading.statements import GENERATED
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.primitive import Map
 from chainrule.primitives.sources import constant
 

@@ -18,7 +18,7 @@ from chainrule.explain.equations.parts import (
 from chainrule.explain.equations.values import Shapes
 from chainrule.explain.reading.symbols import SUPERSCRIPTS, Notation, parted
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 
 LETTERS = "tsijklmqruvw"
 COUNTS = "TNKM"  # how often a while loop is done

@@ -20,7 +20,7 @@ from chainrule.explain.reading.steps import inner_name, loop_of, state_name, ste
 from chainrule.explain.reading.symbols import parted
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.primitive import ADDITIVE, ATOM

@@ -21,7 +21,7 @@ from chainrule.explain.equations.parts import (
 )
 from chainrule.explain.memory import polynomials
 from chainrule.graph.graph import Graph
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.primitive import ADDITIVE, ATOM, PRODUCT
 

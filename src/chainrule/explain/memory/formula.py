@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from chainrule.errors import SizeError
 from chainrule.explain.memory import polynomials
 from chainrule.explain.memory.polynomials import Polynomial
-from chainrule.graph import size_values
 from chainrule.graph.cached import cached_property
+from chainrule.graph.sizes import size_values
 
 
 @dataclass(frozen=True)

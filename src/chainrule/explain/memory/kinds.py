@@ -7,9 +7,9 @@ from enum import StrEnum
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.lives import Life, lives_of
-from chainrule.plan.schedule import Compute, Schedule
 from chainrule.primitives.sources import constant
+from chainrule.schedule.lives import Life, lives_of
+from chainrule.schedule.records import Compute, Schedule
 
 
 class Kind(StrEnum):

@@ -16,7 +16,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import perhaps
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
-from chainrule.plan.in_numpy import without_memory
+from chainrule.schedule.in_numpy import without_memory
 
 Layout = str | Mapping[str, "str | np.ndarray | Mapping | list | tuple"]
 ORDERS = ("C", "F")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from chainrule.explain.memory.phase import Phase
 from chainrule.graph.bytes_text import in_bytes
-from chainrule.plan.schedule import SCRATCH
+from chainrule.schedule.records import SCRATCH
 
 
 def overhead_of(phase: Phase) -> dict[str, int]:

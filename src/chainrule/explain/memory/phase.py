@@ -6,17 +6,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chainrule.execute.executor import Program
+from chainrule.execute.executors import executor_of, prepare
 from chainrule.explain.memory.kinds import Kind, kinds_of, saved_values
 from chainrule.explain.memory.lying import Lying
 from chainrule.explain.memory.usage import Life, Usage, usage_of
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.formula import operand_text
-from chainrule.plan.schedule import Compute
-from chainrule.plan.wording import names_of
-from chainrule.run.executor import Program
-from chainrule.run.executors import executor_of, prepare
+from chainrule.plan.products.formula import operand_text
+from chainrule.schedule.names_in_messages import names_of
+from chainrule.schedule.records import Compute
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.timeline import Moment

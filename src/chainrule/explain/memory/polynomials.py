@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from chainrule.graph import size_values, sizes
-from chainrule.graph.size_terms import Monomial, Opaque
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import size_values, sizes
+from chainrule.graph.sizes.size_terms import Monomial, Opaque
+from chainrule.graph.sizes.sizes import Size
 
 Polynomial = int | Size
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import InputError
+from chainrule.execute.executors import executor_named, executor_searching
+from chainrule.execute.run import Keep, kept_nodes
 from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
 from chainrule.explain.memory.html import page, section
 from chainrule.explain.memory.kinds import Kind
@@ -26,13 +28,11 @@ from chainrule.graph.collector import without_collector
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.run.executors import executor_named, executor_searching
-from chainrule.run.run import Keep, kept_nodes
 from chainrule.tracebacks import entry
 from chainrule.transforms.forward_only import evaluation_graph, prediction_graph
 
 if TYPE_CHECKING:
-    from chainrule.train.step import TrainingStep
+    from chainrule.train.step.step import TrainingStep
 
 REFERENCE_SIZE = 256  # of a named size that was not given
 

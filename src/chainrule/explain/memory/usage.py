@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
-from chainrule.plan.lifetimes import lifetimes_of
-from chainrule.plan.lives import BEFORE
-from chainrule.plan.schedule import SCRATCH, Compute, Schedule
+from chainrule.schedule.lifetimes import lifetimes_of
+from chainrule.schedule.lives import BEFORE
+from chainrule.schedule.records import SCRATCH, Compute, Schedule
 
 
 @dataclass(frozen=True, eq=False, slots=True)

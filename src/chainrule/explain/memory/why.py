@@ -8,8 +8,8 @@ from chainrule.explain.memory.usage import Life
 from chainrule.explain.memory.words import expression
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.node import Node
-from chainrule.plan.virtual import lacking, shows_its_input
 from chainrule.primitives.primitive import MOVING
+from chainrule.schedule.virtual import lacking, shows_its_input
 
 
 def last_reader(phase: Phase, life: Life | None) -> Node | None:

@@ -6,7 +6,7 @@ from chainrule.control.wording import in_words
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.formula import operand_text
+from chainrule.plan.products.formula import operand_text
 from chainrule.primitives.products import PRODUCTS
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from chainrule.explain.nonfinite.case import EPS, Case, Cause
 from chainrule.explain.nonfinite.phrases import number, phrase
 from chainrule.graph.node import Node
-from chainrule.primitives import hyperbolic, rounding, special, trigonometric
-from chainrule.primitives.linalg_det import cofactor, cofactor_change, det, slogdet
+from chainrule.primitives import hyperbolic, rounding, trigonometric
+from chainrule.primitives.linalg.det import cofactor, cofactor_change, det, slogdet
 from chainrule.primitives.logarithms import cbrt
 from chainrule.primitives.primitive import Primitive
+from chainrule.primitives.special import special
 from chainrule.primitives.trigonometric import sinc
 
 # From where to where a function has values, and whether it is finite at the ends.

@@ -18,12 +18,11 @@ from chainrule.explain.nonfinite.phrases import Names, bracketed, number, phrase
 from chainrule.explain.nonfinite.roots import is_sum_of_exponentials, root, spread_of
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic as a
-from chainrule.primitives import special
 from chainrule.primitives.cumulative import cumprod, cumsum, recurrence
 from chainrule.primitives.hyperbolic import cosh, sinh
 from chainrule.primitives.indexing import scatter_add
 from chainrule.primitives.library import library_log
-from chainrule.primitives.linalg import LINALG
+from chainrule.primitives.linalg.linalg import LINALG
 from chainrule.primitives.logarithms import exp2, log2, log10
 from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import Primitive
@@ -32,6 +31,7 @@ from chainrule.primitives.products_of_elements import prod
 from chainrule.primitives.reduce import max_, sum_
 from chainrule.primitives.rounding import floor_divide
 from chainrule.primitives.sources import full, size_value
+from chainrule.primitives.special import special
 from chainrule.primitives.trigonometric import hypot
 from chainrule.primitives.windows import fold_windows
 

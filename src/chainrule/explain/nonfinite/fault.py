@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chainrule.control.turns import Turn, turns
+from chainrule.control.replay import Turn, turns
+from chainrule.execute.reference import evaluate
 from chainrule.explain.nonfinite.flow import back, is_pointwise, sizes_of
 from chainrule.explain.nonfinite.trail import Trail
 from chainrule.explain.nonfinite.turn_trails import Within, given
 from chainrule.explain.values.statistics import Statistics, statistics_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.run.reference import evaluate
 
 SHOWN = 3  # elements of the fault that are shown one by one
 

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import EvaluationError
+from chainrule.execute.arguments import bound_to
+from chainrule.execute.reference import apply, evaluate
+from chainrule.execute.refusal import refuse_reference
+from chainrule.execute.run import leaves_of
 from chainrule.explain.nonfinite.describe import Replay, diagnosis
 from chainrule.explain.nonfinite.diagnosis import Diagnosis
 from chainrule.explain.nonfinite.fault import Fault, fault_of, replayed
@@ -15,13 +19,9 @@ from chainrule.explain.nonfinite.inside import with_inside
 from chainrule.explain.nonfinite.trail import Trail
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.run.arguments import bound_to
-from chainrule.run.reference import apply, evaluate
-from chainrule.run.refusal import refuse_reference
-from chainrule.run.run import leaves_of
 
 if TYPE_CHECKING:
-    from chainrule.train.step import TrainingStep
+    from chainrule.train.step.step import TrainingStep
 
 
 def nonfinite(

@@ -9,8 +9,8 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.primitives.cumulative import cumprod, cumsum, recurrence
 from chainrule.primitives.indexing import gather, scatter_add
-from chainrule.primitives.linalg import LINALG
-from chainrule.primitives.linalg_solve import solve
+from chainrule.primitives.linalg.linalg import LINALG
+from chainrule.primitives.linalg.solve import solve
 from chainrule.primitives.primitive import MOVING, Fold, Map, Partials
 from chainrule.primitives.products import contract, matmul
 

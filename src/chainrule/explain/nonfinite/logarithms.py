@@ -6,9 +6,9 @@ from chainrule.explain.nonfinite.phrases import Names, bracketed, phrase
 from chainrule.explain.nonfinite.roots import is_softmax, root
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic as a
-from chainrule.primitives import special
 from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import full
+from chainrule.primitives.special import special
 
 # Functions with f(-x) = 1 - f(x): what they are, and what gives their logarithms.
 LOGARITHMS: dict[Primitive, tuple[str, str]] = {

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.control.turns import carried, parts, turns
+from chainrule.control.replay import carried, parts, turns
+from chainrule.execute.reference import evaluate
 from chainrule.explain.nonfinite.births import is_finite
 from chainrule.explain.nonfinite.flow import sizes_of
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
-from chainrule.run.reference import evaluate
 
 if TYPE_CHECKING:
     from chainrule.explain.nonfinite.trail import Reached, Trail

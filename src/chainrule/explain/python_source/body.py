@@ -15,9 +15,9 @@ from chainrule.explain.python_source.numbers import (
 )
 from chainrule.explain.python_source.operands import Expression, Operand, Operands
 from chainrule.explain.reading.statements import Reading, Statement
-from chainrule.graph import sizes
 from chainrule.graph.node import Node, topological
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import sizes
+from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.arithmetic import identity, stop_gradient
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to, reshape, slice_, transpose

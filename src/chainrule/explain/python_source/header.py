@@ -11,11 +11,11 @@ from chainrule.explain.python_source.comments import plain
 from chainrule.explain.python_source.identifiers import Identifiers
 from chainrule.explain.python_source.numbers import default_text, size_text
 from chainrule.explain.python_source.wrapping import bracketed
-from chainrule.graph import size_values, sizes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Input
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes import size_values, sizes
+from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.python import dtype_text
 
 INSIDE = " " * 12

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.python import dtype_text, number_text
 
 LARGEST_CONSTANT = 16  # elements; larger ones are given to the function

@@ -22,8 +22,8 @@ from chainrule.explain.python_source.header import (
 from chainrule.explain.python_source.identifiers import RESERVED, Identifiers, normalized
 from chainrule.explain.python_source.wrapping import INDENT, WIDTH, bracketed, wrapped
 from chainrule.explain.reading.statements import Direction, Pass, Reading, read
-from chainrule.graph import sizes
 from chainrule.graph.graph import Graph
+from chainrule.graph.sizes import sizes
 
 PASSES = {
     Direction.FORWARD: "forward",

@@ -9,7 +9,7 @@ from chainrule.control.packing import result_types, strong
 from chainrule.graph.body import bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import reshape, slice_

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from chainrule.execute.run import Keep
 from chainrule.explain.reading.statements import read_apart
 from chainrule.explain.reading.symbols import Indices, notation_of
 from chainrule.explain.report.curves import History, curves_of
@@ -17,7 +18,6 @@ from chainrule.explain.report.steps import steps_of
 from chainrule.explain.report.subject import subject_of
 from chainrule.explain.report.values import Values
 from chainrule.graph.collector import without_collector
-from chainrule.run.run import Keep
 from chainrule.version import VERSION
 
 SCHEMA = "chainrule.report/1"

@@ -11,7 +11,7 @@ from chainrule.explain.report.plain import size
 from chainrule.explain.report.subject import Subject
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.graph import Graph
-from chainrule.graph.sizes import Size
+from chainrule.graph.sizes.sizes import Size
 
 
 def subtitle_of(subject: Subject) -> str:

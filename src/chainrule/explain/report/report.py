@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from chainrule.errors import InputError
+from chainrule.execute import Run
+from chainrule.execute.run import Keep
 from chainrule.explain.reading.symbols import Indices
 from chainrule.explain.report.curves import History
 from chainrule.explain.report.data import report_data
@@ -17,13 +19,11 @@ from chainrule.explain.report.html import page_html
 from chainrule.explain.words import printable
 from chainrule.explain.writing import write_beside
 from chainrule.graph.graph import Graph
-from chainrule.run import Run
-from chainrule.run.run import Keep
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
-    from chainrule.train.state import State
-    from chainrule.train.step import TrainingStep
+    from chainrule.train.step.state import State
+    from chainrule.train.step.step import TrainingStep
 
 SUFFIXES = (".html", ".htm")
 

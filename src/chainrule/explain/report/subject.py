@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from chainrule.errors import InputError
+from chainrule.execute import Run, run_graph
+from chainrule.execute.arguments import sizes_from
+from chainrule.execute.executors import executor_named
+from chainrule.execute.run import Keep, leaves_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.run import Run, run_graph
-from chainrule.run.arguments import sizes_from
-from chainrule.run.executors import executor_named
-from chainrule.run.run import Keep, leaves_of
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from chainrule.errors import ChainruleError
+from chainrule.execute.reference import apply
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.sources import input_
-from chainrule.run.reference import apply
 
 WORK = 3  # as many evaluations as there are nodes in the graph, so often
 

@@ -12,7 +12,7 @@ from chainrule.explain.values.statistics import statistics_of
 from chainrule.explain.words import printable
 
 if TYPE_CHECKING:
-    from chainrule.run import Run
+    from chainrule.execute import Run
 
 HEAD = ("name", "type", "min", "max", "mean", "norm", "not finite")
 NUMBERS = range(2, 6)  # the columns that are flush right

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from chainrule.graph.node import Node
-from chainrule.plan.virtual import rearranges
+from chainrule.schedule.virtual import rearranges
 
 
 def rearranged_on_the_way(

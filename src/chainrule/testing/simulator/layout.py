@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chainrule.graph.node import Node
-from chainrule.plan.virtual import shown
+from chainrule.schedule.virtual import shown
 
 
 @dataclass(frozen=True)

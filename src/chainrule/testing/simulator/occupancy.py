@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Generic, Protocol, TypeVar
 
-from chainrule.plan.schedule import Buffer
+from chainrule.schedule.records import Buffer
 
 
 class Holder(Protocol):

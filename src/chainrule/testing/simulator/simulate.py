@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from chainrule.graph.node import Node
-from chainrule.plan.lifetimes import Simulation, lifetimes_of
-from chainrule.plan.lives import BEFORE
-from chainrule.plan.outline import arena_sizes, stored_under, stored_values
-from chainrule.plan.schedule import ALIGNMENT, SCRATCH, Buffer, Compute, Free, Schedule, View
-from chainrule.plan.virtual import lacking
-from chainrule.plan.wording import Wording
 from chainrule.primitives.primitive import Gather, Given
+from chainrule.schedule.lifetimes import Simulation, lifetimes_of
+from chainrule.schedule.lives import BEFORE
+from chainrule.schedule.names_in_messages import Wording
+from chainrule.schedule.outline import arena_sizes, stored_under, stored_values
+from chainrule.schedule.records import ALIGNMENT, SCRATCH, Buffer, Compute, Free, Schedule, View
+from chainrule.schedule.virtual import lacking
 from chainrule.testing.simulator.in_place import rearranged_on_the_way
 from chainrule.testing.simulator.layout import Layout, layout_of_view, whole
 from chainrule.testing.simulator.occupancy import Occupancy

@@ -14,8 +14,8 @@ import numpy as np
 from chainrule.errors import DataFileError, InputError
 from chainrule.train.checkpoints.durable import write_durably
 from chainrule.train.checkpoints.signature import Signature
-from chainrule.train.state import State
-from chainrule.train.step import TrainingStep
+from chainrule.train.step.state import State
+from chainrule.train.step.step import TrainingStep
 
 SCHEMA = "chainrule.checkpoint/1"
 ENTRY = "chainrule"  # the one entry of the metadata

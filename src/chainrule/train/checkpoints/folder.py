@@ -16,8 +16,8 @@ from chainrule.train.checkpoints.durable import remove_partial
 from chainrule.train.checkpoints.file import Checkpoint
 from chainrule.train.checkpoints.lock import FolderLock
 from chainrule.train.checkpoints.signature import Signature, differences
-from chainrule.train.state import State
-from chainrule.train.step import TrainingStep
+from chainrule.train.step.state import State
+from chainrule.train.step.step import TrainingStep
 from chainrule.version import VERSION
 
 _NAME = re.compile(r"step-(\d{9,})\.safetensors")

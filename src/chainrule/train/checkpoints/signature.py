@@ -13,7 +13,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import digest_of, structural_hash
 from chainrule.graph.types import type_of
 from chainrule.primitives.sources import constant
-from chainrule.train.step import TrainingStep
+from chainrule.train.step.step import TrainingStep
 
 FIRST = 3  # differences that a message names
 PARTS = ("arrays", "values", "digests")

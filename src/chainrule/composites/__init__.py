@@ -1,1 +1,0 @@
-"""Composites: functions made of primitives that are shown as one operation."""

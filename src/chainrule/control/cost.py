@@ -1,0 +1,50 @@
+"""Counts the cost of loops and choices: the cost of their bodies times their repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from chainrule.graph.body import Body, bodies_of
+from chainrule.graph.node import Node
+from chainrule.graph.sizes import sizes
+from chainrule.graph.sizes.sizes import Size
+from chainrule.primitives.primitive import Library
+
+SCAN = Library("scan", turns=lambda out: out.param("length"))
+COND = Library("cond")
+WHILE = Library("while", turns=lambda out: None)
+
+
+def summed(node: Node, of: Callable[[Node], int | Size]) -> int | Size:
+    """The sum of `of` over the nodes of the bodies that a node holds; 0 where it holds none.
+
+    All steps of a scan, the branch of a choice that takes more, as many steps of a while loop as
+    it may have, with its condition, or one where it has no limit; twice as many forth as back where
+    it is gone back through.
+    """
+    found = [_sum(body, of) for body in bodies_of(node)]
+    if node.primitive.kernel is SCAN:
+        return node.param("length") * found[0]
+    if node.primitive.kernel is COND:
+        return reduce(sizes.maximum, found)
+    limit = dict(node.params).get("limit")
+    if limit is None:
+        return sum(found)
+    if len(found) == 3:  # back through a loop: see its parameters, in the order of their names
+        back, condition, step = found
+        return limit * (back + 2 * step) + (limit + 1) * condition
+    body, condition = found
+    return limit * body + (limit + 1) * condition
+
+
+def flops(node: Node) -> int | Size:
+    """The floating-point operations of a loop or a choice."""
+    return summed(node, lambda one: one.primitive.flops(one))
+
+
+def _sum(body: Body, of: Callable[[Node], int | Size]) -> int | Size:
+    total: int | Size = 0
+    for node in body.graph.nodes:
+        total = total + of(node)
+    return total

@@ -1,0 +1,1 @@
+"""Demonstrations: networks of d2l.ai, which `chainrule train` trains."""

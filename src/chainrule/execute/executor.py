@@ -1,0 +1,169 @@
+"""Declares what an executor is: it prepares a graph, and the program that it gives is called.
+
+An executor is an object with a name, registered in `chainrule.execute.executors`.  `PlainExecutor`
+makes one of a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+
+if TYPE_CHECKING:
+    from chainrule.schedule.records import Schedule
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is true of every program of an executor.
+
+    `has_kernels`: it has code of its own for operations, so `strict=True` means something.
+    `one_block`: scratch values lie in one block that stays allocated between calls, and results
+    are there from the beginning of a call; otherwise each value is an array of its own, allocated
+    when it is computed and freed when nothing reads it any more.  `c_order_only`: arguments that
+    do not lie in C order are copied for the duration of a call.
+    """
+
+    has_kernels: bool = False
+    one_block: bool = False
+    c_order_only: bool = False
+
+
+class Executor(Protocol):
+    """Turns graphs into programs.
+
+    One that lays values into one block of memory may have a method `searching(placement_seconds)`,
+    which gives an executor, of another name, that searches for offsets for so long.
+    """
+
+    @property
+    def name(self) -> str:
+        """What `executor=` takes."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """What is true of all its programs."""
+        ...
+
+    def refusal(self) -> str | None:
+        """Why it cannot run on this machine; None where it can."""
+        ...
+
+    def prepare(
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        overwrites: Mapping[Node, Node],
+        *,
+        traced: Graph | None = None,
+    ) -> Program:
+        """The program that computes `results` of a concrete graph (all its sizes are integers).
+
+        `overwrites` maps inputs to the results that may take their arrays, where calls hold
+        these (`InPlace.hold`); nobody has to.  `traced` is the graph before its sizes were bound,
+        for the names in messages.  Quick: what takes long (compiling) is done when the program is
+        first called or bound.
+        """
+        ...
+
+
+class Program(Protocol):
+    """What an executor makes of a concrete graph; `results` has each node once."""
+
+    @property
+    def graph(self) -> Graph:
+        """The concrete graph."""
+        ...
+
+    @property
+    def results(self) -> Sequence[Node]:
+        """The nodes whose values a call gives."""
+        ...
+
+    def __call__(self, inputs: Mapping[Node, np.ndarray]) -> Mapping[Node, np.ndarray]:
+        """The value of every result, in memory of its own, for an array of every input.
+
+        Values have the dtype and shape of their nodes.  Raises IndexOutOfRangeError with the
+        user's line for an index out of range, MemoryLimitError before it allocates more than is
+        free.  Several threads may call at once.
+        """
+        ...
+
+    def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
+        """What a call computes in which order, and in which bytes: what memory reports count.
+
+        `outlines` are arrays that lie as arguments will, where these do not lie in C order; their
+        elements must not be read.
+        """
+        ...
+
+    @property
+    def plan(self) -> Any:
+        """What `str` makes the text of the plan from."""
+        ...
+
+    @property
+    def refused(self) -> Sequence[Node]:
+        """The nodes for which it has no kernel, evaluated by NumPy instead; `strict=True` refuses
+        them."""
+        ...
+
+    def overhead(self, arrays: int) -> Mapping[str, int]:
+        """Estimated bytes that a call takes beside the schedule's, by what they are; `arrays` is
+        the number of arrays that are not scratch."""
+        ...
+
+
+class Call(Protocol):
+    """A program bound to some of its arrays.
+
+    `results` are the nodes whose values a call gives: all of the program's, but for those of
+    `overwritten`, which are written into the array of the input that it maps them to.  Where
+    `is_short` is false, there is no short way, and calling it gives None.
+    """
+
+    graph: Graph
+    results: Sequence[Node]
+    overwritten: Mapping[Node, Node]
+    is_short: bool
+
+    def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
+        """The values of the results for arguments by position, which are looked at; None where
+        one does not fit as it is, or fails: `take` then gives or raises what there is."""
+        ...
+
+    def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
+        """The values of the results for arrays and numbers of the inputs' types; raises as
+        `Program.__call__`."""
+        ...
+
+
+Then = Callable[[Sequence[np.ndarray]], None]
+
+
+@runtime_checkable
+class InPlace(Protocol):
+    """What a program has, too, if it can look at arguments faster than `take` does, or write
+    results into arrays that stay from call to call."""
+
+    def call(self, order: Sequence[Node | None], fixed: Mapping[Node, np.ndarray]) -> Call:
+        """Calls with the arrays of `order` by position (None: not read), and those of `fixed` for
+        the other inputs.  Values are new arrays; several threads may call at once."""
+        ...
+
+    def hold(self, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then) -> Call:
+        """Calls by one caller at a time, for which the arrays of `held` stay in place.
+
+        Overwrites go into them, and the caller may change them between calls.  `then` is called
+        with the values when a run has come to its end, before the call returns, whatever
+        interrupts it (Ctrl-C); and once more where it is itself interrupted.  Until then, no array
+        of `held` has changed if anything is raised.  Values are valid until the next call.
+        """
+        ...

@@ -1,0 +1,172 @@
+"""What is kept of a compiled plan: machine code, and where its pointers go, by positions of nodes.
+
+It has no node, no name and no value in it, so it serves every graph of the same structure, in this
+process and (see `cache`) in later ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from chainrule.execute.native.plan_to_ir.driver import RUNTIME, program
+from chainrule.execute.native.runtime.target import Target, compile_object
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan.planner import Plan, plan
+from chainrule.plan.work import ForeignWork
+from chainrule.schedule.records import SCRATCH, Buffer, Compute
+
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The array of a node (by position): its arena, its offset and its strides, in bytes."""
+
+    node: int
+    arena: str
+    offset: int
+    strides: Strides
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A node without a kernel: what must be read to evaluate it, and where its value goes.
+
+    `direct`: it is written there while the others are read.  The workspace is where compiled bodies
+    work.
+    """
+
+    result: Place
+    reads: tuple[Place, ...]
+    direct: bool
+    workspace_offset: int
+    workspace_nbytes: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """One native function, and the node that is evaluated after it; `shared`: by many threads."""
+
+    function: str
+    shared: bool
+    then: Foreign | None
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Everything that running a plan needs, but for the arrays.
+
+    `arenas` are the arrays given from outside, in the order of their pointers; `overwritten` says
+    for each of the overwrites that were asked for whether it is so.  `threaded_products`: BLAS
+    would use threads of its own.  `phase_count`: see `phases`.  `allocated_nbytes`: the most that
+    an evaluation of a node without a kernel takes beside the scratch memory.
+    """
+
+    code: bytes
+    parts: tuple[Part, ...]
+    arenas: tuple[str, ...]
+    scratch_nbytes: int
+    allocated_nbytes: int
+    threads: int
+    overwritten: tuple[bool, ...]
+    routines: tuple[str, ...]
+    threaded_products: bool
+    phase_count: int
+
+
+def key_of(
+    graph: Graph,
+    results: Sequence[Node],
+    overwrites: Mapping[Node, Node],
+    threads: int,
+    target: Target,
+    plain: bool = False,
+    placement_seconds: float = 0.0,
+) -> str:
+    """What determines an artifact, as a SHA-256; the values of constants and names do not.
+
+    `plain` and `placement_seconds` as in `plan`.
+    """
+    positions = positions_of(graph)
+    pairs = [(positions[given], positions[result]) for given, result in overwrites.items()]
+    wanted = [positions[node] for node in results]
+    # The hash alone does not tell (x - A) * B + A from (x - A) * B + B, for constants of one type.
+    wiring = [[positions[parent] for parent in node.inputs] for node in graph.nodes]
+    settings = f"{threads}|{target}|{plain}|{placement_seconds}"
+    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{settings}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def positions_of(graph: Graph) -> dict[Node, int]:
+    """The place of each node in the graph's order."""
+    return {node: place for place, node in enumerate(graph.nodes)}
+
+
+def compiled(
+    graph: Graph,
+    results: Sequence[Node],
+    overwrites: Mapping[Node, Node],
+    threads: int,
+    target: Target,
+    plain: bool = False,
+    placement_seconds: float = 0.0,
+) -> Artifact:
+    """Plan and compile a concrete graph; `plain` and `placement_seconds` as in `plan`."""
+    made = plan(
+        graph,
+        results,
+        overwrites,
+        threads=threads,
+        vector_nbytes=target.vector_nbytes,
+        plain=plain,
+        placement_seconds=placement_seconds,
+    )
+    return artifact_of(made, overwrites, target)
+
+
+def artifact_of(made: Plan, overwrites: Mapping[Node, Node], target: Target) -> Artifact:
+    """The machine code of a plan."""
+    text = program(made, target.function_attributes, avx512=target.has_avx512)
+    positions = positions_of(made.graph)
+
+    def place(node: Node, buffer: Buffer) -> Place:
+        strides = tuple(k * node.dtype.itemsize for k in made.strides[node])
+        return Place(positions[node], buffer.arena, buffer.offset, strides)
+
+    taken = set(made.overwrites.values())
+
+    def foreign_of(node: Node, compute: Compute, places: Mapping[Node, Buffer]) -> Foreign:
+        reads = tuple([place(one, places[one]) for one in compute.reads])
+        space = compute.workspace or Buffer(SCRATCH, 0, 0)
+        result = place(node, places[node])
+        return Foreign(result, reads, node not in taken, space.offset, space.nbytes)
+
+    foreign = [
+        foreign_of(work.node, compute, places)
+        for compute, work, places in zip(made.computes, made.works, made.places, strict=True)
+        if isinstance(work, ForeignWork)
+    ]
+    parts = tuple(
+        Part(one.name, one.shared, None if one.then is None else foreign[one.then])
+        for one in text.segments
+    )
+    return Artifact(
+        code=compile_object(text.text, target),
+        parts=parts,
+        arenas=text.slots.arenas,
+        scratch_nbytes=made.schedule.scratch_nbytes,
+        allocated_nbytes=made.schedule.allocated_nbytes,
+        threads=made.threads,
+        overwritten=tuple(made.overwrites.get(g) is r for g, r in overwrites.items()),
+        routines=tuple(sorted(text.routines)),
+        threaded_products=text.threaded_products,
+        phase_count=text.phase_count,
+    )
+
+
+def slot_count(artifact: Artifact) -> int:
+    """The number of pointers in a context."""
+    return len(RUNTIME) + len(artifact.arenas)

@@ -1,0 +1,68 @@
+"""Estimates what compiled code takes beside its arrays.
+
+The constants are upper bounds of what was measured on x86-64 (LLVM 20); tests measure them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from chainrule.execute.native.runtime.pool import thread_count
+from chainrule.execute.native.runtime.target import host_target
+from chainrule.execute.overhead import blas_nbytes, numpy_nbytes
+from chainrule.graph.body import bodies_of
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan.planner import Plan
+from chainrule.plan.products.tiles import COLUMNS
+from chainrule.plan.roles import Role, repeats_compiled_code, roles_of
+from chainrule.primitives.primitive import Contract, Library
+from chainrule.schedule.records import ALIGNMENT
+
+CODE_NBYTES = 4 << 10  # of any compiled graph or body of a loop: its entry, its counters
+CODE_NBYTES_PER_INSTRUCTION = 2 << 10  # measured: 250 to 1,300
+STACK_NBYTES = 64 << 10  # that one more thread really touches
+
+
+def overhead_of(plan: Plan, graph: Graph, arrays: int) -> dict[str, int]:
+    """The estimated bytes by what they are; `arrays` lie outside of the scratch memory."""
+    computed = (node for one in plan.computes for node in (*one.nodes, *one.inner))
+    found = {
+        "compiled code": _code_nbytes(len(plan.computes), computed),
+        "stacks of threads": STACK_NBYTES * (thread_count() - 1),
+        "alignment of arrays": ALIGNMENT * (arrays + 1),
+    }
+    evaluated = list(_evaluated(graph))
+    no_tiles = host_target().vector_nbytes not in COLUMNS  # then all products are BLAS'
+    if no_tiles or any(map(_calls_blas, evaluated)):
+        found["buffers of BLAS"] = blas_nbytes()
+    if evaluated:
+        found["buffers of NumPy"] = numpy_nbytes()
+    return found
+
+
+def _evaluated(graph: Graph, *, compiled: bool = True) -> Iterator[Node]:
+    """The nodes that NumPy evaluates beside compiled code, those in bodies among them."""
+    for node, role in roles_of(graph).items():
+        if role is Role.FOREIGN or not compiled:
+            yield node
+            for body in bodies_of(node):
+                yield from _evaluated(body.graph, compiled=repeats_compiled_code(node))
+
+
+def _calls_blas(node: Node) -> bool:
+    """Whether NumPy may evaluate a node by routines of BLAS, or of LAPACK, which calls these."""
+    match node.primitive.kernel:
+        case Contract():
+            return True
+        case Library(routine):
+            return routine.startswith("lapack")
+    return False
+
+
+def _code_nbytes(instructions: int, nodes: Iterable[Node]) -> int:
+    """The machine code of so many instructions, and of the loops among the nodes."""
+    nbytes = CODE_NBYTES + CODE_NBYTES_PER_INSTRUCTION * instructions
+    loops = [node for node in nodes if repeats_compiled_code(node)]
+    bodies = [body.graph for node in loops for body in bodies_of(node)]
+    return nbytes + sum(_code_nbytes(len(graph.nodes), graph.nodes) for graph in bodies)

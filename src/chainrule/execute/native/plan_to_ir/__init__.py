@@ -1,0 +1,1 @@
+"""The instructions of a plan as LLVM's text."""

@@ -1,0 +1,164 @@
+"""The whole step as one function: every instruction of a plan in turn, on all threads at once.
+
+    i64 step(ptr context, i64 index, i64 count)
+
+`context` is an array of pointers (`Slots`); up to `count` threads call the function together, and
+the one with `index` 0 always does.  An instruction that is shared has a fixed number of parts,
+whoever does them (`phases`), so that results do not depend on it.  Returns 1 if an index was out
+of range: then nothing that was given has been overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chainrule.execute.native.plan_to_ir.emit import Module
+from chainrule.execute.native.plan_to_ir.enter import emit_enter
+from chainrule.execute.native.plan_to_ir.nest_code import NestCode
+from chainrule.execute.native.plan_to_ir.segment_code import SegmentWriter, parts_of
+from chainrule.execute.native.products.product_code import emit_product
+from chainrule.execute.native.products.tile_code import emit_tiled_product
+from chainrule.graph.node import Node
+from chainrule.plan.loops.nest import NestLayout
+from chainrule.plan.planner import Plan
+from chainrule.plan.roles import roles_of
+from chainrule.plan.work import Call, ForeignWork, ProductWork, Work
+from chainrule.schedule.records import Buffer, Compute
+
+RUNTIME = (
+    *("scratch", "failed", "finished", "phases", "pool", "run", "wait"),
+    *("sgemm", "dgemm", "sgemv", "dgemv"),
+    *("blas_state", "blas_get", "blas_set"),
+)
+Placed = tuple[Compute, Work, Mapping[Node, Buffer]]  # where what it reads and writes lies
+SMALL = 8000  # multiplications in a product for which BLAS never uses threads of its own
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Which pointer of the context is what: RUNTIME first, then the arrays given from outside."""
+
+    arenas: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(RUNTIME) + len(self.arenas)
+
+    def index(self, name: str) -> int:
+        """The slot of one of RUNTIME, or of an array."""
+        return RUNTIME.index(name) if name in RUNTIME else len(RUNTIME) + self.arenas.index(name)
+
+
+@dataclass(eq=False)
+class Segment:
+    """One native function, up to a node that has no kernel (the `then`-th of these, from 0; None:
+    the end)."""
+
+    name: str
+    then: int | None
+    shared: bool = False
+
+
+@dataclass(eq=False)
+class Program:
+    """The text of a plan: its module, its native functions in order, and where pointers go."""
+
+    text: str
+    segments: list[Segment]
+    slots: Slots
+    routines: set[str] = field(default_factory=set)
+    threaded_products: bool = False
+    phase_count: int = 0
+
+
+def program(plan: Plan, attributes: str, header: str = "", avx512: bool = False) -> Program:
+    """The native functions of a plan; `attributes` are those of every function.
+
+    `avx512`: the target has its instructions.
+    """
+    return Writer(plan, attributes, Module(header, avx512)).written()
+
+
+class Writer:
+    """Writes the functions of a plan: its segments, and the kernels that these call."""
+
+    def __init__(self, plan: Plan, attributes: str, module: Module) -> None:
+        self.plan, self.attributes, self.module = plan, attributes, module
+        self.roles = roles_of(plan.graph)
+        given = [one.arena for one in plan.schedule.given.values()]
+        places = {n: b for one in plan.computes for n, b in zip(one.nodes, one.into, strict=True)}
+        results = (places[node].arena for node in plan.schedule.results)
+        self.slots = Slots((*given, *(arena for arena in results if arena not in given)))
+        self.kernels: dict[str, str] = {}
+        self.routines: set[str] = set()
+        self.segments: list[Segment] = []
+        self.phase_count = 0
+
+    def written(self) -> Program:
+        plan, pending = self.plan, list[Placed]()
+        foreign = 0
+        for compute, work, places in zip(plan.computes, plan.works, plan.places, strict=True):
+            if isinstance(work, ForeignWork):
+                self._segment(pending, foreign)
+                pending, foreign = [], foreign + 1
+            else:
+                pending.append((compute, work, places))
+        self._segment(pending, None)
+        calls = [c for w in self.plan.works if isinstance(w, ProductWork) for c in w.calls]
+        sizes = (call.gemm.m * call.gemm.n * call.gemm.k for call in calls if call.tiles is None)
+        large = any(size > SMALL for size in sizes)
+        for segment in self.segments:
+            emit_enter(
+                self.module,
+                segment.name,
+                {name: place for place, name in enumerate(RUNTIME)},
+                phases=self.phase_count,
+                threads=self.plan.threads if segment.shared else 1,
+                quiet=large,
+                attributes=self.attributes,
+            )
+        return Program(
+            self.module.text(),
+            self.segments,
+            self.slots,
+            self.routines,
+            large,
+            self.phase_count,
+        )
+
+    def _segment(self, works: Sequence[Placed], then: int | None) -> None:
+        name = f"step{len(self.segments)}"
+        shared = any(parts_of(work) > 1 for _, work, _ in works)
+        segment = SegmentWriter(self, name, shared)
+        for placed in works:
+            segment.add(*placed)
+        self.phase_count = segment.close()
+        self.segments.append(Segment(name, then, shared))
+
+    def kernel(self, layout: NestLayout) -> str:
+        """The function of a nest; one serves all nests with the same text."""
+        scratch, name = Module(avx512=self.module.avx512), f"nest{len(self.kernels)}"
+        NestCode(scratch, layout).emit(name, self.attributes)
+        return self._function(scratch, name, "@nest")
+
+    def product(self, call: Call, dtype: np.dtype) -> str:
+        """The function of a product."""
+        scratch, name = Module(), f"product{len(self.kernels)}"
+        if call.tiles is None:
+            emit_product(scratch, name, call.gemm, dtype, call.parts)
+        else:
+            emit_tiled_product(scratch, name, call.gemm, call.tiles, dtype, call.parts)
+        return self._function(scratch, name, "@product")
+
+    def _function(self, scratch: Module, name: str, general: str) -> str:
+        """What the function that was written as `name` is called; helpers are there once."""
+        own = [one for one in scratch.functions if not one.startswith("define internal")]
+        key = "\n".join(own).replace(f"@{name}", general)
+        if key not in self.kernels:
+            self.kernels[key] = name
+            known = set(self.module.functions)
+            self.module.functions += [one for one in scratch.functions if one not in known]
+            self.module.declarations.update(scratch.declarations)
+        return self.kernels[key]

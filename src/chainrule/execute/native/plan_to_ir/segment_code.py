@@ -1,0 +1,239 @@
+"""One native function of a step, instruction by instruction, up to a node without a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.execute.native.plan_to_ir.barriers import Phases
+from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Operand, constant, typed
+from chainrule.execute.native.plan_to_ir.emit_instances import memory_type, register_type
+from chainrule.execute.native.products.coefficients import Coefficients
+from chainrule.execute.native.products.product_code import SMALLEST, routine_name
+from chainrule.graph.node import Node
+from chainrule.plan.loops.nest import FAILED_NBYTES, NestLayout
+from chainrule.plan.work import Call, Matrix, NestWork, ProductWork, Work
+from chainrule.schedule.records import SCRATCH, Buffer, Compute, aligned
+
+if TYPE_CHECKING:
+    from chainrule.execute.native.plan_to_ir.driver import Writer
+
+I64, PTR = "i64", "ptr"
+NULL = Operand("null", PTR)
+
+
+def i64(value: int) -> Operand:
+    """An `i64` constant."""
+    return Operand(str(value), I64)
+
+
+class SegmentWriter:
+    """One native function, instruction by instruction."""
+
+    def __init__(self, writer: Writer, name: str, shared: bool) -> None:
+        self.writer, self.name = writer, name
+        self.code = Code(writer.module)
+        self.index, self.count = Operand("%index", I64), Operand("%count", I64)
+        self.context = Operand("%context", PTR)
+        self.pointers: dict[str, Operand] = {}
+        self.entry: list[str] = []  # loads of pointers, put at the beginning
+        self.may_have_failed = False
+        self.places: Mapping[Node, Buffer] = {}  # of what the instruction reads and writes
+        self.phases = Phases(self.code, self.slot, shared, writer.phase_count)
+
+    def slot(self, name: str) -> Operand:
+        """A pointer of the context."""
+        if name not in self.pointers:
+            index = self.writer.slots.index(name)
+            place, found = f"%s{index}", f"%p{index}"
+            self.entry.append(f"  {place} = getelementptr ptr, ptr %context, i64 {index}")
+            self.entry.append(f"  {found} = load ptr, ptr {place}, align 8")
+            self.pointers[name] = Operand(found, PTR)
+        return self.pointers[name]
+
+    def pointer(self, buffer: Buffer) -> Operand:
+        """Where a buffer begins."""
+        base = self.slot("scratch" if buffer.arena == SCRATCH else buffer.arena)
+        return self.code.address(base, i64(buffer.offset), "i8")
+
+    def value(self, node: Node) -> Operand:
+        """Where the array of a node begins."""
+        return self.pointer(self.places[node])
+
+    def add(self, compute: Compute, work: Work, places: Mapping[Node, Buffer]) -> None:
+        """One instruction; `places` are those of all that it reads and writes."""
+        self.places = places
+        given = {one.arena for one in self.writer.plan.schedule.given.values()}
+        if self.may_have_failed and any(one.arena in given for one in compute.into):
+            self._stop_if_failed()
+        match work:
+            case NestWork():
+                for layout in work.layouts:
+                    self._nest(layout, compute.workspace)
+            case ProductWork():
+                self._products(work, compute.workspace)
+        self.may_have_failed = self.may_have_failed or work.fails
+
+    def close(self) -> int:
+        """Write the function; the number of phases so far."""
+        code = self.code
+        self.phases.end()
+        if self.may_have_failed:
+            failed = code.convert("zext", self._any_failed(), I64)
+            code.do(f"ret i64 {failed.text}")
+        else:
+            code.do("ret i64 0")
+        code.lines[:0] = self.entry
+        attributes = f"{self.writer.attributes} {UNOPTIMISED}"
+        code.function(self.name, [self.context, self.index, self.count], I64, attributes)
+        return self.phases.count
+
+    def _any_failed(self) -> Operand:
+        code = self.code
+        flags = self.slot("failed")
+        total: Operand = i64(0)
+        for part in range(max(self.writer.plan.threads, 1)):
+            one = code.load(code.address(flags, i64(part * FAILED_NBYTES), "i8"), I64)
+            total = code.binary("or", total, one)
+        return code.compare("icmp ne", total, i64(0))
+
+    def _stop_if_failed(self) -> None:
+        """Return before anything that was given is overwritten."""
+        self.phases.end()
+        code, number = self.code, self.code.fresh()
+        code.branch(self._any_failed(), f"stop{number}", f"go{number}")
+        code.label(f"stop{number}")
+        code.do("ret i64 1")
+        code.label(f"go{number}")
+        self.may_have_failed = False
+
+    def _parts(self, parts: int, call: Callable[[Operand], None]) -> None:
+        """Emit `call(part)` for all parts."""
+        if parts == 1:
+            self.phases.serial()
+            call(i64(0))
+        else:
+            self.phases.share(parts, call)
+
+    # instructions
+
+    def _run(self, name: str, arguments: list[Operand]) -> None:
+        """Call a function of this module."""
+        self.code.do(f"call void @{name}({typed(arguments)})")
+
+    def _nest(
+        self,
+        layout: NestLayout,
+        workspace: Buffer | None,
+        elsewhere: Mapping[Node, Buffer] | None = None,
+    ) -> None:
+        if not layout.row_count and not layout.folds:
+            return
+        name = self.writer.kernel(layout)
+        code = self.code
+        rows, parts = layout.row_count, layout.parts
+
+        def run(part: Operand) -> None:
+            places = {**self.places, **(elsewhere or {})}
+            arrays = [self.pointer(places[node]) for node in layout.arrays]
+            work = self.pointer(workspace) if workspace and layout.part_nbytes else NULL
+            flags = self.slot("failed") if layout.fails else NULL
+            begin, end = i64(0), i64(rows)
+            if parts > 1:
+                begin = _share(code, rows, part, parts)
+                following = code.binary("add", part, i64(1))
+                end = _share(code, rows, following, parts)
+            self._run(name, [*arrays, work, flags, begin, end, part])
+
+        self._parts(parts, run)
+        if parts > 1 and layout.folds:
+            self.phases.serial()
+            results = [self.value(store.node) for store in layout.folds]
+            work = self.pointer(workspace) if workspace else NULL
+            self._run(f"{name}_finish", [*results, work])
+
+    def _products(self, work: ProductWork, workspace: Buffer | None) -> None:
+        for number, call in enumerate(work.calls):
+            packed: dict[Matrix, Buffer] = {}
+            for matrix in (call.x, call.y):
+                if matrix.pack is not None:
+                    assert workspace is not None
+                    offset = workspace.offset + matrix.pack_offset
+                    packed[matrix] = Buffer(workspace.arena, offset, 0)
+                    store = matrix.pack.nest.stores[0]
+                    self._nest(matrix.pack, None, {store.node: packed[matrix]})
+            self._parts(call.parts, partial(self._call, work, number, packed, workspace))
+
+    def _call(
+        self,
+        work: ProductWork,
+        number: int,
+        packed: Mapping[Matrix, Buffer],
+        workspace: Buffer | None,
+        part: Operand,
+    ) -> None:
+        """One part of the `number`-th product of a sum."""
+        root, call = work.products.root, work.calls[number]
+        arrays = [
+            self.pointer(packed[one]) if one in packed else self._matrix(one)
+            for one in (call.x, call.y)
+        ]
+        strides = {node: self.writer.plan.strides[node] for node in self.places}
+        factors = Coefficients(self.code, strides, self.writer.roles, self.value)
+        alpha = factors.value(call.alpha, root.dtype)
+        beta = constant(1.0 if number else 0.0, register_type(root.dtype))
+        if not number and work.products.base is not None:
+            beta = self._never_zero(factors.value(work.products.base_coefficient, root.dtype))
+        helper = self._routine(call, root.dtype)
+        if call.tiles is not None:
+            helper = self._panels(call, call.tiles.packed_nbytes(root.dtype.itemsize), workspace)
+        arrays += [self.value(root), alpha, beta, helper, part, i64(call.parts)]
+        self._run(self.writer.product(call, root.dtype), arrays)
+
+    def _never_zero(self, beta: Operand) -> Operand:
+        """beta, or the smallest number for 0, with which NaN in the array would be overlooked."""
+        is_zero = self.code.compare("fcmp oeq", beta, constant(0.0, beta.type))
+        return self.code.select(is_zero, constant(SMALLEST[beta.type], beta.type), beta)
+
+    def _routine(self, call: Call, dtype: np.dtype) -> Operand:
+        """The address of the BLAS routine that a product calls, null if it calls none."""
+        routine = routine_name(call.gemm, dtype) if call.tiles is None else ""
+        if not routine:
+            return NULL
+        self.writer.routines.add(routine)
+        return self.slot(routine)
+
+    def _panels(self, call: Call, nbytes: int, workspace: Buffer | None) -> Operand:
+        """Where this thread packs the panels of a product."""
+        if not nbytes:
+            return NULL
+        assert workspace is not None
+        base = self.code.address(self.pointer(workspace), i64(call.work_offset), "i8")
+        if call.parts == 1:
+            return base
+        return self.code.address(
+            base, self.code.binary("mul", self.index, i64(aligned(nbytes))), "i8"
+        )
+
+    def _matrix(self, matrix: Matrix) -> Operand:
+        """Where the first element of an operand is."""
+        base = self.value(matrix.node)
+        return self.code.address(base, i64(matrix.offset), memory_type(matrix.node.dtype))
+
+
+def _share(code: Code, rows: int, part: Operand, parts: int) -> Operand:
+    """The first row of a part."""
+    return code.binary("udiv", code.binary("mul", part, i64(rows)), i64(parts))
+
+
+def parts_of(work: Work) -> int:
+    """The most parts that an instruction has."""
+    if isinstance(work, NestWork):
+        return max((one.parts for one in work.layouts), default=1)
+    if isinstance(work, ProductWork):
+        packs = [m.pack.parts for c in work.calls for m in (c.x, c.y) if m.pack is not None]
+        return max([*packs, *(call.parts for call in work.calls)])
+    return 1

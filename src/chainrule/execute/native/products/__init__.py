@@ -1,0 +1,1 @@
+"""Matrix products in LLVM's text, and BLAS."""

@@ -1,0 +1,111 @@
+"""A native program: the plan of a graph and its compiled code, each made when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from chainrule.errors import EvaluationError
+from chainrule.execute import reference
+from chainrule.execute.executor import Then
+from chainrule.execute.free_memory import refuse_beyond_free
+from chainrule.execute.native.runtime.held import HeldCall
+from chainrule.execute.native.runtime.launch import Launcher, given_value
+from chainrule.execute.native.runtime.machine import Settings, plan_for, settings_now
+from chainrule.execute.native.runtime.quick import QuickCall
+from chainrule.graph.cached import cached_property
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node, topological
+from chainrule.plan.planner import Plan
+from chainrule.plan.roles import Role, roles_of
+from chainrule.schedule.records import Schedule
+
+
+class NativeProgram:
+    """See `Program` and `InPlace`; `settings` of the code (default: those of now, with offsets
+    searched for `placement_seconds`)."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        overwrites: Mapping[Node, Node] | None = None,
+        *,
+        traced: Graph | None = None,
+        settings: Settings | None = None,
+        placement_seconds: float = 0.0,
+    ) -> None:
+        self.settings, self.placement_seconds = settings, placement_seconds
+        self.graph, self.results = graph, tuple(dict.fromkeys(results))
+        self.overwrites, self.traced = overwrites or {}, traced
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan that is compiled on this machine."""
+        return plan_for(self.graph, self.results, self.overwrites, self.placement_seconds)
+
+    @cached_property
+    def launcher(self) -> Launcher:
+        """The compiled code; UnsupportedError where none can be made."""
+        settings = self.settings
+        if settings is None and self.placement_seconds:
+            settings = settings_now()._replace(placement_seconds=self.placement_seconds)
+        return Launcher(self.graph, self.results, self.overwrites, settings=settings)
+
+    def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
+        """That of its plan, however arguments lie: others than those in C order are copied."""
+        return self.plan.schedule
+
+    @property
+    def refused(self) -> tuple[Node, ...]:
+        """The nodes that run by their reference evaluation between native parts."""
+        roles = roles_of(self.graph)
+        return tuple(one for one in topological(self.results) if roles[one] is Role.FOREIGN)
+
+    def overhead(self, arrays: int) -> dict[str, int]:
+        """Compiled code, stacks of threads, alignment, and what libraries take."""
+        from chainrule.execute.native.native_overhead import overhead_of
+
+        return overhead_of(self.plan, self.graph, arrays)
+
+    def __call__(self, inputs: Mapping[Node, Any]) -> dict[Node, np.ndarray]:
+        """The values of the results for arrays or numbers of the inputs' types.
+
+        What would be overwritten is copied first: nothing that is given changes.
+        """
+        launcher, given = self.launcher, self.given_results
+        copies = sum([int(node.type.nbytes) for node in given])
+        if not launcher.results:
+            refuse_beyond_free(copies)
+            return {node: given_value(node, inputs) for node in given}
+        if launcher.overwritten:
+            taken = {node: given_value(node, inputs) for node in launcher.overwritten.values()}
+            inputs = {**inputs, **taken}
+        made = launcher(inputs, copies)
+        if made is None:
+            self.raise_failure(inputs)
+        made.update((result, inputs[node]) for result, node in launcher.overwritten.items())
+        made.update((node, given_value(node, inputs)) for node in given)
+        return made
+
+    @cached_property
+    def given_results(self) -> list[Node]:
+        """The results that nothing computes: inputs and constants."""
+        computed = set(self.launcher.results)
+        return [node for node in self.results if node not in computed]
+
+    def call(self, order: Sequence[Node | None], fixed: Mapping[Node, Any]) -> QuickCall:
+        """See `InPlace.call`."""
+        return QuickCall(self, order, fixed)
+
+    def hold(self, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then) -> HeldCall:
+        """See `InPlace.hold`."""
+        return HeldCall(self, order, held, then)
+
+    def raise_failure(self, inputs: Mapping[Node, Any]) -> NoReturn:
+        """An index was out of range: the reference executor says which, where, in what call."""
+        arrays = {node: np.asarray(value, node.dtype) for node, value in inputs.items()}
+        reference.evaluate(self.graph, arrays, self.results, self.traced)
+        raise EvaluationError("an index was out of range, but not for the reference executor")

@@ -1,0 +1,325 @@
+"""What machine code is generated for, and how LLVM's text becomes functions that can be called.
+
+Text is compiled to an object file as bytes, which holds no address and may be kept on disk;
+objects are loaded into this process by LLVM's linker for just-in-time code.  All of LLVM is called
+from here, with `making` held: a fork waits for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import itertools
+import os
+import platform
+import struct
+import sys
+import weakref
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from chainrule.errors import InputError
+from chainrule.execute.native.runtime.forks import making
+
+# LLVM's names of the architectures, and their numbers in ELF headers.
+MACHINES = {"x86_64": 62, "aarch64": 183}
+OLDEST_LLVM = 20  # the first whose text knows `splat (float 1.0)`; it came with llvmlite 0.45
+
+WITHOUT = "CHAINRULE_WITHOUT"
+# What "without" means: these features go, and with them all that build on them.
+FAMILIES = {"avx512": ("avx512f",), "avx2": ("avx2", "fma"), "avx": ("avx",)}
+
+
+class ObjectError(ValueError):
+    """Bytes that are not an object file for this machine, or that name an unknown symbol."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine, by LLVM's names; every field belongs into the key of a cache of code.
+
+    `vector_nbytes` is the size of the widest register that kernels should use: vectors of this
+    size in the text stay in one register.  `function_attributes` is put behind every `define`.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_nbytes: int
+
+    @property
+    def architecture(self) -> str:
+        """`x86_64` or `aarch64`."""
+        return self.triple.split("-", 1)[0]
+
+    @property
+    def has_avx512(self) -> bool:
+        """Whether code may name instructions of AVX-512 (its parts F, BW, DQ and VL)."""
+        return self.architecture == "x86_64" and self.vector_nbytes == 64
+
+    @property
+    def function_attributes(self) -> str:
+        """Attributes for the `define` lines of the text.
+
+        With them the passes of LLVM that choose a width do not prefer half a register, as they
+        do on Intel's processors with AVX-512.  Explicit vectors are kept as they are either way
+        (measured: the assembly for skylake-avx512 is the same), unless a function says
+        "min-legal-vector-width", which generated text therefore must not.
+        """
+        return f'nounwind "prefer-vector-width"="{8 * self.vector_nbytes}"'
+
+
+def native_refusal() -> str | None:
+    """Why native code cannot be made here, in one sentence; None where it can."""
+    if sys.platform != "linux":
+        return f"native code is made on Linux only, and this is {sys.platform}"
+    if sys.byteorder != "little" or struct.calcsize("P") != 8:
+        return "native code is made for 64-bit little-endian processors only"
+    if platform.machine() not in MACHINES:
+        known = " and ".join(MACHINES)
+        return f"native code is made for {known}, and this processor is {platform.machine()}"
+    if importlib.util.find_spec("scipy") is None:
+        return "native code needs the package scipy (its BLAS), which is not installed"
+    try:
+        import llvmlite.binding as llvm
+    except (ImportError, OSError) as error:
+        return f"native code needs the package llvmlite, which cannot be imported ({error})"
+    if llvm.llvm_version_info[0] < OLDEST_LLVM:
+        found = ".".join(map(str, llvm.llvm_version_info))
+        return f"native code needs llvmlite 0.45 or newer (LLVM {OLDEST_LLVM}), not LLVM {found}"
+    return None
+
+
+def host_target(without: tuple[str, ...] = ()) -> Target:
+    """This machine, less the features in `without` and in the variable CHAINRULE_WITHOUT.
+
+    Both have names of LLVM's features, or of FAMILIES: "avx2" takes FMA and AVX-512 along.  In the
+    variable commas are between them.  InputError where it has another name.
+    """
+    named = os.environ.get(WITHOUT, "").replace(" ", "").split(",")
+    return _host_target(tuple(dict.fromkeys((*filter(None, named), *without))))
+
+
+@lru_cache
+def _host_target(without: tuple[str, ...]) -> Target:
+    with making:
+        llvm = _llvm()
+        host = llvm.get_host_cpu_features()
+        triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
+    for name in without:
+        if name not in FAMILIES and name not in host:
+            raise InputError(
+                f"{WITHOUT} has {name!r}, which is no feature of processors like this one",
+                hint=f"one or several of {', '.join(FAMILIES)} (or LLVM's own names of features)",
+            )
+    enabled = sorted(name for name, here in host.items() if here)
+    absent = sorted(name for name, here in host.items() if not here)
+    removed = [one for name in without for one in FAMILIES.get(name, (name,))]
+    # LLVM reads from left to right, and a minus also clears what implies the feature: the
+    # removals stand last, so that "+vaes" does not bring "avx2" back.
+    signs = ("+", enabled), ("-", absent), ("-", removed)
+    features = ",".join(sign + name for sign, names in signs for name in names)
+    return Target(
+        triple=triple,
+        cpu=cpu,
+        features=features,
+        vector_nbytes=_vector_nbytes(set(enabled), removed),
+    )
+
+
+def _vector_nbytes(enabled: set[str], removed: Sequence[str]) -> int:
+    """64 with all of AVX-512 that kernels use, 32 with AVX2 and FMA, else 16 (SSE2, NEON)."""
+    narrow, wide = {"avx", "avx2", "fma"}, {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+    if narrow & set(removed) or not {"avx2", "fma"} <= enabled:
+        return 16
+    if wide & set(removed) or not wide <= enabled:
+        return 32
+    return 64
+
+
+@lru_cache
+def cross_target(triple: str) -> Target:
+    """A plain processor of another kind, such as "aarch64-linux-gnu": code to look at, not run."""
+    with making:
+        llvm = _llvm()
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    return Target(triple=triple, cpu="generic", features="", vector_nbytes=16)
+
+
+def compile_object(ir_text: str, target: Target, opt: int = 2) -> bytes:
+    """The object file for a module of LLVM's text; one module and target give the same bytes.
+
+    Vectors, phis and hoisting are in the text already, so no pass over it is run, only the code
+    generator.  Measured on 15 kernels (1,100 lines): reading 2 ms, verifying 0.5 ms, generating
+    10, 28, 29 and 29 ms at `opt` 0 to 3 with the same code from 1 on; LLVM's smallest pipeline
+    of passes would add 32 ms.  The code is position-independent with a small code model.
+
+    AssertionError for text that is wrong, with the line: that is an error of the generator.
+    """
+    # Closed here, the module first: what holds this frame must not have Python close them later.
+    with making, _llvm().create_context() as context:
+        machine, layout = _machine(target, opt)
+        try:
+            module = _llvm().parse_assembly(ir_text, context)
+        except RuntimeError as error:
+            raise _refused(error) from error
+        with module:
+            try:
+                module.verify()
+            except RuntimeError as error:
+                raise _refused(error) from error
+            module.triple = target.triple
+            module.data_layout = layout
+            return machine.emit_object(module)
+
+
+def _refused(error: RuntimeError) -> AssertionError:
+    return AssertionError(f"chainrule generated text that LLVM refuses: {error}")
+
+
+def assembly(ir_text: str, target: Target, opt: int = 2) -> str:
+    """The assembly of what `compile_object` makes, for tests and for curious people."""
+    with making, _llvm().create_context() as context:
+        machine, layout = _machine(target, opt)
+        with _llvm().parse_assembly(ir_text, context) as module:
+            module.triple = target.triple
+            module.data_layout = layout
+            return machine.emit_assembly(module)
+
+
+_unused: deque[Any] = deque()  # LLVM's trackers of libraries that nobody references any more
+
+
+class Library:
+    """Loaded code: it stays in memory as long as this object is referenced, and until the next
+    code is loaded.
+
+    Nothing else keeps the library alive while one of its functions runs.  When the interpreter
+    ends nothing is freed (the binding sees to that): threads may still be in the code.
+    """
+
+    def __init__(self, addresses: Mapping[str, int], tracker: Any) -> None:
+        self._addresses = dict(addresses)
+        # Any thread may drop the library at any time, and a fork cannot wait for all of them.
+        weakref.finalize(self, _unused.append, tracker).atexit = False
+
+    def address(self, name: str) -> int:
+        """Where the function or variable of that name is; KeyError where there is none."""
+        return self._addresses[name]
+
+
+_numbers = itertools.count()
+
+
+def load_objects(objects: Sequence[bytes], symbols: Mapping[str, int]) -> Library:
+    """The objects linked together: `address(name)` of all that they define.
+
+    Names that they do not define come from `symbols` (name -> address), or else from the
+    process, where libc and libm are.  0.3 ms for an object of 16 kB, half of it for a new name.
+
+    ObjectError where the bytes are no object file for this machine (its header and tables are
+    checked against its length), and where a name is not found.  Damage inside the code or its
+    relocations is not found here: who reads objects from a disk must compare a checksum (of the
+    whole object) and the target, or else may crash.
+    """
+    names = {name: here for one in objects for name, here in sorted(_names(one))}
+    defined = [name for name, here in names.items() if here]
+    with making:
+        while _unused:
+            _unused.pop().close()
+        library = _llvm().JITLibraryBuilder()
+        for one in objects:
+            library.add_object_img(one)
+        library.add_current_process()
+        for name in defined:
+            library.export_symbol(name)
+        for name, address in symbols.items():
+            library.import_symbol(name, address)
+        try:
+            tracker = library.link(_linker(), f"chainrule-{next(_numbers)}")
+        except RuntimeError as error:
+            process = ctypes.CDLL(None)
+            wanted = names.keys() - set(defined) - symbols.keys()
+            missing = sorted(name for name in wanted if not hasattr(process, name))
+            why = f"nothing is called {', '.join(missing)}" if missing else str(error)
+            raise ObjectError(f"the code cannot be loaded: {why}") from error
+    return Library({name: tracker[name] for name in defined}, tracker)
+
+
+def _names(data: bytes) -> Iterator[tuple[str, bool]]:
+    """The global names in an ELF object, and whether they are defined there.
+
+    ObjectError where it is not whole.
+    """
+    if len(data) < 64 or data[:6] != b"\x7fELF\x02\x01":
+        raise ObjectError("not an object file (64-bit little-endian ELF)")
+    header = struct.unpack_from("<HHIQQQIHHHHHH", data, 16)
+    kind, machine, table, entry_nbytes, count = (header[at] for at in (0, 1, 5, 10, 11))
+    if kind != 1 or machine != MACHINES.get(platform.machine()) or entry_nbytes != 64:
+        raise ObjectError(f"not an object file for {platform.machine()}")
+    if table + 64 * count > len(data) or header[12] >= count:
+        raise ObjectError("an object file that was cut off")
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, table + 64 * at) for at in range(count)]
+    for _, section_kind, _, _, offset, nbytes, *_ in sections:
+        occupies = section_kind not in (0, 8)  # not empty, nor zeros that are not stored
+        if occupies and offset + nbytes > len(data):
+            raise ObjectError("an object file that was cut off")
+    for _, section_kind, _, _, offset, nbytes, link, *_ in sections:
+        if section_kind != 2:  # the table of symbols
+            continue
+        if link >= count:
+            raise ObjectError("an object file with a damaged table of symbols")
+        strings = data[sections[link][4] : sections[link][4] + sections[link][5]]
+        for at in range(offset, offset + nbytes - 23, 24):
+            name, information, _, section = struct.unpack_from("<IBBH", data, at)
+            if information >> 4 == 1:  # global
+                found = strings[name : strings.find(b"\0", name)].decode("ascii", "replace")
+                yield found, section != 0
+
+
+@lru_cache
+def _llvm() -> Any:
+    """LLVM's binding, with this machine's code generator; the import takes 40 to 60 ms."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+@lru_cache
+def _machine(target: Target, opt: int) -> tuple[Any, str]:
+    """LLVM's code generator for the target, and its layout of data."""
+    machine = (
+        _llvm()
+        .Target.from_triple(target.triple)
+        .create_target_machine(
+            cpu=target.cpu, features=target.features, opt=opt, reloc="pic", codemodel="small"
+        )
+    )
+    return machine, str(machine.target_data)
+
+
+@lru_cache
+def _linker() -> Any:
+    """The linker of the process, made once and never freed: libraries live in it.
+
+    JITLink puts an object's sections next to each other, as the small code model asks, and
+    checks that they are in reach; LLVM's older linker does neither (and is no faster: 0.37 ms).
+    """
+    # Names come from the libraries that the process shows to all.  A Python that was linked
+    # without libm shows it from here on.
+    for name in ("libm.so.6", "libm.so"):
+        try:
+            ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
+            break
+        except OSError:
+            continue
+    machine, _ = _machine(host_target(), 2)
+    linker = _llvm().create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
+    linker._owned = True  # the binding does not free what something else owns: here, the process
+    return linker

@@ -1,0 +1,156 @@
+"""Makes an executor of a function that evaluates a graph; `reference` is one.
+
+And calls any program that has no way of its own to be bound to arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule.execute import reference
+from chainrule.execute.executor import Program, Then, Traits
+from chainrule.execute.refusal import refuse_reference
+from chainrule.graph.frozen import NotPickled
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.schedule.records import Schedule
+
+Evaluate = Callable[
+    [Graph, Mapping[Node, np.ndarray], Iterable[Node], Graph | None], Mapping[Node, np.ndarray]
+]
+
+
+@dataclass(frozen=True)
+class PlainExecutor:
+    """The executor whose programs are `evaluate(graph, inputs, results, traced)`.
+
+    That gives the value of every result by its node, in memory of its own, and allocates an array
+    for each value when it is computed, as `reference.evaluate` does: memory reports, and the
+    refusal of runs that would not fit, count so.
+    """
+
+    name: str
+    evaluate: Evaluate
+    traits = Traits()
+
+    def refusal(self) -> str | None:
+        """None: NumPy runs everywhere."""
+        return None
+
+    def prepare(
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        overwrites: Mapping[Node, Node],
+        *,
+        traced: Graph | None = None,
+    ) -> PlainProgram:
+        """See `Executor.prepare`; nothing is overwritten."""
+        return PlainProgram(graph, tuple(dict.fromkeys(results)), traced, self.evaluate)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainProgram:
+    """A graph with its results, evaluated node by node."""
+
+    graph: Graph
+    results: tuple[Node, ...]
+    traced: Graph | None
+    evaluate: Evaluate
+    refused = ()
+
+    def __call__(self, inputs: Mapping[Node, np.ndarray]) -> Mapping[Node, np.ndarray]:
+        """See `Program.__call__`."""
+        refuse_reference(self.graph, self.results, inputs)
+        return self.evaluate(self.graph, inputs, self.results, self.traced)
+
+    def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
+        """Every value an array of its own, or a view, in the order of the graph."""
+        from chainrule.schedule.plain import plain_schedule
+
+        return plain_schedule(self.graph, self.results, outlines)
+
+    @property
+    def plan(self) -> PlainPlan:
+        """Its schedule for arguments in C order."""
+        return PlainPlan(self.schedule({}))
+
+    def overhead(self, arrays: int) -> dict[str, int]:
+        """What BLAS and NumPy allocate for themselves."""
+        from chainrule.execute.overhead import blas_nbytes, numpy_nbytes
+
+        return {"buffers of BLAS": blas_nbytes(), "buffers of NumPy": numpy_nbytes()}
+
+
+@dataclass(frozen=True, eq=False)
+class PlainPlan(NotPickled):
+    """The schedule of a plain program; `print` shows it."""
+
+    _called = "a plan"
+    _instead = "str(plan) is its text"
+
+    schedule: Schedule
+
+    @property
+    def graph(self) -> Graph:
+        """The concrete graph."""
+        return self.schedule.graph
+
+    def __str__(self) -> str:
+        """One line for each instruction that computes, and a summary."""
+        from chainrule.schedule.listing import text
+
+        return text(self.schedule)
+
+
+class PlainCall:
+    """Calls a program with all its inputs, each time.  Nothing is written into an array that is
+    held: `then` is given every result."""
+
+    is_short = False
+    overwritten: Mapping[Node, Node] = {}
+
+    def __init__(
+        self, program: Program, fixed: Mapping[Node, Any], then: Then | None = None
+    ) -> None:
+        self.program, self.fixed, self.then = program, fixed, then
+        self.graph, self.results = program.graph, program.results
+
+    def __call__(self, arrays: tuple[Any, ...]) -> None:
+        """None: there is no short way."""
+
+    def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
+        """See `Call.take`."""
+        arrays = {node: _array(value, node) for node, value in {**self.fixed, **inputs}.items()}
+        found = self.program(arrays)
+        values = [found[node] for node in self.results]
+        if self.then is not None:
+            try:
+                self.then(values)
+            except BaseException:
+                self.then(values)
+                raise
+        return values
+
+
+def _array(value: Any, node: Node) -> np.ndarray:
+    """The value as an array of the node's dtype, in this machine's byte order."""
+    if type(value) is np.ndarray and value.dtype == node.dtype:
+        return value
+    return np.asarray(value, node.dtype)
+
+
+def _evaluated(
+    graph: Graph,
+    inputs: Mapping[Node, np.ndarray],
+    keep: Iterable[Node],
+    traced: Graph | None = None,
+) -> dict[Node, np.ndarray]:
+    return reference.evaluate(graph, inputs, keep, traced)  # found when called: tests measure it
+
+
+REFERENCE = PlainExecutor("reference", _evaluated)

@@ -1,0 +1,1 @@
+"""Errors of traced functions: caught, explained, restored, refused."""

@@ -1,0 +1,1 @@
+"""Finds what tracing would freeze: random numbers, clocks and files."""

@@ -1,0 +1,1 @@
+"""NumPy's functions, methods and indexing as nodes."""

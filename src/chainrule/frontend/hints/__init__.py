@@ -1,0 +1,1 @@
+"""What error messages propose in place of calls that are not traced."""

@@ -1,0 +1,1 @@
+"""Sizes of axes as integer polynomials in names: `2*n + 1`."""

@@ -1,0 +1,166 @@
+"""Convolution of sequences and images in PyTorch's layout, as a product with all windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import InputError
+from chainrule.frontend.composite import composite, trace_of
+from chainrule.numpy.windows import (
+    batched,
+    counts_of,
+    padded,
+    refuse,
+    show,
+    show_counts,
+    windows,
+)
+from chainrule.primitives.windows import Counts, span
+
+
+@composite(symbol="∗", latex=r"\operatorname{conv}")
+def conv1d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """x (n, in, length) or (in, length) with weight (out, in / groups, width), plus bias (out).
+
+    As PyTorch's conv1d: `padding` is the number of zeros on either side, "valid" (none) or "same".
+    """
+    return _convolved(x, weight, bias, stride, padding, dilation, groups, "conv1d", 1)
+
+
+@composite(symbol="∗", latex=r"\operatorname{conv}")
+def conv2d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """x (n, in, height, width), or without n, with weight (out, in / groups, rows, columns).
+
+    As PyTorch's conv2d: bias (out) is added; stride, padding and dilation are one integer or two;
+    `padding` is the number of zeros on either side, "valid" (none) or "same".
+    """
+    return _convolved(x, weight, bias, stride, padding, dilation, groups, "conv2d", 2)
+
+
+def _convolved(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    asked: str,
+    axes: int,
+) -> Any:
+    x, had_batch = batched(x, axes, asked)
+    (groups,) = counts_of(groups, 1, 1, asked, "groups")
+    _check(x, weight, bias, groups, asked, axes)
+    window = _window(weight, asked)
+    steps = counts_of(stride, axes, 1, asked, "stride")
+    spread = counts_of(dilation, axes, 1, asked, "dilation")
+    around = _widths(padding, window, steps, spread, asked)
+    seen = windows(padded(x, around), window, steps, spread, asked)
+    p, w = "pq"[:axes], "uv"[:axes]
+    # The weight's last axes come first: for each of their places its gradient is a matrix then,
+    # to which products add, and no array of all windows is needed.
+    if groups == 1:
+        order = (*range(2, 2 + axes), 0, 1)
+        result = _product(f"nc{p}{w},{w}oc->no{p}", seen, np.transpose(weight, order))
+    else:
+        n, _, *rest = np.shape(seen)
+        out, inside = np.shape(weight)[:2]
+        seen = np.reshape(seen, (n, groups, inside, *rest))
+        split = np.reshape(weight, (groups, out // groups, inside, *window))
+        split = np.transpose(split, (0, *range(3, 3 + axes), 1, 2))
+        result = _product(f"ngc{p}{w},g{w}oc->ngo{p}", seen, split)
+        result = np.reshape(result, (n, out, *rest[:axes]))
+    if bias is not None:
+        result = result + np.reshape(bias, (-1, *(1,) * axes))
+    return result if had_batch else result[0]
+
+
+def _window(weight: Any, asked: str) -> Counts:
+    """How long the windows are, from the weight's last axes."""
+    window = tuple(np.shape(weight)[2:])
+    if not all(isinstance(one, int) and one > 0 for one in window):
+        refuse(
+            (weight,),
+            f"{asked}: the weight {show(weight)} has windows of {show_counts(window)}",
+            "the last axes of a weight are numbers of at least 1 that are known while tracing",
+        )
+    return window
+
+
+def _product(subscripts: str, x: Any, y: Any) -> Any:
+    """np.einsum; at once, by way of matrix products."""
+    if trace_of((x, y)) is None:
+        return np.einsum(subscripts, x, y, optimize=True)
+    return np.einsum(subscripts, x, y)
+
+
+def _check(x: Any, weight: Any, bias: Any, groups: int, asked: str, axes: int) -> None:
+    given = (x, weight, bias)
+    if np.ndim(weight) != axes + 2:
+        shown = "(out, in / groups, width)" if axes == 1 else "(out, in / groups, rows, columns)"
+        refuse(
+            given,
+            f"{asked}: the weight {show(weight)} has {np.ndim(weight)} axes",
+            f"a weight is {shown}",
+        )
+    channels, out, inside = np.shape(x)[1], *np.shape(weight)[:2]
+    if channels != inside * groups:
+        refuse(
+            given,
+            f"{asked}: {show(x)} has {channels} channels, but the weight {show(weight)} "
+            f"takes {inside * groups}" + (f" ({inside} in each of {groups} groups)" * (groups > 1)),
+            "the second axis of x is channels, that of the weight channels / groups",
+        )
+    if isinstance(out, int) and out % groups:
+        refuse(
+            given,
+            f"{asked}: {out} output channels are not divisible into {groups} groups",
+            "make the first axis of the weight a multiple of groups",
+        )
+    if bias is not None and tuple(np.shape(bias)) != (out,):
+        refuse(
+            given,
+            f"{asked}: the bias {show(bias)} does not fit the {out} output channels of "
+            f"the weight {show(weight)}",
+            f"a bias has one axis of {out}: one number for each output channel",
+        )
+
+
+def _widths(
+    padding: Any, window: Counts, stride: Counts, dilation: Counts, asked: str
+) -> tuple[tuple[int, int], ...]:
+    """How many zeros go before and after each axis."""
+    if not isinstance(padding, str):
+        return tuple((one, one) for one in counts_of(padding, len(window), 0, asked, "padding"))
+    if padding == "valid":
+        return ((0, 0),) * len(window)
+    if padding != "same":
+        raise InputError(
+            f"{asked}: padding={padding!r} is not known",
+            hint='padding is "valid", "same", or a number of zeros',
+        )
+    if max(stride) > 1:
+        raise InputError(
+            f'{asked}: padding="same" with stride {show_counts(stride)}',
+            hint="give the number of zeros: with a stride above 1 the size is not kept",
+        )
+    both = [span(w, d) - 1 for w, d in zip(window, dilation, strict=True)]
+    return tuple((one // 2, one - one // 2) for one in both)

@@ -1,0 +1,1 @@
+"""NumPy's namespace: functions written with other traced functions."""

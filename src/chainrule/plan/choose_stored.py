@@ -1,0 +1,136 @@
+"""Which values go to memory: those that a kernel cannot just as well compute again.
+
+A value that a later loop nest needs is computed again there where it comes, elementwise and at
+little cost, from at most one array of its size that is in memory anyway.  So gelu keeps only its
+input for the backward pass, and layer_norm its input and what belongs to a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from math import prod
+
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan.loops.fuse import Level, Nest
+from chainrule.plan.loops.sweeps import expression_cost
+from chainrule.plan.order import Alone, Unit
+from chainrule.plan.products.fold import Products
+from chainrule.plan.roles import Role, needed, sources
+from chainrule.primitives.logic import equal, not_equal
+from chainrule.primitives.primitive import Gather
+
+AGAIN = 48  # operations for each element that are cheaper than an array written and read
+# Whether two values are equal hangs on their last bits; who computes one of them again may get
+# others (of a product that a sum takes in), and would not find the largest element.
+EXACT = (equal, not_equal)
+
+
+def stored_values(
+    graph: Graph,
+    roles: Mapping[Node, Role],
+    units: Sequence[Unit],
+    results: Iterable[Node],
+    stored: Iterable[Node],
+    overwrites: Mapping[Node, Node],
+    whole: Container[Node],
+) -> set[Node]:
+    """The computed values that are written to memory; `overwrites` as in `plan`.
+
+    Where a given array is taken, the nest that does so may compute values again from it, element
+    by element; not from one of `whole`.
+    """
+    extra = set(stored)
+    must: set[Node] = set(results)
+    home: dict[Node, int] = {}
+    crossing: dict[Node, set[int]] = {}
+    for number, unit in enumerate(units):
+        if isinstance(unit, Nest):
+            home.update(dict.fromkeys(unit.members, number))
+        else:
+            home[unit.root if isinstance(unit, Products) else unit.node] = number
+    for number, unit in enumerate(units):
+        if isinstance(unit, Products):
+            must.add(unit.root)
+            for term, _ in unit.terms:
+                must.update(sources(term, roles, extra))
+            for scalar in unit.scalars:
+                must.update(needed(scalar, roles, extra))
+        elif isinstance(unit, Alone):
+            must.add(unit.node)
+            must.update(sources(unit.node, roles, extra))
+        else:
+            for member in unit.members:
+                read = sources(member, roles, extra)
+                compares = member.primitive in EXACT and len(read) > 1
+                stores = compares or isinstance(member.primitive.kernel, Gather)
+                for source in read:
+                    if home.get(source, number) != number:
+                        crossing.setdefault(source, set()).add(number)
+                        if stores:
+                            must.add(source)
+    lost = {
+        given: (home[result], home[result] + (given not in whole))
+        for given, result in overwrites.items()
+        if result in home
+    }
+    for node in graph.nodes:
+        if node in crossing and node not in must:
+            last = max(crossing[node])
+            if not _again(node, roles, units[home[node]], must, extra, home, lost, last):
+                must.add(node)
+    return {node for node in must if node in home}
+
+
+def _again(
+    node: Node,
+    roles: Mapping[Node, Role],
+    unit: Unit,
+    must: set[Node],
+    extra: set[Node],
+    home: Container[Node],
+    lost: Mapping[Node, tuple[int, int]],
+    last: int,
+) -> bool:
+    """Whether other nests, up to the unit `last`, may compute the value again.
+
+    What it needs of each row is then stored.  `home` has what units compute; `lost` says from
+    which unit on a given array is not there: for a value that needs other elements than its own,
+    and for one that does not.
+    """
+    if not isinstance(unit, Nest) or unit.members[node] is Level.TOTAL:
+        return False
+    points, cost, arrays = prod(node.shape), 0, 0
+    elementwise = True  # so far
+    seen: set[Node] = set()
+    by_row: list[Node] = []
+    pending = [node]
+    while pending:
+        one = pending.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        role = roles[one]
+        if one is not node and role is Role.FOLD and prod(one.shape) < points:
+            by_row.append(one)
+            continue
+        if one is not node and (one in must or role is Role.GIVEN):
+            if one in lost and last >= lost[one][elementwise]:
+                return False
+            arrays += prod(one.shape) >= points
+            continue
+        if one.primitive in EXACT:
+            read = sources(one, roles, extra)
+            again = [x for x in read if x in home and x not in must and roles[x] is not Role.FOLD]
+            if len(read) > 1 and again:
+                return False
+        if one in extra or role not in (Role.MAP, Role.SCALAR, Role.MOVED, Role.GENERATED):
+            return False
+        if role in (Role.MAP, Role.SCALAR):
+            cost += expression_cost(one)
+        elementwise &= role is not Role.MOVED
+        pending += one.inputs
+    if arrays > 1 or cost > AGAIN:
+        return False
+    must.update(by_row)
+    return True

@@ -1,0 +1,1 @@
+"""Loop nests: which nodes one nest computes, and how."""

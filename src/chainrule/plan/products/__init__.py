@@ -1,0 +1,1 @@
+"""Matrix products: sums of products as calls of BLAS or in tiles."""

@@ -1,0 +1,170 @@
+"""A matrix product in tiles: parts of C that stay in registers while the inner index runs.
+
+The names are those of `Gemm`: C (m, n) column by column.  A *panel* is as many rows of A and C as
+fill a tile's vectors, a *strip* as many columns of B and C as a tile has.  Some panels of A, one
+*stack*, are packed, and then multiplied with a *group* of strips, which are read where they lie,
+or packed where that would be slow, some at a time, a *bunch*; that is one *cell*, and threads share
+the cells.  Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), pack
+both matrices always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from chainrule.plan.products.contraction import Gemm
+
+# Columns of a tile, by the bytes of a vector and the number of vectors in a panel.  The sums, the
+# vectors of A and one of B fill the registers.  The more vectors, the fewer loads and instructions
+# for each product: what counts where another thread shares the core (decision 0012).
+COLUMNS = {64: {1: 12, 2: 12, 3: 8, 4: 6}, 32: {1: 6, 2: 6}}
+DEEPEST = 256  # of the inner index at once
+STACKED = 8  # panels of a stack where B is too large for the second-level cache
+LARGE = 2**19  # bytes of such a B
+# Of a group, so that packing is worth it; and where nothing is packed.
+FEWEST_COLUMNS, FEWEST_STRIPS = 40, 4
+# Panels are packed from so many columns of C and so many bytes of A on: what fits the first-level
+# cache is read where it lies.
+PACKED_COLUMNS, PACKED_NBYTES = 25, 48 * 1024
+# Strips are packed where so many panels read them, and where the rows of B are a multiple of so
+# many bytes apart: then 256 of them do not fit into the first-level cache, which has few places
+# for each of such addresses.
+FEWEST_PANELS, FAR_NBYTES = 4, 256
+WIDEST_PACKED = 8  # columns of a strip that is packed
+# Packed side by side: whole vectors, and of float32 three cache lines.  An odd number of them, or
+# twice one, spreads the rows over the places of the first-level cache.
+BUNCH_COLUMNS = 48
+SHALLOWEST = 64  # depth of tiles that fetch ahead
+PARTS_A_THREAD = 4  # so that a thread that is interrupted does not keep the others waiting
+SHORTEST_PART = 4000.0  # nanoseconds
+# Up to so many flops all strips are to be alike, so that one function serves them.
+UNIFORM = 2e7
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The shape of the tiles of a product, and how they are grouped.
+
+    A tile is `vectors` of `lanes` rows times at most `columns` columns; `depth` is how much of
+    the inner index is done at once; `packs` says whether the panels of A are copied first;
+    `stack` is how many of them.  The strips are in `groups`, and with `packs_strips` copied, too:
+    that is for a B whose columns lie side by side.  With `fetches` the tiles bring what is packed
+    next into a cache.
+    """
+
+    lanes: int
+    vectors: int
+    columns: int
+    depth: int
+    packs: bool
+    stack: int = 1
+    groups: int = 1
+    packs_strips: bool = False
+    fetches: bool = False
+
+    @property
+    def width(self) -> int:
+        """Rows of a panel."""
+        return self.lanes * self.vectors
+
+    @property
+    def panel_size(self) -> int:
+        """Elements of a packed panel: the inner index is rounded up to whole vectors."""
+        return -(-self.depth // self.lanes) * self.lanes * self.width
+
+    @property
+    def bunch(self) -> int:
+        """Strips of a bunch."""
+        return BUNCH_COLUMNS // self.columns
+
+    @property
+    def bunch_size(self) -> int:
+        """Elements of a packed bunch."""
+        return self.depth * BUNCH_COLUMNS
+
+    def panels(self, gemm: Gemm) -> int:
+        """How many C has; the last may be narrower."""
+        return -(-gemm.m // self.width)
+
+    def stacks(self, gemm: Gemm) -> int:
+        """How many C has."""
+        return -(-self.panels(gemm) // self.stack)
+
+    def strips(self, gemm: Gemm) -> int:
+        """How many C has; their numbers of columns differ by at most one."""
+        return -(-gemm.n // self.columns)
+
+    def cells(self, gemm: Gemm) -> int:
+        """How many there are in all rounds of the loops that do not accumulate."""
+        return rounds(gemm) * self.groups * self.stacks(gemm)
+
+    def packed_nbytes(self, itemsize: int) -> int:
+        """What one thread needs for a stack and a bunch."""
+        size = self.stack * self.panel_size if self.packs else 0
+        return itemsize * (size + (self.bunch_size if self.packs_strips else 0))
+
+    def parts(self, gemm: Gemm, nanoseconds: float, threads: int) -> int:
+        """In how many parts so many threads share the cells."""
+        worth = min(int(nanoseconds / SHORTEST_PART), PARTS_A_THREAD * threads)
+        return max(1, min(self.cells(gemm), max(worth, threads)))
+
+
+def rounds(gemm: Gemm) -> int:
+    """Of the loops that do not accumulate."""
+    return prod(loop.size for loop in gemm.loops if not loop.accumulates)
+
+
+def tiles_for(gemm: Gemm, dtype: np.dtype, vector_nbytes: int, threads: int) -> Tiles | None:
+    """The tiles of a product that so many threads share; None where BLAS or plain loops do it.
+
+    That is for vectors of less than 32 bytes, for vectors instead of matrices, and for the
+    smallest products.
+    """
+    dtype = np.dtype(dtype)
+    if gemm.routine != "gemm" or vector_nbytes not in COLUMNS or dtype.char not in "fd":
+        return None
+    lanes = vector_nbytes // dtype.itemsize
+    columns = COLUMNS[vector_nbytes]
+    vectors = min(-(-gemm.m // lanes), max(columns))
+    most = columns[vectors]
+    large = gemm.m * gemm.k * dtype.itemsize > PACKED_NBYTES
+    tiles = Tiles(
+        lanes=lanes,
+        vectors=vectors,
+        columns=_alike(gemm.n, most) if gemm.flops <= UNIFORM else most,
+        depth=-(-gemm.k // -(-gemm.k // DEEPEST)),
+        packs=gemm.transa or (gemm.n >= PACKED_COLUMNS and large),
+    )
+    wanted = PARTS_A_THREAD * threads if threads > 1 else 1
+    tiles = _stacked(tiles, gemm, dtype.itemsize, threads, wanted)
+    is_more = tiles.packs_strips or (large and gemm.k > tiles.depth)  # to pack
+    fetches = tiles.packs and tiles.depth >= SHALLOWEST and is_more
+    most = gemm.n // FEWEST_COLUMNS if tiles.packs else tiles.strips(gemm) // FEWEST_STRIPS
+    groups = max(1, min(-(-wanted // tiles.cells(gemm)), most))
+    return replace(tiles, groups=groups, fetches=fetches)
+
+
+def _stacked(tiles: Tiles, gemm: Gemm, itemsize: int, threads: int, wanted: int) -> Tiles:
+    """The tiles, with as many panels in a stack as their use asks for, and strips packed or not.
+
+    `wanted` is a number of cells.
+    """
+    if not tiles.packs:
+        return tiles
+    panels = tiles.panels(gemm)
+    if gemm.transb and tiles.columns <= WIDEST_PACKED and gemm.ldb * itemsize % FAR_NBYTES == 0:
+        stacks = -(-panels // max(1, min(STACKED, panels // threads)))
+        stack = -(-panels // stacks)
+        if stack >= FEWEST_PANELS:
+            return replace(tiles, stack=stack, packs_strips=True)
+    if gemm.n * gemm.k * itemsize > LARGE:
+        return replace(tiles, stack=max(1, min(STACKED, tiles.cells(gemm) // wanted)))
+    return tiles
+
+
+def _alike(n: int, most: int) -> int:
+    """The columns of a strip: a number that divides n if one is large enough, else the most."""
+    return next((one for one in range(most, most * 2 // 3 - 1, -1) if n % one == 0), most)

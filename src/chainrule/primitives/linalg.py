@@ -1,9 +1,0 @@
-"""The primitives of linear algebra, which LAPACK computes."""
-
-from chainrule.primitives.linalg_det import LINALG_DET
-from chainrule.primitives.linalg_eigen import LINALG_EIGEN
-from chainrule.primitives.linalg_factors import LINALG_FACTORS
-from chainrule.primitives.linalg_solve import LINALG_SOLVE
-from chainrule.primitives.linalg_svd import LINALG_SVD
-
-LINALG = (*LINALG_SOLVE, *LINALG_EIGEN, *LINALG_SVD, *LINALG_FACTORS, *LINALG_DET)

@@ -1,0 +1,1 @@
+"""Special functions: erf, gamma and Bessel functions, and their derivatives."""

@@ -1,0 +1,1 @@
+"""What is computed when, and in which bytes; no kernels, no executors."""

@@ -1,0 +1,1 @@
+"""`evaluate` and `predict`: forward propagation alone, batch by batch."""

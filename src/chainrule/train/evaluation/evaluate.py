@@ -1,0 +1,125 @@
+"""`evaluate`: the objective and the accuracy over many rows, by forward propagation alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import InputError
+from chainrule.execute.executors import executor_named
+from chainrule.execute.run import leaves_of
+from chainrule.graph.graph import Graph
+from chainrule.random import key
+from chainrule.random.keys import checked
+from chainrule.tracebacks import entry
+from chainrule.tracing import trace
+from chainrule.train.evaluation.forward import Forward
+from chainrule.train.evaluation.measures import Measures, confused
+from chainrule.train.loop.rows import count_rows, row_arguments
+from chainrule.train.step.counting import Accuracy, checked_accuracy
+from chainrule.train.step.step import TrainingStep
+
+BATCH_SIZE = 256  # rows at a time, where nothing is said
+
+
+@entry
+def evaluate(
+    objective: Callable[..., Any] | Graph | TrainingStep,
+    parameters: Mapping[str, Any],
+    data: Any,
+    *,
+    accuracy: Accuracy | None = None,
+    of: str | None = None,
+    batch_size: int = BATCH_SIZE,
+    key: Any = None,
+    executor: str | None = None,
+) -> Measures:
+    """Computes the objective over all rows of `data`, and with `accuracy` how they are classified.
+
+    `data` are arrays by the names of the inputs, cut into batches of `batch_size` rows, or an
+    iterable of batches.  `accuracy=("o", "y")` names class scores [n, classes] and labels [n].
+    The graph is that of forward propagation alone, in which `cr.dropout` is the identity; what
+    else is random is drawn with `key` (default: `cr.random.key(0)`).  `of` names the objective
+    where the function returns several values.
+
+    InputError for names that the objective does not have, and for no rows; IndexOutOfRangeError
+    for labels that are no class; and what a run raises.
+    """
+    graph, name = forward_of(objective, of)
+    names = (name,) if accuracy is None else (name, *checked_accuracy(graph, accuracy))
+    arrays = leaves_of(graph, parameters)
+    forward = Forward.of(graph, names, arrays, checked_key(key), executor_named(executor))
+    return measured(forward, data, batch_size)
+
+
+def measured(
+    forward: Forward,
+    data: Any,
+    batch_size: int,
+    check: Callable[[], None] = lambda: None,
+) -> Measures:
+    """The measures of a `Forward` whose values are the objective, or that, scores and labels.
+
+    `check` is called after every batch, and may raise to leave.
+    """
+    total, count = 0.0, 0
+    confusion = None
+    named = forward.names[2:]
+    size = forward.graph[named[0]].type.shape[0] if named else None
+    arguments = row_arguments(forward.source, forward.arrays, size)
+    for number, batch in enumerate(forward.batches(data, batch_size)):
+        objective, *classes = forward.run(batch, number)
+        if objective.ndim:
+            raise InputError(
+                f"{forward.names[0]} is no objective but {forward.graph[forward.names[0]].type}",
+                where=forward.graph[forward.names[0]].origin.describe(),
+                hint="an objective is one number: J = np.mean(...)",
+            )
+        rows = count_rows(batch, arguments)
+        total += float(objective) * rows
+        count += rows
+        if classes:
+            scores, labels = classes
+            found = confused(scores, labels, (forward.names[1], forward.names[2]))
+            confusion = found if confusion is None else confusion + found
+        check()
+    accuracy = None if confusion is None else float(np.trace(confusion) / confusion.sum())
+    return Measures(total / count, accuracy, confusion, count)
+
+
+def forward_of(objective: Callable[..., Any] | Graph | Any, of: str | None) -> tuple[Graph, str]:
+    """The graph of an objective, and the name of its value."""
+    if isinstance(objective, TrainingStep):
+        return objective.differentiated, of or objective.objective
+    graph = graph_of(objective)
+    if of is not None:
+        return graph, of
+    if len(graph.outputs) != 1:
+        names = [name for name, _ in graph.outputs]
+        raise InputError(
+            f"{graph.name} has {len(names)} outputs: {', '.join(names)}",
+            hint=f"say which one is the objective: of={names[0]!r}" if names else "return one",
+        )
+    return graph, graph.outputs[0][0]
+
+
+def graph_of(objective: Callable[..., Any] | Graph | TrainingStep) -> Graph:
+    """The graph of an objective, traced if it is a function."""
+    if isinstance(objective, TrainingStep):
+        return objective.differentiated
+    if isinstance(objective, Graph):
+        return objective
+    if not callable(objective):
+        raise InputError(
+            "an objective is a function, a graph or a training step, "
+            f"got {type(objective).__name__}",
+            hint="cr.evaluate(objective, parameters, data), with a function of arrays",
+        )
+    return trace(objective)
+
+
+def checked_key(given: Any) -> np.ndarray:
+    """The key; that of the seed 0 where none is given."""
+    return key(0) if given is None else checked(given, None)

@@ -1,0 +1,1 @@
+"""`Trainer`: epochs of steps, shown, saved and resumed."""

@@ -1,0 +1,158 @@
+"""Assembles the step, the state and the constants of a trainer from its arguments."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import InputError
+from chainrule.graph.graph import Graph
+from chainrule.graph.sizes.sizes import Size, size
+from chainrule.graph.structure import flatten
+from chainrule.tracing import trace
+from chainrule.train.loop.divergence import Step
+from chainrule.train.loop.rows import refuse_unknown
+from chainrule.train.optimizers.optimizer import Optimizer
+from chainrule.train.step.counting import Accuracy, checked_accuracy, counting
+from chainrule.train.step.micro_batches import MicroBatchedStep
+from chainrule.train.step.state import State
+from chainrule.train.step.step import TrainingStep, training_step
+
+
+@dataclass(frozen=True, eq=False)
+class Assembled:
+    """`step` is what is taken, `whole` the same on a batch at once; `correct` is the array of the
+    state that counts rows that are classified right, if it has one."""
+
+    step: Step
+    whole: TrainingStep
+    state: State
+    constants: Mapping[str, Any]
+    accuracy: Accuracy | None
+    correct: str | None
+
+    @property
+    def row_size(self) -> int | Size | None:
+        """The size that counts rows, where labels or the parts of a batch tell."""
+        if self.accuracy is not None:
+            return self.whole.graph[self.accuracy[1]].type.shape[0]
+        return size(self.step.size) if isinstance(self.step, MicroBatchedStep) else None
+
+
+def assembled(
+    objective: Callable[..., Any] | Graph | Step,
+    parameters: Mapping[str, Any],
+    optimizer: Optimizer | None,
+    wrt: Any,
+    of: str | None,
+    accuracy: Accuracy | None,
+    micro_batches: int,
+    executor: str | None,
+) -> Assembled:
+    """The parts of a training; see `Trainer`."""
+    if not isinstance(parameters, Mapping) or not parameters:
+        got = "none" if isinstance(parameters, Mapping) else type(parameters).__name__
+        raise InputError(
+            f"parameters must be arrays by name, got {got}",
+            hint='{"W1": W1, "W2": W2}: what training begins with; a container goes by the '
+            'argument that takes it: {"params": params}',
+        )
+    step = _step(objective, parameters, optimizer, wrt, of, executor)
+    parts = counted("micro_batches", micro_batches)
+    whole, correct = step.whole if isinstance(step, MicroBatchedStep) else step, None
+    if accuracy is not None:
+        accuracy = checked_accuracy(whole.differentiated, accuracy)
+    if isinstance(step, MicroBatchedStep):
+        if parts > 1:
+            raise InputError(
+                f"micro_batches={parts} with a step that is taken in {step.count} parts already",
+                hint="one of the two",
+            )
+    elif parts > 1:
+        step = step.micro_batched(parts)
+    elif accuracy is not None:
+        step, correct = counting(step, accuracy)
+        whole = step
+    own, constants = _split(whole, parameters)
+    return Assembled(step, whole, step.init(own), constants, accuracy, correct)
+
+
+def _step(
+    objective: Callable[..., Any] | Graph | Step,
+    parameters: Mapping[str, Any],
+    optimizer: Optimizer | None,
+    wrt: Any,
+    of: str | None,
+    executor: str | None,
+) -> Step:
+    if isinstance(objective, (TrainingStep, MicroBatchedStep)):
+        given = {"optimizer": optimizer, "wrt": wrt, "of": of, "executor": executor}
+        for name, value in given.items():
+            if value is not None:
+                raise InputError(
+                    f"{name}= was given beside a training step, which has its own",
+                    hint=f"leave {name} out, or give the objective in place of the step",
+                )
+        return objective
+    if optimizer is None:
+        raise InputError(
+            "the optimizer is missing",
+            hint="cr.Trainer(objective, parameters, cr.adam(1e-3), data), or cr.sgd(0.1)",
+        )
+    graph = objective if isinstance(objective, Graph) else _traced(objective, parameters)
+    refuse_unknown(graph, parameters, "the parameters", graph.arguments)
+    if wrt is None:
+        wrt = tuple(parameters)
+    elif not wrt:
+        raise InputError(
+            f"wrt={wrt!r}: nothing would be trained",
+            hint=f"wrt={next(iter(parameters))!r}, or none for all parameters",
+        )
+    return training_step(graph, wrt, optimizer, of=of, executor=executor)
+
+
+def _traced(objective: Callable[..., Any], parameters: Mapping[str, Any]) -> Graph:
+    """The graph of a function; arguments without annotations have the types of what is given."""
+    try:
+        arguments = inspect.signature(objective).parameters
+    except (TypeError, ValueError):
+        arguments = {}
+    plain = [name for name, one in arguments.items() if one.annotation is one.empty]
+    return trace(objective, **{name: parameters[name] for name in plain if name in parameters})
+
+
+def _split(
+    step: TrainingStep, parameters: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters that are trained, and the arrays of those that are not; containers stay
+    whole where all of their parts are trained."""
+    refuse_unknown(step.graph, parameters, "the parameters", step.graph.arguments)
+    trained, own, constants = set(step.parameters), {}, {}
+    for root, value in parameters.items():
+        leaves, structure = flatten(value, root)
+        if root in trained or set(structure.leaf_names) <= trained:
+            own[root] = value
+            continue
+        for name, leaf in zip(structure.leaf_names, leaves, strict=True):
+            if name in trained:
+                own[name] = leaf
+            else:
+                # a copy, which nobody else changes
+                constants[name] = leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+    return own, constants
+
+
+def counted(name: str, value: Any, least: int = 1) -> int:
+    """The value as an integer; InputError where it is none of at least `least`."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = least - 1
+    if count < least or isinstance(value, bool):
+        raise InputError(f"{name}={value!r}: an integer of at least {least}", hint=f"{name}=100")
+    return count

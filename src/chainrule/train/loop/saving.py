@@ -1,0 +1,169 @@
+"""Writes a trainer's folder: its checkpoints and its history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chainrule.errors import DataFileError, InputError, StateError
+from chainrule.train.checkpoints import Checkpoint, Checkpoints
+from chainrule.train.loop.history import NAME, History, read
+from chainrule.train.loop.position import Position
+from chainrule.train.step.state import State
+from chainrule.train.step.step import TrainingStep
+from chainrule.train.step.weights import PARAMETERS
+
+NOTES = "trainer"  # where in the notes of a checkpoint a trainer's own are
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a training in a folder was: what a trainer goes on from."""
+
+    state: State
+    position: Position
+    history: list[dict[str, Any]]
+
+
+@dataclass(eq=False)
+class Saving:
+    """The folder of one training; it is held, and written to, between `open` and `close`.
+
+    `described` says of which data and key the training is, `parameters` are the names of the arrays
+    that are weights.
+    """
+
+    folder: Path
+    step: TrainingStep
+    keep_last: int
+    keep_best: int
+    described: Mapping[str, Any]
+    parameters: tuple[str, ...]
+    saved: Path | None = None  # from which training goes on
+    _newest: Path | None = None  # which may be damaged
+    _checkpoints: Checkpoints | None = field(default=None, repr=False)
+
+    def find(self, like: State, resume: bool | str) -> Found | None:
+        """What there is to go on from; None for a training that begins.
+
+        InputError where that is not what `resume` says, or another training; DataFileError where
+        no checkpoint can be read, StateError where another process holds the folder.
+        """
+        with self._held() as checkpoints:
+            paths = checkpoints.paths
+            self._newest = paths[-1] if paths else None
+            if paths and resume is False:
+                raise InputError(
+                    f"there is a training in {self.folder} already: {paths[-1].name}",
+                    hint='another folder; or go on with that one: resume="auto"',
+                )
+            found = checkpoints.load(like)
+            if found is None:
+                self._refuse_rest(paths, resume)
+                return None
+            self.saved = found.path
+            return self._found(found)
+
+    def open(self, state: State, position: Position, history: History) -> None:
+        """Hold the folder; a training that begins is saved at once.
+
+        StateError where another process holds it, or has trained in it meanwhile.
+        """
+        self._checkpoints = self._held()
+        try:
+            paths = self._checkpoints.paths
+            if (paths[-1] if paths else None) != self._newest:
+                raise StateError(
+                    f"there is another training in {self.folder} meanwhile: "
+                    f"{paths[-1].name if paths else 'its checkpoints are gone'}",
+                    hint="make the trainer again, which goes on from there; or another folder",
+                )
+            if self.saved is None:
+                self.save(state, position, history, None)
+            history.open()
+        except BaseException:
+            self.close(history)
+            raise
+
+    def save(self, state: State, position: Position, history: History, score: float | None) -> Path:
+        """Write a checkpoint from which training goes on as if nothing had happened."""
+        assert self._checkpoints is not None
+        self._checkpoints.check_held()  # before the history is written anew in another folder
+        history.sync()
+        own = {
+            "position": position.json(),
+            "history": history.note(),
+            "described": dict(self.described),
+        }
+        notes = {NOTES: own, PARAMETERS: list(self.parameters)}
+        self.saved = self._newest = self._checkpoints.save(state, notes, score=score)
+        return self.saved
+
+    def close(self, history: History) -> None:
+        """Give the folder free."""
+        try:
+            history.close()
+        finally:
+            checkpoints, self._checkpoints = self._checkpoints, None
+            if checkpoints is not None:
+                checkpoints.close()
+
+    def _held(self) -> Checkpoints:
+        return Checkpoints(
+            self.folder, self.step, keep_last=self.keep_last, keep_best=self.keep_best
+        )
+
+    def _refuse_rest(self, paths: list[Path], resume: bool | str) -> None:
+        if paths:
+            raise DataFileError(
+                f"none of the {len(paths)} checkpoints in {self.folder} can be read",
+                hint="another folder for a new training, or copies of the checkpoints",
+            )
+        if resume is True:
+            raise InputError(
+                f"there is no checkpoint in {self.folder} to go on from",
+                hint='the folder of the training; or resume="auto", which begins one where there '
+                "is none",
+            )
+        if (self.folder / NAME).exists():
+            raise InputError(
+                f"there is the history of another training in {self.folder}: {NAME}, without "
+                "checkpoints",
+                hint="another folder, or move the file away",
+            )
+
+    def _found(self, found: Checkpoint) -> Found:
+        own = found.notes.get(NOTES)
+        if not isinstance(own, dict):
+            raise InputError(
+                f"the checkpoint {found.path} was not saved by a trainer: it does not say where in "
+                "the data training was",
+                hint="begin with its arrays in another folder: "
+                "cr.Trainer(..., cr.load_weights(path), ...)",
+            )
+        try:
+            position = Position.read(own["position"])
+            described, note = own["described"], own["history"]
+        except (KeyError, ValueError) as error:
+            raise DataFileError(
+                f"the checkpoint {found.path} has notes that no trainer writes: {error}",
+                hint="the version of chainrule that wrote it: " + found.version,
+            ) from error
+        self._check_same(described, found.path)
+        lines = read(self.folder / NAME, note)
+        return Found(found.restore(self.step), position, lines)
+
+    def _check_same(self, there: Mapping[str, Any], path: Path) -> None:
+        here = self.described
+        wrong = [
+            f"{name} is {there.get(name, 'missing')} there and {here.get(name, 'missing')} here"
+            for name in {**there, **here}
+            if there.get(name) != here.get(name)
+        ]
+        if wrong:
+            raise InputError(
+                f"the training in {path} is another one: {'; '.join(wrong)}",
+                hint="the same data, batch_size and key; or another folder",
+            )

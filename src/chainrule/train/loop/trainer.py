@@ -1,0 +1,311 @@
+"""`Trainer`: a training loop that shows its progress and resumes after it was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import InputError, StateError
+from chainrule.execute.arguments import bound_to
+from chainrule.graph.graph import Graph
+from chainrule.tracebacks import entry, warn_user
+from chainrule.train.checkpoints.file import check_names
+from chainrule.train.checkpoints.folder import absolute
+from chainrule.train.evaluation.evaluate import checked_key, measured
+from chainrule.train.evaluation.forward import Forward
+from chainrule.train.evaluation.measures import Measures
+from chainrule.train.evaluation.predict import predicted
+from chainrule.train.loop.assembly import assembled, counted
+from chainrule.train.loop.divergence import Step, is_finite
+from chainrule.train.loop.epoch import Epoch
+from chainrule.train.loop.feed import Feed
+from chainrule.train.loop.history import NAME, History
+from chainrule.train.loop.learning_rate import learning_rate_of
+from chainrule.train.loop.loop import NONFINITE, Loop
+from chainrule.train.loop.position import Position
+from chainrule.train.loop.saving import Saving
+from chainrule.train.loop.session import Session
+from chainrule.train.loop.watching import sizes_of
+from chainrule.train.optimizers.optimizer import Optimizer
+from chainrule.train.step.counting import Accuracy
+from chainrule.train.step.micro_batches import MicroBatchedStep
+from chainrule.train.step.step import TrainingStep
+from chainrule.train.step.weights import save_weights
+
+if TYPE_CHECKING:
+    from chainrule.explain.memory.lying import Layout
+    from chainrule.explain.memory.report import MemoryReport
+    from chainrule.train.step.micro_memory import MicroBatchMemory
+
+RESUME = ("auto", True, False)
+
+
+class Trainer:
+    """Trains `parameters` on `data`: `for epoch in trainer.epochs(10): ...`, or `trainer.fit(10)`.
+
+    `objective` is a function (traced) or a graph, trained with `optimizer`; or a training step,
+    which has its optimizer.  `parameters` are the arrays, or containers of arrays, to begin with,
+    by the names of inputs; all are trained, or those that `wrt` names.  `of` says which output is
+    the objective where there are several.
+
+    `data` are arrays by the names of inputs, with a row for each example: each epoch takes them in
+    batches of `batch_size` rows, in an order of its own.  Or a function of the epoch's number
+    (from 1) that returns its batches, dicts of arrays, the same for the same number.
+    `validation` are such arrays, or batches, that are measured after every epoch.
+    `accuracy=("o", "y")` names class scores [n, classes] and labels [n].
+
+    `key` (default: `cr.random.key(0)`) decides all that is random.  The order of an epoch is
+    `cr.data.minibatches(..., fold_in(key, 0), epoch=number)`.  Inputs of type uint32[2] that nobody
+    gives are keys: the i-th of them (from 1) gets fold_in(fold_in(key, i), t) in the step that
+    comes after t others.  In evaluation and prediction `cr.dropout` is the identity.
+
+    `folder` is where checkpoints and `history.jsonl` go: a checkpoint after every epoch, or after
+    every `save_every` steps, and at the end.  The last `keep_last` are kept, and the `keep_best`
+    with the smallest validation objective (without validation: objective).  `resume="auto"` goes
+    on from the newest one, as if nothing had happened, if there is one; True wants one, and False
+    none.  `log_every` adds a line to the history after so many steps.
+
+    `progress` shows a bar in a terminal, elsewhere a line for each epoch.  `nonfinite` is what
+    happens to NaN and infinity: "auto" finds out why, once the objective is not finite, "every
+    step" looks before each step (slowly, on the reference executor), "off" goes on.
+    `micro_batches` is the number of parts of a batch that are worked off one after another, as by
+    `TrainingStep.micro_batched`; `executor` as for `cr.training_step`.
+    """
+
+    @entry
+    def __init__(
+        self,
+        objective: Callable[..., Any] | Graph | Step,
+        parameters: Mapping[str, Any],
+        optimizer: Optimizer | None = None,
+        data: Any = None,
+        *,
+        batch_size: int = 32,
+        wrt: Any = None,
+        of: str | None = None,
+        validation: Any = None,
+        accuracy: Accuracy | None = None,
+        key: Any = None,
+        folder: str | Path | None = None,
+        save_every: int | None = None,
+        keep_last: int = 3,
+        keep_best: int = 1,
+        resume: bool | str = "auto",
+        log_every: int | None = None,
+        progress: bool = True,
+        nonfinite: str = "auto",
+        micro_batches: int = 1,
+        executor: str | None = None,
+    ) -> None:
+        _check_choices(resume, nonfinite, folder, save_every)
+        for name, value in {"save_every": save_every, "log_every": log_every}.items():
+            if value is not None:
+                counted(name, value)
+        self.key, self.batch_size = checked_key(key).copy(), counted("batch_size", batch_size)
+        made = assembled(
+            objective, parameters, optimizer, wrt, of, accuracy, micro_batches, executor
+        )
+        arrays = made.state.arrays
+        check_names([*arrays, *made.constants])
+        feed = Feed(
+            made.whole.graph,
+            data,
+            self.batch_size,
+            self.key,
+            arrays,
+            made.constants,
+            made.row_size,
+        )
+        self.validation, self._made = validation, made
+        saving, found = None, None
+        if folder is not None:
+            names = (*made.whole.parameters, *made.constants)
+            place, described = absolute(folder), feed.described()
+            saving = Saving(place, made.whole, keep_last, keep_best, described, names)
+            found = saving.find(made.state, resume)
+            if found is not None and nonfinite != "off" and not is_finite(found.state):
+                text = f"the state in {saving.saved} has numbers that are not finite"
+                warn_user(text, RuntimeWarning)
+        self.state = made.state if found is None else found.state
+        self._forwards: dict[tuple[str, ...], Forward] = {}
+        self._loop = Loop(
+            step=made.step,
+            state=self.state,
+            feed=feed,
+            position=Position() if found is None else found.position,
+            history=History(
+                [] if found is None else found.history,
+                None if saving is None else saving.folder / NAME,
+            ),
+            learning_rate=learning_rate_of(made.whole),
+            correct=made.correct,
+            validate=None if validation is None else self._validate,
+            nonfinite=nonfinite,
+            log_every=log_every,
+            save_every=save_every,
+        )
+        again = 'run the program with resume="auto"' if resume is False else "run the program again"
+        self._session = Session(self._loop, made.whole, saving, save_every, progress, again)
+        self._check_data(feed)
+
+    def __reduce__(self) -> Any:  # of copies, too
+        raise StateError(
+            "a trainer is neither copied nor pickled: it holds its data, its folder and its place "
+            "in them",
+            hint="cr.Trainer(objective, trainer.state.parameters, ...) begins with its arrays; one "
+            "with the same folder= goes on where this one stopped",
+        )
+
+    @property
+    def step(self) -> TrainingStep:
+        """The training step on a whole batch, even if `micro_batches` takes it in parts."""
+        return self._made.whole
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The lines of `history.jsonl`: a dict for each epoch, and for every `log_every` steps."""
+        return [dict(line) for line in self._loop.history.lines]
+
+    @property
+    def epoch(self) -> int:
+        """The number of completed epochs."""
+        return self._loop.position.epoch
+
+    @entry
+    def epochs(self, number: int) -> Generator[Epoch, None, None]:
+        """Trains up to epoch `number` in all, and yields the results of each epoch.
+
+        The loop may be left; a later one goes on.  Ctrl-C and SIGTERM finish the step that is being
+        taken, save, and then raise KeyboardInterrupt or SystemExit; a second one stops at once.
+
+        Raises NonFiniteError where the objective becomes NaN or infinite (`error.diagnosis` says
+        why; the state is that before the bad step), StateError where another process trains in the
+        folder, and what a step raises, told in which batch.
+        """
+        return self._session.epochs(counted("number", number, 0))
+
+    @entry
+    def fit(self, number: int) -> list[dict[str, Any]]:
+        """Trains up to epoch `number` in all, as `epochs`; returns the history."""
+        for _ in self.epochs(number):
+            pass
+        return self.history
+
+    @entry
+    def evaluate(self, data: Mapping[str, Any] | Any = None, /, **named: Any) -> Measures:
+        """Computes the objective over all rows, and accuracy and confusions if classes are named.
+
+        `trainer.evaluate(x=x, y=y)`, or a dict of arrays, or batches; as `cr.evaluate`.
+        """
+        return measured(self._forward, _data(data, named), self.batch_size)
+
+    @entry
+    def predict(
+        self, data: Mapping[str, Any] | Any = None, /, *, output: str | None = None, **named: Any
+    ) -> np.ndarray:
+        """Computes the value called `output` for all rows: `trainer.predict(x=x, output="o")`.
+
+        By default the class scores that `accuracy` names.  Only what it needs has to be there; as
+        `cr.predict`.
+        """
+        if output is None:
+            if self._made.accuracy is None:
+                raise InputError(
+                    "no value was chosen to predict",
+                    hint='trainer.predict(x=x, output="o"), with the name of a value',
+                )
+            output = self._made.accuracy[0]
+        return predicted(self._forward_to((output,)), _data(data, named), self.batch_size)
+
+    @entry
+    def evaluation_graph(self, *names: str) -> Graph:
+        """The graph that computes these values (default: what `evaluate` needs) and nothing else,
+        without the backward pass and dropout; `print(trainer.evaluation_graph("o").memory(n=256))`.
+        """
+        return (self._forward_to(names) if names else self._forward).graph
+
+    @entry
+    def memory(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        executor: str | None = None,
+        layout: Layout | None = None,
+        **named: int,
+    ) -> MemoryReport | MicroBatchMemory:
+        """The bytes that a step takes, in parts where it is taken so: `print(trainer.memory())`.
+
+        `trainer.memory().largest("n", "8GiB")` says which batch fits.  Sizes that are not given are
+        those of the first batch, where `data` are arrays; else as for `TrainingStep.memory`.
+        """
+        loop, whole = self._loop, self._made.whole
+        first = next(loop.feed.first(), None)
+        known = {} if first is None else sizes_of(loop, whole, first)
+        given = {**known, **(sizes or {}), **named}
+        return loop.step.memory(given, executor=executor, layout=layout)
+
+    @entry
+    def save_weights(self, path: str | Path) -> Path:
+        """Writes all parameters to a safetensors file, for `cr.load_weights`; returns its path."""
+        return save_weights(path, {**self.state.parameters, **self._made.constants})
+
+    @property
+    def _forward(self) -> Forward:
+        """What `evaluate` computes: the objective, and scores and labels."""
+        return self._forward_to((self._made.whole.objective, *(self._made.accuracy or ())))
+
+    def _forward_to(self, names: tuple[str, ...]) -> Forward:
+        if names not in self._forwards:
+            whole = self._made.whole
+            arrays = {name: self.state.arrays[name] for name in whole.parameters}
+            self._forwards[names] = Forward.of(
+                whole.differentiated,
+                names,
+                {**arrays, **self._made.constants},
+                self.key,
+                whole.executor,
+            )
+        return self._forwards[names]
+
+    def _validate(self, check: Callable[[], None]) -> Measures:
+        return measured(self._forward, self.validation, self.batch_size, check)
+
+    def _check_data(self, feed: Feed) -> None:
+        """Refuse at once what a step, or the validation after an epoch, would refuse."""
+        made = self._made
+        for batch in feed.first():
+            arguments = made.whole.arguments(self.state.arrays, batch)
+            bound_to(made.whole.graph, arguments)
+            if isinstance(made.step, MicroBatchedStep):
+                made.step.part_of(feed.count(batch))
+        if self.validation is not None:
+            self._forward.check(self.validation, self.batch_size)
+
+
+def _check_choices(
+    resume: bool | str, nonfinite: str, folder: str | Path | None, save_every: int | None
+) -> None:
+    for name, value, known in (("resume", resume, RESUME), ("nonfinite", nonfinite, NONFINITE)):
+        if not any(value is one or (value == one and isinstance(value, str)) for one in known):
+            raise InputError(
+                f"{name}={value!r} is not known",
+                hint=f"one of: {', '.join(repr(one) for one in known)}",
+            )
+    if folder is None and (resume is True or save_every is not None):
+        given = "resume=True" if resume is True else f"save_every={save_every!r}"
+        raise InputError(f"{given} without a folder", hint='folder="run"')
+
+
+def _data(data: Any, named: Mapping[str, Any]) -> Any:
+    """What `evaluate` and `predict` were given: names, or one positional argument."""
+    if data is None:
+        return dict(named)
+    if not named:
+        return data
+    if isinstance(data, Mapping):
+        return {**data, **named}
+    raise InputError("batches and arrays by name were given", hint="one of the two")

@@ -1,0 +1,1 @@
+"""One training step as one graph, and the state between steps."""

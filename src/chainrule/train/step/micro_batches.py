@@ -1,0 +1,271 @@
+"""A `MicroBatchedStep` accumulates gradients over parts of a batch, then updates once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from chainrule.errors import ChainruleError, InputError
+from chainrule.execute import Run
+from chainrule.execute.arguments import bound_to
+from chainrule.execute.run import Keep
+from chainrule.graph.frozen import Frozen
+from chainrule.graph.parts import Input
+from chainrule.graph.sizes import sizes
+from chainrule.graph.sizes.sizes import Size
+from chainrule.random import fold_in
+from chainrule.tracebacks import entry
+from chainrule.train.step.accumulation import accumulating, sums_of, updating
+from chainrule.train.step.check_arguments import refuse_no_state
+from chainrule.train.step.random_inputs import key_inputs
+from chainrule.train.step.state import State
+from chainrule.train.step.step import TrainingStep
+
+if TYPE_CHECKING:
+    from chainrule.explain.memory.fits import Fit
+    from chainrule.explain.memory.lying import Layout
+    from chainrule.plan.planner import Plan
+    from chainrule.train.step.micro_memory import MicroBatchMemory
+
+
+@dataclass(frozen=True, eq=False)
+class MicroBatchedStep(Frozen):
+    """A training step on `count` equal parts of a batch; `TrainingStep.micro_batched` makes it.
+
+    With a batch of n rows, the first part is rows 0 to n / count, and so on.  `accumulating` adds
+    the gradients of one part to sums, `updating` moves the parameters by the sums divided by
+    `count`.  This is the step on the whole batch, up to rounding, for an objective that is a mean
+    over the batch, plus a penalty that does not depend on the batch: the average of the objectives
+    of equal parts is the objective of the whole.  It is another step for an objective that is a sum
+    over the batch (the average is the sum divided by `count`), or that looks at the batch as a
+    whole (as batch normalisation does).  Where there are several parts, the i-th (from 0) gets
+    fold_in(key, i) for an input of type uint32[2]: no two parts have the same dropout.
+
+    `whole` is the step that is taken so: states of one are states of the other.  `size` is the
+    named size of the axes that are split, `split` says which inputs have one, and where.
+    """
+
+    _called = "a training step in parts"
+    _instead = TrainingStep._instead
+
+    whole: TrainingStep
+    accumulating: TrainingStep
+    updating: TrainingStep
+    count: int
+    size: str
+    split: Mapping[str, int]
+    _sums: WeakKeyDictionary[State, State] = field(default_factory=WeakKeyDictionary, repr=False)
+
+    def init(self, parameters: Mapping[str, Any] | None = None, /, **named: Any) -> State:
+        """As `TrainingStep.init`."""
+        return self.whole.init(parameters, **named)
+
+    def restore(self, arrays: Mapping[str, Any], /, *, steps: int = 0) -> State:
+        """As `TrainingStep.restore`."""
+        return self.whole.restore(arrays, steps=steps)
+
+    @entry
+    def __call__(
+        self, state: State, batch: Mapping[str, Any] | None = None, /, **named: Any
+    ) -> Any:
+        """Take one step on this batch, part by part; as `TrainingStep` does.
+
+        Returns the mean of the objectives of the parts.  Whatever is raised, in whichever part,
+        the state is then as it was.  InputError for a batch that has no `count` equal parts.
+        """
+        refuse_no_state(state, self.whole.parameters)
+        given = {**(batch or {}), **named}
+        state.refuse_second_step()
+        with state.stepping, state.updating:
+            parts = self._parts(state, given)
+            sums = self._sums_at_zero(state)
+            for number, part in enumerate(parts, 1):
+                try:
+                    self.accumulating(sums, part)
+                except ChainruleError as error:
+                    error.add_note(f"in part {number} of {self.count} of the batch")
+                    raise
+            taken = self.updating.scalars.values()
+            numbers = {name: given[name] for name in taken if name in given}
+            return self.updating.taken(state, {**numbers, **sums.arrays})
+
+    @entry
+    def run(
+        self,
+        state: State,
+        batch: Mapping[str, Any] | None = None,
+        /,
+        *,
+        keep: Keep = "outputs",
+        **named: Any,
+    ) -> Run:
+        """As `TrainingStep.run`: on the whole batch at once, with the memory that this takes."""
+        return self.whole.run(state, batch, keep=keep, **named)
+
+    @entry
+    def memory(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        executor: str | None = None,
+        layout: Layout | None = None,
+        **named: int,
+    ) -> MicroBatchMemory:
+        """The bytes that a step takes, before one is taken: `print(step.memory(n=256))`.
+
+        Sizes and `layout` are those of the whole batch.  InputError where it has no `count` equal
+        parts.
+        """
+        from chainrule.train.step.micro_memory import memory_of_parts
+
+        return memory_of_parts(self, executor, layout, {**(sizes or {}), **named})
+
+    @entry
+    def fits(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        nbytes: int | str | None = None,
+        executor: str | None = None,
+        layout: Layout | None = None,
+        **named: int,
+    ) -> Fit:
+        """Whether a step at these sizes fits in `nbytes`: `step.fits(n=256, nbytes="8GiB")`.
+
+        As `TrainingStep.fits`; sizes are those of the whole batch.
+        """
+        return self.memory(sizes, executor=executor, layout=layout, **named).fits(nbytes)
+
+    @entry
+    def plan(self, **sizes: int) -> tuple[Plan, Plan]:
+        """How the native executor takes a part, and the update, of a batch of these sizes."""
+        from chainrule.train.step.micro_memory import sizes_of_parts
+
+        part, known = sizes_of_parts(self, sizes, "plan")
+        return self.accumulating.plan(**part), self.updating.plan(**known)
+
+    def part_of(self, rows: int) -> int:
+        """The rows of one part; InputError where the parts would not be equal."""
+        if rows % self.count:
+            lower = rows - rows % self.count
+            near = " or ".join(str(n) for n in (lower, lower + self.count) if n)
+            raise InputError(
+                f"a batch with {self.size} = {rows} does not split into {self.count} equal parts",
+                hint=f"give {near} rows, or use micro_batched with a divisor of {rows}",
+            )
+        return rows // self.count
+
+    def _parts(self, state: State, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The inputs of each part, checked as by the whole step: views of the batch, keys of their
+        own, the rest as it is."""
+        graph = self.whole.graph
+        arguments = self.whole.arguments(state.arrays, given)
+        _, arrays = bound_to(graph, arguments)
+        checked = dict(zip([item.name for item in graph.inputs], arrays.values(), strict=True))
+        name, axis = next(iter(self.split.items()))
+        rows = self.part_of(checked[name].shape[axis])
+        wanted = [item.name for item in self.whole.differentiated.inputs]
+        shared = {name: arguments[name] for name in wanted if name in arguments}
+        found = []
+        keys = key_inputs(graph, self.split) if self.count > 1 else ()
+        for part in range(self.count):
+            here = slice(part * rows, (part + 1) * rows)
+            own = {name: checked[name][_along(axis, here)] for name, axis in self.split.items()}
+            own |= {name: fold_in(checked[name], part) for name in keys}
+            found.append({**shared, **own})
+        return found
+
+    def _sums_at_zero(self, state: State) -> State:
+        """The sums that belong to a state, set to 0."""
+        if state not in self._sums:
+            arrays = {}
+            for part in self.accumulating.persistent:
+                shape = state.arrays[part.parameter].shape if part.parameter else ()
+                arrays[part.name] = np.zeros(shape, self.accumulating.graph[part.name].dtype)
+            self._sums[state] = State(arrays, (), {})
+        sums = self._sums[state]
+        sums.put([(name, np.zeros((), array.dtype)) for name, array in sums.memory.items()])
+        return sums
+
+
+def _along(axis: int, part: slice) -> tuple[slice, ...]:
+    return (*[slice(None)] * axis, part)
+
+
+def micro_batched(step: TrainingStep, count: int, size: str | None) -> MicroBatchedStep:
+    """The step in `count` parts; see `TrainingStep.micro_batched`."""
+    count = _count(count)
+    size = _batch_size(step, size)
+    sums = sums_of(step)
+    return MicroBatchedStep(
+        whole=step,
+        accumulating=accumulating(step, sums),
+        updating=updating(step, sums, count),
+        count=count,
+        size=size,
+        split=_split(step, size),
+    )
+
+
+def _count(count: Any) -> int:
+    if hasattr(count, "__index__") and not isinstance(count, bool) and count >= 1:
+        return operator.index(count)
+    raise InputError(
+        f"the number of parts of a batch is an integer of at least 1, got {count!r}",
+        hint="step.micro_batched(4)",
+    )
+
+
+def _batch_size(step: TrainingStep, asked: str | None) -> str:
+    """The named size of the batch: the one that inputs have, and no parameter."""
+    own = {name for item in _batch(step) for name in _sizes(item)}
+    of_parameters = {name for name in step.parameters for name in _sizes(step.graph.input(name))}
+    found = [name for name in step.graph.sizes if name in own - of_parameters]
+    if asked is not None and asked in found:
+        return asked
+    if asked is None and len(found) == 1:
+        return found[0]
+    if asked is not None:
+        what = f"the batch of {step.graph.name} cannot be split by the size {asked!r}"
+    elif found:
+        what = f"the batch of {step.graph.name} has several sizes: {', '.join(found)}"
+    else:
+        what = f"the batch of {step.graph.name} has no named size by which it could be split"
+    hint = 'trace the objective with a size for the rows: x: float32["n 784"]'
+    if found:
+        hint = f"step.micro_batched(..., size={found[0]!r}); it may be one of: {', '.join(found)}"
+    raise InputError(what, where=step.differentiated[step.objective].origin.describe(), hint=hint)
+
+
+def _split(step: TrainingStep, size: str) -> dict[str, int]:
+    """Which inputs have an axis of this size, and which axis that is."""
+    found: dict[str, int] = {}
+    for item in _batch(step):
+        if size not in _sizes(item):
+            continue
+        axes = [axis for axis, one in enumerate(item.type.shape) if str(one) == size]
+        others = [one for one in item.type.shape if isinstance(one, Size) and str(one) != size]
+        if len(axes) != 1 or any(size in sizes.names(one) for one in others):
+            raise InputError(
+                f"{item.name}: {item.type} cannot be split by {size}",
+                where=item.node.origin.describe(),
+                hint=f"a batch is split along the one axis of each input that is {size} long",
+            )
+        found[item.name] = axes[0]
+    return found
+
+
+def _batch(step: TrainingStep) -> list[Input]:
+    """The inputs that a step is given: all but the parameters."""
+    return [item for item in step.differentiated.inputs if item.name not in step.parameters]
+
+
+def _sizes(item: Input) -> set[str]:
+    return {name for one in item.type.shape if isinstance(one, Size) for name in sizes.names(one)}

@@ -1,0 +1,249 @@
+"""A `State` holds what lives between training steps: parameters and optimizer arrays."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from chainrule.errors import NameLookupError, StateError
+from chainrule.execute.free_memory import refuse_beyond_free
+from chainrule.graph.nearest import perhaps
+from chainrule.graph.structure import Structure
+from chainrule.tracebacks import entry
+
+ALIGNMENT = 64  # bytes; the arrays of a state begin at multiples of it
+
+
+class State(Mapping[str, Any]):
+    """Parameters and optimizer arrays after `steps` training steps; made by `TrainingStep.init`.
+
+    A mapping from names to arrays: the parameters, then what the optimizer keeps, each array once,
+    containers taken apart.  So `np.savez(file, **state)` saves all of it, and
+    `TrainingStep.restore` takes it back.  `state[name]`, and `name in state`, also know the
+    container that was given to `init` as a whole.
+
+    The one object that changes: all arrays lie in one piece of memory, which a step that succeeds
+    updates in place, and a step that fails does not touch.  What is read out (`state["W1"]`,
+    `state["params"]`, `state.parameters`) is a copy, which may be written to and then changes
+    nothing here, and waits while a step is running; `copy()` reads all arrays at one moment.  Two
+    steps at a time are refused.
+
+    A process that is forked while another thread takes a step has a copy whose arrays may be half
+    updated: it refuses to be read and to be stepped.
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        parameters: tuple[str, ...],
+        structures: Mapping[str, Structure],
+    ) -> None:
+        self._memory = _in_one_arena(arrays)
+        self._views = {name: _read_only(array) for name, array in self._memory.items()}
+        self.begin, self.end = _span(self._memory.values())
+        self.steps_taken = 0
+        self._parameters, self._structures = parameters, dict(structures)
+        # A step holds both for as long as it runs: one keeps other steps away, the other readers
+        # (but not the handler of a signal that comes in its own thread).  `with` on them directly:
+        # in a method of ours, a signal could come between taking a lock and saying so.
+        self.stepping, self.updating = threading.Lock(), threading.RLock()
+        self.is_torn = False  # by a fork: `stepping` then stays locked
+        _states.add(self)
+        # What the native executor has bound to this memory, by concrete graph; the last one first.
+        self.bound: dict[Any, Any] = {}
+        self.latest: Any = None
+
+    def __getitem__(self, name: str) -> Any:
+        """A copy of the parameter, container of parameters, or optimizer array called `name`.
+
+        Raises NameLookupError (a KeyError) for another name.
+        """
+        with self.updating:
+            self._refuse_torn()
+            if name in self._memory:
+                return self._memory[name].copy()
+            structure = self._structures.get(name)
+            if structure is not None:
+                return structure.unflatten([self._memory[n].copy() for n in structure.leaf_names])
+        known = list(dict.fromkeys([*self._structures, *self._memory]))
+        raise NameLookupError(
+            f"the state has no array called {name!r}",
+            hint=f"{perhaps(name, known)}one of: {', '.join(known)}",
+        )
+
+    @entry
+    def __setitem__(self, name: str, value: object) -> NoReturn:
+        """Refused: a step, its compiled code and readers in other threads may hold the arrays."""
+        raise StateError(
+            f"the array {name} of a state changes by steps alone",
+            hint="make a state with another array: "
+            f"state = step.restore({{**state, {name!r}: value}}, steps=state.steps)",
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._memory or name in self._structures
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._memory)
+
+    def __len__(self) -> int:
+        return len(self._memory)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def copy(self) -> State:
+        """Copies the state: the same arrays and number of steps, in new memory."""
+        with self.updating:
+            self._refuse_torn()
+            other = State(self._memory, self._parameters, self._structures)
+            other.steps_taken = self.steps_taken
+        return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, _: Any) -> State:
+        return self.copy()
+
+    def __reduce__(self) -> Any:
+        raise StateError(
+            "unpickling can run arbitrary code, so a state cannot be pickled",
+            hint="np.savez(file, **state), and step.restore(np.load(file)); or cr.Checkpoints",
+        )
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Copies of all parameters by name, with containers flattened."""
+        with self.updating:
+            self._refuse_torn()
+            return {name: self._memory[name].copy() for name in self._parameters}
+
+    @property
+    def steps(self) -> int:
+        """The number of steps taken, from what `TrainingStep.restore` was told, else from 0."""
+        return self.steps_taken
+
+    @property
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """All arrays themselves, read-only: the parameters, then the optimizer's.
+
+        A step changes them.
+        """
+        self._refuse_torn()
+        return MappingProxyType(self._views)
+
+    def refuse_second_step(self) -> None:
+        """StateError where a step is running.
+
+        Two threads that ask at the same moment may both pass; then one waits for the other.
+        """
+        if self.stepping.locked():
+            self._refuse_torn()
+            raise StateError(
+                "a step began on a state while another step was still running on it",
+                hint="one thread steps a state; let the others wait, or init states of their own",
+            )
+
+    def _refuse_torn(self) -> None:
+        if self.is_torn:
+            raise StateError(
+                "this process was forked while another thread was taking a step on the state, "
+                "whose arrays may be half updated here",
+                hint="fork between two steps, or give the child copies: state.copy()",
+            )
+
+    def take_over(self) -> None:
+        """In a child process, right after `fork`: free what threads hold that are not there."""
+        try:
+            self.updating.release()
+        except RuntimeError:  # not held by this thread
+            self.is_torn |= self.stepping.locked() and not self.updating.acquire(blocking=False)
+            self.stepping, self.updating = threading.Lock(), threading.RLock()
+            if self.is_torn:
+                self.stepping.acquire()
+        else:  # the handler of a signal forked in a step of this thread, which goes on
+            self.updating.acquire()
+
+    def advance(self, changes: Collection[tuple[str, np.ndarray]]) -> None:
+        """Take the changed arrays after a step, all of them also when a signal (Ctrl-C) comes.
+
+        The caller holds the state.
+        """
+        try:
+            self.put(changes)
+        except BaseException:
+            self.put(changes)
+            raise
+        finally:
+            self.steps_taken += 1
+
+    def put(self, changes: Collection[tuple[str, np.ndarray]]) -> None:
+        """Give arrays new values, by name; the caller holds the state."""
+        for name, array in changes:
+            self._memory[name][...] = array
+
+    @property
+    def memory(self) -> Mapping[str, np.ndarray]:
+        """The arrays for who holds the state, to be updated in place."""
+        return self._memory
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}: {v.dtype.name}{list(v.shape)}" for k, v in self._views.items())
+        return f"<State after {self.steps_taken} steps: {shown}>"
+
+
+_states: weakref.WeakSet[State] = weakref.WeakSet()
+
+
+def _take_over() -> None:
+    for state in list(_states):
+        state.take_over()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_take_over)
+
+
+def _in_one_arena(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Copies of the arrays, in C order, one after another in one piece of memory.
+
+    What is 0 everywhere by its strides is not written: the system gives such memory when a step
+    first touches it, to all threads of the step.
+    """
+    offsets: dict[str, int] = {}
+    total = 0
+    for name, array in arrays.items():
+        offsets[name] = total
+        total += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+    refuse_beyond_free(total, what="the state of a training")
+    memory = np.zeros(total + ALIGNMENT, np.uint8)
+    start = -memory.__array_interface__["data"][0] % ALIGNMENT
+    found = {}
+    for name, array in arrays.items():
+        place = memory[start + offsets[name] :]
+        copy = np.ndarray(array.shape, array.dtype, place.data) if array.nbytes else array.copy()
+        if any(array.strides) or any(array[:1].tobytes() if array.ndim else array.tobytes()):
+            copy[...] = array
+        found[name] = copy
+    return found
+
+
+def _span(arrays: Iterable[np.ndarray]) -> tuple[int, int]:
+    """The addresses of the first byte of the arrays, which lie together, and of the one behind."""
+    begins = [(x.__array_interface__["data"][0], x.nbytes) for x in arrays if x.nbytes]
+    return min(begins, default=(0, 0))[0], max((at + nbytes for at, nbytes in begins), default=0)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.setflags(write=False)
+    return view

@@ -1,0 +1,372 @@
+"""A `TrainingStep` runs forward propagation, backpropagation and update as one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import InputError
+from chainrule.execute import Run, run_graph
+from chainrule.execute.arguments import by_name
+from chainrule.execute.executors import executor_searching, prepare
+from chainrule.execute.prepared import Prepared
+from chainrule.execute.run import Keep, leaves_of
+from chainrule.graph.frozen import Frozen
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.tracebacks import entry, shorten
+from chainrule.tracing import trace
+from chainrule.train.optimizers.optimizer import Optimizer
+from chainrule.train.optimizers.optimizers import no_optimizer
+from chainrule.train.step.check_arguments import (
+    checked_arrays,
+    leaves_given,
+    refuse_missing,
+    refuse_no_batch,
+    refuse_no_parameters,
+    refuse_no_state,
+    refuse_other_arrays,
+    refuse_scheduled,
+)
+from chainrule.train.step.shown import ShownAsGraph
+from chainrule.train.step.state import State
+from chainrule.train.step.update import Persistent, with_update
+from chainrule.transforms.backward import Wrt, backward, wrt_names
+from chainrule.transforms.mistakes.second_decay import warn_of_second_decay
+from chainrule.transforms.mistakes.widening import warn_of_widening
+
+if TYPE_CHECKING:
+    from chainrule.explain.memory.fits import Fit
+    from chainrule.explain.memory.lying import Layout
+    from chainrule.explain.memory.report import MemoryReport
+    from chainrule.train.step.micro_batches import MicroBatchedStep
+
+
+@entry
+def training_step(
+    objective: Callable[..., Any] | Graph,
+    wrt: Wrt,
+    optimizer: Optimizer,
+    *,
+    of: str | None = None,
+    executor: str | None = None,
+    placement_seconds: float = 0.0,
+    **types: Any,
+) -> TrainingStep:
+    """Makes a training step that minimises `objective` by updating the inputs `wrt`.
+
+    `objective` is a function (traced; further keywords are types or examples for `trace`) or a
+    graph; `wrt` names its parameters, or containers of them; `of` says which output is the
+    objective where there are several (the others stay as named values).  `executor` is "native"
+    (compiled; the default where native code can be made) or "reference"; `placement_seconds` as for
+    `Graph.compile`.
+
+    Raises NotDifferentiableError for a parameter that is not floating-point, NameLookupError for
+    an unknown one, and what `trace` and `backward` raise.  Warns (UserWarning) where the objective
+    penalises parameters that the optimizer decays as well, and (PrecisionWarning) where a constant
+    of NumPy's makes it float64 while the parameters are float32.
+    """
+    executor = executor_searching(executor, placement_seconds)
+    if not isinstance(optimizer, Optimizer):
+        raise no_optimizer(optimizer)
+    forward = _forward(objective, types)
+    parameters = _parameters(forward, wrt)
+    combined = backward(forward, wrt=parameters, of=of)
+    name = of or forward.outputs[0][0]
+    decay = dict(optimizer.scalars).get("weight_decay")
+    warn_of_second_decay(forward, name, parameters, optimizer.name, decay)
+    warn_of_widening(forward, name, parameters)
+    update = with_update(combined, name, parameters, optimizer)
+    return TrainingStep(
+        graph=update.graph,
+        differentiated=combined,
+        objective=name,
+        parameters=parameters,
+        optimizer=optimizer,
+        executor=executor,
+        persistent=update.persistent,
+        scalars=update.scalars,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingStep(Frozen, ShownAsGraph):
+    """One training step; `training_step` makes it.
+
+    `graph` is the whole step: its outputs are the objective, then the updated parameters
+    (`W1_next`), then the optimizer's updated arrays: those of each parameter (`W1_m_next`), and
+    those that all share (`steps_next`).  `differentiated` is the same without the update.
+    `parameters` are names of inputs, containers taken apart.
+    `scalars` maps each number of the optimizer to the input that takes it (`learning_rate`, or
+    `learning_rate_1` where the objective has an input of that name; with a schedule,
+    `learning_rate_base` and the others in its place).
+    """
+
+    _called = "a training step"
+    _instead = (
+        "send the objective, make the step there, and go on from arrays: np.savez(file, **state), "
+        "step.restore(np.load(file)); or cr.Checkpoints"
+    )
+
+    graph: Graph
+    differentiated: Graph
+    objective: str
+    parameters: tuple[str, ...]
+    optimizer: Optimizer
+    executor: str
+    persistent: tuple[Persistent, ...]
+    scalars: Mapping[str, str]
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """The parameters on which the objective does not depend; a step does not change them."""
+        return tuple(name for name in self.parameters if name in self.graph.unreached)
+
+    @entry
+    def init(self, parameters: Mapping[str, Any] | None = None, /, **named: Any) -> State:
+        """Makes a new state with copies of these parameters: `step.init(W1=W1, W2=W2)`.
+
+        Containers are given whole (`params=...`); names that are no identifiers go into the
+        mapping.  Raises InputError for a parameter that is unknown, missing or of another type,
+        SizeError where named sizes disagree.
+        """
+        given = {**by_name(parameters or {}, "step.init"), **named}
+        leaves, structures = leaves_given(given, self.parameters)
+        kept = [part.name for part in self.persistent if part.array is not None]
+        refuse_no_parameters(self.graph, leaves, self.parameters, kept)
+        items = [self.graph.input(name) for name in self.parameters]
+        refuse_missing(self.graph, items, leaves, "step.init")
+        arrays = checked_arrays(self.graph, items, leaves)
+        for part in self.persistent:
+            if part.array is not None:
+                owner = None if part.array.scalar else part.parameter
+                shape = () if owner is None else arrays[owner].shape
+                initial = np.array(part.array.initial, self.graph[part.name].dtype)
+                arrays[part.name] = np.broadcast_to(initial, shape)
+        return State(arrays, self.parameters, structures)
+
+    @entry
+    def restore(self, arrays: Mapping[str, Any], /, *, steps: int = 0) -> State:
+        """Makes a new state with copies of these arrays, which are all arrays of a state, by name.
+
+        After `np.savez("state.npz", **state)`, steps on `step.restore(np.load("state.npz"))` are
+        those that would have come, to the last bit (with one machine and number of threads).
+        `steps` is where `state.steps` begins.  Containers of parameters may be given whole.
+        Raises InputError for an array that is missing, unknown or of another type, SizeError
+        where named sizes disagree.
+        """
+        items = [self.graph.input(part.name) for part in self.persistent]
+        leaves, _ = leaves_given(by_name(arrays, "step.restore"), [item.name for item in items])
+        refuse_other_arrays(self.graph, leaves, items)
+        structures = {
+            root: structure
+            for root, structure in self.graph.structures.items()
+            if not structure.is_leaf and set(structure.leaf_names) <= set(self.parameters)
+        }
+        state = State(checked_arrays(self.graph, items, leaves), self.parameters, structures)
+        state.steps_taken = steps
+        return state
+
+    def __call__(
+        self, state: State, batch: Mapping[str, Any] | None = None, /, **named: Any
+    ) -> Any:
+        """Take one step on this batch: updates `state`, returns the objective before the update.
+
+        `J = step(state, x=x, y=y)`; a NumPy scalar.  `learning_rate=` and other scalars may be
+        given too.  Whatever is raised, the state is then as it was.
+        """
+        try:
+            if type(state) is not State:
+                refuse_no_state(state, self.parameters)
+            given = {**batch, **named} if batch else named
+            latest = state.latest
+            if latest is not None and latest.step is self:
+                objective = latest.quick(given)
+                if objective is not None:
+                    return objective
+            state.refuse_second_step()
+            with state.stepping, state.updating:
+                return self.taken(state, given)
+        except Exception as error:
+            shorten(error)
+            raise
+
+    def taken(self, state: State, given: Mapping[str, Any]) -> Any:
+        """Take one step, and return the objective, for a caller who holds the state.
+
+        The program is bound to the state's memory at the first call of each set of sizes.
+        """
+        from chainrule.train.step.bound import BoundStep
+
+        prepared = Prepared(self.graph, partial(BoundStep, self, state), self.memory, state.bound)
+        _, objective = prepared.checked(self.arguments(state.arrays, given))
+        return objective
+
+    @entry
+    def micro_batched(self, count: int, *, size: str | None = None) -> MicroBatchedStep:
+        """Makes a step that takes `count` equal parts of a batch in turn, and updates once.
+
+        `step.micro_batched(4)(state, x=x, y=y)` computes the gradients of each quarter of the rows,
+        and moves the parameters by their mean: in less memory, the step on the whole batch where
+        the objective is an average over the batch plus what does not depend on it.  The batch is
+        split along the axis whose size is called `size` (default: the one that only the batch
+        has).  InputError where that is not clear, or a parameter has such an axis.
+        """
+        from chainrule.train.step.micro_batches import micro_batched
+
+        return micro_batched(self, count, size)
+
+    @entry
+    def run(
+        self,
+        state: State,
+        batch: Mapping[str, Any] | None = None,
+        /,
+        *,
+        keep: Keep = "outputs",
+        **named: Any,
+    ) -> Run:
+        """Computes the values of the next step without changing the state.
+
+        `step.run(state, x=x, y=y, keep="named")["dJ/dW1"]`; `keep` as in `Graph.run`, but what is
+        kept if nothing is said is the outputs: the objective and the updated arrays.
+        """
+        refuse_no_state(state, self.parameters)
+        with state.updating:
+            return self._run(state.arrays, {**(batch or {}), **named}, keep)
+
+    @entry
+    def plan(self, **sizes: int) -> Any:
+        """Shows how the executor runs a step at these sizes: `print(step.plan(n=256))`."""
+        concrete = self.graph.bind(**sizes)
+        return prepare(self.executor, concrete, *self.results(concrete)).plan
+
+    @entry
+    def memory(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        predict: str | tuple[str, ...] | list[str] | None = None,
+        executor: str | None = None,
+        layout: Layout | None = None,
+        **named: int,
+    ) -> MemoryReport:
+        """The bytes that a step takes, before one is taken: `print(step.memory(n=256))`.
+
+        Training is the whole step with its optimizer, prediction what the values in `predict` need
+        (default: the objective).  The rest is as for `Graph.memory`; `executor=None` is the
+        executor of the step.  `layout` is of the batch: parameters are copied once, by `init`.
+        """
+        from chainrule.explain.memory.report import memory_of_step
+
+        if sizes is not None and not isinstance(sizes, Mapping):
+            raise InputError(
+                f"step.memory takes sizes by name, got {type(sizes).__name__}",
+                hint="step.memory(" + ", ".join(f"{name}=256" for name in self.graph.sizes) + ")",
+            )
+        given = {**(sizes or {}), **named}
+        return memory_of_step(self, given, predict=predict, executor=executor, layout=layout)
+
+    @entry
+    def fits(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        nbytes: int | str | None = None,
+        executor: str | None = None,
+        layout: Layout | None = None,
+        **named: int,
+    ) -> Fit:
+        """Whether a step at these sizes fits in `nbytes`: `step.fits(n=256, nbytes="8GiB")`.
+
+        As `Graph.fits`; parameters and the optimizer's arrays are counted.
+        """
+        from chainrule.explain.memory.fits import fit_of
+
+        report = self.memory(sizes, predict=None, executor=executor, layout=layout, **named)
+        return fit_of(report, nbytes)
+
+    @entry
+    def results(self, concrete: Graph) -> tuple[list[Node], dict[Node, Node]]:
+        """What a step computes, its graph bound to sizes, and which inputs' arrays take which."""
+        from chainrule.train.step.bound import results_of
+
+        return results_of(self, concrete)
+
+    def _run(self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any], keep: Keep) -> Run:
+        arguments = self.arguments(arrays, batch)
+        return run_graph(
+            self.graph,
+            arguments,
+            keep=keep,
+            flat=True,
+            executor=self.executor,
+            report=self.memory if keep == "outputs" else None,
+        )
+
+    def arguments(
+        self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The inputs of the graph by name, from the state and the batch."""
+        if set(arrays) != {part.name for part in self.persistent}:
+            raise InputError(
+                f"the state holds {', '.join(arrays)}; this step updates "
+                + ", ".join(part.name for part in self.persistent),
+                hint="make the state with init of the same step",
+            )
+        refuse_scheduled(self.graph, batch, self.optimizer)
+        refuse_no_batch(self.graph, batch, arrays)
+        for name, given in batch.items():
+            self.check_number(name, given)
+        arguments = {**leaves_of(self.graph, batch), **arrays}
+        refuse_missing(self.graph, self.graph.inputs, arguments, "step")
+        return arguments
+
+    def check_number(self, name: str, value: Any) -> None:
+        """InputError where the input `name` is a scalar of the optimizer that cannot be `value`."""
+        for scalar, taken_by in self.scalars.items():
+            if taken_by == name:
+                self.optimizer.check(scalar, value)
+
+    def __str__(self) -> str:
+        return str(self.graph)
+
+
+def _forward(objective: Callable[..., Any] | Graph, types: Mapping[str, Any]) -> Graph:
+    if not isinstance(objective, Graph):
+        return trace(objective, **types)
+    if types:
+        raise InputError(
+            f"{', '.join(types)} given for {objective.name}, which is a graph already",
+            hint="give types to cr.trace",
+        )
+    return objective
+
+
+def _parameters(graph: Graph, wrt: Wrt) -> tuple[str, ...]:
+    """The inputs that `wrt` means, each one array."""
+    names = wrt_names(graph, wrt)
+    inputs = {item.name for item in graph.inputs}
+    for name in names:
+        if name not in inputs:
+            raise InputError(
+                f"{name} is computed by {graph.name}: only an input can be a parameter",
+                where=graph[name].origin.describe(),
+                hint=f"wrt= names inputs: {_float_inputs(graph)}",
+            )
+    if not names:
+        raise InputError(
+            "wrt names no parameter: there is nothing to train",
+            hint=f"wrt= names inputs: {_float_inputs(graph)}",
+        )
+    return tuple(names)
+
+
+def _float_inputs(graph: Graph) -> str:
+    return ", ".join(item.name for item in graph.inputs if item.type.is_float)
