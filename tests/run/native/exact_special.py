@@ -45,5 +45,5 @@ EXACT_SPECIAL = {
     "erfcx_slope": _of_arrays(slope_of_erfcx, -np.inf, -0.0),
     "i0e_slope": _of_arrays(slope_of_i0e, 0.0, -0.0),
     "i1e_slope": _of_arrays(slope_of_i1e, -0.0, -0.0),
-    "log_ndtr": _of_arrays(log_ndtr, -np.inf, -0.0),
+    "log_ndtr": lambda x: -np.abs(_of_arrays(log_ndtr, -np.inf, 0.0)(x)),  # -0 far above
 }
