@@ -37,7 +37,7 @@ def _kind(type_: ArrayType) -> Any:
     return float if type_.dtype.kind == "f" else int
 
 
-def settled(
+def agreed(
     call: Callable[[Sequence[ArrayType]], Call], structure: Structure, types: list[ArrayType]
 ) -> tuple[Call, list[ArrayType]]:
     """The call of a step on carries of types that it does not change.

@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.control.carry_types import common_type, converted
 from chainrule.control.cond_node import choose
-from chainrule.control.trace_body import Call, call_apart, parameter
+from chainrule.control.trace_body import Call, parameter, trace_body
 from chainrule.control.tracing import Frame, Site
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.functions.elementwise import as_node
@@ -39,7 +39,7 @@ def traced_cond(
                 structure = flatten(operands[place], parameter(function, place, f"x{place}"))[1]
                 arguments.append((structure, [node.type for node in nodes]))
             with np.errstate(all="ignore"):  # of numbers in a branch that may not be taken
-                calls.append(call_apart(building, function, arguments, lambda one: [("out", one)]))
+                calls.append(trace_body(building, function, arguments, lambda one: [("out", one)]))
         structure, results = _agreed(calls)
         outer = [pair for nodes, one in given for pair in zip(one.leaf_names, nodes, strict=True)]
         read = {node: name for call in calls for name, node in call.read}

@@ -107,7 +107,7 @@ def require_function_of(function: Any, count: int, where: str) -> None:
         ) from None
 
 
-def call_apart(
+def trace_body(
     building: Trace,
     function: Callable[..., Any],
     arguments: Sequence[tuple[Structure, Sequence[ArrayType]]],

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from chainrule.control.bounded import checked_steps, no_number_of_steps
-from chainrule.control.carry_types import converted, settled
+from chainrule.control.carry_types import agreed, converted
 from chainrule.control.cond_node import inlined
 from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.scan_node import scan
-from chainrule.control.trace_body import Call, call_apart, parameter
+from chainrule.control.trace_body import Call, parameter, trace_body
 from chainrule.control.while_node import repeat
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.errors.types_shown import too_large
@@ -99,20 +99,20 @@ def traced_scan(
         rows = list(types)
 
         def call(carries: Sequence[ArrayType]) -> Call:
-            return call_apart(
+            return trace_body(
                 building,
                 function,
                 [(carried, carries), (sliced, rows)],
                 lambda returned: _pair(function, carry_name, returned),
             )
 
-        found, settled_types = settled(call, carried, [node.type for node in starts])
+        found, agreed_types = agreed(call, carried, [node.type for node in starts])
         befores, slices = found.variables
         (_, afters), (stacked, ys) = found.results
         loop = Loop(
             found.name,
             tuple([Given(name, node, node) for name, node in found.read]),
-            tuple(_carries(carried, starts, befores, afters, settled_types)),
+            tuple(_carries(carried, starts, befores, afters, agreed_types)),
             tuple([Given(*one) for one in zip(sliced.leaf_names, wholes, slices, strict=True)]),
             tuple(ys),
             length,
@@ -217,10 +217,10 @@ def traced_while(
 
         def call(types: Sequence[ArrayType]) -> Call:
             given = [(carried, types)]
-            return call_apart(building, function, given, lambda result: [(name, result)])
+            return trace_body(building, function, given, lambda result: [(name, result)])
 
-        step, types = settled(call, carried, [node.type for node in starts])
-        asked = call_apart(
+        step, types = agreed(call, carried, [node.type for node in starts])
+        asked = trace_body(
             building, condition, [(carried, types)], lambda result: [("condition", result)]
         )
         befores = step.variables[0]

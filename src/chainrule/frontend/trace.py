@@ -366,10 +366,10 @@ def call_traced(
         returned = function(*args, **kwargs)
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         from chainrule.frontend.errors.restore_errors import (
-            said_again,  # loaded where a program fails
+            restored_error,  # loaded where a program fails
         )
 
-        clearer = said_again(error, program)
+        clearer = restored_error(error, program)
         if clearer is None:
             raise
         raise clearer.with_traceback(error.__traceback__) from None

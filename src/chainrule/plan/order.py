@@ -14,7 +14,7 @@ from math import prod
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.loops.candidates import Frontier
+from chainrule.plan.loops.candidates import Candidates
 from chainrule.plan.loops.fuse import Nest, is_one_hot
 from chainrule.plan.products.fold import Products
 from chainrule.plan.roles import FAILING, KERNELS, Role, needed, sources
@@ -230,28 +230,28 @@ class Ordering:
 
     def _grow(self, nest: Nest, seed: Node) -> None:
         """Take in all that is connected with the nest and can be computed in it."""
-        frontier = Frontier(self.users, self.position, self.pending, self.first_pending)
+        candidates = Candidates(self.users, self.position, self.pending, self.first_pending)
         rows = prod(nest.rows)
 
         def offer_neighbours(node: Node) -> None:
-            frontier.offer_users_of_member(node)
+            candidates.offer_users_of_member(node)
             for source in self.needs[node]:
                 if source not in nest.members and prod(source.shape) >= rows > 1:
-                    frontier.offer_users_of(source, self.updates.get(source, ()))
+                    candidates.offer_users_of(source, self.updates.get(source, ()))
 
         offer_neighbours(seed)
-        while not nest.is_full and (node := frontier.next()) is not None:
+        while not nest.is_full and (node := candidates.next()) is not None:
             if node in nest.members or node in self.products:
                 continue
             before, axes = len(nest.members), (nest.rows, nest.columns)
             joined = self._joins(nest, node)
             if (nest.rows, nest.columns) != axes or (not joined and len(nest.members) > before):
-                frontier.try_again()
+                candidates.try_again()
             if joined:
                 for member in [*nest.members][before:]:
                     offer_neighbours(member)
             else:
-                frontier.refused(node)
+                candidates.refused(node)
 
     def _joins(self, nest: Nest, node: Node) -> bool:
         """Take the node in, with what it needs and nobody computed so far."""

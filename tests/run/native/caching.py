@@ -24,7 +24,7 @@ ARTIFACT = Artifact(
     overwritten=(True, False),
     routines=("dgemm", "sgemm"),
     threaded_products=True,
-    phase_count=3,
+    barrier_count=3,
 )
 
 

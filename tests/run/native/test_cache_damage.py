@@ -121,8 +121,8 @@ HOSTILE = [
     {"routines": ["system"]},
     {"routines": ["scratch"]},
     {"threaded_products": 1},
-    {"phase_count": -1},
-    {"phase_count": 1 << 30},
+    {"barrier_count": -1},
+    {"barrier_count": 1 << 30},
 ]
 
 

@@ -61,7 +61,7 @@ class Artifact:
 
     `arenas` are the arrays given from outside, in the order of their pointers; `overwritten` says
     for each of the overwrites that were asked for whether it is so.  `threaded_products`: BLAS
-    would use threads of its own.  `phase_count`: see `phases`.  `allocated_nbytes`: the most that
+    would use threads of its own.  `barrier_count`: see `barriers`.  `allocated_nbytes`: the most
     an evaluation of a node without a kernel takes beside the scratch memory.
     """
 
@@ -74,7 +74,7 @@ class Artifact:
     overwritten: tuple[bool, ...]
     routines: tuple[str, ...]
     threaded_products: bool
-    phase_count: int
+    barrier_count: int
 
 
 def key_of(
@@ -163,7 +163,7 @@ def artifact_of(made: Plan, overwrites: Mapping[Node, Node], target: Target) -> 
         overwritten=tuple(made.overwrites.get(g) is r for g, r in overwrites.items()),
         routines=tuple(sorted(text.routines)),
         threaded_products=text.threaded_products,
-        phase_count=text.phase_count,
+        barrier_count=text.barrier_count,
     )
 
 

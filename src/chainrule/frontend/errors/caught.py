@@ -26,7 +26,7 @@ from chainrule.errors import (
     programs_around,
 )
 from chainrule.frontend.bytecode.running import around, value_of
-from chainrule.frontend.errors.restore_errors import is_swallowed, said_again
+from chainrule.frontend.errors.restore_errors import is_swallowed, restored_error
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.trace import Trace
 from chainrule.graph.origin import Origin
@@ -53,7 +53,7 @@ def settle_caught(program: Trace) -> None:
         elif _is_numpys(program, error) or (step is not None and _is_meant(error, step)):
             continue
         else:
-            shown = said_again(error) or error
+            shown = restored_error(error) or error
             raise UnsupportedError(
                 "the function catches an error of tracing and goes on, where NumPy may raise none: "
                 f"{shown.what}",

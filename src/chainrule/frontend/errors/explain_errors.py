@@ -37,13 +37,15 @@ def raise_explained(
     """Raise an error of this library in place of `error`, which the call met; on plain arrays
     without a trace.
 
-    What already explains itself, what `said_again` explains, what np.errstate makes an error, and
-    what a function of the user's raised (a row's function, a branch) stays as it is.  Where the
+    What already explains itself, what `restored_error` explains, what np.errstate makes an error,
+    and what a function of the user's raised (a row's function, a branch) stays as it is.  Where the
     call has other arguments than the `function`, the message shows those that it has.
     """
-    from chainrule.frontend.errors.restore_errors import said_again  # loaded where a program fails
+    from chainrule.frontend.errors.restore_errors import (
+        restored_error,  # loaded where a program fails
+    )
 
-    if isinstance(error, (ChainruleError, FloatingPointError)) or said_again(error) is not None:
+    if isinstance(error, (ChainruleError, FloatingPointError)) or restored_error(error) is not None:
         raise error
     if _is_the_users(error):
         raise error

@@ -1,4 +1,4 @@
-"""`said_again` restores errors of traced arrays and sizes that NumPy hides in its own."""
+"""`restored_error` restores errors of traced arrays and sizes that NumPy hides in its own."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ OF_PARTS = (
 )
 
 
-def said_again(error: Exception, program: Trace | None = None) -> ChainruleError | None:
+def restored_error(error: Exception, program: Trace | None = None) -> ChainruleError | None:
     """The error to raise in place of one that a traced program met; None where it says it all.
 
     A size does not know the user's line, nor that it was NumPy that divided it (np.arange(n)).

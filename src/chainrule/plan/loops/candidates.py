@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping, Sequence
 from chainrule.graph.node import Node
 
 
-class Frontier:
+class Candidates:
     """The nodes that were offered to one nest and not yet tried, the first of the graph first.
 
     `users` are in the order of the graph (`position`); only those that are `pending` are offered.

@@ -1,9 +1,9 @@
-"""Who does what when several threads run a step: parts are claimed, and a phase waits for the last.
+"""Who does what when several threads run a step: parts are claimed, and a barrier waits for all.
 
-A phase is some parts of equal standing.  Each thread that comes claims parts, one by one, until
-there are none left, and goes on when all are done, whoever did them.  So a thread that is late,
-asleep or never scheduled delays nothing but the part that it has claimed, and one thread alone
-can do everything.
+What ends at a barrier is some parts of equal standing.  Each thread that comes claims parts, one by
+one, until there are none left, and goes on when all are done, whoever did them.  So a thread that
+is late, asleep or never scheduled delays nothing but the part that it has claimed, and one thread
+alone can do everything.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Callable
 
 from chainrule.execute.native.plan_to_ir.emit import Code, Operand
 
-PHASE_NBYTES = 128  # the counters of claimed and of done parts, each in a cache line of its own
+BARRIER_NBYTES = 128  # the counters of claimed and of done parts, each in a cache line of its own
 I64 = "i64"
 
 
-class Phases:
-    """Writes the phases of one function.
+class Barriers:
+    """Writes the barriers of one function.
 
     `slot` gives a pointer of the context; `shared` says whether more than one thread comes: if
-    not, phases are plain code.  `first` numbers the phases of the function.
+    there are none.  `first` numbers the barriers of the function.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class Phases:
         self._end(parts)
 
     def _counter(self, line: int) -> Operand:
-        offset = Operand(str(self.count * PHASE_NBYTES + line), I64)
-        return self.code.address(self.slot("phases"), offset, "i8")
+        offset = Operand(str(self.count * BARRIER_NBYTES + line), I64)
+        return self.code.address(self.slot("barriers"), offset, "i8")
 
     def _begin(self, parts: int) -> Operand:
         code = self.code
@@ -66,9 +66,11 @@ class Phases:
 
     def _end(self, parts: int) -> None:
         code = self.code
-        code.emit(f"atomicrmw add ptr {self._counter(PHASE_NBYTES // 2).text}, i64 1 acq_rel", I64)
+        code.emit(
+            f"atomicrmw add ptr {self._counter(BARRIER_NBYTES // 2).text}, i64 1 acq_rel", I64
+        )
         code.jump(f"claim{self.count}")
         code.label(f"done{self.count}")
-        done, wait = self._counter(PHASE_NBYTES // 2), self.slot("wait")
+        done, wait = self._counter(BARRIER_NBYTES // 2), self.slot("wait")
         code.do(f"call void {wait.text}(ptr {done.text}, i64 {parts})")
         self.count += 1

@@ -4,7 +4,7 @@
 
 `context` is an array of pointers (`Slots`); up to `count` threads call the function together, and
 the one with `index` 0 always does.  An instruction that is shared has a fixed number of parts,
-whoever does them (`phases`), so that results do not depend on it.  Returns 1 if an index was out
+whoever does them (`barriers`), so that results do not depend on it.  Returns 1 if an index was out
 of range: then nothing that was given has been overwritten.
 """
 
@@ -29,7 +29,7 @@ from chainrule.plan.work import Call, ForeignWork, ProductWork, Work
 from chainrule.schedule.records import Buffer, Compute
 
 RUNTIME = (
-    *("scratch", "failed", "finished", "phases", "pool", "run", "wait"),
+    *("scratch", "failed", "finished", "barriers", "pool", "run", "wait"),
     *("sgemm", "dgemm", "sgemv", "dgemv"),
     *("blas_state", "blas_get", "blas_set"),
 )
@@ -70,7 +70,7 @@ class Program:
     slots: Slots
     routines: set[str] = field(default_factory=set)
     threaded_products: bool = False
-    phase_count: int = 0
+    barrier_count: int = 0
 
 
 def program(plan: Plan, attributes: str, header: str = "", avx512: bool = False) -> Program:
@@ -94,7 +94,7 @@ class Writer:
         self.kernels: dict[str, str] = {}
         self.routines: set[str] = set()
         self.segments: list[Segment] = []
-        self.phase_count = 0
+        self.barrier_count = 0
 
     def written(self) -> Program:
         plan, pending = self.plan, list[Placed]()
@@ -114,7 +114,7 @@ class Writer:
                 self.module,
                 segment.name,
                 {name: place for place, name in enumerate(RUNTIME)},
-                phases=self.phase_count,
+                barriers=self.barrier_count,
                 threads=self.plan.threads if segment.shared else 1,
                 quiet=large,
                 attributes=self.attributes,
@@ -125,7 +125,7 @@ class Writer:
             self.slots,
             self.routines,
             large,
-            self.phase_count,
+            self.barrier_count,
         )
 
     def _segment(self, works: Sequence[Placed], then: int | None) -> None:
@@ -134,7 +134,7 @@ class Writer:
         segment = SegmentWriter(self, name, shared)
         for placed in works:
             segment.add(*placed)
-        self.phase_count = segment.close()
+        self.barrier_count = segment.close()
         self.segments.append(Segment(name, then, shared))
 
     def kernel(self, layout: NestLayout) -> str:

@@ -2,7 +2,7 @@
 
     i64 step_enter(ptr context)
 
-It takes BLAS's own threads away for as long as products run, clears the counters of the phases,
+It takes BLAS's own threads away for as long as products run, clears the counters of the barriers,
 and calls the step: alone, or in the threads of the pool.  What ran to its end is counted, because
 Python may raise (Ctrl-C) before it looks at what the function returns.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chainrule.execute.native.plan_to_ir.barriers import PHASE_NBYTES
+from chainrule.execute.native.plan_to_ir.barriers import BARRIER_NBYTES
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Module, Operand
 
 I64, I32, PTR = "i64", "i32", "ptr"
@@ -24,14 +24,14 @@ def emit_enter(
     name: str,
     slots: dict[str, int],
     *,
-    phases: int,
+    barriers: int,
     threads: int,
     quiet: bool,
     attributes: str,
 ) -> None:
     """Write `name`_enter for the step called `name`.
 
-    `slots` says where the pointers of the context are; `phases` is how many counters there are;
+    `slots` says where the pointers of the context are; `barriers` is how many counters there are;
     with one of `threads` the step is called directly; `quiet` if products are large enough for
     BLAS to use threads of its own.
     """
@@ -44,8 +44,8 @@ def emit_enter(
     if quiet:
         _quieten(code, slot)
     if threads > 1:
-        counters = slot("phases")
-        nbytes = phases * PHASE_NBYTES
+        counters = slot("barriers")
+        nbytes = barriers * BARRIER_NBYTES
         module.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
         code.do(f"call void @llvm.memset.p0.i64(ptr {counters.text}, i8 0, i64 {nbytes}, i1 false)")
         run, pool = slot("run"), slot("pool")

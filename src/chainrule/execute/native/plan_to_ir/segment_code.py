@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.execute.native.plan_to_ir.barriers import Phases
+from chainrule.execute.native.plan_to_ir.barriers import Barriers
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Operand, constant, typed
 from chainrule.execute.native.plan_to_ir.emit_instances import memory_type, register_type
 from chainrule.execute.native.products.coefficients import Coefficients
@@ -42,7 +42,7 @@ class SegmentWriter:
         self.entry: list[str] = []  # loads of pointers, put at the beginning
         self.may_have_failed = False
         self.places: Mapping[Node, Buffer] = {}  # of what the instruction reads and writes
-        self.phases = Phases(self.code, self.slot, shared, writer.phase_count)
+        self.barriers = Barriers(self.code, self.slot, shared, writer.barrier_count)
 
     def slot(self, name: str) -> Operand:
         """A pointer of the context."""
@@ -78,9 +78,9 @@ class SegmentWriter:
         self.may_have_failed = self.may_have_failed or work.fails
 
     def close(self) -> int:
-        """Write the function; the number of phases so far."""
+        """Write the function; the number of barriers so far."""
         code = self.code
-        self.phases.end()
+        self.barriers.end()
         if self.may_have_failed:
             failed = code.convert("zext", self._any_failed(), I64)
             code.do(f"ret i64 {failed.text}")
@@ -89,7 +89,7 @@ class SegmentWriter:
         code.lines[:0] = self.entry
         attributes = f"{self.writer.attributes} {UNOPTIMISED}"
         code.function(self.name, [self.context, self.index, self.count], I64, attributes)
-        return self.phases.count
+        return self.barriers.count
 
     def _any_failed(self) -> Operand:
         code = self.code
@@ -102,7 +102,7 @@ class SegmentWriter:
 
     def _stop_if_failed(self) -> None:
         """Return before anything that was given is overwritten."""
-        self.phases.end()
+        self.barriers.end()
         code, number = self.code, self.code.fresh()
         code.branch(self._any_failed(), f"stop{number}", f"go{number}")
         code.label(f"stop{number}")
@@ -113,10 +113,10 @@ class SegmentWriter:
     def _parts(self, parts: int, call: Callable[[Operand], None]) -> None:
         """Emit `call(part)` for all parts."""
         if parts == 1:
-            self.phases.serial()
+            self.barriers.serial()
             call(i64(0))
         else:
-            self.phases.share(parts, call)
+            self.barriers.share(parts, call)
 
     # instructions
 
@@ -150,7 +150,7 @@ class SegmentWriter:
 
         self._parts(parts, run)
         if parts > 1 and layout.folds:
-            self.phases.serial()
+            self.barriers.serial()
             results = [self.value(store.node) for store in layout.folds]
             work = self.pointer(workspace) if workspace else NULL
             self._run(f"{name}_finish", [*results, work])

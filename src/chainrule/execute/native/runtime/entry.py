@@ -30,7 +30,7 @@ MOST_JSON_NBYTES = 4 << 20  # as Python objects, the worst JSON takes thirty tim
 MOST_NBYTES = 64 << 20
 MOST_INTEGER = 1 << 46  # addresses of x86-64 have 47 bits, those of arrays fewer
 MOST_THREADS = 1 << 12
-MOST_PHASES = 1 << 20
+MOST_BARRIERS = 1 << 20
 MOST_AXES = 64  # NumPy's own limit
 FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
@@ -139,7 +139,7 @@ def _check(artifact: Artifact) -> None:
         and 0 <= artifact.scratch_nbytes
         and 0 <= artifact.allocated_nbytes
         and 1 <= artifact.threads <= MOST_THREADS
-        and 0 <= artifact.phase_count <= MOST_PHASES
+        and 0 <= artifact.barrier_count <= MOST_BARRIERS
         and {*artifact.routines} <= {*ROUTINES} & {*RUNTIME}
         and all(_is_sensible(place, arenas) for place in places)
         and all(_has_room(one, artifact.scratch_nbytes) for one in foreign)

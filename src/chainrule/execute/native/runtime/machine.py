@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.errors import InputError, UnsupportedError
 from chainrule.execute.native.artifact import Artifact, Foreign, Place, compiled, key_of, slot_count
-from chainrule.execute.native.plan_to_ir.barriers import PHASE_NBYTES
+from chainrule.execute.native.plan_to_ir.barriers import BARRIER_NBYTES
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME
 from chainrule.execute.native.products.blas import Blas, load_blas
 from chainrule.execute.native.runtime import cache
@@ -73,12 +73,12 @@ class Context:
         # flags and counters: part of the code, and so no arrays of a run
         self.failed = _zeros(FAILED_NBYTES * max(artifact.threads, 1))
         self.finished = ctypes.c_int64(0)  # parts that ran to their end, of all calls so far
-        self.phases = _zeros(artifact.phase_count * PHASE_NBYTES + ALIGNMENT)
+        self.barriers = _zeros(artifact.barrier_count * BARRIER_NBYTES + ALIGNMENT)
         fixed = {
             **fixed,
             "failed": address_of(self.failed),
             "finished": ctypes.addressof(self.finished),
-            "phases": address_of(self.phases),
+            "barriers": address_of(self.barriers),
         }
         self.process: object = None
         for name, value in fixed.items():
