@@ -40,7 +40,8 @@ def load(module: str) -> types.ModuleType:
     return importlib.import_module(f"naming_alone.{module}")
 
 
-bytecode, effects, frames, naming = map(load, ("bytecode", "effects", "frames", "naming"))
+bytecode, effects, frames = (load(f"bytecode.{one}") for one in ("stack", "effects", "frames"))
+naming = load("naming")
 _spec = importlib.util.spec_from_file_location("source_alone", FRONTEND.parent / "source.py")
 assert _spec is not None and _spec.loader is not None
 places = importlib.util.module_from_spec(_spec)

@@ -236,8 +236,8 @@ def crowd(count, seed=0):
 @pytest.mark.parametrize("count", [60, 600])
 def test_time_is_kept(count, monkeypatch):
     asked = counting()
-    for module in ("place", "placing.effort", "placing.improve"):
-        loaded = import_module(f"chainrule.plan.{module}")
+    for module in ("place", "effort", "improve"):
+        loaded = import_module(f"chainrule.schedule.placement.{module}")
         monkeypatch.setattr(loaded, "monotonic", lambda: 0.01 * next(asked))
     place(crowd(count), seconds=0.5)
     assert 50 <= next(asked) < 60  # each search that is under way looks once more

@@ -17,9 +17,9 @@ import chainrule as cr
 from chainrule import float64
 
 INTERRUPTIBLE = (
-    *("/train/state.py", "/train/bound.py", "/train/step.py"),
-    *("/run/prepared.py", "/run/plain.py"),
-    *("/native/held.py", "/native/machine.py"),
+    *("/train/step/state.py", "/train/step/bound.py", "/train/step/step.py"),
+    *("/execute/prepared.py", "/execute/plain.py"),
+    *("/runtime/held.py", "/runtime/machine.py"),
 )
 
 

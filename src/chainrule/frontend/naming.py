@@ -14,10 +14,10 @@ import itertools
 from types import BuiltinFunctionType, CodeType, FrameType
 from typing import NamedTuple
 
-from chainrule.frontend.bytecode.effects import called
-from chainrule.frontend.bytecode.following import UNPACKINGS, Route, Settled, Unsettled, route_of
-from chainrule.frontend.bytecode.frames import Unknown, position, read, written
-from chainrule.frontend.bytecode.slots import (
+from .bytecode.effects import called
+from .bytecode.following import UNPACKINGS, Route, Settled, Unsettled, route_of
+from .bytecode.frames import Unknown, position, read, written
+from .bytecode.slots import (
     EXPRESSION,
     Call,
     Constant,
@@ -31,7 +31,7 @@ from chainrule.frontend.bytecode.slots import (
     pop,
     top,
 )
-from chainrule.frontend.bytecode.stack import Analysis, analyses, analysis_of
+from .bytecode.stack import Analysis, analyses, analysis_of
 
 __all__ = [
     "Namer",

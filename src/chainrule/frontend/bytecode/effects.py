@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dis import Instruction
 from types import CodeType
 
-from chainrule.frontend.bytecode.slots import (
+from .slots import (
     EXPRESSION,
     NULL,
     Call,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
-from chainrule.frontend.bytecode.effects import GIVE_ONE_RESULT, STORES, called
-from chainrule.frontend.bytecode.frames import Unknown, written
-from chainrule.frontend.bytecode.slots import (
+from .effects import GIVE_ONE_RESULT, STORES, called
+from .frames import Unknown, written
+from .slots import (
     Constant,
     Entry,
     Index,
@@ -23,7 +23,7 @@ from chainrule.frontend.bytecode.slots import (
     pop,
     top,
 )
-from chainrule.frontend.bytecode.stack import Analysis
+from .stack import Analysis
 
 MOST_STATES = 10_000  # in one search: a display of a few thousand entries
 UNPACKINGS = ("UNPACK_SEQUENCE", "UNPACK_EX")

@@ -10,7 +10,7 @@ import inspect
 from types import FrameType, MemberDescriptorType, ModuleType
 from typing import Any
 
-from chainrule.frontend.bytecode.slots import (
+from .slots import (
     Call,
     Constant,
     Function,
@@ -22,7 +22,7 @@ from chainrule.frontend.bytecode.slots import (
     Slot,
     forget,
 )
-from chainrule.frontend.bytecode.stack import analysis_of
+from .stack import analysis_of
 
 SEARCHED = (list, tuple, dict, set, frozenset, str, type({}.keys()), type({}.values()))
 SEARCHED += (type({}.items()),)

@@ -13,8 +13,8 @@ from dis import Instruction
 from itertools import pairwise
 from types import CodeType
 
-from chainrule.frontend.bytecode.effects import NEVER_FALL_THROUGH, STORES, change, effect
-from chainrule.frontend.bytecode.slots import (
+from .effects import NEVER_FALL_THROUGH, STORES, change, effect
+from .slots import (
     Index,
     Item,
     Iterating,
