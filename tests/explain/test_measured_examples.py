@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,36 +26,29 @@ ROOT = Path(__file__).resolve().parents[2]
 for folder in ("tests/composites", "benchmarks"):
     sys.path.insert(0, str(ROOT / folder))
 COMPOSITES = importlib.import_module("composite_cases").CASES
+for more in ("elementwise_cases", "neural_cases", "reduction_cases"):
+    importlib.import_module(more)  # which adds its cases
 cases, training = map(importlib.import_module, ("cases", "cases.training"))
 
-FIRST = {id(case.of): case for case in reversed(COMPOSITES)}  # the first call of each
+CALLS_OF = {id(case.of): [one for one in COMPOSITES if one.of is case.of] for case in COMPOSITES}
 
 pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")
 
-EVERY_COMPOSITE = pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.name, marks=() if case in FIRST.values() else pytest.mark.slow)
-        for case in COMPOSITES
-    ],
-)
-
-
-def in_order(given: dict[str, Any], order: Literal["C", "F"]) -> dict[str, Any]:
-    return {name: np.asarray(array, order=order) for name, array in given.items()}
-
 
 @EITHER
-@EVERY_COMPOSITE
-def test_a_composite_and_its_gradient_take_what_is_said(case: Any, executor: str) -> None:
-    given = dict(zip("xyz", case.arguments(), strict=False))
-    names = ", ".join(given)
-    scope: dict[str, Any] = {"call": case.call, "np": np}
-    exec(f"def total({names}):\n    out = call({names})\n    return np.sum(np.sin(out))", scope)
-    graph = cr.backward(cr.trace(scope["total"], **given), wrt=tuple(given))
-    for order in ("C", "F"):
-        mine = in_order(given, order)
-        assert error_of_runs(graph, {}, mine, "outputs", executor, order) == EXACT
+@pytest.mark.parametrize("calls", CALLS_OF.values(), ids=lambda calls: calls[0].name)
+def test_a_composite_and_its_gradient_take_what_is_said(calls: list[Any], executor: str) -> None:
+    every = len(calls) - 1 or 1 if executor == "native" else 1  # the first and the last is compiled
+    for case in calls[::every]:
+        given = dict(zip("xyz", case.arguments(), strict=False))
+        names = ", ".join(given)
+        scope: dict[str, Any] = {"call": case.call, "np": np}
+        exec(f"def total({names}):\n    out = call({names})\n    return np.sum(np.sin(out))", scope)
+        graph = cr.backward(cr.trace(scope["total"], **given), wrt=tuple(given))
+        for order in ("C", "F")[: 1 + any(array.ndim > 1 for array in given.values())]:
+            mine = {name: np.asarray(array, order=order) for name, array in given.items()}
+            errors = error_of_runs(graph, {}, mine, "outputs", executor, order)
+            assert errors == EXACT, (case.name, order)
 
 
 @EITHER
