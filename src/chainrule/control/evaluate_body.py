@@ -16,7 +16,7 @@ from chainrule.schedule.turns import order_of, turns_of
 
 
 class Program:
-    """The evaluations of a body (`plan.turns`), with all that does not depend on values decided
+    """The evaluations of a body (`schedule.turns`), with all that does not depend on values decided
     once."""
 
     def __init__(self, body: Body) -> None:

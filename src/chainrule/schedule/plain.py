@@ -39,7 +39,7 @@ def plain_schedule(
     outlines: Mapping[Node, np.ndarray] | None = None,
     order: Sequence[Node] | None = None,
 ) -> Schedule:
-    """What `run.reference.evaluate(graph, inputs, results)` does, for a concrete graph.
+    """What `execute.reference.evaluate(graph, inputs, results)` does, for a concrete graph.
 
     One Compute for each evaluation of a node that gets an array, in the order of the graph, or in
     another `order`, in which a node that is no result may come several times; a result that is a

@@ -1,7 +1,7 @@
 """Singular values, with and without their vectors.
 
 Vectors of equal values have no derivative, nor have those of values of 0 that only one side has:
-rules divide by gaps, as those of `linalg_eigen.py`, and by values.  Formulas:
+rules divide by gaps, as those of `eigen.py`, and by values.  Formulas:
 Townsend, Differentiating the singular value decomposition (2016).
 """
 

@@ -22,7 +22,7 @@ PURE = frozenset(
     "trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp "
     "insertelement extractelement shufflevector".split()
 )
-# Intrinsics of which the same is true; of x86's, those in `elementary/instructions.py` are called.
+# Intrinsics of which the same is true; of x86's, those in `libm/instructions.py` are called.
 MATHEMATICAL = frozenset(
     "copysign fabs floor fma fmuladd fshl smax smin sqrt umax umin x86".split()
 )

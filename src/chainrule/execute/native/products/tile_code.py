@@ -1,4 +1,4 @@
-"""Matrix products in LLVM's text: tiles of C in registers (`plan.tiles`), no BLAS."""
+"""Matrix products in LLVM's text: tiles of C in registers (`plan.products.tiles`), no BLAS."""
 
 from __future__ import annotations
 
