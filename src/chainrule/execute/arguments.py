@@ -18,7 +18,8 @@ from chainrule.graph.sizes import size_values, sizes
 def bound_to(graph: Graph, given: Mapping[str, Any]) -> tuple[Graph, dict[Node, np.ndarray]]:
     """The graph at the sizes that the arrays show, and the arrays by its input nodes.
 
-    `given` are the inputs, by their own names.  Raises InputError or SizeError as `execute.run_graph`.
+    `given` are the inputs, by their own names.  Raises InputError or SizeError as
+    `execute.run_graph`.
     """
     values = {item.name: checked(graph, item, given) for item in graph.inputs}
     concrete = graph.bound(sizes_from(graph, values))

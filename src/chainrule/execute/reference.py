@@ -39,7 +39,7 @@ def evaluate(
     memory with one of them.  `traced` is the graph before it was bound, for messages.  `watch` is
     called with each node as soon as it has its value, and with that value and those of its inputs.
     A valid `schedule` of the graph, whose results are those in `keep`, says what is computed when,
-    how often, and when it is dropped; without one it is `schedule.plain.plain_schedule(graph, keep)`,
+    how often, and when it is dropped; without one it is that of `schedule.plain.plain_schedule`,
     which has the memory that this takes, byte for byte.
     """
     from chainrule.schedule.turns import obeying, turns_for  # loaded where a graph is run
