@@ -45,9 +45,6 @@ LAYERS = (
     "__main__",
 )
 
-# The imports that point up: a run that is refused opens what explains the refusal.
-DOORS = {("execute/refusal.py", "explain")}
-
 # Files that import each other in a circle, imports inside of functions counted: `value.py` and
 # `arithmetic.py` are made of each other, and the primitives of derivatives with them.
 LARGEST_CIRCLE = 10
@@ -134,14 +131,7 @@ def test_every_module_belongs_to_a_layer_and_every_layer_exists() -> None:
 
 def test_imports_point_down() -> None:
     upward = [one for file in FILES for one in imports_of(file) if points_up(one)]
-    doors = {(one.file, layer_of(one.target)) for one in upward if one.inside}
-    wrong = [
-        f"{one.file}:{one.line} imports {one.target}"
-        for one in upward
-        if not (one.inside and (one.file, layer_of(one.target)) in DOORS)
-    ]
-    assert wrong == []
-    assert doors == DOORS, "an entry of DOORS is no longer needed"
+    assert [f"{one.file}:{one.line} imports {one.target}" for one in upward] == []
 
 
 def circles(graph: Mapping[str, Set[str]]) -> list[set[str]]:

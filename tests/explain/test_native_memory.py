@@ -22,10 +22,10 @@ from chainrule.execute.native.runtime.target import host_target, native_refusal
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.report import memory_of_graph, memory_of_step
-from chainrule.explain.memory.usage import Usage
 from chainrule.graph.node import Node
 from chainrule.schedule.lifetimes import Simulation
 from chainrule.schedule.records import ALIGNMENT, SCRATCH, Buffer, Compute, Schedule, aligned
+from chainrule.schedule.usage import Usage
 from chainrule.testing import simulate
 from chainrule.train.step.bound import results_of
 

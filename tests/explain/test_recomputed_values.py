@@ -10,12 +10,12 @@ from numpy_memory import peak_nbytes
 
 import chainrule as cr
 from chainrule.execute.reference import evaluate
-from chainrule.explain.memory.usage import usage_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.schedule.plain import plain_schedule
 from chainrule.schedule.records import Schedule
 from chainrule.schedule.turns import order_of
+from chainrule.schedule.usage import usage_of
 from chainrule.testing import simulate
 
 pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")

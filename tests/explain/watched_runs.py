@@ -25,12 +25,12 @@ from chainrule.execute.native.runtime import recycled
 from chainrule.execute.native.runtime.arrays import copied_nbytes
 from chainrule.execute.native.runtime.launch import Launcher
 from chainrule.execute.native.runtime.machine import Machine, plan_for
-from chainrule.explain.memory.usage import usage_of
 from chainrule.graph.body import bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.schedule.plain import plain_schedule
 from chainrule.schedule.records import ALIGNMENT
+from chainrule.schedule.usage import usage_of
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import numpy as np
 
 from chainrule.errors import MemoryLimitError
 from chainrule.execute.arguments import bound_to, sizes_from
-from chainrule.execute.refusal import explain_refusal
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
@@ -63,6 +62,8 @@ class Prepared(Generic[Made]):
             made = self.of(concrete)
             return made, made(inputs)
         except MemoryLimitError as error:
+            from chainrule.execute.refusal import explain_refusal  # loaded where one is explained
+
             if is_new:
                 self.made.pop(concrete, None)
             shown = {item.name: inputs[item.node] for item in concrete.inputs}

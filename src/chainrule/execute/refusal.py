@@ -32,8 +32,8 @@ def refuse_reference(graph: Graph, kept: Sequence[Node], inputs: Mapping[Node, n
         most = _most[graph] = most_nbytes(graph)
 
     def exactly() -> int:
-        from chainrule.explain.memory.usage import usage_of
         from chainrule.schedule.plain import plain_schedule
+        from chainrule.schedule.usage import usage_of
 
         results = list(dict.fromkeys(kept))
         usage = usage_of(plain_schedule(graph, results, inputs), results, block=False)

@@ -10,13 +10,13 @@ from chainrule.execute.executor import Program
 from chainrule.execute.executors import executor_of, prepare
 from chainrule.explain.memory.kinds import Kind, kinds_of, saved_values
 from chainrule.explain.memory.lying import Lying
-from chainrule.explain.memory.usage import Life, Usage, usage_of
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.products.formula import operand_text
 from chainrule.schedule.names_in_messages import names_of
 from chainrule.schedule.records import Compute
+from chainrule.schedule.usage import Life, Usage, usage_of
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.timeline import Moment

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.phase import Phase
-from chainrule.explain.memory.usage import Life
 from chainrule.explain.memory.words import expression
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.node import Node
 from chainrule.primitives.primitive import MOVING
+from chainrule.schedule.usage import Life
 from chainrule.schedule.virtual import lacking, shows_its_input
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
-from chainrule.explain.memory.usage import Usage
+from chainrule.schedule.usage import Usage
 
 
 def step_at(instructions: Sequence[int], number: int) -> int:
