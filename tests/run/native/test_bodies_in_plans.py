@@ -41,7 +41,7 @@ def text_of(graph: Any) -> str:
 def compiles(graph: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether a run makes compiled code of a body, and not a program of NumPy calls."""
     made: list[str] = []
-    for module, name in ((bodies, "NativeProgram"), (steps, "Program")):
+    for module, name in ((bodies, "NativeProgram"), (evaluate_body, "Program")):
         right = getattr(module, name)
         monkeypatch.setattr(
             module,
