@@ -9,6 +9,7 @@ import pytest
 from executing import planned
 
 import chainrule as cr
+from chainrule.control import evaluate_body
 from chainrule.execute.native.plan_to_ir import bodies
 from chainrule.execute.run import kept_nodes
 
