@@ -11,8 +11,8 @@ import numpy as np
 from chainrule.execute.native.plan_to_ir.barriers import Barriers
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Operand, constant, typed
 from chainrule.execute.native.plan_to_ir.emit_instances import memory_type, register_type
-from chainrule.execute.native.products.coefficients import Coefficients
 from chainrule.execute.native.products.product_code import SMALLEST, routine_name
+from chainrule.execute.native.products.scale_factors import Coefficients
 from chainrule.graph.node import Node
 from chainrule.plan.loops.nest import FAILED_NBYTES, NestLayout
 from chainrule.plan.work import Call, Matrix, NestWork, ProductWork, Work
