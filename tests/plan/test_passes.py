@@ -280,4 +280,4 @@ def test_an_update_takes_the_bytes_of_its_parameter_in_the_call_of_the_product()
     apart = "product: x, g -> %5\nmultiply subtract: %5, W -> W_next\n0 bytes"
     assert schedule_of(graph) == apart
     taken = {graph.inputs[0].node: graph.outputs[0][1]}
-    assert schedule_of(graph, taken) == "product: W, x, g -> W_next\n0 bytes"
+    assert schedule_of(graph, taken) == "product: x, g, W -> W_next\n0 bytes"
