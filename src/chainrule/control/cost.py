@@ -11,9 +11,9 @@ from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.primitive import Library
 
-SCAN = Library("scan", turns=lambda out: out.param("length"))
-COND = Library("cond")
-WHILE = Library("while", turns=lambda out: None)
+SCAN = Library(turns=lambda out: out.param("length"))
+COND = Library()
+WHILE = Library(turns=lambda out: None)
 
 
 def summed(node: Node, of: Callable[[Node], int | Size]) -> int | Size:

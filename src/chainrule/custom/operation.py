@@ -115,7 +115,7 @@ def primitive(
         if opaque.is_flat(own)
         else Joint(opaque.tangent_of, opaque.cotangents_of),
         batch=opaque.batched,
-        kernel=Library(shown, keeps=True),
+        kernel=Library(keeps=True),
         flops=lambda out: flops * out.type.size,
         latex=Latex(template, ATOM, (0,) * len(names)),
         samples=samples,

@@ -330,7 +330,7 @@ def overriding(count: int, packed: int = 0) -> Primitive:
         evaluate=_copied,
         derivative=joint("rule", steers=(0, *range(1 + count, 1 + others))),
         batch=_batch,
-        kernel=Library("custom_derivative"),
+        kernel=Library(),
         flops=no_flops,
         latex=Latex("{x}", ATOM, (0,) * len(names)),
         samples=(Sample(shapes, domains, (("rule", _NoRules()),), smooth=False),),

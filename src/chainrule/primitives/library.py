@@ -39,7 +39,7 @@ def _by_numpy(function: str, partial: Rule, domain: tuple[float, float]) -> Prim
         evaluate=evaluate,
         derivative=Partials((partial,)),
         batch=batch_pointwise,
-        kernel=Library(function),
+        kernel=Library(),
         flops=flops,
         independent=every_axis,
         latex=Latex(rf"\{function}({{x}})", ATOM, (0,)),

@@ -151,15 +151,16 @@ class Given:
     """An array from outside: nothing computes it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Library:
     """A routine of the executor's own library, called as a whole.
 
-    `keeps`: it may be a user's function, which may keep the arrays that it gets.  `turns`, of a
-    loop of bodies: how often `turns(out)` it evaluates them, None where only a run can say.
+    `lapack`: a routine of LAPACK, which calls BLAS.  `keeps`: it may be a user's function, which
+    may keep the arrays that it gets.  `turns`, of a loop of bodies: how often `turns(out)` it
+    evaluates them, None where only a run can say.
     """
 
-    routine: str
+    lapack: bool = False
     keeps: bool = False
     turns: Callable[[Node], int | None] | None = None
 

@@ -65,7 +65,7 @@ searchsorted = Primitive(
     evaluate=lambda xp, a, v, *, side: xp.asarray(xp.searchsorted(a, v, side=side), dtype=INDEX),
     derivative=Flat(),
     batch=_batch,
-    kernel=Library("searchsorted"),
+    kernel=Library(),
     flops=lambda out: out.type.size,
     scratch=_scratch,
     independent=lambda out: tuple([(axis, (None, axis)) for axis in range(out.ndim)]),

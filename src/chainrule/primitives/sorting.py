@@ -66,7 +66,7 @@ argsort = Primitive(
     evaluate=lambda xp, x, *, axis: xp.asarray(xp.argsort(x, axis=axis, stable=True), dtype=INDEX),
     derivative=Flat(),
     batch=lambda size, inputs, batched, out: argsort(inputs[0], axis=out.param("axis") + 1),
-    kernel=Library("argsort"),
+    kernel=Library(),
     flops=lambda out: out.type.size,
     scratch=_scratch,
     library_bytes=_merging,

@@ -278,7 +278,7 @@ fold_windows = Primitive(
         dilation=out.param("dilation"),
         shape=(size, *out.type.shape),
     ),
-    kernel=Library("fold_windows"),
+    kernel=Library(),
     flops=lambda out: out.inputs[0].type.size,
     latex=Latex(r"\operatorname{{fold}}_{{{shape}}}({g})", ATOM, (0,)),
     samples=(

@@ -55,8 +55,8 @@ def _calls_blas(node: Node) -> bool:
     match node.primitive.kernel:
         case Contract():
             return True
-        case Library(routine):
-            return routine.startswith("lapack")
+        case Library(lapack):
+            return lapack
     return False
 
 

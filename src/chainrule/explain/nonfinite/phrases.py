@@ -14,7 +14,8 @@ from chainrule.primitives.arithmetic import identity, integer_power, power, stop
 from chainrule.primitives.indexing import gather
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to, reshape, slice_, transpose
-from chainrule.primitives.primitive import Contract, Map
+from chainrule.primitives.primitive import Map
+from chainrule.primitives.products import matmul
 from chainrule.primitives.sources import constant, full, size_value
 
 DEEPEST = 3  # operations within each other; what is deeper is left out
@@ -78,7 +79,7 @@ def computed(node: Node, names: Names, depth: int = 0) -> str:
         return f"{bound[0]}{kernel.expression[1:-1]}{bound[1]}"
     if isinstance(kernel, Map) and PREFIX.fullmatch(kernel.expression):
         return f"{kernel.expression[0]}{bound[0]}"
-    if isinstance(kernel, Contract) and node.primitive.name == "matmul":
+    if node.primitive is matmul:
         return " @ ".join(bound)
     return f"{node.primitive.name}({', '.join(operands)})"
 

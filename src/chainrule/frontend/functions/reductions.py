@@ -231,9 +231,8 @@ def _running(primitive: Primitive) -> Callable[..., Node]:
     return traced
 
 
-def _running_from(primitive: Primitive, first: int) -> Callable[..., Node]:
+def _running_from(shown: str, primitive: Primitive, first: int) -> Callable[..., Node]:
     """NumPy 2's name for it: an axis is needed, and the neutral element may stand in front."""
-    shown = {"cumsum": "cumulative_sum", "cumprod": "cumulative_prod"}[primitive.name]
 
     def traced(
         trace: Trace,
@@ -295,8 +294,8 @@ REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.argmin: _placed(reduce.argmin),
     np.cumsum: _running(cumulative.cumsum),
     np.cumprod: _running(cumulative.cumprod),
-    np.cumulative_sum: _running_from(cumulative.cumsum, 0),
-    np.cumulative_prod: _running_from(cumulative.cumprod, 1),
+    np.cumulative_sum: _running_from("cumulative_sum", cumulative.cumsum, 0),
+    np.cumulative_prod: _running_from("cumulative_prod", cumulative.cumprod, 1),
     "maximum.accumulate": _extreme_so_far(cumulative.cumargmax),
     "minimum.accumulate": _extreme_so_far(cumulative.cumargmin),
     "outer": traced_outer,

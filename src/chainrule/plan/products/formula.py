@@ -6,6 +6,7 @@ from collections.abc import Callable, Container
 
 from chainrule.graph.node import Node
 from chainrule.plan.products.fold import Coefficient, Monomial, Products
+from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import transpose
 from chainrule.primitives.primitive import MOVING
 from chainrule.primitives.products import matmul
@@ -80,6 +81,6 @@ def _monomial(one: Monomial, word: Word, named: Container[Node]) -> tuple[str, s
 
 def _scalar(node: Node, word: Word, named: Container[Node]) -> str:
     """The name of a number, or of what it was cast from."""
-    while node not in named and node.primitive.name == "cast":
+    while node not in named and node.primitive is cast:
         node = node.inputs[0]
     return word(node)

@@ -116,7 +116,7 @@ eigh = Primitive(
     evaluate=_eigh,
     derivative=Explicit((_eigh_tangent,), (_eigh_cotangent,)),
     batch=batch_stack,
-    kernel=Library("lapack: syevd"),
+    kernel=Library(lapack=True),
     library_bytes=lapack_bytes(lambda m, n, k: n * (n + 1), lambda m, n, k: n * (3 * n + 12) + 4),
     independent=every_stack_axis,
     # 9 n^3: Golub & Van Loan, Matrix Computations, section 8.3.
@@ -152,7 +152,7 @@ eigvalsh = Primitive(
     ),
     derivative=Explicit((_eigvalsh_tangent,), (_eigvalsh_cotangent,)),
     batch=batch_stack,
-    kernel=Library("lapack: syevd"),
+    kernel=Library(lapack=True),
     library_bytes=lapack_bytes(lambda m, n, k: n, lambda m, n, k: n * (n + 3 + PANEL) + 2),
     independent=every_stack_axis,
     # 4 n^3 / 3: Golub & Van Loan, Matrix Computations, section 8.3.

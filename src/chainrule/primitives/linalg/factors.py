@@ -78,7 +78,7 @@ cholesky = Primitive(
     ),
     derivative=Explicit((_cholesky_tangent,), (_cholesky_cotangent,)),
     batch=batch_stack,
-    kernel=Library("lapack: potrf"),
+    kernel=Library(lapack=True),
     library_bytes=lapack_bytes(lambda m, n, k: n * n, lambda m, n, k: n * n),
     independent=every_stack_axis,
     # n^3 / 3: Golub & Van Loan, Matrix Computations, section 4.2.
@@ -215,7 +215,7 @@ qr = Primitive(
     evaluate=_qr,
     derivative=Explicit((_qr_tangent,), (_qr_cotangent,)),
     batch=batch_stack,
-    kernel=Library("lapack: geqrf"),
+    kernel=Library(lapack=True),
     library_bytes=_qr_library_bytes,
     independent=every_stack_axis,
     flops=_qr_flops,

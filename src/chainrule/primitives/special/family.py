@@ -94,7 +94,7 @@ def special(
         evaluate=evaluate,
         derivative=Partials(partials, selected),
         batch=batch_pointwise,
-        kernel=Map(kernel) if kernel else Library(name),
+        kernel=Map(kernel) if kernel else Library(),
         c_order=True,
         flops=lambda out: 20 * out.type.size,
         latex=latex or named(name),

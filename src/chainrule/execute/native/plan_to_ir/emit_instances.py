@@ -25,6 +25,7 @@ from chainrule.plan.loops.loop_work import Instance, Kind, Store
 from chainrule.primitives.affine import Affine
 from chainrule.primitives.arithmetic import add, multiply
 from chainrule.primitives.primitive import Map
+from chainrule.primitives.sources import full
 
 FUSED = (np.dtype(np.float32), np.dtype(np.float64))  # products that a sum may take in
 ZERO, ONE = Operand("0", "i64"), Operand("1", "i64")
@@ -153,7 +154,7 @@ class Points:
 
     def number(self, node: Node) -> Operand:
         """A uniform constant."""
-        name = "value" if node.primitive.name == "full" else "size"
+        name = "value" if node.primitive is full else "size"
         return constant(node.param(name), self.type(node.dtype))
 
     def _expression(self, one: Instance) -> Operand:
