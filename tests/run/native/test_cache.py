@@ -133,7 +133,21 @@ def test_a_size_that_is_no_number_is_told(monkeypatch):
         cache.store(KEY, ARTIFACT)
 
 
-def test_what_a_dead_process_left_unfinished_is_removed(folder):
+def test_the_folder_is_looked_through_the_more_rarely_the_more_room_there_is(folder, monkeypatch):
+    looks = []
+    make_room = cache._make_room
+    monkeypatch.setattr(cache, "_make_room", lambda *args: looks.append(args) or make_room(*args))
+    for number in range(64):
+        cache.store(str(number), ARTIFACT)
+    assert len(looks) == 1
+    monkeypatch.setattr(cache, "MOST_ENTRIES", 96)
+    monkeypatch.setattr(cache, "_until_look", {})
+    for number in range(64, 96):
+        cache.store(str(number), ARTIFACT)
+    assert 8 < len(looks) < 24  # after 4 of the 32, then after 3
+
+
+def test_what_a_dead_process_left_unfinished_is_removed(folder, monkeypatch):
     cache.store(KEY, ARTIFACT)
     old, new = folder / f"old{cache.UNFINISHED}", folder / f"new{cache.UNFINISHED}"
     other = folder / "a file of the user's"
@@ -141,6 +155,7 @@ def test_what_a_dead_process_left_unfinished_is_removed(folder):
         path.touch()
     os.utime(old, (0, 0))
     os.utime(other, (0, 0))
+    monkeypatch.setattr(cache, "_until_look", {})  # as in another process
     cache.store("another", ARTIFACT)
     assert not old.exists()
     assert new.exists() and other.exists()

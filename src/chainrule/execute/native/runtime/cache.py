@@ -32,6 +32,7 @@ from chainrule.tracebacks import warn_user
 SWITCH, FOLDER, SIZE = "CHAINRULE_CACHE", "CHAINRULE_CACHE_DIR", "CHAINRULE_CACHE_SIZE"
 DEFAULT_SIZE = 256  # MiB
 MOST_ENTRIES = 2048  # so that looking through the folder takes no more than a few milliseconds
+LOOK_AFTER = 8  # the part of what there was room for that is stored before the next look
 ENTRY, UNFINISHED = ".code", ".part"
 ABANDONED_SECONDS = 600  # after which an unfinished entry is taken for that of a dead process
 
@@ -77,7 +78,7 @@ def store(key: str, artifact: Artifact) -> None:
             _remove(folder, unfinished)
             _warn(f"{folder_path()} cannot be written ({error.strerror})", "make room there, or")
             return
-        _make_room(folder, most)
+        _keep_room(folder, most, len(data))
 
 
 def folder_path() -> Path:
@@ -258,10 +259,30 @@ def _remove(folder: int, name: str) -> None:
         pass
 
 
-def _make_room(folder: int, most: int) -> None:
+_until_look: dict[tuple[int, int, int], tuple[int, int]] = {}
+"""For each folder and limit: the bytes and entries that may be stored before all is looked at."""
+
+
+def _keep_room(folder: int, most: int, nbytes: int) -> None:
+    """Make room, unless far less was stored since this process last did so than there was room for.
+
+    Other processes store, too: so an eighth of it.
+    """
+    about = os.fstat(folder)
+    which = about.st_dev, about.st_ino, most
+    free, entries = _until_look.get(which, (0, 0))
+    if nbytes >= free or entries <= 1:
+        left, left_entries = _make_room(folder, most)
+        _until_look[which] = left // LOOK_AFTER, left_entries // LOOK_AFTER
+    else:
+        _until_look[which] = free - nbytes, entries - 1
+
+
+def _make_room(folder: int, most: int) -> tuple[int, int]:
     """Remove what was not used for the longest time, if all together is too much.
 
     An eighth more than must be, so that not every entry that is stored removes one.
+    The bytes and the entries that there is room for.
     """
     found: list[tuple[int, int, str]] = []
     with os.scandir(folder) as entries:
@@ -276,11 +297,12 @@ def _make_room(folder: int, most: int) -> None:
                 if about.st_mtime < time.time() - ABANDONED_SECONDS:
                     _remove(folder, entry.name)
     total = sum(nbytes for _, nbytes, _ in found)
-    if total <= most and len(found) <= MOST_ENTRIES:
-        return
     left = len(found)
+    if total <= most and left <= MOST_ENTRIES:
+        return most - total, MOST_ENTRIES - left
     for _, nbytes, name in sorted(found)[:-1]:
         if total <= most - most // 8 and left <= MOST_ENTRIES - MOST_ENTRIES // 8:
             break
         _remove(folder, name)
         total, left = total - nbytes, left - 1
+    return most - total, MOST_ENTRIES - left
