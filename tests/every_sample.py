@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noting import noted
+
 from chainrule.primitives.primitive import Primitive, Sample
 
 
@@ -16,8 +18,5 @@ def for_every_sample(
     for number, sample in enumerate(primitive.samples):
         if not chosen(primitive, sample):
             continue
-        try:
+        with noted(f"sample {number} of {primitive.name}: {sample}"):
             check(primitive, sample)
-        except Exception as error:
-            error.add_note(f"in sample {number} of {primitive.name}: {sample}")
-            raise
