@@ -26,6 +26,7 @@ class Case:
     torch: Callable[..., Any] | None
     shapes: tuple[tuple[int, ...], ...]
     domain: tuple[float, float] = (-2.0, 2.0)
+    text: str = ""  # of the call, without the shapes
 
     def arguments(self) -> list[np.ndarray]:
         return [np.asarray(RANDOM.uniform(*self.domain, shape)) for shape in self.shapes]
@@ -58,6 +59,7 @@ def case(
                 call_in(by_autograd, np=anp, special=special) if by_autograd else None,
                 torch_call if by_torch else None,
                 shape if several else (shape,),
+                text=text,
                 **more,
             )
         )

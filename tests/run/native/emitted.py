@@ -31,6 +31,7 @@ TARGETS = {
 }
 WIDTHS = {"avx512": 64, "avx2": 32, "sse2": 16}
 HERE = [name for name, target in TARGETS.items() if target.vector_nbytes == WIDTHS[name]]
+VECTORS = [name for name in HERE if name != "sse2"] or HERE  # of those, what graphs are run for
 
 
 def function(
