@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from emitted import TARGETS, function
 from exact_special import EXACT_SPECIAL
+from noting import noted
 
 from chainrule.execute.native.plan_to_ir.emit import Code, Module, Operand
 from chainrule.execute.native.plan_to_ir.scalars import Typed, emit_expression
@@ -64,19 +65,18 @@ def accepted(primitive: Primitive, sample: Sample, dtype: np.dtype) -> np.dtype 
     return type_.dtype if found == type_.dtype else None
 
 
-def cases() -> list[Any]:
-    """Every primitive with each of its domains and parameters in each dtype that it has."""
-    found = {}
-    for primitive in MAPS:
-        for sample in primitive.samples:
-            for dtype in FLOATS + WHOLE:
-                name = f"{primitive.name}-{sample.domains}-{sample.params}-{dtype}"
-                if accepted(primitive, sample, dtype) is not None:
-                    found[name] = pytest.param(primitive, sample, dtype, id=name)
-    return list(found.values())
+def cases(primitive: Primitive) -> list[tuple[Sample, np.dtype]]:
+    """Each of its domains and parameters in each dtype that it has."""
+    samples = {f"{one.domains}-{one.params}": one for one in primitive.samples}.values()
+    return [
+        (sample, dtype)
+        for sample in samples
+        for dtype in FLOATS + WHOLE
+        if accepted(primitive, sample, dtype) is not None
+    ]
 
 
-CASES = pytest.mark.parametrize(("primitive", "sample", "dtype"), cases())
+EVERY = pytest.mark.parametrize("primitive", MAPS, ids=lambda one: one.name)
 
 
 def run_native(primitive, sample, dtype, lanes, target, arrays=None):
@@ -121,49 +121,53 @@ def assert_same(primitive, got, expected):
         np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(expected[known]))
 
 
-@CASES
-def test_every_kernel_computes_what_the_evaluation_does(primitive, sample, dtype):
-    arrays, output = arguments(sample, dtype), accepted(primitive, sample, dtype)
-    if primitive.name in REFUSED and dtype.kind != "f":
-        with pytest.raises(ValueError, match="no known name or operation on"):
-            run_native(primitive, sample, dtype, 4, "avx512")
-        return
-    expected = reference(primitive, sample, arrays, output)
-    got = run_native(primitive, sample, dtype, 64 // max(dtype.itemsize, 4), "avx512")
-    assert_same(primitive, got, expected)
-    scalar = run_native(primitive, sample, dtype, 0, "sse2")
-    assert_same(primitive, scalar, expected)
+def check(primitive: Primitive, lanes: Any, targets: tuple[str, ...]) -> None:
+    """In every dtype, with `lanes(dtype)` lanes for the first target and those for the second."""
+    for sample, dtype in cases(primitive):
+        with noted(f"{primitive.name} {sample.domains} {dict(sample.params)} of {dtype}"):
+            if primitive.name in REFUSED and dtype.kind != "f":
+                with pytest.raises(ValueError, match="no known name or operation on"):
+                    run_native(primitive, sample, dtype, 4, "avx512")
+                continue
+            arrays, output = arguments(sample, dtype), accepted(primitive, sample, dtype)
+            expected = reference(primitive, sample, arrays, output)
+            for target, count in zip(targets, lanes(dtype), strict=True):
+                with noted(f"{count} lanes for {target}"):
+                    got = run_native(primitive, sample, dtype, count, target)
+                    assert_same(primitive, got, expected)
+
+
+@EVERY
+def test_every_kernel_computes_what_the_evaluation_does(primitive):
+    check(primitive, lambda dtype: (64 // max(dtype.itemsize, 4), 0), ("avx512", "sse2"))
 
 
 @pytest.mark.slow
-@CASES
-@pytest.mark.parametrize("target", ["avx2", "sse2"])
-@pytest.mark.parametrize("lanes", [2, 8])
-def test_every_kernel_computes_it_in_every_width(primitive, sample, dtype, target, lanes):
-    if primitive.name in REFUSED and dtype.kind != "f":
-        pytest.skip("refused")
-    expected = reference(
-        primitive, sample, arguments(sample, dtype), accepted(primitive, sample, dtype)
-    )
-    assert_same(primitive, run_native(primitive, sample, dtype, lanes, target), expected)
+@EVERY
+def test_every_kernel_computes_it_in_every_width(primitive):
+    check(primitive, lambda dtype: (8, 2), ("avx2", "sse2"))
 
 
 def test_every_primitive_is_tried_in_both_floats_or_on_what_has_bits():
-    tried = {(one.values[0].name, one.values[2].str[1:]) for one in cases()}
     words = {"i4", "i8", "u1", "u4"}
     of_bits = {"logical": {"b1"}, "threefry": {"u4"}}
     of_bits |= dict.fromkeys(("bitwise", "left", "right"), words)
     for primitive in MAPS:
         needed = of_bits.get(primitive.name.partition("_")[0], {"f4", "f8"})
-        assert needed <= {dtype for name, dtype in tried if name == primitive.name}
+        assert needed <= {dtype.str[1:] for _, dtype in cases(primitive)}
 
 
-@pytest.mark.parametrize("source", FLOATS + WHOLE, ids=str)
-@pytest.mark.parametrize("target", FLOATS + WHOLE, ids=str)
 @pytest.mark.parametrize(
     ("lanes", "machine"), [(0, "sse2"), (4, "sse2"), (8, "avx2"), (8, "avx512")]
 )
-def test_casts_are_those_of_numpy(source, target, lanes, machine):
+@pytest.mark.parametrize("source", FLOATS + WHOLE, ids=str)
+def test_casts_are_those_of_numpy(source, lanes, machine):
+    for target in FLOATS + WHOLE:
+        with noted(f"{source} as {target}"):
+            check_cast(source, target, lanes, machine)
+
+
+def check_cast(source, target, lanes, machine):
     x, nbytes = special(source), target.itemsize
     if source.kind == "f":
         with np.errstate(over="ignore"):
