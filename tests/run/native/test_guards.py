@@ -6,15 +6,12 @@ import ctypes
 import faulthandler
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from executing import FENCES, Guarded, compare, inputs_of, native
+from executing import Guarded, compare, inputs_of, native
 
 import chainrule as cr
 from chainrule.errors import ScheduleError
@@ -23,14 +20,6 @@ from chainrule.execute.native.plan_to_ir.emit import Operand
 from chainrule.execute.run import kept_nodes
 from chainrule.plan import storage
 from chainrule.schedule.placement.place import Placement
-
-HERE = Path(__file__).parent
-SOME = [
-    "test_primitives.py",
-    "test_windows.py",
-    "test_native_graphs.py::test_nests_that_threads_share_have_the_same_values",
-    "test_overwrites.py::test_an_update_has_the_references_value",
-]
 
 
 def small_graph() -> tuple[Any, Any, Any]:
@@ -101,17 +90,3 @@ def test_poison_shows_what_was_never_written() -> None:
     graph, _, _ = small_graph()
     node = graph.outputs[0][1]
     assert np.isnan(Guarded(8, 8).array(node))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tests", SOME)
-def test_nothing_beside_an_array_is_read(tests: str) -> None:
-    """Other tests of this folder, in a process that dies where they read beside an array."""
-    options = ["-q", "-x", "-m", "not slow", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, str(HERE / tests)],
-        env={**os.environ, FENCES: "yes"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -17,16 +17,17 @@ from chainrule.primitives.movement import concatenate, pad, slice_, transpose
 from chainrule.primitives.primitive import Contract, Fold, Gather, Given, Map, Primitive, Sample
 from chainrule.primitives.reduce import argmax, max_, min_, sum_
 from chainrule.primitives.registry import PRIMITIVES
-from chainrule.testing.samples import cases, sample_arrays
+from chainrule.testing.samples import sample_arrays
 
-pytestmark = pytest.mark.usefixtures("every_width")
+pytestmark = pytest.mark.usefixtures("every_width", "fences")
 
 FLOATS = ("float32", "float64", "float16")
 WHOLE = ("int64", "int32", "uint8", "int8", "uint64", "bool")
 EXCEPTIONAL = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 1e-320, 1e-40, -1e-40, 1e308]
-CASES = [one for one in cases(PRIMITIVES) if not isinstance(one[1].kernel, Given)]
-EVERY_CASE = pytest.mark.parametrize(
-    ("primitive", "sample"), [one[1:] for one in CASES], ids=[one[0] for one in CASES]
+EVERY = pytest.mark.parametrize(
+    "primitive",
+    [one for one in PRIMITIVES if not isinstance(one.kernel, Given)],
+    ids=lambda one: one.name,
 )
 LARGEST = {"float16": 6e4, "float32": 3e38, "float64": 1e308}
 
@@ -93,16 +94,16 @@ def close(
     assert not wrong.any(), (what, x[wrong][:5], reference[wrong][:5], truth[wrong][:5])
 
 
-@EVERY_CASE
-def test_samples_in_every_dtype(primitive: Primitive, sample: Sample) -> None:
-    arrays, params = sample_arrays(sample, seed=3), dict(sample.params)
-    floats = any(x.dtype.kind == "f" for x in arrays)
+@EVERY
+def test_samples_in_every_dtype(primitive: Primitive) -> None:
     calls = []
-    for dtype in (*FLOATS, *WHOLE) if floats else ("float64",):
-        found = as_dtype(arrays, dtype)
-        if applies(primitive, found, params):
-            calls.append((primitive, found, params))
-    assert calls
+    for sample in primitive.samples:
+        arrays, params = sample_arrays(sample, seed=3), dict(sample.params)
+        floats = any(x.dtype.kind == "f" for x in arrays)
+        given = [as_dtype(arrays, d) for d in ((*FLOATS, *WHOLE) if floats else ("float64",))]
+        found = [(primitive, one, params) for one in given if applies(primitive, one, params)]
+        assert found, sample
+        calls += found
     check_calls(calls)
 
 
@@ -170,15 +171,15 @@ def test_rows_of_every_width() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("primitive", MAPS, ids=lambda p: p.name)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_rows_of_every_width_for_every_map(primitive: Primitive, dtype: str) -> None:
-    """Every rest that vectors of up to 32 elements leave, and some after several vectors."""
+def test_rows_of_many_widths_for_every_map(primitive: Primitive) -> None:
+    """Less than a vector, one, several, and what is left; the loops are those of add, above."""
     sample = primitive.samples[0]
     calls = []
-    for width in (*range(1, 35), 47, 48, 49, 63, 64, 65, 70):
-        shapes = ((2, width),) * len(primitive.inputs)
-        one = Sample(shapes, sample.domains, sample.params, dtype=dtype)
-        calls.append((primitive, sample_arrays(one, seed=width), dict(sample.params)))
+    for dtype in ("float32", "float64"):
+        for width in (7, 33):
+            shapes = ((2, width),) * len(primitive.inputs)
+            one = Sample(shapes, sample.domains, sample.params, dtype=dtype)
+            calls.append((primitive, sample_arrays(one, seed=width), dict(sample.params)))
     check_calls(calls)
 
 
@@ -228,7 +229,7 @@ def test_indices_of_every_kind() -> None:
     random, calls = np.random.default_rng(1), []
     for dtype in ("float32", "float64", "bool", "int64", "float16"):
         x = (ramp(6, 5, 40) * 3).astype(np.int64).astype(dtype)
-        for kind in ("int64", "int32", "uint8", "int8"):
+        for kind in ("int64", "int32", "uint8", "int8") if dtype == "float32" else ("int64",):
             for shape in ((), (1,), (17,), (3, 21), (0,)):
                 low = -5 if kind[0] == "i" else 0
                 rows, columns = (random.integers(low, 5, shape).astype(kind) for _ in range(2))

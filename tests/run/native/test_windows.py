@@ -16,7 +16,7 @@ from chainrule.plan.work import NestWork
 from chainrule.primitives.cumulative import recurrence
 from chainrule.primitives.windows import fold_windows, positions_of
 
-pytestmark = pytest.mark.usefixtures("every_width")
+pytestmark = pytest.mark.usefixtures("every_width", "fences")
 
 RANDOM = np.random.default_rng(11)
 Call = tuple[Any, list[np.ndarray], dict[str, Any]]
