@@ -47,7 +47,7 @@ def compare_with_reference(graph: Any, inputs: Any, seed: int) -> None:
         compare(graph, inputs, kept_nodes(graph, keep), RTOL, threads=threads)
 
 
-@random_programs(40)
+@random_programs(20)
 def test_values_are_the_references(program: Program, seed: int) -> None:
     check(program, seed)
 
@@ -83,7 +83,7 @@ AGAIN = [
 
 @pytest.mark.parametrize("program", AGAIN, ids=[f"{p.lines[-1]}{p.shapes[1]}" for p in AGAIN])
 def test_a_value_computed_again_has_the_same_bits(program: Program) -> None:
-    smooth = [seed for seed in range(12) if is_smooth(program, seed)]
+    smooth = [seed for seed in range(4) if is_smooth(program, seed)]
     assert smooth
     for seed in smooth:
         compare_with_reference(*graph_and_inputs(program, seed), seed)
@@ -122,26 +122,26 @@ def test_values_of_no_elements_that_are_reshaped_are_the_references() -> None:
 
 
 @pytest.mark.slow
-@random_programs(100, repeatable=False)
+@random_programs(20, repeatable=False)
 def test_values_are_the_references_often(program: Program, seed: int) -> None:
     check(program, seed)
 
 
 @pytest.mark.slow
-@random_programs(50, repeatable=False, axes=WIDE)
+@random_programs(10, repeatable=False, axes=WIDE)
 def test_values_of_wider_arrays_are_the_references(program: Program, seed: int) -> None:
     check(program, seed)
 
 
 def test_nests_that_threads_share_have_the_same_values(monkeypatch: Any) -> None:
     monkeypatch.setattr(chainrule.plan.sharing, "WORTH_SHARING", 0.0)
-    random_programs(25, axes=WIDE)(check)()
+    random_programs(12, axes=WIDE)(check)()
 
 
 @pytest.mark.slow
 def test_nests_that_threads_share_have_the_same_values_often(monkeypatch: Any) -> None:
     monkeypatch.setattr(chainrule.plan.sharing, "WORTH_SHARING", 0.0)
-    random_programs(50, repeatable=False, axes=(0, *WIDE))(check)()
+    random_programs(10, repeatable=False, axes=(0, *WIDE))(check)()
 
 
 def test_every_run_has_the_same_bits(monkeypatch: Any) -> None:
@@ -156,7 +156,7 @@ def test_every_run_has_the_same_bits(monkeypatch: Any) -> None:
             assert other is not None
             assert all(value.tobytes() == other[node].tobytes() for node, value in first.items())
 
-    random_programs(6, axes=WIDE)(same)()
+    random_programs(4, axes=WIDE)(same)()
 
 
 def test_sums_of_long_arrays_have_the_same_bits_in_every_run() -> None:
