@@ -175,7 +175,7 @@ def test_a_gradient_alone_tells_the_step_of_the_loop_that_it_does_again(place: i
     assert "h = np.log(x[i])" in found.where
 
 
-PROGRAMS = 40
+PROGRAMS = 14
 
 
 def program(seed: int) -> tuple[Any, Any, np.ndarray]:

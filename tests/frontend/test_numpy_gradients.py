@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -16,7 +16,8 @@ from chainrule.errors import KinkWarning
 from chainrule.testing import check_gradients
 from chainrule.transforms.vjp import depends_on
 
-SOME = 4  # calls of each function; the slow tier has the others
+SOME = 3  # calls of each function
+FURTHER = 5  # of the others, as far apart as they are: in the slow tier
 
 # Of these NumPy reads one triangle; the derivative is that by a symmetric matrix.
 SYMMETRIC = (np.linalg.cholesky, np.linalg.eigh, np.linalg.eigvalsh)
@@ -76,7 +77,7 @@ def smooth_call(function: Any, args: Any, kwargs: Any) -> tuple[Any, list[np.nda
 
 @pytest.mark.parametrize("function", CALLS, ids=lambda one: one.__name__)
 def test_derivatives_are_those_of_finite_differences(function: Any):
-    check_calls(function, 0, SOME)
+    check_calls(islice(smooth_calls(function), SOME), function)
 
 
 MANY = [function for function, calls in CALLS.items() if len(calls) > SOME]
@@ -85,15 +86,16 @@ MANY = [function for function, calls in CALLS.items() if len(calls) > SOME]
 @pytest.mark.slow
 @pytest.mark.parametrize("function", MANY, ids=lambda one: one.__name__)
 def test_derivatives_of_further_calls_are_those_of_finite_differences(function: Any):
-    check_calls(function, SOME, None)
+    others = list(smooth_calls(function))[SOME:]
+    check_calls(others[:: -(-len(others) // FURTHER) or 1], function)
 
 
-def check_calls(function: Any, begin: int, end: int | None) -> None:
-    """Check a part of the calls of a function: of those that have a derivative."""
+def check_calls(calls: Iterable[tuple[Any, list[np.ndarray]]], function: Any) -> None:
+    """Check these calls of a function."""
     with warnings.catch_warnings():
         if function in AT_KINKS:
             warnings.simplefilter("ignore", KinkWarning)
-        for program, floats in islice(smooth_calls(function), begin, end):
+        for program, floats in calls:
             check_gradients(program, *floats, order=2, seed=1)
 
 

@@ -136,7 +136,7 @@ def fits_above(wanted, lowest, highest, placed=()):
 
 
 @given(blocks(most=5, moments=4), st.data())
-@settings(max_examples=1500, deadline=None, derandomize=True)
+@settings(max_examples=400, deadline=None, derandomize=True)
 def test_the_lowest_block_lies_there_or_above_another_one(wanted, data):
     """The two branches of the exact search, together, overlook nothing."""
     load = sum(block.size for block in wanted)
@@ -172,7 +172,7 @@ def test_a_block_that_lies_higher_leaves_others_where_they_are(left_out):
 
 
 @given(blocks(most=5), st.data())
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=200, deadline=None, derandomize=True)
 def test_raising_the_lowest_offsets_loses_nothing(wanted, data):
     for piece in problem(wanted).pieces:
         mine = [wanted[number] for number in piece.numbers]

@@ -77,7 +77,7 @@ def beside_a_thread_that_trains() -> None:
     wanted = trained()
     step, state = begun()
     with beside(lambda: step(state, x=X, y=Y)):
-        for _ in range(25):
+        for _ in range(8):
             in_a_fork(lambda: np.testing.assert_array_equal(trained(steps=5), wanted))
 
 

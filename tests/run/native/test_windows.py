@@ -54,11 +54,11 @@ def check_bits(calls: list[Call], threads: int = 1) -> None:
 def test_windows_of_one_axis(dtype: str) -> None:
     calls = [
         fold_call(batch, (length,), (window,), (stride,), (dilation,), dtype)
-        for batch in ((), (3,), (2, 1, 2))
-        for length in (1, 2, 7, 19, 37)
-        for window in (1, 2, 3, 5)
-        for stride in (1, 2, 3, 5)
-        for dilation in (1, 2, 3)
+        for batch in ((), (2, 1, 2))
+        for length in (1, 2, 7, 37)
+        for window in (1, 2, 5)
+        for stride in (1, 2, 5)
+        for dilation in (1, 3)
         if dilation * (window - 1) < length
     ]
     check_bits(calls)
@@ -69,10 +69,10 @@ def test_windows_of_two_axes(dtype: str) -> None:
     calls = [
         fold_call(batch, lengths, window, stride, dilation, dtype)
         for batch in ((), (2, 3))
-        for lengths in ((7, 9), (6, 33), (20, 5))
-        for window in ((1, 1), (3, 3), (2, 5), (4, 1))
-        for stride in ((1, 1), (2, 2), (2, 5), (3, 1))
-        for dilation in ((1, 1), (1, 2), (3, 1))
+        for lengths in ((7, 9), (6, 33))
+        for window in ((3, 3), (2, 5), (4, 1))
+        for stride in ((1, 1), (2, 5), (3, 1))
+        for dilation in ((1, 1), (3, 1))
         if all(d * (w - 1) < n for n, w, d in zip(lengths, window, dilation, strict=True))
     ]
     check_bits(calls)
