@@ -1,8 +1,8 @@
 """Graphs run by the native executor on memory between guards; the simulator checks every plan.
 
 Guards show what was written beside an array.  What is only read there shows where the variable
-FENCES is in the environment: then every graph is run twice, once where every array ends at a page
-that nobody may touch, and once where it begins at one.
+FENCES is in the environment (by the fixture `fences`): then every graph is run twice, once where
+every array ends at a page that nobody may touch, and once where it begins at one.
 """
 
 from __future__ import annotations

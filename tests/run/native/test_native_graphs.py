@@ -133,6 +133,7 @@ def test_values_of_wider_arrays_are_the_references(program: Program, seed: int) 
     check(program, seed)
 
 
+@pytest.mark.usefixtures("fences")
 def test_nests_that_threads_share_have_the_same_values(monkeypatch: Any) -> None:
     monkeypatch.setattr(chainrule.plan.sharing, "WORTH_SHARING", 0.0)
     random_programs(12, axes=WIDE)(check)()

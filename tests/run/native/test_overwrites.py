@@ -41,6 +41,7 @@ UPDATES = {
 }
 
 
+@pytest.mark.usefixtures("fences")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", UPDATES)
 def test_an_update_has_the_references_value(name: str, threads: int) -> None:
