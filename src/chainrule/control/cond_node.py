@@ -30,7 +30,8 @@ from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.families import BOOL
 from chainrule.primitives.logic import logical_not, where
 from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape
-from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Joint, Primitive
 from chainrule.primitives.python import Python
 from chainrule.primitives.sources import full_like, input_, uniform
 from chainrule.schedule.plain import step_nbytes

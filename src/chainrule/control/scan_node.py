@@ -18,7 +18,8 @@ from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
-from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Joint, Primitive
 from chainrule.primitives.python import Python
 from chainrule.schedule.plain import step_nbytes
 

@@ -26,7 +26,8 @@ from chainrule.control.unwinding import (
 from chainrule.control.while_rules import batch, tangent, unwind_cotangents, while_cotangents
 from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType
-from chainrule.primitives.primitive import ATOM, Joint, Latex, Primitive
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Joint, Primitive
 from chainrule.primitives.python import Python
 from chainrule.schedule.plain import step_nbytes
 

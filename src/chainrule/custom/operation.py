@@ -26,15 +26,8 @@ from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.types import ArrayType
-from chainrule.primitives.primitive import (
-    ATOM,
-    Flat,
-    Joint,
-    Latex,
-    Library,
-    Primitive,
-    Sample,
-)
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Flat, Joint, Library, Primitive, Sample
 from chainrule.primitives.python import Python
 from chainrule.tracebacks import entry
 from chainrule.tracing import graph_name

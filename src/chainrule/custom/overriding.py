@@ -29,7 +29,8 @@ from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import Structure
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.movement import add_batch_axis
-from chainrule.primitives.primitive import ATOM, Latex, Library, Primitive, Sample, no_flops
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Library, Primitive, Sample, no_flops
 from chainrule.primitives.python import Python
 from chainrule.primitives.sources import full_like, input_
 from chainrule.tracing import definition

@@ -6,7 +6,8 @@ from typing import Any
 
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.families import elementwise, same_type
-from chainrule.primitives.primitive import Flat, Latex, Primitive, Sample
+from chainrule.primitives.notation import LOGICAL, RELATION, Latex
+from chainrule.primitives.primitive import Flat, Primitive, Sample
 
 WHOLE = "int:16"
 
@@ -27,7 +28,7 @@ def _bitwise(
         evaluate,
         Flat(),
         kernel=kernel,
-        latex=Latex(symbol, 4, (5,) * len(inputs)),
+        latex=Latex(symbol, LOGICAL, (RELATION,) * len(inputs)),
         inputs=inputs,
         result_type=_integers,
         domains=(WHOLE,) * len(inputs),

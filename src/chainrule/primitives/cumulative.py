@@ -11,13 +11,12 @@ from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.families import same_type
 from chainrule.primitives.movement import add_batch_axis, concatenate, pad, slice_
+from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.primitive import (
-    ATOM,
     Derivative,
     Explicit,
     Flat,
     Joint,
-    Latex,
     Library,
     Linear,
     Primitive,

@@ -10,10 +10,10 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
+from chainrule.primitives.notation import RELATION, Latex
 from chainrule.primitives.primitive import (
     Derivative,
     Flat,
-    Latex,
     Map,
     Partials,
     Primitive,
@@ -133,7 +133,7 @@ def comparison(
         evaluate,
         Flat(),
         kernel=kernel,
-        latex=Latex(f"{{x}} {symbol} {{y}}", 5, (6, 6)),
+        latex=Latex(f"{{x}} {symbol} {{y}}", RELATION, (RELATION + 1,) * 2),
         inputs=("x", "y"),
         result_type=bool_type,
         kink=tie,

@@ -6,7 +6,7 @@ from typing import Any
 
 from chainrule.primitives.arithmetic import named, sqrt
 from chainrule.primitives.families import elementwise
-from chainrule.primitives.primitive import ATOM, Latex
+from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.sources import full_like
 from chainrule.primitives.trigonometric import hypot
 

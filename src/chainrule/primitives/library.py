@@ -9,16 +9,8 @@ from typing import Any
 
 from chainrule.graph.node import Node
 from chainrule.primitives.families import SHAPES, batch_pointwise, same_type
-from chainrule.primitives.primitive import (
-    ATOM,
-    Latex,
-    Library,
-    Partials,
-    Primitive,
-    Rule,
-    Sample,
-    every_axis,
-)
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Library, Partials, Primitive, Rule, Sample, every_axis
 from chainrule.primitives.python import calls
 
 

@@ -6,7 +6,8 @@ import math
 
 from chainrule.primitives.arithmetic import POSITIVE, integer_power, named
 from chainrule.primitives.families import at_zero, elementwise
-from chainrule.primitives.primitive import ATOM, POWER, Latex, Sample
+from chainrule.primitives.notation import ATOM, POWER, Latex
+from chainrule.primitives.primitive import Sample
 
 exp2 = elementwise(
     "exp2",

@@ -8,7 +8,8 @@ import numpy as np
 
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.families import BOOL, comparison, elementwise, same_type
-from chainrule.primitives.primitive import ATOM, Flat, Latex, Linear, Sample
+from chainrule.primitives.notation import ATOM, LOGICAL, NOT, RELATION, Cases, Conversion, Latex
+from chainrule.primitives.primitive import Flat, Linear, Sample
 from chainrule.primitives.python import Python, Writing, Written, calls, dtype_text
 from chainrule.primitives.sources import full_like
 
@@ -40,7 +41,7 @@ def _boolean(name: str, doc: str, evaluate: Any, symbol: str, kernel: str) -> An
         evaluate,
         Flat(),
         kernel=kernel,
-        latex=Latex(f"{{x}} {symbol} {{y}}", 4, (5, 5)),
+        latex=Latex(f"{{x}} {symbol} {{y}}", LOGICAL, (RELATION, RELATION)),
         inputs=("x", "y"),
         result_type=_booleans,
         domains=("bool", "bool"),
@@ -63,7 +64,7 @@ logical_not = elementwise(
     lambda xp, x: xp.logical_not(x),
     Flat(),
     kernel="~x",
-    latex=Latex(r"\neg {x}", 50, (50,)),
+    latex=Latex(r"\neg {x}", NOT, (NOT,)),
     result_type=_booleans,
     domains=("bool",),
 )
@@ -87,7 +88,7 @@ where = elementwise(
         )
     ),
     kernel="where(condition, x, y)",
-    latex=Latex(r"\operatorname{{where}}({condition}, {x}, {y})", ATOM, (0, 0, 0)),
+    latex=Latex(r"\operatorname{{where}}({condition}, {x}, {y})", ATOM, (0, 0, 0), Cases()),
     inputs=("condition", "x", "y"),
     result_type=_where_type,
     python=calls("where", ("condition", "x", "y"), "chosen"),
@@ -114,7 +115,7 @@ cast = elementwise(
     lambda xp, x, *, dtype, weak: x.astype(dtype),
     Linear((lambda g, out, x: cast(g, dtype=x.type.dtype, weak=x.type.weak),)),
     kernel="cast(x)",
-    latex=Latex("{x}", ATOM, (ATOM,)),
+    latex=Latex("{x}", ATOM, (ATOM,), Conversion()),
     result_type=_cast_type,
     weight=0,
     more=tuple(

@@ -13,6 +13,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.affine import Domain, IndexMap
+from chainrule.primitives.notation import Latex
 from chainrule.primitives.python import Python, calls
 
 # In derivative rules: x y are inputs, out the result (the node itself, so that its parameters can
@@ -168,21 +169,6 @@ class Library:
 MOVING = (Move, Assemble)  # the kernels of elements that are moved and not changed
 
 Kernel = Map | Fold | Contract | Gather | Move | Assemble | Generate | Given | Library
-
-
-# How strongly the outermost symbol of a formula binds: operands that bind more weakly get brackets.
-ADDITIVE, PRODUCT, PREFIX, POWER, ATOM = 10, 20, 30, 40, 100
-
-
-@dataclass(frozen=True)
-class Latex:
-    r"""A template such as `{x} + {y}`; `binding` is the strength of the result, `operands` the
-    least strength each input needs to stand without brackets.  Parameters appear by name: `{axes}`.
-    """
-
-    template: str
-    binding: int = ATOM
-    operands: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

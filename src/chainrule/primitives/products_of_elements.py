@@ -7,8 +7,9 @@ from typing import Any
 from chainrule.graph.sizes import sizes
 from chainrule.primitives.cumulative import cumprod, moved_on
 from chainrule.primitives.movement import inverse, reshape, transpose
-from chainrule.primitives.primitive import Explicit, Fold, Latex
-from chainrule.primitives.reduce import BIG, NON_EMPTY, reduced_by, reduction, spread, sum_
+from chainrule.primitives.notation import BIG, Latex
+from chainrule.primitives.primitive import Explicit, Fold
+from chainrule.primitives.reduce import NON_EMPTY, reduced_by, reduction, spread, sum_
 from chainrule.primitives.sources import full_like
 
 

@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from chainrule.graph.sizes.sizes import Size, is_nonnegative, is_positive
+from chainrule.primitives.notation import (
+    ADDITIVE,
+    AND,
+    ATOM,
+    COMPARISON,
+    OR,
+    PREFIX,
+    PRODUCT,
+)
 
 if TYPE_CHECKING:
     from chainrule.graph.node import Node
@@ -28,9 +37,8 @@ def _if_it_divides(x: Any, y: Any) -> bool:
     return bool(y)  # Python divides by no zero, and the number is known only of a literal
 
 
-# Python's operators: how strongly each binds (the language reference, section 6.17), whether it is
-# the same on Python's floats, and a name for its result.
-COMPARISON, OR, AND, ADDITIVE, PRODUCT, PREFIX, POWER, ATOM = 4, 6, 8, 10, 20, 30, 40, 100
+# Python's operators: how strongly each binds, whether it is the same on Python's floats, and a name
+# for its result.
 OPERATORS: dict[str, tuple[int, Callable[..., bool], str]] = {
     "==": (COMPARISON, never, "equal"),
     "!=": (COMPARISON, never, "unequal"),

@@ -13,22 +13,18 @@ from chainrule.graph.types import ArrayType, Shape, array_type
 from chainrule.primitives import logic
 from chainrule.primitives.families import BOOL
 from chainrule.primitives.movement import broadcast_to, reshape
+from chainrule.primitives.notation import ATOM, BIG, Latex, Series
 from chainrule.primitives.primitive import (
-    ADDITIVE,
-    ATOM,
     Derivative,
     Explicit,
     Flat,
     Fold,
-    Latex,
     Linear,
     Primitive,
     Sample,
 )
 from chainrule.primitives.python import Python, Writing, Written, axes_text, dtype_text
 from chainrule.primitives.sources import full_like
-
-BIG = ADDITIVE + 5  # the binding of a sum: it reaches to the end of a product, no further
 
 
 def without_axes(shape: Shape, axes: tuple[int, ...]) -> Shape:
@@ -112,7 +108,7 @@ sum_ = reduction(
     lambda xp, x, *, axes: xp.sum(x, axis=axes, dtype=x.dtype),
     Linear((lambda g, out, x: spread(g, x.type.shape, out.param("axes")),)),
     Fold("x + y", "0"),
-    Latex(r"\sum_{{{axes}}} {x}", BIG, (BIG,)),
+    Latex(r"\sum_{{{axes}}} {x}", BIG, (BIG,), Series()),
     reduced_by("sum", "total"),
     (*NON_EMPTY, ((0, 3), (0,)), ((0,), (0,))),
 )

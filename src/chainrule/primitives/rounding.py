@@ -10,15 +10,8 @@ from chainrule.graph.types import ArrayType
 from chainrule.primitives.arithmetic import POSITIVE, named, sign
 from chainrule.primitives.families import elementwise, same_type
 from chainrule.primitives.logic import not_equal
-from chainrule.primitives.primitive import (
-    ATOM,
-    PRODUCT,
-    Flat,
-    Latex,
-    Partials,
-    Primitive,
-    Sample,
-)
+from chainrule.primitives.notation import ATOM, PRODUCT, Latex
+from chainrule.primitives.primitive import Flat, Partials, Primitive, Sample
 from chainrule.primitives.sources import full_like
 
 

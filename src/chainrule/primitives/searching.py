@@ -11,7 +11,8 @@ from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives import logic
 from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape
-from chainrule.primitives.primitive import ATOM, Flat, Latex, Library, Primitive, Sample
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Flat, Library, Primitive, Sample
 from chainrule.primitives.python import Python, Writing, Written
 from chainrule.primitives.reduce import sum_
 

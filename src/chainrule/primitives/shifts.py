@@ -6,7 +6,8 @@ from typing import Any
 
 from chainrule.primitives.bits import bitwise_and
 from chainrule.primitives.families import elementwise
-from chainrule.primitives.primitive import ATOM, PRODUCT, Flat, Latex, Primitive, Sample
+from chainrule.primitives.notation import ATOM, PRODUCT, Latex
+from chainrule.primitives.primitive import Flat, Primitive, Sample
 
 
 def _shift(name: str, doc: str, evaluate: Any, latex: Latex) -> Primitive:

@@ -8,15 +8,8 @@ import numpy as np
 
 from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType, array_type
-from chainrule.primitives.primitive import (
-    ATOM,
-    Flat,
-    Latex,
-    Library,
-    Primitive,
-    Sample,
-    every_other_axis,
-)
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Flat, Library, Primitive, Sample, every_other_axis
 from chainrule.primitives.python import Python, Written
 
 ANY = (-2.0, 2.0)

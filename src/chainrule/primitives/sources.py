@@ -9,11 +9,11 @@ import numpy as np
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import INT_SCALAR, ArrayType, array_type
+from chainrule.primitives.notation import Elements, Latex, Positions, Uniform
 from chainrule.primitives.primitive import (
     Flat,
     Generate,
     Given,
-    Latex,
     Primitive,
     Sample,
     no_flops,
@@ -37,7 +37,7 @@ def _source(
     doc: str,
     result_type: Any,
     evaluate: Any,
-    latex: str,
+    latex: Latex,
     kernel: Any,
     python: Python,
     **params: Any,
@@ -53,7 +53,7 @@ def _source(
         batch=None,
         kernel=kernel,
         flops=no_flops,
-        latex=Latex(latex),
+        latex=latex,
         samples=(Sample((), (), tuple(sorted(params.items()))),),
         python=python,
     )
@@ -68,7 +68,7 @@ input_ = _source(
     "A value given to the graph from outside.",
     lambda *, index, type: type,
     _no_value,
-    "{name}",
+    Latex("{name}"),
     Given(),
     GIVEN,
     index=0,
@@ -80,7 +80,7 @@ constant = _source(
     "An array that the program closed over.",
     lambda *, value, type: type,
     lambda xp, *, value, type: xp.asarray(value.array),
-    "{name}",
+    Latex("{name}", form=Elements()),
     Given(),
     GIVEN,
     value=ArrayValue(np.zeros((2, 3))),
@@ -109,7 +109,7 @@ full = _source(
     "An array of one value, which is static; it has a type but no storage.",
     lambda *, value, type: type,
     _full,
-    "{value}",
+    Latex("{value}", form=Uniform()),
     Generate(),
     Python(_full_python, noun="full"),
     value=2.5,
@@ -129,7 +129,7 @@ iota = _source(
     "The positions 0, 1, ... along the one axis of the result.",
     lambda *, type: type,
     lambda xp, *, type: xp.arange(type.shape[0], dtype=type.dtype),
-    r"\operatorname{{iota}}",
+    Latex(r"\operatorname{{iota}}", form=Positions()),
     Generate(),
     Python(_iota_python, noun="positions"),
     type=array_type(np.dtype(np.int64), (4,)),
@@ -140,7 +140,7 @@ size_value = _source(
     "A size of the program as a 0-d number that never widens another dtype.",
     lambda *, size, type: type,
     lambda xp, *, size, type: xp.asarray(size, dtype=type.dtype),
-    "{size}",
+    Latex("{size}"),
     Generate(),
     Python(
         lambda out, writing: Written(

@@ -10,7 +10,8 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.families import elementwise, same_type
-from chainrule.primitives.primitive import ATOM, Flat, Latex, Primitive
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Flat, Primitive
 from chainrule.primitives.python import Python, Written
 
 # Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011), section 3.3;

@@ -15,17 +15,8 @@ from chainrule.primitives.families import (
     same_type,
     samples_on,
 )
-from chainrule.primitives.primitive import (
-    ATOM,
-    POWER,
-    PRODUCT,
-    Latex,
-    Library,
-    Partials,
-    Primitive,
-    Sample,
-    every_axis,
-)
+from chainrule.primitives.notation import ATOM, POWER, PRODUCT, Latex
+from chainrule.primitives.primitive import Library, Partials, Primitive, Sample, every_axis
 from chainrule.primitives.python import calls, calls_own
 from chainrule.primitives.python_functions import ARCTAN_SLOPE
 from chainrule.primitives.sources import full_like

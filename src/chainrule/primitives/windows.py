@@ -13,16 +13,8 @@ from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, Shape
 from chainrule.primitives.affine import Domain, IndexMap
 from chainrule.primitives.movement import pad, reshape, slice_, transpose
-from chainrule.primitives.primitive import (
-    ATOM,
-    Latex,
-    Library,
-    Linear,
-    Move,
-    Primitive,
-    Sample,
-    no_flops,
-)
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Library, Linear, Move, Primitive, Sample, no_flops
 from chainrule.primitives.products import contract
 from chainrule.primitives.python import Python, Writing, Written, shape_text
 

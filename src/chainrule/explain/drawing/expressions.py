@@ -11,9 +11,18 @@ from chainrule.explain.drawing.axes import index_of, index_of_call
 from chainrule.explain.drawing.signs import written
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
-from chainrule.primitives.logic import cast
-from chainrule.primitives.movement import broadcast_to, reshape
-from chainrule.primitives.primitive import ADDITIVE, ATOM, POWER, PRODUCT, Contract
+from chainrule.primitives.movement import reshape
+from chainrule.primitives.notation import (
+    ADDITIVE,
+    ATOM,
+    POWER,
+    PRODUCT,
+    Conversion,
+    Power,
+    Product,
+    Repetition,
+)
+from chainrule.primitives.primitive import Contract
 from chainrule.primitives.sources import constant, full, size_value
 
 DEEPEST = 12  # operations within each other; deeper ones are too long in any case
@@ -22,7 +31,7 @@ FEW = 3  # elements of a constant that are written
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SLOT = re.compile(r"\{(\w+)\}")
 NUMBERS = (full, size_value)
-SILENT = (cast, broadcast_to)  # nothing is written for them
+SILENT = (Conversion, Repetition)  # nothing is written for these forms
 
 Name = Callable[[Node], str]
 
@@ -73,7 +82,7 @@ def is_silent(node: Node) -> bool:
     if node.primitive is reshape:
         before, after = ([size for size in one.shape if size != 1] for one in (*node.inputs, node))
         return before == after
-    return node.primitive in SILENT
+    return isinstance(node.primitive.latex.form, SILENT)
 
 
 def symbol_scopes(node: Node) -> list[Scope]:
@@ -139,17 +148,17 @@ class _Writer:
         return f"{function}({', '.join(reversed(arguments))})", ATOM
 
     def _operation(self, node: Node, within: Scope | None, depth: int) -> tuple[str, int]:
-        form = written(node.primitive)
+        line, form = written(node.primitive), node.primitive.latex.form
         names = node.primitive.inputs
         if len(names) != len(node.inputs):
             names = tuple(f"x{place}" for place in range(len(node.inputs)))
             template, operands = "[" + ", ".join(f"{{{one}}}" for one in names) + "]{axes}", (0,)
         else:
-            template, operands = form.template, form.operands
-        binding = form.binding
+            template, operands = line.template, line.operands
+        binding = line.binding
         if isinstance(node.primitive.kernel, Contract) and self.product:
             template = f"{{x}} {self.product} {{y}}"
-        elif "⊙" in template and not all(self._array(one) for one in node.inputs):
+        elif isinstance(form, Product) and not all(self._array(one) for one in node.inputs):
             arrays = [one for one in node.inputs if self._array(one)]
             if self.product and arrays:  # a scalar factor says little where there are no names
                 return self.write(arrays[0], within, depth + 1)
@@ -160,8 +169,8 @@ class _Writer:
             text, strength = self.write(parent, within, depth + 1)
             needed = operands[min(place, len(operands) - 1)] if operands else 0
             values[key] = text if strength >= needed or _is_call(template) else f"({text})"
-        if template == "{x}^{exponent}":
-            return values["x"] + str(node.param("exponent")).translate(_RAISED), POWER
+        if isinstance(form, Power) and len(names) == 1:
+            return values[names[0]] + str(node.param(form.exponent)).translate(_RAISED), POWER
         values["axes"] = index_of(node)
         for key, value in node.params:
             values.setdefault(key, str(value))
@@ -185,7 +194,7 @@ class _Writer:
 
 
 def _is_same(node: Node) -> bool:
-    return node.primitive in (*SILENT, reshape)
+    return node.primitive is reshape or is_silent(node)
 
 
 def _is_call(template: str) -> bool:

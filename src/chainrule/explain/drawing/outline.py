@@ -137,8 +137,8 @@ class Structure:
 
 
 def _operations(unit: Unit) -> object:
-    skipped = (*GENERATED, *SILENT)
-    return tuple(node.primitive for node in unit.nodes if node.primitive not in skipped)
+    primitives = (node.primitive for node in unit.nodes if node.primitive not in GENERATED)
+    return tuple(one for one in primitives if not isinstance(one.latex.form, SILENT))
 
 
 def repeats(numbers: Sequence[int], weights: Sequence[int]) -> list[Repeat]:

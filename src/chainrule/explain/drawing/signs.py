@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from chainrule.primitives.primitive import PRODUCT, Contract, Primitive
+from chainrule.primitives.notation import PRODUCT
+from chainrule.primitives.primitive import Contract, Primitive
 
 # In this order: parameters below and above the line are left out, but for axes; a fraction and a
 # root are written in one line, commands become characters.

@@ -19,7 +19,7 @@ from chainrule.explain.reading.bodies import Result
 from chainrule.explain.reading.statements import FORWARD, Statement
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.primitives.primitive import ADDITIVE
+from chainrule.primitives.notation import ADDITIVE
 from chainrule.primitives.sources import input_
 
 WITH = Symbol(r",\quad ", ", ")
@@ -164,7 +164,7 @@ class Sheet:
             outer.notation,
             outer.shapes,
             page.letter,
-            outer.special,
+            outer.forms,
             self.below,
             page.auxiliaries,
         )

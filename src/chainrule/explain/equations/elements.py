@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
-from chainrule.explain.equations.formula import Applied, Formula
+from chainrule.explain.equations.formula import Applied, Formula, form_of
 from chainrule.explain.equations.joining import (
     added,
     dotted,
@@ -30,35 +31,42 @@ from chainrule.explain.equations.parts import (
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar
 from chainrule.explain.equations.spanning import is_doubled
-from chainrule.primitives import arithmetic, logic, reduce, sources
-from chainrule.primitives.primitive import POWER
-from chainrule.primitives.reduce import BIG
+from chainrule.primitives import notation as forms
+from chainrule.primitives.notation import (
+    BIG,
+    POWER,
+    RELATION,
+    Conversion,
+    Power,
+    Product,
+    Quotient,
+    Series,
+    Terms,
+    Uniform,
+)
 
 
-def _add(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    """x + y; in a derivative, 2 x for x + x, also in y + x + x."""
+def _terms(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """x + y, x − y, −x; in a derivative, 2 x for x + x, also in y + x + x."""
+    form = form_of(formula)
+    assert isinstance(form, Terms)
+    if form.signs == (-1,):
+        return minus(setter.set(formula.operands[0], is_free))
     free = setter.is_free_inside(formula, is_free)
     x, y = formula.operands
+    if form.signs == (1, -1):
+        return subtracted(setter.set(x, free), setter.set(y, free))
     if is_doubled(formula.node):
         return doubled(setter.set(x, free))
-    if isinstance(x, Applied) and x.node.primitive is arithmetic.add:
+    if form_of(x) == form:
         first, again = x.operands
         if again.node is y.node and formula.node.origin.transform:
             return added(setter.set(first, free), doubled(setter.set(y, free)))
-    return added(*(setter.set(one, free) for one in formula.operands))
-
-
-def _subtract(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    free = setter.is_free_inside(formula, is_free)
-    return subtracted(*(setter.set(one, free) for one in formula.operands))
-
-
-def _negative(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    return minus(setter.set(formula.operands[0], is_free))
+    return added(setter.set(x, free), setter.set(y, free))
 
 
 def _is_number(formula: Formula) -> bool:
-    return isinstance(formula, Applied) and formula.node.primitive is sources.full
+    return isinstance(form_of(formula), Uniform)
 
 
 def _multiply(setter: Setter, formula: Applied, is_free: bool) -> Bound:
@@ -86,25 +94,28 @@ def _divide(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     return minus(fraction(top.negated, bottom))
 
 
-def _raised(setter: Setter, formula: Applied, exponent: Part, is_free: bool) -> Bound:
-    """x², and of an array, whose square could be a matrix product, x^{⊙2}."""
-    base = setter.operand(formula.operands[0], POWER + 1, is_free)
-    if not is_scalar(formula.operands[0]):
-        exponent = row(Symbol(r"\odot ", "⊙"), exponent)
-    return Bound(Script(base, above=exponent), POWER, POWER)
-
-
-def _integer_power(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    exponent = formula.node.param("exponent")
-    if exponent == -1:
-        return fraction(Bound(Symbol("1", "1")), setter.set(formula.operands[0], is_free))
-    shown = Symbol(str(exponent), str(exponent).replace("-", "−"))
-    return _raised(setter, formula, shown, is_free)
-
-
 def _power(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    free = setter.is_free_inside(formula, is_free)
-    return _raised(setter, formula, setter.set(formula.operands[1], free), free)
+    """x², and of an array, whose square could be a matrix product, x^{⊙2}."""
+    base, *above = formula.operands
+    free = is_free
+    if above:
+        free = setter.is_free_inside(formula, is_free)
+        exponent: Part = setter.set(above[0], free)
+    else:
+        number = _exponent(formula)
+        if number == -1:
+            return fraction(Bound(Symbol("1", "1")), setter.set(base, is_free))
+        exponent = Symbol(str(number), str(number).replace("-", "−"))
+    shown = setter.operand(base, POWER + 1, free)
+    if not is_scalar(base):
+        exponent = row(Symbol(r"\odot ", "⊙"), exponent)
+    return Bound(Script(shown, above=exponent), POWER, POWER)
+
+
+def _exponent(formula: Formula) -> Any:
+    """The exponent of a power, where it is a parameter."""
+    form = form_of(formula)
+    return dict(formula.node.params).get(form.exponent) if isinstance(form, Power) else None
 
 
 def _sum(setter: Setter, formula: Applied, is_free: bool) -> Bound:
@@ -134,11 +145,11 @@ def _norm(norm: Part, frobenius: Part | None) -> Part:
 
 def _squared(formula: Formula) -> Formula | None:
     """W, of W² or W ⊙ W."""
-    if not isinstance(formula, Applied) or not formula.node.ndim:
+    if not formula.node.ndim:
         return None
-    if formula.node.primitive is arithmetic.integer_power:
-        return formula.operands[0] if formula.node.param("exponent") == 2 else None
-    if formula.node.primitive is arithmetic.multiply:
+    if _exponent(formula) == 2:
+        return formula.operands[0]
+    if isinstance(form_of(formula), Product):
         x, y = formula.operands
         return x if x.node is y.node else None
     return None
@@ -149,7 +160,7 @@ def _where(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     rows: list[tuple[Part, Part | None]] = []
     last: Formula = formula
     free = setter.is_free_inside(formula, is_free)
-    while isinstance(last, Applied) and last.node.primitive is logic.where:
+    while isinstance(form_of(last), forms.Cases):
         condition, value, last = last.operands
         rows.append((setter.set(value, free), setter.set(condition, free)))
     rows.append((setter.set(last, free), None))
@@ -164,24 +175,21 @@ def _cast(setter: Setter, formula: Applied, is_free: bool) -> Bound:
         return Bound(Fence(setter.set(inner, is_free), "[", "]"))
     if after == "b" and before != "b":
         zero = Bound(Symbol("0", "0"))
-        left = fenced(setter.set(inner, is_free), 6, 6)
-        return Bound(row(left, Symbol(r" \neq ", " ≠ "), zero), 5, 5)
+        left = fenced(setter.set(inner, is_free), RELATION + 1, RELATION + 1)
+        return Bound(row(left, Symbol(r" \neq ", " ≠ "), zero), RELATION, RELATION)
     if before == "f" and after in "iu":
         return Bound(row(upright("int"), Fence(setter.set(inner, is_free))))
     return setter.set(inner, is_free)
 
 
-ELEMENTS: Mapping[object, Setting] = MappingProxyType(
+ELEMENTS: Mapping[type, Setting] = MappingProxyType(
     {
-        arithmetic.add: _add,
-        arithmetic.subtract: _subtract,
-        arithmetic.negative: _negative,
-        arithmetic.multiply: _multiply,
-        arithmetic.divide: _divide,
-        arithmetic.integer_power: _integer_power,
-        arithmetic.power: _power,
-        reduce.sum_: _sum,
-        logic.where: _where,
-        logic.cast: _cast,
+        Terms: _terms,
+        Product: _multiply,
+        Quotient: _divide,
+        Power: _power,
+        Series: _sum,
+        forms.Cases: _where,
+        Conversion: _cast,
     }
 )

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from chainrule.errors import InputError, NameLookupError
 from chainrule.explain.equations.bodies import Opened, Page
 from chainrule.explain.equations.building import Builder, Entry
+from chainrule.explain.equations.forms import FORMS
 from chainrule.explain.equations.formula import Auxiliary, Formula, Held, Result
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.joining import fenced
@@ -19,7 +20,6 @@ from chainrule.explain.equations.order import right_sides
 from chainrule.explain.equations.parts import Bound, Part
 from chainrule.explain.equations.setting import Setter
 from chainrule.explain.equations.sides import Sides
-from chainrule.explain.equations.special import SPECIAL
 from chainrule.explain.equations.spelling import spelling
 from chainrule.explain.equations.values import Shapes
 from chainrule.explain.equations.writing import Line, latex_of, markdown_of, save, text_of
@@ -30,7 +30,7 @@ from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Input
-from chainrule.primitives.primitive import ADDITIVE
+from chainrule.primitives.notation import ADDITIVE
 from chainrule.tracebacks import entry
 
 Phase = Literal["forward", "backward", "both"]
@@ -173,7 +173,7 @@ def equations(
     written = {notation.text(name) for name in graph.names}
     known = Names(graph)
     builder = Builder(Sides(known, Functions(known.reading, written)))
-    setter = Setter(notation, Shapes(graph), _letter(written), SPECIAL)
+    setter = Setter(notation, Shapes(graph), _letter(written), FORMS)
     entries = builder.entries(right_sides(builder.sides))
     shown = _chosen(entries, chosen, phase)
     numbers = _numbers(entries)

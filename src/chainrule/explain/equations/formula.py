@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chainrule.graph.node import Node
+from chainrule.primitives.notation import Form
 
 # What an auxiliary symbol cuts off: longer formulas, deeper ones, and those written repeatedly.
 LONGEST, DEEPEST, LONGEST_REPEATED = 28, 24, 4
@@ -147,3 +148,8 @@ class Result(Formula):
 
     holder: Node | None = None
     place: int = 0
+
+
+def form_of(formula: Formula) -> Form | None:
+    """The form of the operation that a formula applies; None of one that a template writes."""
+    return formula.node.primitive.latex.form if isinstance(formula, Applied) else None

@@ -7,9 +7,6 @@ from collections.abc import Iterable
 from chainrule.explain.equations import parts
 from chainrule.explain.equations.parts import (
     DOT,
-    FRACTION,
-    SIDE_BY_SIDE,
-    TEXT_FRACTION,
     THIN,
     Bound,
     Fence,
@@ -19,8 +16,15 @@ from chainrule.explain.equations.parts import (
     row,
 )
 from chainrule.explain.equations.values import bracketed
-from chainrule.primitives.primitive import ADDITIVE, ATOM, PRODUCT
-from chainrule.primitives.reduce import BIG
+from chainrule.primitives.notation import (
+    ADDITIVE,
+    ATOM,
+    BIG,
+    FRACTION,
+    PRODUCT,
+    SIDE_BY_SIDE,
+    TEXT_FRACTION,
+)
 
 ODOT = Symbol(r" \odot ", " ⊙ ")
 DIGITS = tuple("0123456789√")  # between a factor and these stands a dot
@@ -78,7 +82,7 @@ def side_by_side(left: Bound, right: Bound) -> Bound:
         return minus(side_by_side(left.negated, right))
     if right.negated is not None:
         return minus(side_by_side(left, right.negated))
-    first = fenced(left, SIDE_BY_SIDE, parts.TEXT_FRACTION)
+    first = fenced(left, SIDE_BY_SIDE, TEXT_FRACTION)
     second = fenced(right, SIDE_BY_SIDE, SIDE_BY_SIDE)
     between = DOT if parts.begins_with(second) in DIGITS else THIN
     return Bound(row(first, between, second), SIDE_BY_SIDE, SIDE_BY_SIDE)

@@ -23,7 +23,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.movement import broadcast_to
-from chainrule.primitives.primitive import ADDITIVE, ATOM
+from chainrule.primitives.notation import ADDITIVE, ATOM
 from chainrule.primitives.sources import full, input_, iota
 
 Value = tuple[Indexed, int]  # and its index, counted from that of the step

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 
 from chainrule.explain.reading.symbols import Notation
 from chainrule.graph.cached import cached_property
-from chainrule.primitives.primitive import ATOM, PRODUCT
+from chainrule.primitives.notation import ATOM, SIDE_BY_SIDE, TEXT_FRACTION
 
-# Strengths between those of the records: factors side by side bind more strongly than ⊙, and in
-# text a/b is a first factor without brackets.
-TEXT_FRACTION, SIDE_BY_SIDE, FRACTION = PRODUCT + 4, PRODUCT + 5, PRODUCT + 10
 SUPERSCRIPTS = dict(zip("0123456789+−()T", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ᵀ", strict=True))
 SUBSCRIPTS = dict(zip("0123456789+−", "₀₁₂₃₄₅₆₇₈₉₊₋", strict=True))
 

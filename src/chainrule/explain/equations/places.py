@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from chainrule.explain.equations.formula import Applied, Formula
+from chainrule.explain.equations.formula import Applied, Formula, form_of
 from chainrule.explain.equations.joining import side_by_side
 from chainrule.explain.equations.parts import (
     Bound,
@@ -22,8 +22,17 @@ from chainrule.explain.equations.setting import Setter, Setting, is_scalar, oper
 from chainrule.explain.equations.spanning import is_kept_axis, is_single, only_unit_axes
 from chainrule.explain.equations.values import WHOLE, number
 from chainrule.graph.node import Node
-from chainrule.primitives import indexing, movement, sources
-from chainrule.primitives.primitive import ATOM
+from chainrule.primitives.notation import (
+    ATOM,
+    At,
+    Elements,
+    Joined,
+    Placed,
+    Positions,
+    Repetition,
+    Reshaping,
+    Uniform,
+)
 
 FEW = 4  # the elements of a constant are shown if they are no more
 
@@ -56,7 +65,7 @@ def _full(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 def _broadcast_to(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     """Leading axes of length 1 that are dropped and broadcast again are unseen, too."""
     (inner,) = formula.operands
-    if is_free and isinstance(inner, Applied) and inner.node.primitive is movement.reshape:
+    if is_free and isinstance(inner, Applied) and isinstance(form_of(inner), Reshaping):
         before = inner.operands[0]
         is_unseen = before.node.ndim <= formula.node.ndim and _is_leading(before.node, inner.node)
         if is_unseen and _at_index(setter, inner) is None:
@@ -89,7 +98,7 @@ def _reshape(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 def _at_index(setter: Setter, formula: Applied) -> Bound | None:
     """x[0], of a slice of length 1 whose axis is dropped; None for others."""
     (inner,) = formula.operands
-    if not isinstance(inner, Applied) or inner.node.primitive is not movement.slice_:
+    if not isinstance(inner, Applied) or not _is_slice(inner):
         return None
     ones = [place for place, size in enumerate(inner.node.shape) if size == 1]
     if len(inner.node.shape) - len(formula.node.shape) != len(ones):
@@ -97,8 +106,15 @@ def _at_index(setter: Setter, formula: Applied) -> Bound | None:
     return _sliced(setter, inner, frozenset(ones))
 
 
-def _slice(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    return _sliced(setter, formula, frozenset())
+def _is_slice(formula: Formula) -> bool:
+    return isinstance(form_of(formula), At) and len(formula.operands) == 1
+
+
+def _at(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """The operand with the places in brackets."""
+    if _is_slice(formula):
+        return _sliced(setter, formula, frozenset())
+    return _indexed(setter.operand(formula.operands[0], ATOM, False), _places(setter, formula))
 
 
 def _sliced(setter: Setter, formula: Applied, dropped: frozenset[int]) -> Bound:
@@ -119,36 +135,28 @@ def _indexed(base: Part, index: Part) -> Bound:
     return Bound(row(base, Fence(index, "[", "]")), ATOM, ATOM)
 
 
-def _pad(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    """Zeros of the shape below, with the operand at the places in brackets."""
-    node, (inner,) = formula.node, formula.operands
-    items = zip(node.param("start"), node.param("step"), inner.node.shape, node.shape, strict=True)
-    places = separated([setter.shapes.span(*item) for item in items])
-    name = Script(upright("pad"), below=setter.shapes.shape(node.shape))
+def _places(setter: Setter, formula: Applied) -> Part:
+    """The index arrays among the operands."""
+    return separated([setter.set(one, False) for one in formula.operands[1:]])
+
+
+def _placed(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """Zeros of the shape below, with the first operand at the places in brackets."""
+    form, node, inner = form_of(formula), formula.node, formula.operands[0]
+    assert isinstance(form, Placed)
+    if len(formula.operands) > 1:
+        places = _places(setter, formula)
+    else:
+        starts, steps = node.param("start"), node.param("step")
+        items = zip(starts, steps, inner.node.shape, node.shape, strict=True)
+        places = separated([setter.shapes.span(*item) for item in items])
+    name = Script(upright(form.word), below=setter.shapes.shape(node.shape))
     at = row(setter.set(inner, False), Symbol(r" \text{ at } ", " at "), Fence(places, "[", "]"))
-    return Bound(row(name, Fence(at)))
-
-
-def _gather(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    table, *indices = formula.operands
-    shown = separated([setter.set(one, False) for one in indices])
-    return _indexed(setter.operand(table, ATOM, False), shown)
-
-
-def _scatter_add(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    updates, *indices = formula.operands
-    shown = separated([setter.set(one, False) for one in indices])
-    name = Script(upright("scatter"), below=setter.shapes.shape(formula.node.shape))
-    at = row(setter.set(updates, False), Symbol(r" \text{ at } ", " at "), Fence(shown, "[", "]"))
     return Bound(row(name, Fence(at)))
 
 
 def _iota(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     return Bound(setter.shapes.positions(formula.node.shape[0]))
-
-
-def _size_value(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    return setter.shapes.size(formula.node.param("size"))
 
 
 def _concatenate(setter: Setter, formula: Applied, is_free: bool) -> Bound:
@@ -166,7 +174,7 @@ def _concatenate(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 
 def _joined(setter: Setter, formula: Formula) -> Bound:
     """What is joined to others; a number in the shape that it is given for that."""
-    if isinstance(formula, Applied) and formula.node.primitive is movement.reshape:
+    if isinstance(formula, Applied) and isinstance(form_of(formula), Reshaping):
         if formula.node.ndim and is_single(formula.operands[0].node):
             return operator(setter, formula, "reshape", setter.shapes.shape(formula.node.shape))
     return setter.set(formula, False)
@@ -178,7 +186,7 @@ def _axis(axis: int) -> Part:
 
 def _is_stacked(formula: Formula, axis: int) -> bool:
     """Whether the operand only got a further axis, along which it is stacked."""
-    if not isinstance(formula, Applied) or formula.node.primitive is not movement.reshape:
+    if not isinstance(form_of(formula), Reshaping):
         return False
     shape = formula.operands[0].node.shape
     return formula.node.shape == (*shape[:axis], 1, *shape[axis:])
@@ -194,18 +202,15 @@ def _constant(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     return Bound(Script(word, below=setter.shapes.shape(shape)) if shape else word)
 
 
-PLACES: Mapping[object, Setting] = MappingProxyType(
+PLACES: Mapping[type, Setting] = MappingProxyType(
     {
-        movement.broadcast_to: _broadcast_to,
-        movement.reshape: _reshape,
-        movement.slice_: _slice,
-        movement.pad: _pad,
-        movement.concatenate: _concatenate,
-        indexing.gather: _gather,
-        indexing.scatter_add: _scatter_add,
-        sources.full: _full,
-        sources.iota: _iota,
-        sources.size_value: _size_value,
-        sources.constant: _constant,
+        Repetition: _broadcast_to,
+        Reshaping: _reshape,
+        At: _at,
+        Placed: _placed,
+        Joined: _concatenate,
+        Uniform: _full,
+        Positions: _iota,
+        Elements: _constant,
     }
 )

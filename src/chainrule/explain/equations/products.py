@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from chainrule.explain.equations.formula import Applied, Formula
+from chainrule.explain.equations.formula import Applied, Formula, form_of
 from chainrule.explain.equations.joining import dotted, elementwise, fenced, side_by_side
 from chainrule.explain.equations.parts import (
     COMMA,
-    SIDE_BY_SIDE,
     TRANSPOSED,
     Bound,
     Fence,
@@ -21,8 +20,15 @@ from chainrule.explain.equations.parts import (
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar, operator
 from chainrule.explain.equations.spanning import is_single
-from chainrule.primitives import arithmetic, movement, products
-from chainrule.primitives.primitive import ATOM, POWER
+from chainrule.primitives.notation import (
+    ATOM,
+    POWER,
+    SIDE_BY_SIDE,
+    Contraction,
+    MatrixProduct,
+    Product,
+    Transposition,
+)
 
 
 def _matmul(setter: Setter, formula: Applied, is_free: bool) -> Bound:
@@ -45,7 +51,7 @@ def _matmul(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 
 def _factor(formula: Formula) -> tuple[Formula, Formula] | None:
     """The number and the array, of a number times an array."""
-    if not isinstance(formula, Applied) or formula.node.primitive is not arithmetic.multiply:
+    if not isinstance(form_of(formula), Product):
         return None
     for number, array in (formula.operands, formula.operands[::-1]):
         if is_scalar(number) and array.spans and array.node.shape == formula.node.shape:
@@ -54,9 +60,7 @@ def _factor(formula: Formula) -> tuple[Formula, Formula] | None:
 
 
 def _ends_in_vector(formula: Formula, side: int) -> bool:
-    if not isinstance(formula, Applied) or formula.node.primitive is not products.matmul:
-        return False
-    return formula.operands[side].node.ndim == 1
+    return isinstance(form_of(formula), MatrixProduct) and formula.operands[side].node.ndim == 1
 
 
 def _transposed(part: Bound) -> Bound:
@@ -82,12 +86,11 @@ def _marked(setter: Setter, formula: Formula) -> Bound:
 
 def _flipped(setter: Setter, formula: Formula) -> Bound:
     """The transpose of a matrix with the mark inside: of xᵀ it is x, of 2 x y it is 2 yᵀ xᵀ."""
-    if not isinstance(formula, Applied):
-        return _marked(setter, formula)
-    if formula.node.primitive is movement.transpose:
-        return setter.set(formula.operands[0], False)
-    if formula.node.primitive is products.matmul:
-        return side_by_side(*(_flipped(setter, one) for one in formula.operands[::-1]))
+    match form_of(formula):
+        case Transposition():
+            return setter.set(formula.operands[0], False)
+        case MatrixProduct():
+            return side_by_side(*(_flipped(setter, one) for one in formula.operands[::-1]))
     found = _factor(formula)
     if found is not None:
         number, array = found
@@ -111,8 +114,7 @@ def _contract(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 def _apart(setter: Setter, operand: Formula) -> Bound:
     """An operand of a contraction; a product of matrices in brackets: (v A) wᵀ, v A being a row."""
     part = setter.set(operand, False)
-    is_product = isinstance(operand, Applied) and operand.node.primitive is products.matmul
-    return fenced(part, ATOM, ATOM) if is_product else part
+    return fenced(part, ATOM, ATOM) if isinstance(form_of(operand), MatrixProduct) else part
 
 
 def _product(x: Bound, x_axes: tuple, y: Bound, y_axes: tuple, out: tuple) -> Bound | None:
@@ -142,10 +144,6 @@ def _einsum(x: Bound, x_axes: tuple, y: Bound, y_axes: tuple, out: tuple) -> Bou
     return Bound(row(Script(upright("einsum"), below=below), Fence(row(x, COMMA, y))))
 
 
-PRODUCTS: Mapping[object, Setting] = MappingProxyType(
-    {
-        products.matmul: _matmul,
-        products.contract: _contract,
-        movement.transpose: _transpose,
-    }
+PRODUCTS: Mapping[type, Setting] = MappingProxyType(
+    {MatrixProduct: _matmul, Contraction: _contract, Transposition: _transpose}
 )

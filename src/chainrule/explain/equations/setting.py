@@ -31,9 +31,6 @@ from chainrule.explain.equations.joining import (
 )
 from chainrule.explain.equations.parts import (
     COMMA,
-    FRACTION,
-    SIDE_BY_SIDE,
-    TEXT_FRACTION,
     Bound,
     Fence,
     Fraction,
@@ -47,17 +44,16 @@ from chainrule.explain.equations.parts import (
 )
 from chainrule.explain.equations.spanning import is_unseen
 from chainrule.explain.equations.templates import filled, parsed, symbol_of
-from chainrule.explain.equations.values import KEEPDIMS, Shapes, number, tuple_of
+from chainrule.explain.equations.values import KEEPDIMS, Shapes, tuple_of
 from chainrule.explain.reading.symbols import Notation, escape, parted
 from chainrule.explain.words import printable
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
-from chainrule.primitives.primitive import ATOM, Map
+from chainrule.primitives.notation import ATOM, FRACTION, GRADIENT, SIDE_BY_SIDE, TEXT_FRACTION
+from chainrule.primitives.primitive import Map
 from chainrule.primitives.sources import full
 
-# The gradient ∂J/∂o is one factor without brackets, and has some under an exponent or a slash.
-LEAF_GRADIENT, TEXT_GRADIENT = FRACTION + 5, SIDE_BY_SIDE
-Setting = Callable[["Setter", Applied, bool], Bound | None]
+Setting = Callable[["Setter", Applied, bool], Bound]
 
 
 class Text(Protocol):
@@ -72,14 +68,13 @@ class Text(Protocol):
 class Setter:
     """How the formulas of one graph are set: its notation, sizes, and letter for auxiliaries.
 
-    `special` sets primitives whose notation depends on the shapes; it may leave a formula (None) to
-    the template of the record.
+    `forms` writes the forms that the records of primitives name, in place of a template.
     """
 
     notation: Notation
     shapes: Shapes
     letter: str
-    special: Mapping[object, Setting]
+    forms: Mapping[type, Setting]
     named: dict[str, Bound] = field(init=False, default_factory=dict)
     held: dict[Node, Text] = field(init=False, default_factory=dict)
 
@@ -129,10 +124,10 @@ class Setter:
 
     def _applied(self, formula: Formula, is_free: bool) -> Bound:
         assert isinstance(formula, Applied)
-        primitive = formula.node.primitive
-        special = self.special.get(primitive)
-        found = special(self, formula, is_free) if special is not None else None
-        return found if found is not None else self.by_template(formula, is_free)
+        form = formula.node.primitive.latex.form
+        if form is None:
+            return self.by_template(formula, is_free)
+        return self.forms[type(form)](self, formula, is_free)
 
     def by_template(self, formula: Formula, is_free: bool) -> Bound:
         """The template of the primitive's record, with operands and parameters filled in."""
@@ -151,6 +146,8 @@ class Setter:
                 key = node.primitive.inputs[last]
                 slots[key] = row(slots[key] or Row(()), COMMA, part)
         part = filled(parsed(latex.template), slots)
+        if isinstance(part, Bound):
+            return part
         if isinstance(part, Fraction):
             return Bound(part, FRACTION, TEXT_FRACTION)
         return Bound(part, latex.binding, latex.binding)
@@ -179,8 +176,6 @@ class Setter:
                     shown[key] = self.shapes.shape(value)
                 case "permutation":
                     shown[key] = Fence(tuple_of(value))
-                case "value" if node.primitive is full:
-                    shown[key] = number(value, node.dtype)
                 case "size":
                     shown[key] = self.shapes.size(value)
                 case _:
@@ -239,7 +234,7 @@ class Setter:
         sign = Symbol(r"\partial ", "∂")
         bottom = fenced(self.set(below, False), ATOM, ATOM)
         top, bottom = row(sign, self._called(unit, operands)), row(sign, bottom)
-        return Bound(Fraction(Bound(top), Bound(bottom)), LEAF_GRADIENT, TEXT_GRADIENT)
+        return Bound(Fraction(Bound(top), Bound(bottom)), GRADIENT, SIDE_BY_SIDE)
 
     def _pulled(self, formula: Pulled) -> Bound:
         unit, variable = formula.unit, formula.variable
@@ -290,7 +285,7 @@ class Setter:
 
 def _named(name: str, notation: Notation) -> Bound:
     if name not in notation.symbols and parted(name) is not None:
-        return Bound(Name(notation, name), LEAF_GRADIENT, TEXT_GRADIENT)
+        return Bound(Name(notation, name), GRADIENT, SIDE_BY_SIDE)
     return Bound(Name(notation, name))
 
 

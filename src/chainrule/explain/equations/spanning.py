@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from chainrule.explain.equations.formula import Applied, Formula
+from chainrule.explain.equations.formula import Applied, Formula, form_of
 from chainrule.graph.node import Node
-from chainrule.primitives.arithmetic import add
-from chainrule.primitives.logic import cast
-from chainrule.primitives.movement import broadcast_to, reshape
+from chainrule.primitives.notation import Conversion, Repetition, Reshaping, Terms, Uniform
 from chainrule.primitives.primitive import Fold, Map
-from chainrule.primitives.sources import full
 
 
 def spans(node: Node, operands: tuple[Formula, ...]) -> bool:
     """Whether a primitive that is applied to operands has its shape without such broadcasting."""
     if not node.shape:
         return True
-    primitive = node.primitive
-    if isinstance(primitive.kernel, Map) and operands:
+    if isinstance(node.primitive.kernel, Map) and operands:
         return any([one.spans for one in operands])
-    if primitive is full:
+    form = node.primitive.latex.form
+    if isinstance(form, Uniform):
         return False
-    if primitive is broadcast_to:
+    if isinstance(form, Repetition):
         return operands[0].spans and operands[0].node.shape == node.shape
     is_kept = is_kept_axis(node, operands)
     return not (is_kept and are_leading(reduced_axes(operands[0].node)))  # else keepdims is seen
@@ -30,25 +27,24 @@ def spans(node: Node, operands: tuple[Formula, ...]) -> bool:
 
 def is_passed_on(node: Node, operands: tuple[Formula, ...]) -> bool:
     """Whether a primitive writes nothing of its own beside its operand."""
-    primitive = node.primitive
-    return primitive is cast or primitive is broadcast_to or is_kept_axis(node, operands)
+    form = node.primitive.latex.form
+    return isinstance(form, (Conversion, Repetition)) or is_kept_axis(node, operands)
 
 
 def is_unseen(formula: Formula) -> bool:
     """Whether the formula is written as its operand is, or not at all (in most places)."""
-    return isinstance(formula, Applied) and formula.node.primitive in (cast, broadcast_to, full)
+    return isinstance(form_of(formula), (Conversion, Repetition, Uniform))
 
 
 def is_doubled(node: Node) -> bool:
     """Whether a derivative adds a value to itself: x + x is written 2 x."""
-    return (
-        node.primitive is add and node.inputs[0] is node.inputs[1] and bool(node.origin.transform)
-    )
+    is_sum = node.primitive.latex.form == Terms((1, 1)) and bool(node.origin.transform)
+    return is_sum and node.inputs[0] is node.inputs[1]
 
 
 def is_kept_axis(node: Node, operands: tuple[Formula, ...]) -> bool:
     """Whether a reshape gives a reduction the axes of length 1 that `keepdims` keeps."""
-    if node.primitive is not reshape:
+    if not isinstance(node.primitive.latex.form, Reshaping):
         return False
     inner = operands[0]
     if not isinstance(inner, Applied) or not isinstance(inner.node.primitive.kernel, Fold):

@@ -23,7 +23,7 @@ from chainrule.explain.memory import polynomials
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
-from chainrule.primitives.primitive import ADDITIVE, ATOM, PRODUCT
+from chainrule.primitives.notation import ADDITIVE, ATOM, PRODUCT
 
 SETS = {"b": (r"\{0, 1\}", "{0, 1}"), "i": (r"\mathbb{Z}", "ℤ"), "u": (r"\mathbb{N}", "ℕ")}
 REAL = (r"\mathbb{R}", "ℝ")

@@ -21,8 +21,9 @@ from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.arithmetic import identity, stop_gradient
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to, reshape, slice_, transpose
+from chainrule.primitives.notation import ATOM, PREFIX
 from chainrule.primitives.primitive import MOVING, Contract, Fold, Map
-from chainrule.primitives.python import ATOM, PREFIX, Written, dtype_text, shape_text
+from chainrule.primitives.python import Written, dtype_text, shape_text
 from chainrule.primitives.sources import constant, full, input_, size_value
 
 LONGEST = 80  # columns of an expression and the name that it is given

@@ -17,8 +17,9 @@ from chainrule.graph.node import Node
 from chainrule.graph.types import Shape
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to, reshape
+from chainrule.primitives.notation import ATOM, PREFIX
 from chainrule.primitives.primitive import Map
-from chainrule.primitives.python import ATOM, PREFIX, Python, Written, dtype_text, number_text
+from chainrule.primitives.python import Python, Written, dtype_text, number_text
 from chainrule.primitives.sources import full, size_value
 
 FLOAT = np.dtype(np.float64)

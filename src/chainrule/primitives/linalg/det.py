@@ -37,14 +37,8 @@ from chainrule.primitives.linalg.parts import (
 from chainrule.primitives.linalg.solve import inv, regular, solve
 from chainrule.primitives.linalg.svd import svd_flops
 from chainrule.primitives.movement import add_batch_axis, concatenate, reshape, slice_
-from chainrule.primitives.primitive import (
-    ATOM,
-    Explicit,
-    Latex,
-    Library,
-    Primitive,
-    Sample,
-)
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Explicit, Library, Primitive, Sample
 from chainrule.primitives.products import swapped
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import full_like

@@ -40,7 +40,8 @@ from chainrule.primitives.linalg.parts import (
     symmetric,
 )
 from chainrule.primitives.movement import broadcast_to
-from chainrule.primitives.primitive import ATOM, Explicit, Latex, Library, Primitive, Sample
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Explicit, Library, Primitive, Sample
 from chainrule.primitives.products import matmul, swapped
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import full_like

@@ -10,7 +10,8 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
-from chainrule.primitives.primitive import ATOM, Cut
+from chainrule.primitives.notation import ATOM
+from chainrule.primitives.primitive import Cut
 from chainrule.primitives.python import Python, Writing, Written
 
 WIDE = np.dtype(np.float64)  # in which NumPy's linear algebra computes, whatever the dtype

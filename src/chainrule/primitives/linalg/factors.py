@@ -38,7 +38,8 @@ from chainrule.primitives.linalg.parts import (
 )
 from chainrule.primitives.linalg.solve import solve
 from chainrule.primitives.movement import concatenate
-from chainrule.primitives.primitive import ATOM, Explicit, Latex, Library, Primitive, Sample
+from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.primitive import Explicit, Library, Primitive, Sample
 from chainrule.primitives.products import matmul, swapped
 
 ANY = (-2.0, 2.0)

@@ -27,15 +27,8 @@ from chainrule.primitives.linalg.evaluation import (
 )
 from chainrule.primitives.linalg.svd import svd_flops
 from chainrule.primitives.movement import add_batch_axis
-from chainrule.primitives.primitive import (
-    POWER,
-    Explicit,
-    Joint,
-    Latex,
-    Library,
-    Primitive,
-    Sample,
-)
+from chainrule.primitives.notation import POWER, Latex
+from chainrule.primitives.primitive import Explicit, Joint, Library, Primitive, Sample
 from chainrule.primitives.products import matmul, swapped
 from chainrule.primitives.python import Writing
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from chainrule.primitives.families import BOOL, at_zero
 from chainrule.primitives.logic import not_equal
-from chainrule.primitives.primitive import Latex
+from chainrule.primitives.notation import PRODUCT, Latex
 from chainrule.primitives.sources import full_like, uniform
 from chainrule.primitives.special.family import special
 
@@ -29,7 +29,7 @@ i0e = special(
     nbytes=(49, 0),
     domains=((0.3, 4.0),),
     more=((-4.0, -0.3),),
-    latex=Latex(r"e^{{-\left|{x}\right|}} I_0({x})", 20, (0,)),
+    latex=Latex(r"e^{{-\left|{x}\right|}} I_0({x})", PRODUCT, (0,)),
     kink=at_zero,
     kernel="i0e(x)",
     selected=(_is_not_zero,),
@@ -42,7 +42,7 @@ i1e = special(
     nbytes=(48, 0),
     domains=((0.3, 4.0),),
     more=((-4.0, -0.3),),
-    latex=Latex(r"e^{{-\left|{x}\right|}} I_1({x})", 20, (0,)),
+    latex=Latex(r"e^{{-\left|{x}\right|}} I_1({x})", PRODUCT, (0,)),
     kink=at_zero,
     kernel="i1e(x)",
 )
@@ -54,7 +54,7 @@ i0e_slope = special(
     nbytes=(72, 256),
     domains=((0.3, 4.0),),
     more=((-4.0, -0.3), (19.0, 30.0)),
-    latex=Latex(r"\frac{{d}}{{d x}} e^{{-|x|}} I_0({x})", 20, (0,)),
+    latex=Latex(r"\frac{{d}}{{d x}} e^{{-|x|}} I_0({x})", PRODUCT, (0,)),
     kernel="i0e_slope(x)",
     kink=at_zero,
 )
@@ -66,7 +66,7 @@ i1e_slope = special(
     nbytes=(72, 256),
     domains=((0.3, 4.0),),
     more=((-4.0, -0.3), (19.0, 30.0)),
-    latex=Latex(r"\frac{{d}}{{d x}} e^{{-|x|}} I_1({x})", 20, (0,)),
+    latex=Latex(r"\frac{{d}}{{d x}} e^{{-|x|}} I_1({x})", PRODUCT, (0,)),
     kernel="i1e_slope(x)",
     kink=at_zero,
     selected=(_is_not_zero,),
@@ -80,7 +80,7 @@ bessel_derivative = special(
     domains=((0.3, 4.0),),
     more=((-4.0, -0.3), (19.0, 30.0)),
     latex=Latex(
-        r"\frac{{d^{{{slope}}}}}{{d x^{{{slope}}}}} e^{{-|x|}} I_{{{order}}}({x})", 20, (0,)
+        r"\frac{{d^{{{slope}}}}}{{d x^{{{slope}}}}} e^{{-|x|}} I_{{{order}}}({x})", PRODUCT, (0,)
     ),
     order=0,
     slope=2,

@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.primitives import arithmetic
 from chainrule.primitives.families import elementwise
-from chainrule.primitives.primitive import ATOM, POWER, Latex
+from chainrule.primitives.notation import ATOM, POWER, Latex
 from chainrule.primitives.python import calls_own
 from chainrule.primitives.python_functions import ERF, GAUSSIAN
 from chainrule.primitives.sources import full_like

@@ -14,15 +14,8 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.primitives.arithmetic import named
 from chainrule.primitives.families import SHAPES, batch_pointwise, same_type
-from chainrule.primitives.primitive import (
-    Latex,
-    Library,
-    Map,
-    Partials,
-    Primitive,
-    Rule,
-    Sample,
-)
+from chainrule.primitives.notation import Latex
+from chainrule.primitives.primitive import Library, Map, Partials, Primitive, Rule, Sample
 from chainrule.primitives.python import Python, Writing, Written
 from chainrule.primitives.special import special_evaluation
 

@@ -17,15 +17,8 @@ from chainrule.primitives.logic import (
     logical_not,
     where,
 )
-from chainrule.primitives.primitive import (
-    ATOM,
-    Latex,
-    Library,
-    Partials,
-    Primitive,
-    Sample,
-    every_axis,
-)
+from chainrule.primitives.notation import ATOM, PRODUCT, Latex
+from chainrule.primitives.primitive import Library, Partials, Primitive, Sample, every_axis
 from chainrule.primitives.python import calls_own
 from chainrule.primitives.sources import full_like
 from chainrule.primitives.special.bessel import BESSEL
@@ -256,7 +249,7 @@ xlogy = special(
     nbytes=(24, 0),
     inputs=("x", "y"),
     domains=((-2.0, 2.0), (0.3, 2.5)),
-    latex=Latex(r"{x} \log({y})", 20, (20, 0)),
+    latex=Latex(r"{x} \log({y})", PRODUCT, (PRODUCT, 0)),
     kernel="where((x == 0) & (y == y), 0.0, x * log(y))",
     kink=lambda x, y: (x == 0) & (y <= 0),
     selected=(

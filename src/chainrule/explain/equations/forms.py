@@ -1,4 +1,4 @@
-"""Lists the primitives whose notation depends on shapes or operands, not on a template."""
+"""Lists the writers of the forms, whose notation depends on shapes or operands."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from chainrule.explain.equations.places import PLACES
 from chainrule.explain.equations.products import PRODUCTS
 from chainrule.explain.equations.setting import Setting
 
-SPECIAL: Mapping[object, Setting] = MappingProxyType({**ELEMENTS, **PRODUCTS, **PLACES})
+FORMS: Mapping[type, Setting] = MappingProxyType({**ELEMENTS, **PRODUCTS, **PLACES})
