@@ -127,7 +127,7 @@ def test_a_file_that_is_cut_short_is_never_half_read(name: str, tmp_path: Path) 
 def test_flipped_bits_give_an_error_or_an_array(name: str, tmp_path: Path) -> None:
     content = FILES[name]()
     whole = content_of(outcome(tmp_path / name, content))
-    for changed in flips(content, 150):
+    for changed in flips(content, 200):
         found = outcome(tmp_path / name, changed)
         if name in GUARDED and found is not None:
             # dates, names of members and the like may change, numbers may not
@@ -145,13 +145,6 @@ def test_a_damaged_byte_of_an_archive_loses_no_array(name: str, tmp_path: Path) 
             path.write_bytes(content[:place] + bytes([changed]) + content[place + 1 :])
             with suppress(DataFileError):
                 assert content_of(read(path)) == whole, (place, changed)
-
-
-@pytest.mark.slow
-@EVERY_FILE
-def test_many_flipped_bits_give_an_error_or_an_array(name: str, tmp_path: Path) -> None:
-    for changed in flips(FILES[name](), 2000):
-        outcome(tmp_path / name, changed)
 
 
 @EVERY_FILE
@@ -219,8 +212,7 @@ print(refused)
 """
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_damaged_parquet_files_give_an_error_or_arrays(count: int, tmp_path: Path) -> None:
+def test_damaged_parquet_files_give_an_error_or_arrays(tmp_path: Path, count: int = 600) -> None:
     pytest.importorskip("pyarrow.parquet")
     command = [sys.executable, "-c", PARQUET, str(tmp_path / "a.parquet"), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)

@@ -51,7 +51,7 @@ def test_equations_of_second_derivatives_are_true(program: Program, seed: int) -
 
 
 @pytest.mark.slow
-@tier(600)
+@tier(100)
 @given(programs(empty=False), SEEDS, st.booleans())
 def test_equations_of_many_random_programs_are_true(
     program: Program, seed: int, second: bool

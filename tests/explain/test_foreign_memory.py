@@ -42,14 +42,11 @@ def arrays_of(sample: Sample, dtype: str) -> list[np.ndarray]:
     return [one.astype(dtype) if one.dtype == np.float64 else one for one in sample_arrays(sample)]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "primitive", [one for one in PRIMITIVES if one.inputs], ids=lambda one: one.name
 )
-def test_an_operation_without_a_kernel_takes_what_its_report_says(
-    primitive: Primitive, dtype: str
-) -> None:
-    def check(primitive: Primitive, sample: Sample) -> None:
+def test_an_operation_without_a_kernel_takes_what_its_report_says(primitive: Primitive) -> None:
+    def check_dtype(primitive: Primitive, sample: Sample, dtype: str) -> None:
         try:
             arrays = arrays_of(sample, dtype)
             graph = graph_of(primitive, [type_of(one) for one in arrays], dict(sample.params))
@@ -68,7 +65,11 @@ def test_an_operation_without_a_kernel_takes_what_its_report_says(
         if value.dtype != out.dtype:
             return  # the front end casts the operands before
         given = {item.name: array for item, array in zip(graph.inputs, arrays, strict=True)}
-        assert errors_of(graph, given) == [0, 0, 0]
+        assert errors_of(graph, given) == [0, 0, 0], dtype
+
+    def check(primitive: Primitive, sample: Sample) -> None:
+        for dtype in DTYPES:
+            check_dtype(primitive, sample, dtype)
 
     for_every_sample(
         primitive, check, lambda primitive, sample: all(0 not in shape for shape in sample.shapes)
@@ -87,10 +88,10 @@ LARGE: dict[str, tuple[Any, np.ndarray]] = {
         X,
     ),
     "float16": (lambda x: np.exp(x) * x.T[:600, :600].sum() + 1, X.astype(np.float16)),
-    "products of integers": (lambda x: x @ x.T, WORDS),
-    "products of transposed integers": (lambda x: x.T @ x, WORDS),
-    "products of float16": (lambda x: x @ x.T, X.astype(np.float16)),
-    "contracted integers": (lambda x: np.einsum("ij,ik->jk", x, x), WORDS),
+    "products of integers": (lambda x: x[:, :90] @ x.T[:90], WORDS),
+    "products of transposed integers": (lambda x: x[:90].T @ x[:90], WORDS),
+    "products of float16": (lambda x: x[:, :40] @ x.T[:40], X.astype(np.float16)),
+    "contracted integers": (lambda x: np.einsum("ij,ik->jk", x, x), WORDS[:90]),
     "factors": (lambda x: np.linalg.svd(x, full_matrices=False)[0], STACK),
     "values": (lambda x: np.linalg.svd(np.swapaxes(x, -1, -2), compute_uv=False), STACK),
     "inverses of float32": (lambda x: np.linalg.inv(x), STACK.astype(np.float32)),

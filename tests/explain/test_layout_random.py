@@ -15,17 +15,9 @@ from chainrule.explain.drawing.layout import place
 from chainrule.explain.drawing.layout.occupancy import Occupancy
 
 
-@pytest.mark.parametrize("first", range(0, 200, 20))
+@pytest.mark.parametrize("first", range(0, 200, 50))
 def test_random_figures_have_no_faults(first: int) -> None:
-    for seed in range(first, first + 20):
-        figure = random_figure(seed)
-        assert faults(figure, place(figure)) == [], seed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(200, 1000, 100))
-def test_more_random_figures_have_no_faults(first: int) -> None:
-    for seed in range(first, first + 100):
+    for seed in range(first, first + 50):
         figure = random_figure(seed)
         assert faults(figure, place(figure)) == [], seed
 

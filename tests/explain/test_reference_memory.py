@@ -84,22 +84,17 @@ def mlps(layers: tuple[int, ...], batches: tuple[int, ...]) -> Iterator[Any]:
     )
 
 
-QUICK = {
+MLPS = (
     *mlps((1, 2), (1, 3, 256)),
     (10, 256, "float32", "adam"),
     (10, 1, "float64", "momentum"),
     (100, 3, "float32", "sgd"),
     (2, 4096, "float32", "momentum"),
-}
-
-
-@pytest.mark.parametrize(
-    ("layers", "n", "dtype", "optimizer"),
-    [
-        pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
-        for case in mlps((1, 2, 10, 100), (1, 3, 256, 4096))
-    ],
+    pytest.param(100, 4096, "float64", "adam", marks=pytest.mark.slow),
 )
+
+
+@pytest.mark.parametrize(("layers", "n", "dtype", "optimizer"), MLPS)
 def test_a_step_of_an_mlp_takes_what_its_report_says(
     layers: int, n: int, dtype: str, optimizer: str
 ) -> None:
@@ -194,7 +189,7 @@ def test_a_random_program_takes_what_its_report_says(program: Program, seed: int
 
 
 @pytest.mark.slow
-@calm(400, repeatable=False)
+@calm(80, repeatable=False)
 @given(programs(axes=(1, 1, 2, 5, 8, 17), empty=False), st.integers(0, 2**32 - 1))
 def test_many_random_programs_take_what_their_reports_say(program: Program, seed: int) -> None:
     check(program, seed)
@@ -235,16 +230,16 @@ def is_full(primitive: Primitive, sample: Sample) -> bool:
     return all(0 not in shape for shape in sample.shapes)
 
 
-@pytest.mark.parametrize("dtype", ["float16", *DTYPES])
 @pytest.mark.parametrize(
     "primitive", [one for one in PRIMITIVES if one.inputs], ids=lambda one: one.name
 )
-def test_the_scratch_of_a_primitive_is_what_it_declares(primitive: Primitive, dtype: str) -> None:
+def test_the_scratch_of_a_primitive_is_what_it_declares(primitive: Primitive) -> None:
     def check_sample(primitive: Primitive, sample: Sample) -> None:
         """As it is, and 7 times as long."""
-        check_scratch(primitive, sample, 1, dtype)
-        if isinstance(primitive.kernel, ANY_SHAPE) and any(sample.shapes):
-            check_scratch(primitive, sample, 7, dtype)
+        for dtype in ("float16", *DTYPES):
+            check_scratch(primitive, sample, 1, dtype)
+            if isinstance(primitive.kernel, ANY_SHAPE) and any(sample.shapes):
+                check_scratch(primitive, sample, 7, dtype)
 
     for_every_sample(primitive, check_sample, is_full)
 
@@ -264,7 +259,8 @@ def check_scratch(primitive: Primitive, sample: Sample, times: int, dtype: str) 
             continue  # one number repeated is a singular matrix
         own = not any(result is one or np.may_share_memory(result, one) for one in operands)
         assert result.dtype == out.dtype
-        assert peak == own * result.nbytes + primitive.scratch(out, *operands)
+        declared = own * result.nbytes + primitive.scratch(out, *operands)
+        assert peak == declared, (dtype, times, [one.strides for one in operands])
 
 
 @pytest.mark.parametrize("order", range(1, 9))

@@ -45,7 +45,7 @@ def check(program: Program, seed: int, executor: str, *, second: bool) -> None:
 
 
 @EITHER
-@tier(40)
+@tier(25)
 @given(programs(), SEEDS)
 def test_reports_of_random_programs(executor: str, program: Program, seed: int) -> None:
     check(program, seed, executor, second=False)
@@ -60,7 +60,7 @@ def test_reports_of_second_derivatives(executor: str, program: Program, seed: in
 
 @pytest.mark.slow
 @EITHER
-@tier(300)
+@tier(40)
 @given(programs(), SEEDS, st.booleans())
 def test_reports_of_many_random_programs(
     executor: str, program: Program, seed: int, second: bool

@@ -74,12 +74,6 @@ def test_random_figures_in_random_states_have_no_faults(first: int) -> None:
     without_faults(range(first, first + 40))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(160, 960, 100))
-def test_more_random_figures_in_random_states_have_no_faults(first: int) -> None:
-    without_faults(range(first, first + 100))
-
-
 def test_programs_in_random_states_have_no_faults() -> None:
     graphs = {name: make() for name, make in PROGRAMS.items()}
     drawings = {name: drawing_data(graph) for name, graph in graphs.items()}
