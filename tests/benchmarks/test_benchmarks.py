@@ -45,6 +45,8 @@ def installed() -> list[str]:
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 def test_every_way_to_write_a_case_gives_the_same_results(case: Any, executor: str) -> None:
     peers = [name for name in installed() if name in case.variants]
+    if executor == "reference":  # they are compared with each other beside the native executor
+        peers = [name for name in peers if name != "JAX"][-1:] or peers
     if not peers:
         pytest.skip("neither PyTorch nor JAX is installed, and there is no NumPy version")
     settings = replace(REFERENCE, executor=executor)

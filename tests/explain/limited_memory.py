@@ -1,18 +1,21 @@
 """A process that trains at the largest size that is said to fit, and may have no more memory.
 
-python limited_memory.py PROGRAM EXECUTOR PARTS ORDER MIB
+python limited_memory.py MIB EXECUTOR PROGRAM,PARTS,ORDER ...
 
+Each of these is a fork, so that all is imported once.
 Address space is limited to what the process has when all is compiled and no array of the training
 is there (what is outside the numbers is, as buffers of BLAS), and what the arrays need beside.  It
-prints the size, what it needs and MIB in bytes; exits with 1 and a MemoryError where that was too
-little, or where a size runs, too, whose arrays are said to need a fifth more.
+prints the size, what it needs and MIB in bytes; fails with a MemoryError where that was too little,
+or where a size runs, too, whose arrays are said to need a fifth more.  Then all exits with 1.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -85,5 +88,23 @@ def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
     raise SystemExit(f"{too_large} fits, too, whose arrays need a fifth more than there is")
 
 
+def is_done(case: str, executor: str, mib: int) -> bool:
+    """Whether it ran in a fork of its own without an error."""
+    child = os.fork()
+    if not child:
+        name, parts, order = case.split(",")
+        status = 1
+        try:
+            main(name, executor, int(parts), order, mib)
+            status = 0
+        except BaseException:
+            print(f"{case} by {executor}:", file=sys.stderr)
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1] == 0
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
+    done = [is_done(case, sys.argv[2], int(sys.argv[1])) for case in sys.argv[3:]]
+    sys.exit(not all(done))

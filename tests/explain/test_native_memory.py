@@ -161,9 +161,8 @@ def test_a_network_at_any_batch(layers: int, dtype: str, optimizer: str) -> None
         check_step(step, n=n)
 
 
-@pytest.mark.parametrize(("dtype", "optimizer"), [("float32", "adam"), ("float64", "sgd")])
-def test_a_network_of_a_hundred_layers(dtype: str, optimizer: str) -> None:
-    step = training(100, dtype, optimizer)
+def test_a_network_of_fifty_layers() -> None:
+    step = training(50, "float32", "adam")
     for n in (1, 4096):
         check_step(step, n=n)
 
@@ -219,7 +218,7 @@ def test_a_transformer(optimizer: str) -> None:
 
 
 @settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],

@@ -87,18 +87,16 @@ def test_steps_equal_those_of_pytorch(name, executor):
 
 
 @pytest.mark.slow
-@EXECUTORS
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @EVERY
-def test_scheduled_steps_equal_those_of_pytorch(name, schedule, executor):
-    follow(name, executor, schedule)
+def test_scheduled_steps_equal_those_of_pytorch(name, schedule):
+    follow(name, "reference", schedule)
 
 
 @pytest.mark.slow
-@EXECUTORS
 @EVERY
-def test_clipped_steps_equal_those_of_pytorch(name, executor):
-    follow(name, executor, clips=True)
+def test_clipped_steps_equal_those_of_pytorch(name):
+    follow(name, "reference", clips=True)
 
 
 @EVERY

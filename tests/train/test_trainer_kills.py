@@ -120,9 +120,8 @@ def check_same(found: cr.Trainer, whole: cr.Trainer) -> None:
     assert untimed(found.history) == untimed(whole.history)
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(180, marks=pytest.mark.slow, id="many")])
 def test_killed_at_any_moment_it_ends_as_the_uninterrupted_training(
-    kills: int, tmp_path: Path, killer: Killer, record_property: Any
+    tmp_path: Path, killer: Killer, record_property: Any, kills: int = 30
 ):
     """Trainings by each optimizer in turn, each killed until it is done."""
     wholes = {name: made(name) for name in OPTIMIZERS}

@@ -447,9 +447,8 @@ def killed_at(killer: Killer, folder: Path, told: int, seconds: float) -> tuple[
 
 
 @posix_only
-@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.slow, id="many")])
 def test_killed_at_random_moments_it_ends_where_the_uninterrupted_one_does(
-    tmp_path: Path, rounds: int, killer: Killer
+    tmp_path: Path, killer: Killer, rounds: int = 6
 ):
     told = 0
     for number, delay in enumerate(np.random.default_rng(rounds).uniform(0.0, 0.1, rounds)):
