@@ -24,7 +24,16 @@ def parts(primitive):
     return {f.name: getattr(primitive, f.name) for f in dataclasses.fields(primitive)}
 
 
-OPTIONAL = {"variadic", "scratch", "library_bytes", "independent", "c_order", "kink", "python"}
+OPTIONAL = {
+    "variadic",
+    "scratch",
+    "library_bytes",
+    "independent",
+    "c_order",
+    "defined",
+    "kink",
+    "python",
+}
 
 
 @pytest.mark.parametrize("part", sorted(set(parts(exp)) - OPTIONAL))

@@ -92,6 +92,7 @@ def elementwise(
     smooth: bool = True,
     more: tuple[Sample, ...] = (),
     scratch: Callable[..., int] = no_bytes,
+    defined: tuple[float, float] | None = None,
     kink: Callable[..., Any] | None = None,
     python: Python | None = None,
     **params: Any,
@@ -118,6 +119,7 @@ def elementwise(
         samples=(*samples_on(domains or (domain,) * len(inputs), smooth, params), *more),
         scratch=scratch,
         independent=every_axis,
+        defined=defined,
         kink=kink,
         python=python or operator_of(kernel),
     )

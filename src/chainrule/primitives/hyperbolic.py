@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from chainrule.primitives.arithmetic import named, sqrt
@@ -55,6 +56,7 @@ arccosh = elementwise(
     _arccosh_slope,
     kernel="acosh(x)",
     latex=named("arcosh"),
+    defined=(1, inf),
     domain=(1.2, 3.0),
     weight=12,
     kink=lambda x: x == 1,
@@ -67,6 +69,7 @@ arctanh = elementwise(
     lambda out, x: 1 / ((1 - x) * (1 + x)),
     kernel="atanh(x)",
     latex=named("artanh"),
+    defined=(-1, 1),
     domain=(-0.9, 0.9),
     weight=12,
 )

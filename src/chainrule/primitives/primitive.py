@@ -215,6 +215,8 @@ class Primitive(Frozen):
     for an operand that each piece needs as a whole.  `c_order`: an elementwise evaluation that
     makes arrays in C order, however its operands lie.
 
+    `defined` is from where to where a function of one number has values, where not everywhere.
+
     `kink(*operands, **params)` says at which elements of the operands a derivative is a convention
     or infinite; None where it is nowhere.
 
@@ -241,6 +243,7 @@ class Primitive(Frozen):
     library_bytes: Callable[..., int] = field(default=no_bytes)
     independent: Callable[[Node], tuple[Cut, ...]] = field(default=lambda out: ())
     c_order: bool = field(default=False)
+    defined: tuple[float, float] | None = field(default=None)
     kink: Callable[..., Any] | None = field(default=None)
     python: Python | None = field(default=None)
 

@@ -168,7 +168,7 @@ class _Writer:
         for place, (key, parent) in enumerate(zip(names, node.inputs, strict=True)):
             text, strength = self.write(parent, within, depth + 1)
             needed = operands[min(place, len(operands) - 1)] if operands else 0
-            values[key] = text if strength >= needed or _is_call(template) else f"({text})"
+            values[key] = text if strength >= needed else f"({text})"
         if isinstance(form, Power) and len(names) == 1:
             return values[names[0]] + str(node.param(form.exponent)).translate(_RAISED), POWER
         values["axes"] = index_of(node)
@@ -195,10 +195,6 @@ class _Writer:
 
 def _is_same(node: Node) -> bool:
     return node.primitive is reshape or is_silent(node)
-
-
-def _is_call(template: str) -> bool:
-    return template.endswith(")")
 
 
 def _size(text: str) -> tuple[str, int]:

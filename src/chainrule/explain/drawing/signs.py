@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from chainrule.primitives.notation import PRODUCT
+from chainrule.primitives.notation import ATOM, PRODUCT
 from chainrule.primitives.primitive import Contract, Primitive
 
 # In this order: parameters below and above the line are left out, but for axes; a fraction and a
@@ -31,6 +31,7 @@ _CHARACTERS = {
 }  # fmt: skip
 _COMMAND = re.compile(r"\\([a-zA-Z]+)")
 _OPERAND = re.compile(r"\{\w+\}")
+_RAISED, _HIGH = re.compile(r"\^\{(x|y)\}"), {"x": "ˣ", "y": "ʸ"}
 _PRODUCT_SIGN, _SAME = "×", "="
 
 
@@ -58,7 +59,17 @@ def written(primitive: Primitive) -> Written:
     binding, operands = primitive.latex.binding, primitive.latex.operands
     if " / " in template:
         operands = (PRODUCT, PRODUCT + 1)
+    if set(_OPERAND.sub("", template)) & set("{}\\"):  # more than one line can show
+        template = f"{_name(primitive)}({', '.join(f'{{{one}}}' for one in primitive.inputs)})"
+        binding, operands = ATOM, (0,)
+    raised = [f"^{{{one}}}" in template for one in primitive.inputs]
+    needs = (*operands, *operands[-1:] * len(raised))
+    operands = tuple(ATOM if up else need for up, need in zip(raised, needs, strict=False))
     return Written(template, binding, operands)
+
+
+def _name(primitive: Primitive) -> str:
+    return primitive.name.replace("_derivative", "⁽ⁿ⁾")
 
 
 LONGEST = 12  # a formula that is longer says less than the name
@@ -67,12 +78,15 @@ LONGEST = 12  # a formula that is longer says less than the name
 @cache
 def sign(primitive: Primitive) -> str:
     """What stands in the circle of one operation: `+`, `×` for a matrix product, `tanh`."""
-    template = _OPERAND.sub("", written(primitive).template)
+    template = written(primitive).template
+    if not template.startswith("{x}^"):
+        template = _RAISED.sub(lambda m: _HIGH[m[1]], template)
+    template = _OPERAND.sub("", template)
     if isinstance(primitive.kernel, Contract):
         return template.strip() or _PRODUCT_SIGN
     if template.startswith("["):
         return "[ ]"
     core = re.sub(r"\(.*\)|[,]", "", template).strip(" ^")
-    if len(core) > LONGEST or set(core) & set("{}\\"):
-        return primitive.name.replace("_derivative", "⁽ⁿ⁾")
+    if len(core) > LONGEST:
+        return _name(primitive)
     return core or (_SAME if not template.strip() else "^")

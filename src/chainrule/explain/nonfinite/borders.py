@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, isinf
+from math import isinf
 
 import numpy as np
 
 from chainrule.explain.nonfinite.case import EPS, Case, Cause
 from chainrule.explain.nonfinite.phrases import number, phrase
 from chainrule.graph.node import Node
-from chainrule.primitives import hyperbolic, rounding, trigonometric
+from chainrule.primitives import rounding
 from chainrule.primitives.linalg.det import cofactor, cofactor_change, det, slogdet
 from chainrule.primitives.logarithms import cbrt
 from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.special import special
 from chainrule.primitives.trigonometric import sinc
 
-# From where to where a function has values, and whether it is finite at the ends.
-DOMAINS: dict[Primitive, tuple[float, float, bool]] = {
-    trigonometric.arcsin: (-1, 1, True),
-    trigonometric.arccos: (-1, 1, True),
-    hyperbolic.arccosh: (1, inf, True),
-    hyperbolic.arctanh: (-1, 1, False),
-    special.erfinv: (-1, 1, False),
-    special.logit: (0, 1, False),
-}
 CUSPS = (cbrt, special.entr)  # finite at 0, and infinitely steep
 
 
-def _of_domain(case: Case) -> Cause | None:
-    low, high, _ = DOMAINS[case.node.primitive]
+def at_border(case: Case) -> Cause | None:
+    """What a function is at an end of its domain, or beyond it."""
+    if case.node.primitive.defined is None:
+        return None
+    low, high = case.node.primitive.defined
     x, function = case.operands[0], case.node.primitive.name
     if x in (low, high):
         became = number(case.fault.values[0])
-        return Cause(f"{function} of {number(x)} is {became}", _inside(case.node, case.name(0)))
+        safe = f"{_called(function)}({_within(case.name(0), low, high, 'eps')}), {EPS}"
+        return Cause(f"{function} of {number(x)} is {became}", safe)
     if not (x < low or x > high):
         return None
     side = f"below {number(low)}" if x < low else f"above {number(high)}"
@@ -48,17 +43,13 @@ def steep_at_border(case: Case, derived: Node) -> Cause | None:
         function, x = derived.primitive.name, phrase(derived.inputs[0], case.names)
         safe = f"{_called(function)}(np.maximum({x}, eps)), {EPS}"
         return Cause(f"the derivative of {function} at 0 is inf", safe)
-    if derived.primitive not in DOMAINS:
+    if derived.primitive.defined is None:
         return None
-    low, high, _ = DOMAINS[derived.primitive]
+    low, high = derived.primitive.defined
     ends = " and ".join(number(one) for one in (low, high) if not isinf(one))
-    because = f"the derivative of {derived.primitive.name} at {ends} is not finite"
-    return Cause(because, _inside(derived, phrase(derived.inputs[0], case.names)))
-
-
-def _inside(node: Node, x: str) -> str:
-    low, high, _ = DOMAINS[node.primitive]
-    return f"{_called(node.primitive.name)}({_within(x, low, high, 'eps')}), {EPS}"
+    function, x = derived.primitive.name, phrase(derived.inputs[0], case.names)
+    safe = f"{_called(function)}({_within(x, low, high, 'eps')}), {EPS}"
+    return Cause(f"the derivative of {function} at {ends} is not finite", safe)
 
 
 def _within(x: str, low: float, high: float, eps: str) -> str:
@@ -145,7 +136,6 @@ def without_cause(case: Case) -> Cause:
 
 
 BORDERS: dict[Primitive, Callable[[Case], Cause | None]] = {
-    **dict.fromkeys(DOMAINS, _of_domain),
     special.gammaln: _of_gamma,
     special.digamma: _of_gamma,
     special.polygamma: _of_gamma,

@@ -7,7 +7,7 @@ from math import ceil, floor, isfinite, isinf, isnan, log
 
 import numpy as np
 
-from chainrule.explain.nonfinite.borders import BORDERS, steep_at_border, without_cause
+from chainrule.explain.nonfinite.borders import BORDERS, at_border, steep_at_border, without_cause
 from chainrule.explain.nonfinite.case import EPS, Case, Cause
 from chainrule.explain.nonfinite.logarithms import (
     SOFTMAX,
@@ -66,9 +66,8 @@ def cause_of(case: Case) -> Cause | None:
     """The cause of a fault that was computed; None where it is no classical one."""
     if case.derived is not None and case.left_out:
         return _left_out(case, case.derived)
-    rule = RULES.get(case.node.primitive)
-    cause = (rule(case) if rule is not None else None) or _general(case)
-    if cause is None or case.derived is None or not case.derived_was_bad:
+    cause = RULES.get(case.node.primitive, at_border)(case) or _general(case)
+    if case.derived is None or not case.derived_was_bad:
         return cause
     before = f"{phrase(case.derived, case.names)} was not finite in the forward pass either"
     return Cause(f"{cause.because}; {before}", cause.hint)

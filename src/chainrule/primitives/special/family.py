@@ -51,6 +51,7 @@ def special(
     more: tuple[tuple[float, float], ...] = (),
     latex: Latex | None = None,
     kernel: str = "",
+    defined: tuple[float, float] | None = None,
     kink: Callable[..., Any] | None = None,
     selected: tuple[Rule, ...] = (),
     **params: int,
@@ -95,6 +96,7 @@ def special(
         scratch=lambda out, x, *others: max(
             _block_nbytes(x.size, *nbytes), least(out, min(x.size, BLOCK))
         ),
+        defined=defined,
         kink=kink,
         python=Python(write, noun=name),
     )

@@ -71,6 +71,7 @@ erfinv = Primitive(
     flops=lambda out: 20 * out.type.size,
     latex=Latex(r"\operatorname{{erf}}^{{-1}}({x})", ATOM, (0,)),
     samples=tuple(Sample((shape,), ((-0.9, 0.9),)) for shape in SHAPES),
+    defined=(-1, 1),
     scratch=_erfinv_scratch,
     independent=every_axis,
     python=calls_own(SOURCE),
@@ -214,6 +215,7 @@ logit = special(
     lambda out, x: 1 / x + 1 / (1 - x),
     nbytes=(16, 0),
     domains=((0.1, 0.9),),
+    defined=(0, 1),
     kernel="where(fabs(x - 0.5) <= 0.25, 2 * atanh(2 * x - 1), log(x / (1 - x)))",
 )
 
