@@ -16,6 +16,7 @@ from chainrule.errors import (
 )
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.words import UNSAID, composite_call, operation, printable
 from chainrule.primitives.primitive import Given
 
 if TYPE_CHECKING:
@@ -125,15 +126,11 @@ def shared(value: np.ndarray, operands: Sequence[np.ndarray]) -> bool:
 
 def _named(node: Node, names: Names) -> str:
     """The user's call that the node belongs to, by the user's names: `cross_entropy(o, y)`."""
-    scope, composite = node.origin.scope, None
-    while scope is not None:
-        composite = scope if scope.symbol else composite
-        scope = scope.parent
-    if composite is None:
-        return f"{node.primitive.name}({', '.join(_name(parent, names) for parent in node.inputs)})"
-    given = [v for _, v in composite.arguments]
-    shown = [_name(v, names) if isinstance(v, Node) else repr(v) for v in given]
-    return f"{composite.name}({', '.join(shown)})"
+
+    def word(one: Node) -> str:
+        return _name(one, names)
+
+    return composite_call(node, word) or operation(node, word)
 
 
 def _name(node: Node, names: Names) -> str:
@@ -141,7 +138,7 @@ def _name(node: Node, names: Names) -> str:
     while True:
         for known in names:
             if node in known:
-                return known[node]
+                return printable(known[node])
         if len(node.inputs) != 1:
-            return "..."
+            return UNSAID
         node = node.inputs[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from chainrule.explain.words import printable
+from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
     from chainrule.graph.graph import Graph

@@ -30,11 +30,17 @@ class Scope:
     @property
     def path(self) -> str:
         """The dotted path of the names, outermost first."""
-        names, scope = [], self
+        return ".".join([one.name for one in reversed(self.outwards)])
+
+    @property
+    def outwards(self) -> list[Scope]:
+        """The scope and those around it, from the inside out."""
+        found: list[Scope] = []
+        scope: Scope | None = self
         while scope is not None:
-            names.append(scope.name)
+            found.append(scope)
             scope = scope.parent
-        return ".".join(reversed(names))
+        return found
 
     def __repr__(self) -> str:
         return f"Scope({self.path})"
@@ -58,6 +64,11 @@ class Origin:
     ) -> None:
         self.code, self.lasti, self.scope = code, lasti, scope
         self.transform, self.node = transform, node
+
+    @property
+    def scopes(self) -> list[Scope]:
+        """The calls in which the node was made, from the inside out."""
+        return [] if self.scope is None else self.scope.outwards
 
     def derived(self, transform: str, node: Node | None) -> Origin:
         """The origin of a node that `transform` made because of `node`, which came from here."""

@@ -6,16 +6,9 @@ from typing import NoReturn
 
 from chainrule.errors import ScheduleError
 from chainrule.graph.cached import cached_property
-from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.words import names_of
 from chainrule.schedule.records import Compute, Free, Schedule, View
-
-
-def names_of(graph: Graph) -> dict[Node, str]:
-    """A name for every value: the user's, or `%3` as in the graph's text."""
-    names = dict(graph.name_of)
-    unnamed = (node for node in graph.nodes if node not in names)
-    return names | {node: f"%{number}" for number, node in enumerate(unnamed)}
 
 
 class Wording:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from chainrule.errors import InputError
 from chainrule.graph.body import inner_nodes
@@ -66,7 +66,7 @@ def _without_dropout(graph: Graph) -> Graph:
     made = substituted(graph, new, tuple(dict.fromkeys(new.values())))
     left = prediction_graph(made, [name for name, _ in made.outputs])
     for node in inner_nodes(left):
-        if any(map(_is_dropout, _scopes(node))):
+        if any(map(_is_dropout, node.origin.scopes)):
             raise InputError(
                 f"the dropout in {graph.name} cannot be taken out for evaluation: it is inside "
                 "of a loop or a branch",
@@ -75,7 +75,7 @@ def _without_dropout(graph: Graph) -> Graph:
                 "step; for evaluation give an objective without dropout",
             )
     for node in left.nodes:
-        if any(map(_is_dropout, _scopes(node))):
+        if any(map(_is_dropout, node.origin.scopes)):
             raise InputError(
                 f"the dropout in {graph.name} cannot be taken out for evaluation: its call is no "
                 "longer to be seen in a graph that was transformed",
@@ -89,7 +89,7 @@ def _dropped(graph: Graph) -> dict[Node, Node]:
     """The results of the calls of dropout, and which array each was given."""
     present, found = set(graph.nodes), {}
     for node in graph.nodes:
-        for scope in filter(_is_dropout, _scopes(node)):
+        for scope in filter(_is_dropout, node.origin.scopes):
             given = dict(scope.arguments).get("x")
             if len(scope.result) == 1 and isinstance(given, Node) and given in present:
                 found[scope.result[0]] = given
@@ -98,11 +98,3 @@ def _dropped(graph: Graph) -> dict[Node, Node]:
 
 def _is_dropout(scope: Scope) -> bool:
     return scope.symbol == DROPOUT
-
-
-def _scopes(node: Node) -> Iterator[Scope]:
-    """The calls in which a node was made, from the inside out."""
-    scope = node.origin.scope
-    while scope is not None:
-        yield scope
-        scope = scope.parent

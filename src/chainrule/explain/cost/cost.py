@@ -194,7 +194,7 @@ def cost_of_graph(graph: Graph, given: Mapping[str, int]) -> Cost:
 
 def _shown_names(graph: Graph) -> dict[Node, str]:
     """Names of the program, and for nodes without one those of the graph's text: `%7`."""
-    from chainrule.schedule.names_in_messages import names_of
+    from chainrule.graph.words import names_of
 
     return dict(names_of(graph))
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from chainrule.explain.memory.polynomials import Polynomial, expression
-from chainrule.explain.words import printable
 from chainrule.graph.sizes import size_values
+from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.cost import Cost, Count

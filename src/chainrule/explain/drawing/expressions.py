@@ -90,13 +90,8 @@ def symbol_scopes(node: Node) -> list[Scope]:
 
     Their derivatives were not made in the call, although they come from its place.
     """
-    found: list[Scope] = []
-    scope = None if node.origin.transform else node.origin.scope
-    while scope is not None:
-        if scope.symbol:
-            found.append(scope)
-        scope = scope.parent
-    return found[::-1]
+    scopes = [] if node.origin.transform else node.origin.scopes
+    return [scope for scope in reversed(scopes) if scope.symbol]
 
 
 class _Writer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import numpy as np
 
@@ -74,11 +75,8 @@ def branches(units: Sequence[Unit], name: str) -> list[Branch]:
 
 def _user_scopes(unit: Unit) -> list[Scope]:
     """The calls of the user's functions in which the unit's value was made, outermost first."""
-    found, scope = [], unit.value.origin.scope
-    while scope is not None:
-        found = [] if scope.symbol else [*found, scope]
-        scope = scope.parent
-    return found[::-1]
+    outside_in = reversed(unit.value.origin.scopes)
+    return list(takewhile(lambda scope: not scope.symbol, outside_in))
 
 
 def units_in(element: Unit | Branch) -> Iterator[Unit]:

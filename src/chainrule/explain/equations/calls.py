@@ -14,6 +14,7 @@ from chainrule.explain.reading.statements import GENERATED
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
 from chainrule.graph.sizes.sizes import Size
+from chainrule.graph.words import composite_of
 from chainrule.primitives.primitive import Map
 from chainrule.primitives.sources import constant
 
@@ -46,22 +47,12 @@ def calls(nodes: Iterable[Node]) -> tuple[Unit, ...]:
     ordered = tuple(nodes)
     found: dict[Scope, list[Node]] = {}
     for node in ordered:
-        scope = None if node.origin.transform else outermost(node.origin.scope)
+        scope = None if node.origin.transform else composite_of(node)
         if scope is not None:
             found.setdefault(scope, []).append(node)
     present = set(ordered)
     units = (_call(scope, members, present) for scope, members in found.items())
     return tuple(unit for unit in units if unit is not None)
-
-
-def outermost(scope: Scope | None) -> Scope | None:
-    """The outermost composite around a scope; None where there is none."""
-    result = None
-    while scope is not None:
-        if scope.symbol:
-            result = scope
-        scope = scope.parent
-    return result
 
 
 def _call(scope: Scope, members: list[Node], present: set[Node]) -> Unit | None:

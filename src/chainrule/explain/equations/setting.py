@@ -46,9 +46,9 @@ from chainrule.explain.equations.spanning import is_unseen
 from chainrule.explain.equations.templates import filled, parsed, symbol_of
 from chainrule.explain.equations.values import KEEPDIMS, Shapes, tuple_of
 from chainrule.explain.reading.symbols import Notation, escape, parted
-from chainrule.explain.words import printable
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
+from chainrule.graph.words import printable
 from chainrule.primitives.notation import ATOM, FRACTION, GRADIENT, SIDE_BY_SIDE, TEXT_FRACTION
 from chainrule.primitives.primitive import Map
 from chainrule.primitives.sources import full

@@ -20,7 +20,7 @@ from chainrule.explain.memory.table import (
     settings_rows,
     value_rows,
 )
-from chainrule.explain.words import printable
+from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport

@@ -13,8 +13,8 @@ from chainrule.explain.memory.lying import Lying
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
+from chainrule.graph.words import names_of
 from chainrule.plan.products.formula import operand_text
-from chainrule.schedule.names_in_messages import names_of
 from chainrule.schedule.records import Compute
 from chainrule.schedule.usage import Life, Usage, usage_of
 

@@ -17,9 +17,9 @@ from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.phase import WORKSPACE, Phase
 from chainrule.explain.memory.table import written
 from chainrule.explain.memory.timeline import Moment
-from chainrule.explain.words import printable
 from chainrule.explain.writing import write_beside
 from chainrule.graph.bytes_text import UNITS, in_bytes
+from chainrule.graph.words import printable
 
 WIDTH, HEIGHT = 960, 460
 LEFT, RIGHT, TOP, BOTTOM = 76, 704, 96, 376  # of the plot

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from chainrule.explain.memory.overhead import overhead_words
 from chainrule.explain.memory.words import expression
-from chainrule.explain.words import printable
 from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.phase import Phase

@@ -6,6 +6,7 @@ from chainrule.control.wording import in_words
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.words import UNSAID, operation
 from chainrule.plan.products.formula import operand_text
 from chainrule.primitives.products import PRODUCTS
 
@@ -15,14 +16,13 @@ def expression(graph: Graph, node: Node) -> str:
     name = graph.name_of.get(node)
     names = graph.name_of
 
-    def word(one: Node) -> str:
-        return names.get(one, "...")
+    def operand(one: Node) -> str:
+        return operand_text(one, lambda base: names.get(base, UNSAID), names)
 
-    operands = [operand_text(one, word, names) for one in node.inputs]
     if holds_bodies(node):
         found = in_words(node)
     elif node.primitive in PRODUCTS:
-        found = " · ".join(one.replace("^T", "ᵀ") for one in operands)
+        found = " · ".join(operand(one).replace("^T", "ᵀ") for one in node.inputs)
     else:
-        found = f"{node.primitive.name}({', '.join(operands)})"
+        found = operation(node, operand)
     return f"{name} = {found}" if name else found

@@ -22,12 +22,12 @@ from chainrule.explain.nonfinite.fault import Fault
 from chainrule.explain.nonfinite.phrases import Names, composite, computed, number, phrase
 from chainrule.explain.nonfinite.trail import Trail
 from chainrule.explain.reading.statements import FORWARD, Direction, Pass, Reading, read
-from chainrule.explain.words import printable
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
+from chainrule.graph.words import printable
 from chainrule.primitives.logic import where
 from chainrule.primitives.sources import full, size_value
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from chainrule.explain.words import printable
 from chainrule.graph.node import Node
-from chainrule.graph.origin import Scope
+from chainrule.graph.words import UNSAID, composite_call, operation, printable
 from chainrule.primitives.arithmetic import identity, integer_power, power, stop_gradient
 from chainrule.primitives.indexing import gather
 from chainrule.primitives.logic import cast
@@ -19,7 +18,6 @@ from chainrule.primitives.products import matmul
 from chainrule.primitives.sources import constant, full, size_value
 
 DEEPEST = 3  # operations within each other; what is deeper is left out
-DEEPER = "..."
 UNNAMED = "constant"
 SILENT = (cast, broadcast_to, reshape, identity, stop_gradient)
 INFIX = re.compile(r"x [-+*/<>=!&|]+ y")
@@ -57,10 +55,10 @@ def phrase(node: Node, names: Names, depth: int = 0) -> str:
 def computed(node: Node, names: Names, depth: int = 0) -> str:
     """How a value is computed from its operands, also where it has a name."""
     if depth >= DEEPEST:
-        return DEEPER
+        return UNSAID
     operands = [phrase(one, names, depth + 1) for one in node.inputs]
-    if depth == DEEPEST - 1 and DEEPER in operands:
-        return DEEPER
+    if depth == DEEPEST - 1 and UNSAID in operands:
+        return UNSAID
     bound = [bracketed(one) for one in operands]
     kernel = node.primitive.kernel
     if node.primitive is power:
@@ -81,27 +79,12 @@ def computed(node: Node, names: Names, depth: int = 0) -> str:
         return f"{kernel.expression[0]}{bound[0]}"
     if node.primitive is matmul:
         return " @ ".join(bound)
-    return f"{node.primitive.name}({', '.join(operands)})"
+    return operation(node, lambda one: phrase(one, names, depth + 1))
 
 
 def composite(node: Node, names: Names) -> str:
     """The call of a composite in which the value was made, `softmax(scores)`; "" if in none."""
-    scope: Scope | None = node.origin.scope
-    outermost = None
-    while scope is not None:
-        outermost = scope if scope.symbol else outermost
-        scope = scope.parent
-    if outermost is None:
-        return ""
-    given = [_argument(one, names) for _, one in outermost.arguments]
-    return f"{outermost.name}({', '.join(given)})"
-
-
-def _argument(value: object, names: Names) -> str:
-    if isinstance(value, Node):
-        return phrase(value, names, DEEPEST - 1)
-    short = value is None or isinstance(value, (bool, int, float, str))
-    return printable(repr(value)) if short else DEEPER
+    return composite_call(node, lambda one: phrase(one, names, DEEPEST - 1))
 
 
 def bracketed(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from chainrule.explain.nonfinite.diagnosis import IN_PROGRAM, Diagnosis, Forward, Operand, Poisoned
 from chainrule.explain.nonfinite.elements import at
 from chainrule.explain.nonfinite.phrases import UNNAMED, number
-from chainrule.explain.words import printable
+from chainrule.graph.words import printable
 
 FORWARD_PASS = "the forward pass"
 MOST = 8  # poisoned values that are listed

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from chainrule.errors import InputError
-from chainrule.explain.words import printable
 from chainrule.graph.graph import Graph
+from chainrule.graph.words import printable
 
 Indices = Literal["subscript", "superscript", "plain"]
 

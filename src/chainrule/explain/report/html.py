@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from chainrule.explain.report.assets import assets
-from chainrule.explain.words import printable
+from chainrule.graph.words import printable
 from chainrule.version import VERSION
 
 SENTENCE = "This report is drawn by a program inside the page: allow JavaScript to see it."

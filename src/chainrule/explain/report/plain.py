@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.explain.words import printable
 from chainrule.graph.sizes.sizes import Size
+from chainrule.graph.words import printable
 
 EXACT = 2**53  # above, JavaScript's numbers do not tell integers apart
 DIGITS = 9  # of computed numbers: all that float32 can say

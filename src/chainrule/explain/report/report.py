@@ -16,9 +16,9 @@ from chainrule.explain.reading.symbols import Indices
 from chainrule.explain.report.curves import History
 from chainrule.explain.report.data import report_data
 from chainrule.explain.report.html import page_html
-from chainrule.explain.words import printable
 from chainrule.explain.writing import write_beside
 from chainrule.graph.graph import Graph
+from chainrule.graph.words import printable
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:

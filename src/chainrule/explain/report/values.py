@@ -219,9 +219,4 @@ def _written(equations: Equations, graph: Graph) -> dict[str, dict[str, Any]]:
 
 def _scope(node: Node) -> str:
     """The calls of the user's functions in which a value was made: `block.attention`."""
-    names, scope = [], node.origin.scope
-    while scope is not None:
-        if not scope.symbol:
-            names.append(scope.name)
-        scope = scope.parent
-    return ".".join(reversed(names))
+    return ".".join([one.name for one in reversed(node.origin.scopes) if not one.symbol])

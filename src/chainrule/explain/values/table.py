@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.explain.values.statistics import statistics_of
-from chainrule.explain.words import printable
+from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
     from chainrule.execute import Run

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 
 from chainrule.graph.node import Node
+from chainrule.graph.words import Word, operation
 from chainrule.plan.products.fold import Coefficient, Monomial, Products
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import transpose
 from chainrule.primitives.primitive import MOVING
 from chainrule.primitives.products import matmul
-
-Word = Callable[[Node], str]
 
 
 def formula(products: Products, word: Word, named: Container[Node]) -> str:
@@ -32,8 +31,12 @@ def formula(products: Products, word: Word, named: Container[Node]) -> str:
 
 
 def _product(node: Node, word: Word, named: Container[Node]) -> str:
-    x, y = (operand_text(one, word, named) for one in node.inputs)
-    return f"{x} {y}" if node.primitive is matmul else f"{node.primitive.name}({x}, {y})"
+    def operand(one: Node) -> str:
+        return operand_text(one, word, named)
+
+    if node.primitive is matmul:
+        return " ".join(map(operand, node.inputs))
+    return operation(node, operand)
 
 
 def operand_text(node: Node, word: Word, named: Container[Node]) -> str:
