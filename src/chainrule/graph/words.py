@@ -38,7 +38,12 @@ def operation(node: Node, word: Word) -> str:
 
 def composite_of(node: Node) -> Scope | None:
     """The outermost call of a composite in which a value was made; None if in none."""
-    return next((scope for scope in reversed(node.origin.scopes) if scope.symbol), None)
+    found, scope = None, node.origin.scope
+    while scope is not None:
+        if scope.symbol:
+            found = scope
+        scope = scope.parent
+    return found
 
 
 def composite_call(node: Node, word: Word) -> str:

@@ -8,18 +8,7 @@ import numpy as np
 
 from chainrule.primitives import logic
 from chainrule.primitives.families import at_zero, elementwise, tie
-from chainrule.primitives.notation import (
-    ADDITIVE,
-    ATOM,
-    POWER,
-    PREFIX,
-    PRODUCT,
-    Latex,
-    Power,
-    Product,
-    Quotient,
-    Terms,
-)
+from chainrule.primitives.notation import ADDITIVE, ATOM, POWER, PREFIX, PRODUCT, Form, Latex
 from chainrule.primitives.primitive import Explicit, Flat, Linear, Multilinear, Partials, Sample
 from chainrule.primitives.python import UNCHANGED, Python, Writing, Written, calls, calls_own
 from chainrule.primitives.python_functions import LOGISTIC
@@ -39,7 +28,7 @@ add = elementwise(
     lambda xp, x, y: xp.add(x, y),
     Linear((lambda g, out, x, y: g, lambda g, out, x, y: g)),
     kernel="x + y",
-    latex=Latex("{x} + {y}", ADDITIVE, (ADDITIVE, ADDITIVE), Terms((1, 1))),
+    latex=Latex("{x} + {y}", ADDITIVE, (ADDITIVE, ADDITIVE), Form.SUM),
     inputs=("x", "y"),
 )
 
@@ -49,7 +38,7 @@ subtract = elementwise(
     lambda xp, x, y: xp.subtract(x, y),
     Linear((lambda g, out, x, y: g, lambda g, out, x, y: -g)),
     kernel="x - y",
-    latex=Latex("{x} - {y}", ADDITIVE, (ADDITIVE, ADDITIVE + 1), Terms((1, -1))),
+    latex=Latex("{x} - {y}", ADDITIVE, (ADDITIVE, ADDITIVE + 1), Form.DIFFERENCE),
     inputs=("x", "y"),
 )
 
@@ -59,7 +48,7 @@ negative = elementwise(
     lambda xp, x: xp.negative(x),
     Linear((lambda g, out, x: -g,)),
     kernel="-x",
-    latex=Latex("-{x}", ADDITIVE, (PRODUCT,), Terms((-1,))),
+    latex=Latex("-{x}", ADDITIVE, (PRODUCT,), Form.NEGATIVE),
 )
 
 multiply = elementwise(
@@ -68,7 +57,7 @@ multiply = elementwise(
     lambda xp, x, y: xp.multiply(x, y),
     Multilinear((lambda g, out, x, y: g * y, lambda g, out, x, y: g * x)),
     kernel="x * y",
-    latex=Latex(r"{x} \odot {y}", PRODUCT, (PRODUCT, PRODUCT), Product()),
+    latex=Latex(r"{x} \odot {y}", PRODUCT, (PRODUCT, PRODUCT), Form.PRODUCT),
     inputs=("x", "y"),
 )
 
@@ -81,7 +70,7 @@ divide = elementwise(
         cotangents=(lambda g, out, x, y: g / y, lambda g, out, x, y: -(g / y * out)),
     ),
     kernel="x / y",
-    latex=Latex(r"\frac{{{x}}}{{{y}}}", PRODUCT, (0, 0), Quotient()),
+    latex=Latex(r"\frac{{{x}}}{{{y}}}", PRODUCT, (0, 0), Form.QUOTIENT),
     inputs=("x", "y"),
     domains=((-2.0, 2.0), POSITIVE),
     more=(Sample(((3,), (3,)), ((-2.0, 2.0), (-2.5, -0.3))),),
@@ -115,7 +104,7 @@ power = elementwise(
         (None, lambda out, x, y: logic.not_equal(x, full_like(x, 0))),
     ),
     kernel="pow(x, y)",
-    latex=Latex("{x}^{{{y}}}", POWER, (POWER + 1, 0), Power("y")),
+    latex=Latex("{x}^{{{y}}}", POWER, (POWER + 1, 0), Form.POWER),
     inputs=("x", "y"),
     domains=(POSITIVE, (-2.0, 2.0)),
     weight=10,
@@ -152,7 +141,7 @@ integer_power = elementwise(
     lambda xp, x, *, exponent: x**exponent,
     _integer_power_partial,
     kernel="pow(x, exponent)",
-    latex=Latex("{x}^{{{exponent}}}", POWER, (POWER + 1,), Power("exponent")),
+    latex=Latex("{x}^{{{exponent}}}", POWER, (POWER + 1,), Form.POWER),
     domain=POSITIVE,
     scratch=_integer_power_scratch,
     more=tuple(

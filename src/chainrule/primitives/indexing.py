@@ -10,7 +10,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, Shape, array_type
 from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape
-from chainrule.primitives.notation import ATOM, At, Latex, Placed
+from chainrule.primitives.notation import ATOM, Form, Latex
 from chainrule.primitives.primitive import Gather, Linear, Primitive, Sample, no_flops
 from chainrule.primitives.python import Python, Writing, Written, shape_text
 from chainrule.primitives.python_functions import CHECK_INDICES, SCATTER_ADD
@@ -142,7 +142,7 @@ gather = Primitive(
     kernel=Gather(),
     flops=no_flops,
     scratch=lambda out, x, *indices: _range_scratch(out, indices),
-    latex=Latex("{x}[{index}]", ATOM, (ATOM, 0), At()),
+    latex=Latex("{x}[{index}]", ATOM, (ATOM, 0), Form.AT),
     samples=(
         Sample(((4,), (3,)), (ANY, "int:4"), (("wrap", True),)),
         Sample(((4, 2), ()), (ANY, "int:4"), (("wrap", False),)),
@@ -182,7 +182,7 @@ scatter_add = Primitive(
         _range_scratch(out, indices), INDEX.itemsize * (indices[0].ndim == 0)
     ),
     latex=Latex(
-        r"\operatorname{{scatter}}_{{{shape}}}({updates}, {index})", ATOM, (0, 0), Placed("scatter")
+        r"\operatorname{{scatter}}_{{{shape}}}({updates}, {index})", ATOM, (0, 0), Form.SCATTERED
     ),
     samples=(
         Sample(((3,), (3,)), (ANY, "int:4"), (("shape", (4,)), ("wrap", True))),

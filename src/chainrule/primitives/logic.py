@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.families import BOOL, comparison, elementwise, same_type
-from chainrule.primitives.notation import ATOM, LOGICAL, NOT, RELATION, Cases, Conversion, Latex
+from chainrule.primitives.notation import ATOM, LOGICAL, NOT, RELATION, Form, Latex
 from chainrule.primitives.primitive import Flat, Linear, Sample
 from chainrule.primitives.python import Python, Writing, Written, calls, dtype_text
 from chainrule.primitives.sources import full_like
@@ -88,7 +88,7 @@ where = elementwise(
         )
     ),
     kernel="where(condition, x, y)",
-    latex=Latex(r"\operatorname{{where}}({condition}, {x}, {y})", ATOM, (0, 0, 0), Cases()),
+    latex=Latex(r"\operatorname{{where}}({condition}, {x}, {y})", ATOM, (0, 0, 0), Form.CASES),
     inputs=("condition", "x", "y"),
     result_type=_where_type,
     python=calls("where", ("condition", "x", "y"), "chosen"),
@@ -115,7 +115,7 @@ cast = elementwise(
     lambda xp, x, *, dtype, weak: x.astype(dtype),
     Linear((lambda g, out, x: cast(g, dtype=x.type.dtype, weak=x.type.weak),)),
     kernel="cast(x)",
-    latex=Latex("{x}", ATOM, (ATOM,), Conversion()),
+    latex=Latex("{x}", ATOM, (ATOM,), Form.CONVERSION),
     result_type=_cast_type,
     weight=0,
     more=tuple(

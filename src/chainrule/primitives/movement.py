@@ -12,9 +12,8 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, Shape, array_type
-from chainrule.primitives import notation
 from chainrule.primitives.affine import Domain, IndexMap, at_steps, combined, row_major, split
-from chainrule.primitives.notation import ATOM, POWER, Latex
+from chainrule.primitives.notation import ATOM, POWER, Form, Latex
 from chainrule.primitives.primitive import (
     Assemble,
     Kernel,
@@ -93,7 +92,7 @@ reshape = _movement(
     Move(_reshape_reads),
     lambda g, out, x: reshape(g, shape=x.type.shape),
     lambda size, inputs, batched, out: reshape(inputs[0], shape=(size, *out.type.shape)),
-    Latex(r"\operatorname{{reshape}}_{{{shape}}}({x})", ATOM, (0,), notation.Reshaping()),
+    Latex(r"\operatorname{{reshape}}_{{{shape}}}({x})", ATOM, (0,), Form.RESHAPING),
     Python(_reshape_python, noun="reshaped"),
     (
         _sample((2, 3), shape=(3, 2)),
@@ -141,7 +140,7 @@ transpose = _movement(
     lambda size, inputs, batched, out: transpose(
         inputs[0], permutation=(0, *(axis + 1 for axis in out.param("permutation")))
     ),
-    Latex(r"{{{x}}}^\top", POWER, (POWER + 1,), notation.Transposition()),
+    Latex(r"{{{x}}}^\top", POWER, (POWER + 1,), Form.TRANSPOSITION),
     Python(_transpose_python, noun="transposed"),
     (
         _sample((2, 3), permutation=(1, 0)),
@@ -205,7 +204,7 @@ broadcast_to = _movement(
     Move(_broadcast_reads),
     _broadcast_transpose,
     _broadcast_batch,
-    Latex("{x}", ATOM, (ATOM,), notation.Repetition()),
+    Latex("{x}", ATOM, (ATOM,), Form.REPETITION),
     Python(
         lambda out, writing, x: Written(
             f"np.broadcast_to({x.text}, {shape_text(writing, out.type.shape)})"
@@ -259,7 +258,7 @@ slice_ = _movement(
         step=(1, *out.param("step")),
         shape=(size, *out.type.shape),
     ),
-    Latex(r"{x}[\cdot]", ATOM, (ATOM,), notation.At()),
+    Latex(r"{x}[\cdot]", ATOM, (ATOM,), Form.AT),
     Python(_slice_python, noun="part"),
     (
         _sample((5,), start=(1,), step=(2,), shape=(2,)),
@@ -313,7 +312,7 @@ pad = _movement(
         step=(1, *out.param("step")),
         shape=(size, *out.type.shape),
     ),
-    Latex(r"\operatorname{{pad}}_{{{shape}}}({x})", ATOM, (0,), notation.Placed("pad")),
+    Latex(r"\operatorname{{pad}}_{{{shape}}}({x})", ATOM, (0,), Form.PADDED),
     Python(_pad_python, noun="padded"),
     (
         _sample((2,), start=(1,), step=(2,), shape=(5,)),
@@ -386,7 +385,7 @@ concatenate = Primitive(
     batch=_concatenate_batch,
     kernel=Assemble(_concatenate_regions, gaps=False),
     flops=no_flops,
-    latex=Latex("[{x}, {y}]", ATOM, (0, 0), notation.Joined()),
+    latex=Latex("[{x}, {y}]", ATOM, (0, 0), Form.JOINED),
     samples=(
         Sample(((2,), (3,)), (ANY, ANY), (("axis", 0),)),
         Sample(((2, 1), (2, 3)), (ANY, ANY), (("axis", 1),)),

@@ -12,7 +12,7 @@ from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape, slice_, transpose
-from chainrule.primitives.notation import ATOM, PRODUCT, Contraction, Latex, MatrixProduct
+from chainrule.primitives.notation import ATOM, PRODUCT, Form, Latex
 from chainrule.primitives.primitive import VIEWS, Contract, Cut, Multilinear, Primitive, Sample
 from chainrule.primitives.python import Python, Writing, Written, operator_of
 
@@ -118,7 +118,7 @@ matmul = Primitive(
     library_bytes=lambda out, x, y: _copied_for_blas(x, y),
     independent=_matmul_independent,
     flops=_matmul_flops,
-    latex=Latex("{x} {y}", PRODUCT, (PRODUCT, PRODUCT), MatrixProduct()),
+    latex=Latex("{x} {y}", PRODUCT, (PRODUCT, PRODUCT), Form.MATRIX_PRODUCT),
     samples=tuple(
         Sample(shapes, (ANY, ANY))
         for shapes in (
@@ -331,7 +331,7 @@ contract = Primitive(
     batch=_contract_batch,
     kernel=Contract(),
     flops=_contract_flops,
-    latex=Latex(r"{x} \cdot {y}", PRODUCT, (ATOM, ATOM), Contraction()),
+    latex=Latex(r"{x} \cdot {y}", PRODUCT, (ATOM, ATOM), Form.CONTRACTION),
     samples=(
         Sample(
             ((2,), (3,)), (ANY, ANY), (("out_axes", (0, 1)), ("x_axes", (0,)), ("y_axes", (1,)))

@@ -13,7 +13,7 @@ from chainrule.graph.types import ArrayType, Shape, array_type
 from chainrule.primitives import logic
 from chainrule.primitives.families import BOOL
 from chainrule.primitives.movement import broadcast_to, reshape
-from chainrule.primitives.notation import ATOM, BIG, Latex, Series
+from chainrule.primitives.notation import ATOM, BIG, Form, Latex
 from chainrule.primitives.primitive import (
     Derivative,
     Explicit,
@@ -108,7 +108,7 @@ sum_ = reduction(
     lambda xp, x, *, axes: xp.sum(x, axis=axes, dtype=x.dtype),
     Linear((lambda g, out, x: spread(g, x.type.shape, out.param("axes")),)),
     Fold("x + y", "0"),
-    Latex(r"\sum_{{{axes}}} {x}", BIG, (BIG,), Series()),
+    Latex(r"\sum_{{{axes}}} {x}", BIG, (BIG,), Form.SERIES),
     reduced_by("sum", "total"),
     (*NON_EMPTY, ((0, 3), (0,)), ((0,), (0,))),
 )

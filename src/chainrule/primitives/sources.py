@@ -9,7 +9,7 @@ import numpy as np
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import INT_SCALAR, ArrayType, array_type
-from chainrule.primitives.notation import Elements, Latex, Positions, Uniform
+from chainrule.primitives.notation import Form, Latex
 from chainrule.primitives.primitive import (
     Flat,
     Generate,
@@ -80,7 +80,7 @@ constant = _source(
     "An array that the program closed over.",
     lambda *, value, type: type,
     lambda xp, *, value, type: xp.asarray(value.array),
-    Latex("{name}", form=Elements()),
+    Latex("{name}", form=Form.ELEMENTS),
     Given(),
     GIVEN,
     value=ArrayValue(np.zeros((2, 3))),
@@ -109,7 +109,7 @@ full = _source(
     "An array of one value, which is static; it has a type but no storage.",
     lambda *, value, type: type,
     _full,
-    Latex("{value}", form=Uniform()),
+    Latex("{value}", form=Form.UNIFORM),
     Generate(),
     Python(_full_python, noun="full"),
     value=2.5,
@@ -129,7 +129,7 @@ iota = _source(
     "The positions 0, 1, ... along the one axis of the result.",
     lambda *, type: type,
     lambda xp, *, type: xp.arange(type.shape[0], dtype=type.dtype),
-    Latex(r"\operatorname{{iota}}", form=Positions()),
+    Latex(r"\operatorname{{iota}}", form=Form.POSITIONS),
     Generate(),
     Python(_iota_python, noun="positions"),
     type=array_type(np.dtype(np.int64), (4,)),

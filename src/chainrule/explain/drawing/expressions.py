@@ -12,16 +12,7 @@ from chainrule.explain.drawing.signs import written
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
 from chainrule.primitives.movement import reshape
-from chainrule.primitives.notation import (
-    ADDITIVE,
-    ATOM,
-    POWER,
-    PRODUCT,
-    Conversion,
-    Power,
-    Product,
-    Repetition,
-)
+from chainrule.primitives.notation import ADDITIVE, ATOM, POWER, PRODUCT, Form
 from chainrule.primitives.primitive import Contract
 from chainrule.primitives.sources import constant, full, size_value
 
@@ -31,7 +22,7 @@ FEW = 3  # elements of a constant that are written
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SLOT = re.compile(r"\{(\w+)\}")
 NUMBERS = (full, size_value)
-SILENT = (Conversion, Repetition)  # nothing is written for these forms
+SILENT = (Form.CONVERSION, Form.REPETITION)  # nothing is written for these forms
 
 Name = Callable[[Node], str]
 
@@ -82,7 +73,7 @@ def is_silent(node: Node) -> bool:
     if node.primitive is reshape:
         before, after = ([size for size in one.shape if size != 1] for one in (*node.inputs, node))
         return before == after
-    return isinstance(node.primitive.latex.form, SILENT)
+    return node.primitive.latex.form in SILENT
 
 
 def symbol_scopes(node: Node) -> list[Scope]:
@@ -153,7 +144,7 @@ class _Writer:
         binding = line.binding
         if isinstance(node.primitive.kernel, Contract) and self.product:
             template = f"{{x}} {self.product} {{y}}"
-        elif isinstance(form, Product) and not all(self._array(one) for one in node.inputs):
+        elif form is Form.PRODUCT and not all(self._array(one) for one in node.inputs):
             arrays = [one for one in node.inputs if self._array(one)]
             if self.product and arrays:  # a scalar factor says little where there are no names
                 return self.write(arrays[0], within, depth + 1)
@@ -164,8 +155,8 @@ class _Writer:
             text, strength = self.write(parent, within, depth + 1)
             needed = operands[min(place, len(operands) - 1)] if operands else 0
             values[key] = text if strength >= needed else f"({text})"
-        if isinstance(form, Power) and len(names) == 1:
-            return values[names[0]] + str(node.param(form.exponent)).translate(_RAISED), POWER
+        if form is Form.POWER and len(names) == 1:
+            return values[names[0]] + str(node.param("exponent")).translate(_RAISED), POWER
         values["axes"] = index_of(node)
         for key, value in node.params:
             values.setdefault(key, str(value))

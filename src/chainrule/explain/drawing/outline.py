@@ -136,7 +136,7 @@ class Structure:
 
 def _operations(unit: Unit) -> object:
     primitives = (node.primitive for node in unit.nodes if node.primitive not in GENERATED)
-    return tuple(one for one in primitives if not isinstance(one.latex.form, SILENT))
+    return tuple(one for one in primitives if one.latex.form not in SILENT)
 
 
 def repeats(numbers: Sequence[int], weights: Sequence[int]) -> list[Repeat]:

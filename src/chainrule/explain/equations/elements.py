@@ -31,42 +31,33 @@ from chainrule.explain.equations.parts import (
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar
 from chainrule.explain.equations.spanning import is_doubled
-from chainrule.primitives import notation as forms
-from chainrule.primitives.notation import (
-    BIG,
-    POWER,
-    RELATION,
-    Conversion,
-    Power,
-    Product,
-    Quotient,
-    Series,
-    Terms,
-    Uniform,
-)
+from chainrule.primitives.notation import BIG, POWER, RELATION, Form
 
 
-def _terms(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    """x + y, x − y, −x; in a derivative, 2 x for x + x, also in y + x + x."""
-    form = form_of(formula)
-    assert isinstance(form, Terms)
-    if form.signs == (-1,):
-        return minus(setter.set(formula.operands[0], is_free))
+def _add(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """x + y; in a derivative, 2 x for x + x, also in y + x + x."""
     free = setter.is_free_inside(formula, is_free)
     x, y = formula.operands
-    if form.signs == (1, -1):
-        return subtracted(setter.set(x, free), setter.set(y, free))
     if is_doubled(formula.node):
         return doubled(setter.set(x, free))
-    if form_of(x) == form:
+    if form_of(x) is Form.SUM:
         first, again = x.operands
         if again.node is y.node and formula.node.origin.transform:
             return added(setter.set(first, free), doubled(setter.set(y, free)))
     return added(setter.set(x, free), setter.set(y, free))
 
 
+def _subtract(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    free = setter.is_free_inside(formula, is_free)
+    return subtracted(*(setter.set(one, free) for one in formula.operands))
+
+
+def _negative(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    return minus(setter.set(formula.operands[0], is_free))
+
+
 def _is_number(formula: Formula) -> bool:
-    return isinstance(form_of(formula), Uniform)
+    return form_of(formula) is Form.UNIFORM
 
 
 def _multiply(setter: Setter, formula: Applied, is_free: bool) -> Bound:
@@ -114,8 +105,8 @@ def _power(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 
 def _exponent(formula: Formula) -> Any:
     """The exponent of a power, where it is a parameter."""
-    form = form_of(formula)
-    return dict(formula.node.params).get(form.exponent) if isinstance(form, Power) else None
+    is_power = form_of(formula) is Form.POWER
+    return dict(formula.node.params).get("exponent") if is_power else None
 
 
 def _sum(setter: Setter, formula: Applied, is_free: bool) -> Bound:
@@ -149,7 +140,7 @@ def _squared(formula: Formula) -> Formula | None:
         return None
     if _exponent(formula) == 2:
         return formula.operands[0]
-    if isinstance(form_of(formula), Product):
+    if form_of(formula) is Form.PRODUCT:
         x, y = formula.operands
         return x if x.node is y.node else None
     return None
@@ -160,7 +151,7 @@ def _where(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     rows: list[tuple[Part, Part | None]] = []
     last: Formula = formula
     free = setter.is_free_inside(formula, is_free)
-    while isinstance(form_of(last), forms.Cases):
+    while form_of(last) is Form.CASES:
         condition, value, last = last.operands
         rows.append((setter.set(value, free), setter.set(condition, free)))
     rows.append((setter.set(last, free), None))
@@ -182,14 +173,16 @@ def _cast(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     return setter.set(inner, is_free)
 
 
-ELEMENTS: Mapping[type, Setting] = MappingProxyType(
+ELEMENTS: Mapping[Form, Setting] = MappingProxyType(
     {
-        Terms: _terms,
-        Product: _multiply,
-        Quotient: _divide,
-        Power: _power,
-        Series: _sum,
-        forms.Cases: _where,
-        Conversion: _cast,
+        Form.SUM: _add,
+        Form.DIFFERENCE: _subtract,
+        Form.NEGATIVE: _negative,
+        Form.PRODUCT: _multiply,
+        Form.QUOTIENT: _divide,
+        Form.POWER: _power,
+        Form.SERIES: _sum,
+        Form.CASES: _where,
+        Form.CONVERSION: _cast,
     }
 )

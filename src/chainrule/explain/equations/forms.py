@@ -9,5 +9,6 @@ from chainrule.explain.equations.elements import ELEMENTS
 from chainrule.explain.equations.places import PLACES
 from chainrule.explain.equations.products import PRODUCTS
 from chainrule.explain.equations.setting import Setting
+from chainrule.primitives.notation import Form
 
-FORMS: Mapping[type, Setting] = MappingProxyType({**ELEMENTS, **PRODUCTS, **PLACES})
+FORMS: Mapping[Form, Setting] = MappingProxyType({**ELEMENTS, **PRODUCTS, **PLACES})

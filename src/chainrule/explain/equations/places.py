@@ -22,17 +22,7 @@ from chainrule.explain.equations.setting import Setter, Setting, is_scalar, oper
 from chainrule.explain.equations.spanning import is_kept_axis, is_single, only_unit_axes
 from chainrule.explain.equations.values import WHOLE, number
 from chainrule.graph.node import Node
-from chainrule.primitives.notation import (
-    ATOM,
-    At,
-    Elements,
-    Joined,
-    Placed,
-    Positions,
-    Repetition,
-    Reshaping,
-    Uniform,
-)
+from chainrule.primitives.notation import ATOM, Form
 
 FEW = 4  # the elements of a constant are shown if they are no more
 
@@ -65,7 +55,7 @@ def _full(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 def _broadcast_to(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     """Leading axes of length 1 that are dropped and broadcast again are unseen, too."""
     (inner,) = formula.operands
-    if is_free and isinstance(inner, Applied) and isinstance(form_of(inner), Reshaping):
+    if is_free and isinstance(inner, Applied) and form_of(inner) is Form.RESHAPING:
         before = inner.operands[0]
         is_unseen = before.node.ndim <= formula.node.ndim and _is_leading(before.node, inner.node)
         if is_unseen and _at_index(setter, inner) is None:
@@ -107,7 +97,7 @@ def _at_index(setter: Setter, formula: Applied) -> Bound | None:
 
 
 def _is_slice(formula: Formula) -> bool:
-    return isinstance(form_of(formula), At) and len(formula.operands) == 1
+    return form_of(formula) is Form.AT and len(formula.operands) == 1
 
 
 def _at(setter: Setter, formula: Applied, is_free: bool) -> Bound:
@@ -142,15 +132,15 @@ def _places(setter: Setter, formula: Applied) -> Part:
 
 def _placed(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     """Zeros of the shape below, with the first operand at the places in brackets."""
-    form, node, inner = form_of(formula), formula.node, formula.operands[0]
-    assert isinstance(form, Placed)
+    node, inner = formula.node, formula.operands[0]
+    word = "pad" if form_of(formula) is Form.PADDED else "scatter"
     if len(formula.operands) > 1:
         places = _places(setter, formula)
     else:
         starts, steps = node.param("start"), node.param("step")
         items = zip(starts, steps, inner.node.shape, node.shape, strict=True)
         places = separated([setter.shapes.span(*item) for item in items])
-    name = Script(upright(form.word), below=setter.shapes.shape(node.shape))
+    name = Script(upright(word), below=setter.shapes.shape(node.shape))
     at = row(setter.set(inner, False), Symbol(r" \text{ at } ", " at "), Fence(places, "[", "]"))
     return Bound(row(name, Fence(at)))
 
@@ -174,7 +164,7 @@ def _concatenate(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 
 def _joined(setter: Setter, formula: Formula) -> Bound:
     """What is joined to others; a number in the shape that it is given for that."""
-    if isinstance(formula, Applied) and isinstance(form_of(formula), Reshaping):
+    if isinstance(formula, Applied) and form_of(formula) is Form.RESHAPING:
         if formula.node.ndim and is_single(formula.operands[0].node):
             return operator(setter, formula, "reshape", setter.shapes.shape(formula.node.shape))
     return setter.set(formula, False)
@@ -186,7 +176,7 @@ def _axis(axis: int) -> Part:
 
 def _is_stacked(formula: Formula, axis: int) -> bool:
     """Whether the operand only got a further axis, along which it is stacked."""
-    if not isinstance(form_of(formula), Reshaping):
+    if form_of(formula) is not Form.RESHAPING:
         return False
     shape = formula.operands[0].node.shape
     return formula.node.shape == (*shape[:axis], 1, *shape[axis:])
@@ -202,15 +192,16 @@ def _constant(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     return Bound(Script(word, below=setter.shapes.shape(shape)) if shape else word)
 
 
-PLACES: Mapping[type, Setting] = MappingProxyType(
+PLACES: Mapping[Form, Setting] = MappingProxyType(
     {
-        Repetition: _broadcast_to,
-        Reshaping: _reshape,
-        At: _at,
-        Placed: _placed,
-        Joined: _concatenate,
-        Uniform: _full,
-        Positions: _iota,
-        Elements: _constant,
+        Form.REPETITION: _broadcast_to,
+        Form.RESHAPING: _reshape,
+        Form.AT: _at,
+        Form.PADDED: _placed,
+        Form.SCATTERED: _placed,
+        Form.JOINED: _concatenate,
+        Form.UNIFORM: _full,
+        Form.POSITIONS: _iota,
+        Form.ELEMENTS: _constant,
     }
 )

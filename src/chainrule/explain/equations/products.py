@@ -20,15 +20,7 @@ from chainrule.explain.equations.parts import (
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar, operator
 from chainrule.explain.equations.spanning import is_single
-from chainrule.primitives.notation import (
-    ATOM,
-    POWER,
-    SIDE_BY_SIDE,
-    Contraction,
-    MatrixProduct,
-    Product,
-    Transposition,
-)
+from chainrule.primitives.notation import ATOM, POWER, SIDE_BY_SIDE, Form
 
 
 def _matmul(setter: Setter, formula: Applied, is_free: bool) -> Bound:
@@ -51,7 +43,7 @@ def _matmul(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 
 def _factor(formula: Formula) -> tuple[Formula, Formula] | None:
     """The number and the array, of a number times an array."""
-    if not isinstance(form_of(formula), Product):
+    if form_of(formula) is not Form.PRODUCT:
         return None
     for number, array in (formula.operands, formula.operands[::-1]):
         if is_scalar(number) and array.spans and array.node.shape == formula.node.shape:
@@ -60,7 +52,7 @@ def _factor(formula: Formula) -> tuple[Formula, Formula] | None:
 
 
 def _ends_in_vector(formula: Formula, side: int) -> bool:
-    return isinstance(form_of(formula), MatrixProduct) and formula.operands[side].node.ndim == 1
+    return form_of(formula) is Form.MATRIX_PRODUCT and formula.operands[side].node.ndim == 1
 
 
 def _transposed(part: Bound) -> Bound:
@@ -87,9 +79,9 @@ def _marked(setter: Setter, formula: Formula) -> Bound:
 def _flipped(setter: Setter, formula: Formula) -> Bound:
     """The transpose of a matrix with the mark inside: of xᵀ it is x, of 2 x y it is 2 yᵀ xᵀ."""
     match form_of(formula):
-        case Transposition():
+        case Form.TRANSPOSITION:
             return setter.set(formula.operands[0], False)
-        case MatrixProduct():
+        case Form.MATRIX_PRODUCT:
             return side_by_side(*(_flipped(setter, one) for one in formula.operands[::-1]))
     found = _factor(formula)
     if found is not None:
@@ -114,7 +106,7 @@ def _contract(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 def _apart(setter: Setter, operand: Formula) -> Bound:
     """An operand of a contraction; a product of matrices in brackets: (v A) wᵀ, v A being a row."""
     part = setter.set(operand, False)
-    return fenced(part, ATOM, ATOM) if isinstance(form_of(operand), MatrixProduct) else part
+    return fenced(part, ATOM, ATOM) if form_of(operand) is Form.MATRIX_PRODUCT else part
 
 
 def _product(x: Bound, x_axes: tuple, y: Bound, y_axes: tuple, out: tuple) -> Bound | None:
@@ -144,6 +136,10 @@ def _einsum(x: Bound, x_axes: tuple, y: Bound, y_axes: tuple, out: tuple) -> Bou
     return Bound(row(Script(upright("einsum"), below=below), Fence(row(x, COMMA, y))))
 
 
-PRODUCTS: Mapping[type, Setting] = MappingProxyType(
-    {MatrixProduct: _matmul, Contraction: _contract, Transposition: _transpose}
+PRODUCTS: Mapping[Form, Setting] = MappingProxyType(
+    {
+        Form.MATRIX_PRODUCT: _matmul,
+        Form.CONTRACTION: _contract,
+        Form.TRANSPOSITION: _transpose,
+    }
 )

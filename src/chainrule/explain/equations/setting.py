@@ -49,7 +49,14 @@ from chainrule.explain.reading.symbols import Notation, escape, parted
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
 from chainrule.graph.words import printable
-from chainrule.primitives.notation import ATOM, FRACTION, GRADIENT, SIDE_BY_SIDE, TEXT_FRACTION
+from chainrule.primitives.notation import (
+    ATOM,
+    FRACTION,
+    GRADIENT,
+    SIDE_BY_SIDE,
+    TEXT_FRACTION,
+    Form,
+)
 from chainrule.primitives.primitive import Map
 from chainrule.primitives.sources import full
 
@@ -74,7 +81,7 @@ class Setter:
     notation: Notation
     shapes: Shapes
     letter: str
-    forms: Mapping[type, Setting]
+    forms: Mapping[Form, Setting]
     named: dict[str, Bound] = field(init=False, default_factory=dict)
     held: dict[Node, Text] = field(init=False, default_factory=dict)
 
@@ -127,7 +134,7 @@ class Setter:
         form = formula.node.primitive.latex.form
         if form is None:
             return self.by_template(formula, is_free)
-        return self.forms[type(form)](self, formula, is_free)
+        return self.forms[form](self, formula, is_free)
 
     def by_template(self, formula: Formula, is_free: bool) -> Bound:
         """The template of the primitive's record, with operands and parameters filled in."""
@@ -178,6 +185,8 @@ class Setter:
                     shown[key] = Fence(tuple_of(value))
                 case "size":
                     shown[key] = self.shapes.size(value)
+                case "type":
+                    pass  # of sources: no template shows it
                 case _:
                     word = printable(str(value))
                     shown[key] = Symbol(escape(word), word)

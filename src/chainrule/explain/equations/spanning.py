@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from chainrule.explain.equations.formula import Applied, Formula, form_of
+from chainrule.explain.equations.formula import Applied, Formula
 from chainrule.graph.node import Node
-from chainrule.primitives.notation import Conversion, Repetition, Reshaping, Terms, Uniform
+from chainrule.primitives.notation import Form
 from chainrule.primitives.primitive import Fold, Map
+
+PASSED_ON = (Form.CONVERSION, Form.REPETITION)
+UNSEEN = (*PASSED_ON, Form.UNIFORM)
 
 
 def spans(node: Node, operands: tuple[Formula, ...]) -> bool:
@@ -17,9 +20,9 @@ def spans(node: Node, operands: tuple[Formula, ...]) -> bool:
     if isinstance(node.primitive.kernel, Map) and operands:
         return any([one.spans for one in operands])
     form = node.primitive.latex.form
-    if isinstance(form, Uniform):
+    if form is Form.UNIFORM:
         return False
-    if isinstance(form, Repetition):
+    if form is Form.REPETITION:
         return operands[0].spans and operands[0].node.shape == node.shape
     is_kept = is_kept_axis(node, operands)
     return not (is_kept and are_leading(reduced_axes(operands[0].node)))  # else keepdims is seen
@@ -28,23 +31,23 @@ def spans(node: Node, operands: tuple[Formula, ...]) -> bool:
 def is_passed_on(node: Node, operands: tuple[Formula, ...]) -> bool:
     """Whether a primitive writes nothing of its own beside its operand."""
     form = node.primitive.latex.form
-    return isinstance(form, (Conversion, Repetition)) or is_kept_axis(node, operands)
+    return form in PASSED_ON or is_kept_axis(node, operands)
 
 
 def is_unseen(formula: Formula) -> bool:
     """Whether the formula is written as its operand is, or not at all (in most places)."""
-    return isinstance(form_of(formula), (Conversion, Repetition, Uniform))
+    return isinstance(formula, Applied) and formula.node.primitive.latex.form in UNSEEN
 
 
 def is_doubled(node: Node) -> bool:
     """Whether a derivative adds a value to itself: x + x is written 2 x."""
-    is_sum = node.primitive.latex.form == Terms((1, 1)) and bool(node.origin.transform)
-    return is_sum and node.inputs[0] is node.inputs[1]
+    is_sum = node.primitive.latex.form is Form.SUM
+    return is_sum and node.inputs[0] is node.inputs[1] and bool(node.origin.transform)
 
 
 def is_kept_axis(node: Node, operands: tuple[Formula, ...]) -> bool:
     """Whether a reshape gives a reduction the axes of length 1 that `keepdims` keeps."""
-    if not isinstance(node.primitive.latex.form, Reshaping):
+    if node.primitive.latex.form is not Form.RESHAPING:
         return False
     inner = operands[0]
     if not isinstance(inner, Applied) or not isinstance(inner.node.primitive.kernel, Fold):
