@@ -85,7 +85,7 @@ def from_text(x: Any, path: str) -> Any:
 
 
 def by_text_of_the_clock(x: Any) -> Any:
-    return x * float(time.strftime("%S"))
+    return x * float(time.strftime("%Y"))
 
 
 def by_local_time(x: Any) -> Any:
