@@ -310,7 +310,8 @@ def run(graph: Graph, **arrays: Any) -> tuple[dict[str, Any], int]:
     last = {one: place for place, node in enumerate(nodes) for one in node.inputs}
     last.update(dict.fromkeys(graph.outputs.values(), len(nodes)))
     values = {node: np.asarray(arrays[name]) for name, node in graph.inputs.items()}
-    given = dict(map(owner, values.values()))
+    inputs = list(values.values())  # held, so that none of their ids is used again
+    given = dict(map(owner, inputs))
     peak = 0
     for place, node in enumerate(nodes):
         if node.operation is not INPUT:

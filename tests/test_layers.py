@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,6 +181,14 @@ def test_every_module_begins_with_what_it_is() -> None:
 @pytest.mark.parametrize("folder", sorted({file.parent for file in FILES}), ids=lambda f: f.name)
 def test_every_folder_has_a_readme(folder: Path) -> None:
     assert (folder / "README.md").is_file() or folder == PACKAGE
+
+
+@pytest.mark.parametrize("readme", sorted(PACKAGE.rglob("README.md")), ids=lambda f: f.parent.name)
+def test_a_readme_names_every_file_beside_it_and_no_other(readme: Path) -> None:
+    named = set(re.findall(r"`(\w+\.py)`", readme.read_text("utf-8")))
+    there = {file.name for file in readme.parent.glob("*.py")} - {"__init__.py"}
+    assert there <= named
+    assert named - there <= {file.name for file in FILES}, "names a file that is not there"
 
 
 def pickles(node: ast.AST) -> bool:

@@ -124,3 +124,20 @@ def test_what_stands_elsewhere_names_what_is_here() -> None:
     for hint in cr._ELSEWHERE.values():
         for name in re.findall(r"cr\.(\w+)", hint):
             assert hasattr(cr, name), hint
+
+
+@pytest.mark.parametrize(
+    ("room", "name", "hint"),
+    [
+        (cr.nn, "relu", ": write chainrule.relu"),
+        (cr.nn, "Linear", ""),
+        (cr.numpy, "sum", ": write numpy.sum, NumPy's own is traced"),
+        (cr.numpy, "summ", ""),
+    ],
+)
+def test_rooms_named_as_in_other_libraries_say_what_to_write(
+    room: Any, name: str, hint: str
+) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(room, name)
+    assert str(caught.value) == f"module '{room.__name__}' has no attribute {name!r}{hint}"

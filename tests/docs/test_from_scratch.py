@@ -110,11 +110,11 @@ def test_what_has_no_derivative_is_refused(scratch: ModuleType) -> None:
 
 
 def test_the_peak_is_what_is_allocated(scratch: ModuleType) -> None:
-    def chain(x):
-        y = np.sum(np.exp(np.tanh(x) * 2.0) / x)
+    def chain(x, rate):  # the array made of a number goes before the end
+        y = np.sum(np.exp(np.tanh(x * rate) * 2.0) / x)
         return y
 
-    arrays = {"x": np.linspace(1, 2, 200_000)}
+    arrays = {"x": np.linspace(1, 2, 200_000), "rate": 1.5}
     step = scratch.backward(scratch.trace(chain, **arrays), ["x"])
     _, predicted = scratch.run(step, **arrays)
     tracemalloc.start()

@@ -265,7 +265,8 @@ class Primitive(Frozen):
             object.__setattr__(self, "python", calls(self.name, self.inputs))
         if not isinstance(self.python, Python):
             raise TypeError(
-                f"{self.name}: {self.python!r} is not a Python, and NumPy has no {self.name}"
+                f"{self.name}: {self.python!r} is not a Python, and NumPy has no {self.name}: "
+                'python=Python("...", ...) says how NumPy source writes it'
             )
         if not self.samples:
             raise TypeError(f"{self.name}: tests need at least one sample")

@@ -1,4 +1,4 @@
-"""Removes nodes that no output needs (named values are kept by default)."""
+"""Removes nodes that no output needs; `keep="named"` keeps named values, too."""
 
 from __future__ import annotations
 

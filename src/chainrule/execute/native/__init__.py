@@ -1,3 +1,3 @@
-"""The native executor: a schedule compiled by LLVM into one function, its products by BLAS."""
+"""The native executor: a schedule compiled by LLVM into one function."""
 
 from chainrule.execute.native.runtime import forks as forks

@@ -1,8 +1,8 @@
 """Warns of random numbers drawn while tracing, which become constants of the graph.
 
 No draw is watched while the program runs.  A generator whose state is another one afterwards has
-drawn, and `drawing` looks for the line.  What has no state that could be compared (entropy, clocks,
-files) is found by `asked`.
+drawn, and `draw_site` looks for the line.  What has no state that could be compared (entropy,
+clocks, files) is found by `system_reads`.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def order_of(monomial: Monomial) -> tuple[int, list[tuple[bool, str]]]:
 
 
 def written(terms: Terms) -> str:
-    """The text of a polynomial, as `size_text.parse` reads it."""
+    """The text of a polynomial, as `parse_size.parse` reads it."""
     text = ""
     for monomial, coefficient in terms:
         sign = " - " if coefficient < 0 else " + " if text else ""
