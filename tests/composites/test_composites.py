@@ -40,14 +40,12 @@ def public_composites() -> list[Any]:
     """The library's composites: every public function of the modules that define them."""
     found = []
     for module in MODULES:
-        for name, value in vars(module).items():
-            mine = getattr(value, "__module__", None) == module.__name__ or name in PRIMITIVE_NAMES
-            if not name.startswith("_") and inspect.isfunction(value) and mine:
+        for name, value in inspect.getmembers(module, inspect.isfunction):
+            # What `unary` makes says that it is of that module.
+            mine = module is of_one_primitive or value.__module__ == module.__name__
+            if not name.startswith("_") and mine:
                 found.append(value)
     return [f for f in found if getattr(cr, f.__name__, None) is f and f is not cr.size_value]
-
-
-PRIMITIVE_NAMES = ("erf", "sigmoid", "stop_gradient")
 
 
 def test_every_composite_has_a_case() -> None:
