@@ -298,7 +298,7 @@ RECIPE = re.compile(r"(np|cr)\.\w+(\.\w+)?\(|\.at\[|cr\.at\(")
 # Hints that convert, or name what may be called, and need no numbers to be right.
 NO_RECIPES = (
     "give a list of arrays: np.concatenate([x, y])",
-    "x[np.argsort(cr.random.bits(key, x.shape[:1]))] has",  # test_drawn follows it
+    "x[np.argsort(cr.random.bits(key, x.shape[:1]))] has",  # test_frozen_random follows it
     "a list of numbers counts as several arguments: pass np.array",
     "convert",
     "for one-hot labels use",  # tests/composites/test_composites.py follows both

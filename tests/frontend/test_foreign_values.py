@@ -152,7 +152,7 @@ ENTRIES = {
 def test_what_leaves_a_body_is_refused(entry, body) -> None:
     with pytest.raises(ForeignValueError, match=INSIDE) as caught:
         ENTRIES[entry](leaking(body))
-    assert "test_inner_leaks.py" in caught.value.where
+    assert "test_foreign_values.py" in caught.value.where
     assert caught.value.hint == "return it from the function that has it"
 
 
