@@ -202,6 +202,8 @@ def line_of_program(
 
 
 if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()  # what is imported need not be looked through for each case
     np.seterr(all="ignore")
     for case in cases():
         print(json.dumps(line_of(*case)), flush=True)
