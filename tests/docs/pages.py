@@ -13,8 +13,11 @@ import tempfile
 import types
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
+
+from chainrule.execute import executors
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -81,9 +84,10 @@ def run_page(page: Path) -> list[Ran]:
     """Run the Python blocks of a page, in order and in one namespace.
 
     They are run as one file that has the page's name, so that messages show the lines that a
-    reader has who copied all blocks into `tutorial.py`.
+    reader has who copied all blocks into `tutorial.py`.  Executors that a page registers are gone
+    afterwards.
     """
-    with np.printoptions():
+    with np.printoptions(), patch.dict(executors._registered):
         return _run_blocks(page)
 
 
