@@ -10,7 +10,7 @@ ERF = '''
 def erf(x):
     """The error function."""
     x = np.asarray(x)
-    return np.fromiter(map(math.erf, x.flat), x.dtype, x.size).reshape(x.shape)
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
 '''
 
 GAUSSIAN = '''
