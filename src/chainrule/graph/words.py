@@ -38,12 +38,7 @@ def operation(node: Node, word: Word) -> str:
 
 def composite_of(node: Node) -> Scope | None:
     """The outermost call of a composite in which a value was made; None if in none."""
-    found, scope = None, node.origin.scope
-    while scope is not None:
-        if scope.symbol:
-            found = scope
-        scope = scope.parent
-    return found
+    return next((one for one in reversed(node.origin.scopes) if one.symbol), None)
 
 
 def composite_call(node: Node, word: Word) -> str:
