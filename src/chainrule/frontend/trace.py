@@ -21,14 +21,14 @@ from chainrule.frontend.errors.types_shown import too_large
 from chainrule.frontend.naming import (
     Namer,
     Place,
-    Target,
     has_returned,
     name_of_object,
     returned_variable,
     user_frame,
 )
+from chainrule.frontend.scopes import Scopes
 from chainrule.graph.node import ArrayValue, Node
-from chainrule.graph.origin import Origin, Scope
+from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Condition, ValueGuard
 from chainrule.graph.sizes.sizes import Size, names
 from chainrule.graph.types import exceeds_memory, type_of
@@ -36,7 +36,6 @@ from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import constant, constant_of, input_
 from chainrule.primitives.value import Value
 
-_WRAPPER = 0x04 | 0x08  # CO_VARARGS | CO_VARKEYWORDS: def wrapper(*args, **kwargs)
 _told: dict[Any, int] = {}  # the warnings that were shown
 _SERIALS = itertools.count()
 _INT_OPERATIONS: dict[np.ufunc, Callable[..., Any]] = {
@@ -48,7 +47,6 @@ _INT_OPERATIONS: dict[np.ufunc, Callable[..., Any]] = {
 KEEP_INSIDE = (
     "pass the array as an argument of the traced function; do not store traced arrays outside of it"
 )
-_NO_SCOPE = frozenset({"<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
 
 
 class Trace:
@@ -77,11 +75,8 @@ class Trace:
         self.ended: set[Node] = set()  # variables of bodies and batches that are over
         self.settled: set[Node] = set()  # nodes that no variable reaches but those of the graph
         self._constants: dict[tuple[int, str], tuple[Any, Node]] = {}
-        self._scopes: dict[FrameType, Scope | None] = {}
-        self._roots: set[FrameType] = set()
-        self._calls: dict[tuple[Scope | None, str], int] = {}
+        self._scopes = Scopes(_is_entry, self.namer)
         self._inside: dict[Node, list[str]] = {}
-        self._returning: list[tuple[FrameType, Scope | None, Target]] = []
 
     def __enter__(self) -> Trace:
         return self
@@ -109,14 +104,20 @@ class Trace:
         """While a body is traced: the names that it gives, and the nodes that it builds, to which
         its variables are added: after it they are of no use."""
         self.name_returned()
-        before = self.names, self.assigned, self._calls, self.made, self.site
-        self.names, self.assigned, self._calls, self.made, self.site = {}, {}, {}, set(), None
+        before = self.names, self.assigned, self._scopes.calls, self.made, self.site
+        self.names, self.assigned, self._scopes.calls, self.made, self.site = (
+            {},
+            {},
+            {},
+            set(),
+            None,
+        )
         try:
             yield self.names, self.made
             self.name_returned()
         finally:
             self.ended |= {node for node in self.made or () if node.primitive is input_}
-            self.names, self.assigned, self._calls, self.made, self.site = before
+            self.names, self.assigned, self._scopes.calls, self.made, self.site = before
 
     def constant(self, value: Any, name: str = "") -> Node:
         """The constant node of a closed-over array or named scalar; one for each object."""
@@ -235,48 +236,13 @@ class Trace:
         if found is None:
             self.site = Origin()
         else:
-            self.site = Origin(found.f_code, found.f_lasti, self.scope_of(found))
+            self.site = Origin(found.f_code, found.f_lasti, self._scopes.of(found))
         return found
 
     def origin_at(self, frame: FrameType) -> Origin:
         """The origin for an operation that runs in this frame, outside of any other."""
         found = user_frame(frame)
         return Origin() if found is None else Origin(found.f_code, found.f_lasti, None)
-
-    def scope_of(self, frame: FrameType) -> Scope | None:
-        """The scope that a user's frame stands for: one for each call of a helper function."""
-        if frame in self._scopes:
-            return self._scopes[frame]
-        chain: list[FrameType] = []
-        current: FrameType | None = frame
-        scope: Scope | None = None
-        at_root = True
-        while current is not None and not _is_entry(current):
-            if current in self._scopes:
-                scope = self._scopes[current]
-                at_root = current in self._roots and current.f_code.co_flags & _WRAPPER == _WRAPPER
-                break
-            if user_frame(current) is current:
-                chain.append(current)
-            current = current.f_back
-        for call in reversed(chain):
-            code = call.f_code
-            wrapper = code.co_flags & _WRAPPER == _WRAPPER
-            if at_root:
-                self._roots.add(call)
-            elif not wrapper and code.co_name not in _NO_SCOPE:
-                scope = Scope(self._unique_call(scope, code.co_name), scope)
-                self._expect_return(call, scope)
-            self._scopes[call] = scope
-            if wrapper and not at_root:
-                self._expect_return(call, scope)
-            at_root = at_root and wrapper
-        return scope
-
-    def _unique_call(self, parent: Scope | None, name: str) -> str:
-        count = self._calls.get((parent, name), 0)
-        self._calls[parent, name] = count + 1
-        return f"{name}_{count}" if count else name
 
     # Names ---------------------------------------------------------------------------------
 
@@ -285,34 +251,27 @@ class Trace:
 
         `place` says which of the parts that the operation gives it is.
         """
-        if frame is None or node in self.name_of:
+        if frame is None or node in self.name_of or frame in self._scopes.outside:
             return
-        if self._returning:
+        if self._scopes.returning:
             self.name_returned()
         target = self.namer.target(frame, place)
         if target is None or target.name == "_":  # what the program does not want
             return
-        scope = self.scope_of(target.frame)
+        scope = self._scopes.of(target.frame)
         full = f"{scope.path}.{target.name}" if scope is not None else target.name
         self.bind_name(full, node, target.frame.f_code)
-
-    def _expect_return(self, call: FrameType, scope: Scope | None) -> None:
-        """Remember under which name the caller of a helper function will store what it returns."""
-        caller = call.f_back
-        target = self.namer.target(caller) if caller is not None else None
-        if target is not None and target.name != "_" and user_frame(caller) is caller:
-            self._returning.append((call, scope, target))
 
     def name_returned(self) -> None:
         """Give what helper functions have returned by now the names of their callers' targets.
 
         The variable that the helper returned stays a second name: `h` is also `block.y`.
         """
-        for item in reversed(list(self._returning)):  # the innermost call first
+        for item in reversed(list(self._scopes.returning)):  # the innermost call first
             call, scope, target = item
             if not has_returned(call):
                 continue
-            self._returning.remove(item)
+            self._scopes.returning.remove(item)
             variable, value = returned_variable(call)
             node = getattr(value, "node", None)
             if not isinstance(node, Node):
@@ -321,7 +280,7 @@ class Trace:
             prefix = f"{scope.path}." if scope is not None else ""
             if inner is None or not re.fullmatch(re.escape(prefix + variable) + r"(_\d+)?", inner):
                 continue
-            outer = self.scope_of(target.frame)
+            outer = self._scopes.of(target.frame)
             full = f"{outer.path}.{target.name}" if outer is not None else target.name
             inside = self._inside.setdefault(node, [])
             inside.insert(0, inner)
