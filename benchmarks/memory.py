@@ -27,8 +27,8 @@ from run import chosen
 from worker import reason_of, versions
 
 import chainrule as cr
-from chainrule.explain.memory.phase import Phase, phase_of
 from chainrule.explain.memory.report import memory_of_step
+from chainrule.explain.memory.run_memory import RunMemory, run_memory_of
 from chainrule.graph.graph import Graph
 
 PEERS = ("PyTorch", "JAX")
@@ -81,8 +81,8 @@ def rows_of(case: Case) -> list[Row]:
     (build,) = case.variants["chainrule"].values()
     if not case.trains:
         function = cr.trace(_keywords(build)["function"], *problem.arrays.values())
-        phase = function_phase(function)
-        return [row(case, FUNCTION, phase, _functions(case, problem))]
+        run = function_memory(function)
+        return [row(case, FUNCTION, run, _functions(case, problem))]
     given = _keywords(build)
     step, _ = chainrule_step(
         problem, given["objective"], given["optimizer"].chainrule(), "native", examples=True
@@ -95,16 +95,16 @@ def rows_of(case: Case) -> list[Row]:
     ]
 
 
-def function_phase(graph: Graph) -> Phase:
+def function_memory(graph: Graph) -> RunMemory:
     """A traced function as `cr.compile` runs it: nothing is left out that it computes."""
     results = list(dict.fromkeys(node for _, node in graph.outputs))
-    return phase_of(graph, results, objectives=results, parameters=(), executor="native")
+    return run_memory_of(graph, results, objectives=results, parameters=(), executor="native")
 
 
 Counts = Mapping[str, Mapping[str, Callable[[], int]]]  # by peer, by way
 
 
-def row(case: Case, computes: str, phase: Phase, counts: Counts) -> Row:
+def row(case: Case, computes: str, run: RunMemory, counts: Counts) -> Row:
     """One row: the peers' ways are counted here, one after another."""
     found: dict[str, dict[str, int]] = {peer: {} for peer in PEERS}
     absent: dict[str, str] = {}
@@ -115,10 +115,8 @@ def row(case: Case, computes: str, phase: Phase, counts: Counts) -> Row:
             except Exception as error:
                 absent[f"{peer}: {way}"] = reason_of(error)
     below = computes == TRAINING and "mlp" in case.name
-    parts = {part: nbytes for part, nbytes in phase.parts.items() if nbytes}
-    return Row(
-        case.name, case.title, computes, phase.peak_nbytes, parts, found, absent, below=below
-    )
+    parts = {part: nbytes for part, nbytes in run.parts.items() if nbytes}
+    return Row(case.name, case.title, computes, run.peak_nbytes, parts, found, absent, below=below)
 
 
 def _keywords(build: Any) -> Mapping[str, Any]:

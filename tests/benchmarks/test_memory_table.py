@@ -82,7 +82,7 @@ def test_chainrule_counts_the_given_arrays_the_results_and_its_scratch_memory(na
     )
     bias = np.zeros(5, np.float32)
     graph = cr.trace(build.keywords["function"], x, bias, bias, y)
-    phase = memory.function_phase(graph)
+    phase = memory.function_memory(graph)
     given = sum(item.node.type.nbytes for item in graph.inputs)
     results = sum(node.type.nbytes for _, node in graph.outputs)
     schedule = phase.usage.schedule

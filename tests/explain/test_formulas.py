@@ -17,9 +17,9 @@ from chainrule import float32, float64, int64
 from chainrule.errors import SizeError
 from chainrule.execute.native.runtime.target import native_refusal
 from chainrule.explain.memory.formula import Formula, formula
-from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.polynomials import intervals, latex, text, undominated
 from chainrule.explain.memory.report import MemoryReport
+from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.graph.bind import with_sizes
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.parse_size import parse
@@ -72,7 +72,7 @@ def transformer_step() -> cr.TrainingStep:
     return cr.training_step(module.objective, "params", optimizer, executor="native", **types)
 
 
-def replayed_peak(phase: Phase, planned: Graph, other: Graph) -> int:
+def replayed_peak(run: RunMemory, planned: Graph, other: Graph) -> int:
     """The most bytes of values that are there at once if the schedule runs at other sizes.
 
     `planned` is the graph of the schedule, `other` the same graph at these sizes.
@@ -81,7 +81,7 @@ def replayed_peak(phase: Phase, planned: Graph, other: Graph) -> int:
         node: int(np.prod(twin.shape, dtype=np.int64)) * twin.dtype.itemsize
         for node, twin in zip(planned.nodes, other.nodes, strict=True)
     }
-    schedule = phase.usage.schedule
+    schedule = run.usage.schedule
     there = {*schedule.given, *schedule.results} - set(schedule.overwrites.values())
     peak = sum(nbytes[node] for node in there)
     for one in schedule.instructions:
@@ -97,9 +97,9 @@ def replayed_peak(phase: Phase, planned: Graph, other: Graph) -> int:
     return peak
 
 
-def logical_peak(phase: Phase) -> int:
-    """The most bytes of values that are live in a phase, without the workspace of kernels."""
-    usage = phase.usage
+def logical_peak(run: RunMemory) -> int:
+    """The most bytes of values that are live in a run, without the workspace of kernels."""
+    usage = run.usage
     return max(a - b for a, b in zip(usage.live_nbytes, usage.workspaces, strict=True))
 
 
@@ -123,13 +123,13 @@ def test_the_peak_is_that_of_the_planned_order_at_every_batch_size(case: str) ->
     report = step.memory()
     (name,) = step.graph.sizes
     for size in sampled(6 if case == "100 layers" else 25):
-        for phase, found, graph in (
+        for run, found, graph in (
             (report.training, report.formulas.training, step.graph),
             (report.prediction, report.formulas.prediction, report.predicting),
         ):
-            assert phase is not None and found is not None
+            assert run is not None and found is not None
             other = with_sizes(graph, {name: size})
-            assert found.peak.at(**{name: size}) == replayed_peak(phase, phase.graph, other)
+            assert found.peak.at(**{name: size}) == replayed_peak(run, run.graph, other)
             assert sum(part.at(**{name: size}) for part in found.parts.values()) == found.peak.at(
                 **{name: size}
             )
@@ -139,15 +139,15 @@ def test_the_peak_is_that_of_the_planned_order_at_every_batch_size(case: str) ->
 @pytest.mark.parametrize("case", CASES)
 def test_at_the_reference_size_it_is_the_reports_live_peak(case: str) -> None:
     report = CASES[case]().memory()
-    for phase, found in (
+    for run, found in (
         (report.training, report.formulas.training),
         (report.prediction, report.formulas.prediction),
     ):
-        assert phase is not None and found is not None
-        assert found.peak.at(**report.sizes) == logical_peak(phase)
-        if phase.peak_nbytes - phase.padding_nbytes == logical_peak(phase):  # no workspace then
+        assert run is not None and found is not None
+        assert found.peak.at(**report.sizes) == logical_peak(run)
+        if run.peak_nbytes - run.padding_nbytes == logical_peak(run):  # no workspace then
             parts = {name: part.at(**report.sizes) for name, part in found.parts.items()}
-            assert parts == {name: phase.parts[name] for name in parts}
+            assert parts == {name: run.parts[name] for name in parts}
 
 
 @needs_native

@@ -26,10 +26,10 @@ def cells(text: str, first: str) -> list[str]:
 @EITHER
 def test_the_text_shows_the_numbers_of_the_report(executor: str) -> None:
     report = both().memory(n=16, executor=executor)
-    text, phases = str(report), (report.training, report.prediction)
-    assert cells(text, "peak") == [f"{phase.peak_nbytes:,}" for phase in phases if phase]
+    text, runs = str(report), (report.training, report.prediction)
+    assert cells(text, "peak") == [f"{run.peak_nbytes:,}" for run in runs if run]
     for part in report.prediction.parts:
-        assert cells(text, part) == [f"{phase.parts[part]:,}" for phase in phases if phase]
+        assert cells(text, part) == [f"{run.parts[part]:,}" for run in runs if run]
     assert report.training is not None and sum(report.training.parts.values()) == (
         report.training.peak_nbytes
     )
@@ -151,9 +151,9 @@ def test_json_is_data_and_adds_up() -> None:
     assert found["schema"] == "chainrule.memory/1"
     assert (found["sizes"], found["assumed"], found["predict"]) == ({"n": 256}, ["n"], ["o"])
     for name in ("training", "prediction"):
-        phase = found[name]
-        assert sum(phase["parts"].values()) == phase["peak_nbytes"]
-        assert len(phase["timeline"]) == phase["instructions"] + 1
+        run = found[name]
+        assert sum(run["parts"].values()) == run["peak_nbytes"]
+        assert len(run["timeline"]) == run["instructions"] + 1
     by_name = {value["name"]: value for value in found["values"]}
     assert by_name["h"]["dtype"] == "float32" and by_name["h"]["shape"] == [256, 32]
     assert by_name["h"]["nbytes"] == report.values["h"].nbytes == 4 * 256 * 32

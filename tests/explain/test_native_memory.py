@@ -20,8 +20,8 @@ from chainrule.execute.native.artifact import artifact_of
 from chainrule.execute.native.runtime.machine import Machine, plan_for
 from chainrule.execute.native.runtime.target import host_target, native_refusal
 from chainrule.explain.memory.kinds import Kind
-from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.report import memory_of_graph, memory_of_step
+from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.graph.node import Node
 from chainrule.schedule.lifetimes import Simulation
 from chainrule.schedule.records import ALIGNMENT, SCRATCH, Buffer, Compute, Schedule, aligned
@@ -92,30 +92,30 @@ def simulated_last_reads(found: Simulation) -> dict[Node, int]:
     }
 
 
-def check(phase: Phase, load_nbytes: int | None = None) -> None:
+def check(run: RunMemory, load_nbytes: int | None = None) -> None:
     """Arena, simulator and report agree to the byte."""
-    schedule = phase.usage.schedule
+    schedule = run.usage.schedule
     found = simulate(schedule)
     computing = [isinstance(one, Compute) for one in schedule.instructions]
     wanted = [live for live, computes in zip(found.live_nbytes, computing, strict=True) if computes]
-    assert scratch_load(phase.usage) == wanted
-    assert last_reads(phase.usage) == simulated_last_reads(found)
+    assert scratch_load(run.usage) == wanted
+    assert last_reads(run.usage) == simulated_last_reads(found)
     ends = (aligned(buffer.end) for buffer in scratch_buffers(schedule))
     assert max(ends, default=0) == schedule.scratch_nbytes == found.arena_nbytes
     assert found.peak_nbytes + found.wasted_nbytes == schedule.scratch_nbytes
     load = max(found.live_aligned_nbytes, default=0)
     assert load_nbytes in (None, load)
     assert unused_lines(schedule) * ALIGNMENT <= schedule.scratch_nbytes - load
-    assert sum(phase.parts.values()) == phase.peak_nbytes
-    assert min(phase.parts.values(), default=0) >= 0
+    assert sum(run.parts.values()) == run.peak_nbytes
+    assert min(run.parts.values(), default=0) >= 0
     outside = {buffer.arena: buffer.nbytes for buffer in schedule.given.values()}
     for one in schedule.instructions:
         for node, buffer in zip(getattr(one, "nodes", ()), getattr(one, "into", ()), strict=True):
             if node in schedule.results:
                 outside.setdefault(buffer.arena, buffer.nbytes)
     outside.pop(SCRATCH, None)
-    copies = sum(life.nbytes for life in phase.usage.lives if life.arena.startswith("copy of "))
-    assert phase.peak_nbytes == sum(outside.values()) + copies + schedule.scratch_nbytes
+    copies = sum(life.nbytes for life in run.usage.lives if life.arena.startswith("copy of "))
+    assert run.peak_nbytes == sum(outside.values()) + copies + schedule.scratch_nbytes
 
 
 def network(params: Sequence[Any], x: Any, y: Any) -> Any:
@@ -143,9 +143,9 @@ def training(layers: int, dtype: str, optimizer: str) -> Any:
 
 def check_step(step: Any, **sizes: int) -> None:
     report = memory_of_step(step, sizes, executor="native")
-    for phase in (report.training, report.prediction):
-        assert phase is not None
-        check(phase)
+    for run in (report.training, report.prediction):
+        assert run is not None
+        check(run)
     concrete = step.graph.bind(**sizes)
     made = plan_for(concrete, *results_of(step, concrete))
     assert made.schedule.scratch_nbytes == report.main.usage.scratch_nbytes
@@ -257,11 +257,11 @@ def test_a_byte_less_than_the_arena_is_seen() -> None:
 
 def test_a_life_that_a_report_forgets_is_seen() -> None:
     report = memory_of_step(training(2, "float32", "sgd"), {"n": 7}, executor="native")
-    phase = report.main
-    lives = [life for life in phase.usage.lives if life.arena == SCRATCH]
-    fewer = tuple(life for life in phase.usage.lives if life is not lives[0])
+    run = report.main
+    lives = [life for life in run.usage.lives if life.arena == SCRATCH]
+    fewer = tuple(life for life in run.usage.lives if life is not lives[0])
     with pytest.raises(AssertionError):
-        check(replace(phase, usage=replace(phase.usage, lives=fewer)))
+        check(replace(run, usage=replace(run.usage, lives=fewer)))
 
 
 def test_what_the_backward_pass_reads_is_saved_and_nothing_else() -> None:

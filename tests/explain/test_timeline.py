@@ -14,8 +14,8 @@ import pytest
 from reports import EITHER, both, deep, forward, nasty, step
 
 from chainrule.errors import InputError
-from chainrule.explain.memory.phase import PADDING
 from chainrule.explain.memory.picture import MOST_COLUMNS, PAINTS, columns, ticks
+from chainrule.explain.memory.run_memory import PADDING
 from chainrule.explain.memory.timeline import Moment
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -29,24 +29,22 @@ def texts(svg: str) -> list[str]:
 @EITHER
 def test_at_the_peak_the_moment_has_the_parts_of_the_phase(executor: str) -> None:
     for report in (step(executor).memory(n=7), nasty().memory(n=3, executor=executor)):
-        phase = report.main
-        moment = phase.timeline[phase.peak_instruction]
-        assert {**moment.nbytes, PADDING: moment.unused_nbytes} == phase.parts
-        assert sum(phase.parts.values()) == phase.peak_nbytes
-        assert phase.timeline[0].unused_nbytes == (phase.usage.scratch_nbytes or 0)
+        run = report.main
+        moment = run.timeline[run.peak_instruction]
+        assert {**moment.nbytes, PADDING: moment.unused_nbytes} == run.parts
+        assert sum(run.parts.values()) == run.peak_nbytes
+        assert run.timeline[0].unused_nbytes == (run.usage.scratch_nbytes or 0)
 
 
 @EITHER
 def test_every_moment_has_the_bytes_of_the_values_that_are_there(executor: str) -> None:
-    phase = both().memory(n=16, executor=executor).main
-    assert len(phase.timeline) == phase.usage.count + 1
-    for number, moment in enumerate(phase.timeline):
-        alive = [one for one in phase.usage.alive_at(number) if not one.in_place]
-        wanted = sum(life.nbytes for life in alive) + phase.usage.workspaces[number]
+    run = both().memory(n=16, executor=executor).main
+    assert len(run.timeline) == run.usage.count + 1
+    for number, moment in enumerate(run.timeline):
+        alive = [one for one in run.usage.alive_at(number) if not one.in_place]
+        wanted = sum(life.nbytes for life in alive) + run.usage.workspaces[number]
         assert (moment.number, moment.live_nbytes) == (number, wanted)
-    assert (
-        max(one.live_nbytes for one in phase.timeline) == phase.peak_nbytes - phase.padding_nbytes
-    )
+    assert max(one.live_nbytes for one in run.timeline) == run.peak_nbytes - run.padding_nbytes
 
 
 def test_moments_are_called_as_what_they_write() -> None:
@@ -59,30 +57,30 @@ def test_moments_are_called_as_what_they_write() -> None:
 @EITHER
 def test_the_picture_says_what_it_shows(executor: str) -> None:
     report = step(executor).memory(n=16)
-    phase, svg = report.main, report.timeline_svg()
+    run, svg = report.main, report.timeline_svg()
     root, words = ElementTree.fromstring(svg), texts(svg)
     title, description = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
     assert title is not None and description is not None
     assert title.text == f"Memory of objective, training, n = 16, executor {executor}"
-    assert f"{phase.peak_nbytes:,} bytes at instruction {phase.peak_instruction}" in (
+    assert f"{run.peak_nbytes:,} bytes at instruction {run.peak_instruction}" in (
         description.text or ""
     )
     assert root.get("role") == "img"
     assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
-    assert sum(word.startswith(f"peak: {phase.peak_nbytes:,} bytes") for word in words) == 1
-    for kind, nbytes in phase.parts.items():
+    assert sum(word.startswith(f"peak: {run.peak_nbytes:,} bytes") for word in words) == 1
+    for kind, nbytes in run.parts.items():
         assert not nbytes or kind in words
     assert {"forward", "backward", "instruction", "0"} <= set(words)
 
 
 def test_the_areas_end_where_the_bytes_do() -> None:
     report = both().memory(n=16, executor="reference")
-    phase = report.main
+    run = report.main
     (area,) = re.findall(r'<path d="M([^"]*)L[^"]*Z" fill="#7a4fa3"', report.timeline_svg())
     heights = [float(one) for one in re.findall(r"(?:^[\d.]+ |V)([\d.]+)", area)]
     below = [kind for kind in PAINTS][: list(PAINTS).index("saved intermediates") + 1]
-    stacked = [sum(moment.nbytes[kind] for kind in below) for moment in phase.timeline]
-    assert min(heights) == pytest.approx(376 - 280 * max(stacked) / phase.peak_nbytes, abs=0.06)
+    stacked = [sum(moment.nbytes[kind] for kind in below) for moment in run.timeline]
+    assert min(heights) == pytest.approx(376 - 280 * max(stacked) / run.peak_nbytes, abs=0.06)
 
 
 def test_the_same_report_gives_the_same_bytes() -> None:
@@ -124,12 +122,12 @@ def test_of_moments_that_share_a_column_the_fullest_is_drawn() -> None:
 
 def test_a_long_graph_has_a_column_for_each_pixel_and_its_peak() -> None:
     report = deep(300).memory(n=4, executor="reference")
-    phase = report.main
-    drawn = columns(phase.timeline)
-    assert len(phase.timeline) > MOST_COLUMNS >= len(drawn)
+    run = report.main
+    drawn = columns(run.timeline)
+    assert len(run.timeline) > MOST_COLUMNS >= len(drawn)
     assert (
         max(moment.live_nbytes for moment, _ in drawn)
-        == phase.usage.live_nbytes[phase.peak_instruction]
+        == run.usage.live_nbytes[run.peak_instruction]
     )
     assert len(report.timeline_svg()) < 600_000
 
@@ -165,5 +163,5 @@ def test_other_files_and_other_phases_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         report.timeline_svg("training")
     assert str(caught.value) == (
-        "the report of objective has no phase 'training'\n  try: one of: 'prediction'"
+        "the report of objective has no run 'training'\n  try: one of: 'prediction'"
     )

@@ -47,8 +47,8 @@ class Bill:
     @cached_property
     def peak_nbytes(self) -> int:
         """The most bytes that are allocated beside the arguments, by the plan of the executor."""
-        phase = self.graph.memory(executor=self.executor).main
-        beside = phase.peak_nbytes - phase.usage.given_nbytes
+        run = self.graph.memory(executor=self.executor).main
+        beside = run.peak_nbytes - run.usage.given_nbytes
         return beside + (self.nbytes if self.in_parts else 0)
 
     @cached_property

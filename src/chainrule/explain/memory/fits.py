@@ -51,7 +51,7 @@ def most_of(parts: Mapping[str, int], count: int) -> str:
 
 
 def fit_of(report: MemoryReport, nbytes: int | str | None) -> Fit:
-    """Whether the main phase of a report fits in `nbytes`; None stands for the machine's free
+    """Whether the main run of a report fits in `nbytes`; None stands for the machine's free
     memory (InputError where that is not known).  SizeError where a size was not given."""
     if report.assumed:
         raise SizeError(

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from chainrule.explain.memory import polynomials
 from chainrule.explain.memory.formula import Formula, formula
 from chainrule.explain.memory.kinds import Kind
-from chainrule.explain.memory.phase import Phase
 from chainrule.explain.memory.polynomials import Polynomial
+from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.graph.node import Node
 
 
 @dataclass(frozen=True, eq=False)
 class PhaseFormulas:
-    """Formulas of one phase, training or prediction, in logical bytes: elements times their size.
+    """Formulas of one run, training or prediction, in logical bytes: elements times their size.
 
     `peak` is the most that is live, `parts` what it is for, `values` the bytes of every named
     value.  `workspace_nbytes` and `padding_nbytes` are what the run at the reference sizes has
@@ -60,7 +60,7 @@ class PhaseFormulas:
 
 @dataclass(frozen=True, eq=False)
 class MemoryFormulas:
-    """The formulas of a report: those of its main phase, and of training and of prediction.
+    """The formulas of a report: those of its main run, and of training and of prediction.
 
     The order of instructions is the one planned at the sizes `reference`.
     """
@@ -92,28 +92,28 @@ class MemoryFormulas:
 
     @property
     def latex(self) -> str:
-        """Those of the main phase: one equation a row."""
+        """Those of the main run: one equation a row."""
         return self.main.latex
 
     def python(self) -> str:
-        """Source of the main phase: functions of the sizes, which return bytes."""
+        """Source of the main run: functions of the sizes, which return bytes."""
         return self.main.python()
 
     def __str__(self) -> str:
         at = ", ".join(f"{name} = {size}" for name, size in self.reference.items())
         lines = [f"bytes of {self.title}" + (f", in the order planned at {at}" if at else "")]
-        phases = {"training": self.training, "prediction": self.prediction}
-        for name, phase in phases.items():
-            if phase is not None:
-                lines += [f"{name}:", *(f"  {line}" for line in str(phase).splitlines())]
+        runs = {"training": self.training, "prediction": self.prediction}
+        for name, run in runs.items():
+            if run is not None:
+                lines += [f"{name}:", *(f"  {line}" for line in str(run).splitlines())]
         return "\n".join(lines)
 
 
 def formulas_of(
-    phase: Phase, named: Mapping[Node, Node], reference: Mapping[str, int]
+    run: RunMemory, named: Mapping[Node, Node], reference: Mapping[str, int]
 ) -> PhaseFormulas:
-    """The formulas of a phase; `named` gives the node with named sizes for each of its nodes."""
-    usage = phase.usage
+    """The formulas of a run; `named` gives the node with named sizes for each of its nodes."""
+    usage = run.usage
     names = tuple(reference)
     nbytes = {life.node: named[life.node].type.nbytes for life in usage.lives}
     change: list[Polynomial] = [0] * (usage.count + 2)
@@ -130,17 +130,17 @@ def formulas_of(
     for kind in Kind:
         values: list[Polynomial] = [0] * len(places)
         for life in counted:
-            if phase.kinds[life.node] is kind:
+            if run.kinds[life.node] is kind:
                 for index, place in enumerate(places):
                     if life.first <= place <= life.last:
                         values[index] += nbytes[life.node]
         if any(value != 0 for value in values):
             parts[str(kind)] = formula(names, peaks, values)
-    sizes_of = {name: named[node].type.nbytes for name, node in phase.graph.names.items()}
+    sizes_of = {name: named[node].type.nbytes for name, node in run.graph.names.items()}
     return PhaseFormulas(
         peak=formula(names, peaks, peaks),
         parts=parts,
         values={name: Formula(names, (0,), (value,)) for name, value in sizes_of.items()},
-        workspace_nbytes=usage.workspaces[phase.peak_instruction],
-        padding_nbytes=phase.padding_nbytes,
+        workspace_nbytes=usage.workspaces[run.peak_instruction],
+        padding_nbytes=run.padding_nbytes,
     )

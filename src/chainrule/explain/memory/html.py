@@ -15,8 +15,8 @@ from chainrule.explain.memory.table import (
     Row,
     notes,
     part_rows,
-    phases,
     picture_title,
+    runs,
     settings_rows,
     value_rows,
 )
@@ -59,9 +59,9 @@ def section(report: MemoryReport, rows: int | None = ROWS) -> str:
     values, left_out = value_rows(report, rows)
     parts = _table(
         "Bytes at the peak",
-        ("", *phases(report)),
+        ("", *runs(report)),
         part_rows(report),
-        range(1, len(phases(report)) + 1),
+        range(1, len(runs(report)) + 1),
         strong="peak",
     )
     table = _table("Values", VALUES, values, NUMBERS) if values else ""
@@ -81,10 +81,10 @@ def section(report: MemoryReport, rows: int | None = ROWS) -> str:
 
 def _image(report: MemoryReport) -> str:
     """The timeline as an image: notebooks that trust nobody drop SVG elements, and keep these."""
-    name, phase = next(iter(phases(report).items()))
-    svg = picture(phase, picture_title(report, name))
+    name, run = next(iter(runs(report).items()))
+    svg = picture(run, picture_title(report, name))
     encoded = base64.b64encode(svg.encode()).decode()
-    words = f"Bytes in use by instruction, {name}: at most {phase.peak_nbytes:,} bytes"
+    words = f"Bytes in use by instruction, {name}: at most {run.peak_nbytes:,} bytes"
     return f'<p><img src="data:image/svg+xml;base64,{encoded}" alt="{escape(words)}"></p>\n'
 
 

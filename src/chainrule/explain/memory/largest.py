@@ -63,7 +63,7 @@ def largest(
     nbytes: int | str,
     need: Callable[[MemoryReport], int] = lambda report: report.needed_nbytes,
 ) -> Largest:
-    """The largest `name` with which the main phase of the report needs at most `nbytes`.
+    """The largest `name` with which the main run of the report needs at most `nbytes`.
 
     `need` says what counts of a report.  The other sizes are those of the report.
     MemoryLimitError if none fits, SizeError for an unknown size, InputError where the need does

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from chainrule.errors import InputError
 from chainrule.explain.memory.kinds import Kind
-from chainrule.explain.memory.phase import WORKSPACE, Phase
+from chainrule.explain.memory.run_memory import WORKSPACE, RunMemory
 from chainrule.explain.memory.table import written
 from chainrule.explain.memory.timeline import Moment
 from chainrule.explain.writing import write_beside
@@ -58,9 +58,9 @@ Layer = tuple[
 ]  # a kind, and for each column its lower and upper edge
 
 
-def picture(phase: Phase, title: str) -> str:
+def picture(run: RunMemory, title: str) -> str:
     """The bytes in use by instruction, as SVG."""
-    return _Picture(phase, title).svg()
+    return _Picture(run, title).svg()
 
 
 def save(svg: str, path: Path) -> None:
@@ -85,11 +85,11 @@ def columns(moments: Sequence[Moment]) -> list[Column]:
 class _Picture:
     """One drawing; methods give SVG elements."""
 
-    def __init__(self, phase: Phase, title: str) -> None:
-        self.phase, self.title = phase, title
-        self.columns = columns(phase.timeline)
+    def __init__(self, run: RunMemory, title: str) -> None:
+        self.run, self.title = run, title
+        self.columns = columns(run.timeline)
         self.width = (RIGHT - LEFT) / len(self.columns)
-        self.most = max(phase.peak_nbytes, 1)
+        self.most = max(run.peak_nbytes, 1)
         self.layers = self._layers()
         self.description = self._description()
         digest = hashlib.sha256(f"{title}\n{self.description}\n{self.layers}".encode())
@@ -120,12 +120,12 @@ class _Picture:
         return "\n".join(line for line in lines if line) + "\n"
 
     def _description(self) -> str:
-        phase = self.phase
-        parts = ", ".join(f"{kind} {n:,} bytes" for kind, n in phase.parts.items() if n)
-        names = written(phase, phase.peak_instruction)
+        run = self.run
+        parts = ", ".join(f"{kind} {n:,} bytes" for kind, n in run.parts.items() if n)
+        names = written(run, run.peak_instruction)
         return (
-            f"Bytes in use during each of {phase.usage.count} instructions. The peak is "
-            f"{phase.peak_nbytes:,} bytes at instruction {phase.peak_instruction}"
+            f"Bytes in use during each of {run.usage.count} instructions. The peak is "
+            f"{run.peak_nbytes:,} bytes at instruction {run.peak_instruction}"
             + (f", which computes {names}" if names else "")
             + f": {parts}."
         )
@@ -204,13 +204,13 @@ class _Picture:
     def _below(self) -> list[str]:
         """Numbers of instructions, and what they write where there is room for it."""
         found = [f'<path d="M{LEFT} {BOTTOM}H{RIGHT}" stroke="{INK}" stroke-width="1"/>']
-        count = self.phase.usage.count
+        count = self.run.usage.count
         few = count <= MOST_NAMED
         wanted = range(count + 1) if few else sorted({*ticks(count)[1:], 1})
         for number in wanted:
             x = self._center(number)
             found.append(_words(x, BOTTOM + 16, str(number), anchor="middle", fill=MUTED))
-            label = _cut(printable(self.phase.timeline[number].label), 12)
+            label = _cut(printable(self.run.timeline[number].label), 12)
             if few and label:
                 place = f' transform="rotate(-40 {_n(x + 3)} {BOTTOM + 30})"'
                 found.append(_words(x + 3, BOTTOM + 30, label, anchor="end", size=11, more=place))
@@ -226,10 +226,10 @@ class _Picture:
 
     def _backward(self) -> list[str]:
         """Where backpropagation begins: the first instruction that writes a gradient."""
-        phase = self.phase
-        gradients = {one.value for one in phase.graph.gradients}
-        for number in range(1, phase.usage.count + 1):
-            if gradients.intersection(phase.written_at(number)):
+        run = self.run
+        gradients = {one.value for one in run.graph.gradients}
+        for number in range(1, run.usage.count + 1):
+            if gradients.intersection(run.written_at(number)):
                 x = self._center(number) - self.width / 2
                 return [
                     f'<path d="M{_n(x)} {TOP - 28}V{BOTTOM}" stroke="{INK}" '
@@ -241,18 +241,18 @@ class _Picture:
 
     def _peak(self) -> list[str]:
         """A frame around the column of the peak, and what it is in words."""
-        phase = self.phase
-        x = self._center(phase.peak_instruction)
+        run = self.run
+        x = self._center(run.peak_instruction)
         wide = max(self.width, 3.0)
         anchor = "start" if x < LEFT + 160 else "end" if x > RIGHT - 160 else "middle"
-        names = _cut(written(phase, phase.peak_instruction), 40)
+        names = _cut(written(run, run.peak_instruction), 40)
         words = (
-            f"peak: {phase.peak_nbytes:,} bytes"
-            + (f" ({in_bytes(phase.peak_nbytes)})" if phase.peak_nbytes >= 1024 else "")
-            + f" at instruction {phase.peak_instruction}"
+            f"peak: {run.peak_nbytes:,} bytes"
+            + (f" ({in_bytes(run.peak_nbytes)})" if run.peak_nbytes >= 1024 else "")
+            + f" at instruction {run.peak_instruction}"
             + (f", {names}" if names else "")
         )
-        y = self._y(phase.peak_nbytes)
+        y = self._y(run.peak_nbytes)
         at = {"start": x - 6, "end": x + 6, "middle": x}[anchor]
         return [
             f'<rect x="{_n(x - wide / 2)}" y="{_n(y)}" width="{_n(wide)}" '
@@ -274,11 +274,11 @@ class _Picture:
             )
             found.append(_words(x + 26, y, kind))
             found.append(
-                _words(WIDTH - 12, y, in_bytes(self.phase.parts[kind]), anchor="end", fill=MUTED)
+                _words(WIDTH - 12, y, in_bytes(self.run.parts[kind]), anchor="end", fill=MUTED)
             )
-        if self.phase.padding_nbytes:
+        if self.run.padding_nbytes:
             found.append(_words(x + 26, y + 24, "padding"))
-            words = in_bytes(self.phase.padding_nbytes)
+            words = in_bytes(self.run.padding_nbytes)
             found.append(_words(WIDTH - 12, y + 24, words, anchor="end", fill=MUTED))
         return found
 
@@ -286,7 +286,7 @@ class _Picture:
         """What a pointer over a column is told."""
         found = []
         for place, (moment, _) in enumerate(self.columns):
-            label = written(self.phase, moment.number)
+            label = written(self.run, moment.number)
             words = f"instruction {moment.number}" if moment.number else "start"
             parts = "".join(f"\n{kind}: {n:,} bytes" for kind, n in moment.nbytes.items() if n)
             told = f"{words}{': ' + label if label else ''}\n{moment.live_nbytes:,} bytes{parts}"

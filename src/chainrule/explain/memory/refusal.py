@@ -12,15 +12,15 @@ SHOWN = 5  # parts
 
 def explained(report: MemoryReport, needed: int, free: int, source: str) -> tuple[str, str]:
     """What happened, with a table of the largest parts, and what to try."""
-    phase = report.main
+    run = report.main
     at = ", ".join(f"{name} = {size:,}" for name, size in report.sizes.items())
     run = f"a run of {report.graph.name}" + (f" at {at}" if at else "")
     lines = [
         f"{run} needs {needed:,} bytes ({in_bytes(needed)}) beside its arguments, "
         f"and {free:,} ({in_bytes(free)}) are free ({source})",
-        f"  at the peak, arguments included, there are {phase.peak_nbytes:,} bytes:",
+        f"  at the peak, arguments included, there are {run.peak_nbytes:,} bytes:",
     ]
-    parts = sorted(phase.parts.items(), key=lambda pair: -pair[1])[:SHOWN]
+    parts = sorted(run.parts.items(), key=lambda pair: -pair[1])[:SHOWN]
     width = max(len(name) for name, _ in parts)
     lines += [f"    {name:{width}}  {nbytes:>19,}" for name, nbytes in parts if nbytes]
     return "\n".join(lines), _largest(report, free)
@@ -39,5 +39,5 @@ def _largest(report: MemoryReport, free: int) -> str:
 
 
 def _beside_arguments(report: MemoryReport) -> int:
-    phase = report.main
-    return phase.peak_nbytes - phase.usage.given_nbytes
+    run = report.main
+    return run.peak_nbytes - run.usage.given_nbytes

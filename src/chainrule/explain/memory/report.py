@@ -17,10 +17,10 @@ from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.lying import Layout, Lying, lying_of
 from chainrule.explain.memory.overhead import overhead_of
-from chainrule.explain.memory.phase import Phase, phase_of
 from chainrule.explain.memory.picture import picture, save
+from chainrule.explain.memory.run_memory import RunMemory, run_memory_of
 from chainrule.explain.memory.schema import data
-from chainrule.explain.memory.table import ROWS, phases, picture_title, text
+from chainrule.explain.memory.table import ROWS, picture_title, runs, text
 from chainrule.explain.memory.why import reason, sentence
 from chainrule.graph.bind import check_sizes, named_nodes, with_sizes
 from chainrule.graph.cached import cached_property
@@ -83,8 +83,8 @@ class MemoryReport(NotPickled):
     keep: Keep
     predict: tuple[str, ...]
     lying: Mapping[str, Lying]
-    training: Phase | None
-    prediction: Phase
+    training: RunMemory | None
+    prediction: RunMemory
     _again: Callable[[Mapping[str, int]], MemoryReport] = field(repr=False)
 
     @entry
@@ -94,7 +94,7 @@ class MemoryReport(NotPickled):
 
     @property
     def needed_nbytes(self) -> int:
-        """What the main phase allocates when most is, and what it takes outside arrays."""
+        """What the main run allocates when most is, and what it takes outside arrays."""
         return self.main.peak_nbytes + self.overhead_nbytes
 
     @cached_property
@@ -122,31 +122,31 @@ class MemoryReport(NotPickled):
         return largest(self, name, nbytes)
 
     @property
-    def main(self) -> Phase:
+    def main(self) -> RunMemory:
         """Training if there is a backward pass, else prediction."""
         return self.prediction if self.training is None else self.training
 
     @cached_property
     def values(self) -> Mapping[str, Value]:
-        """Every named value of the main phase, in the order of the graph."""
-        phase = self.main
-        place = {node: number for number, node in enumerate(phase.graph.nodes)}
-        named = sorted(phase.graph.name_of.items(), key=lambda pair: place[pair[0]])
+        """Every named value of the main run, in the order of the graph."""
+        run = self.main
+        place = {node: number for number, node in enumerate(run.graph.nodes)}
+        named = sorted(run.graph.name_of.items(), key=lambda pair: place[pair[0]])
         return {name: self._value(name, node) for node, name in named}
 
     def _value(self, name: str, node: Node) -> Value:
-        phase = self.main
-        lives, made = phase.lives_of.get(node, ()), phase.made_at(node)
+        run = self.main
+        lives, made = run.lives_of.get(node, ()), run.made_at(node)
         return Value(
             name=name,
             type=str(node.type),
             nbytes=int(node.type.nbytes),
-            kind=phase.kinds[node],
+            kind=run.kinds[node],
             stored=bool(lives),
             in_place=bool(lives) and lives[-1].in_place,
             made_at=lives[0].first if lives and lives[0].first else made,
             last_needed_at=lives[-1].last_read if lives else made,
-            kept_because=reason(phase, node),
+            kept_because=reason(run, node),
             again_at=tuple(life.first for life in lives[1:]),
         )
 
@@ -164,7 +164,7 @@ class MemoryReport(NotPickled):
 
     @cached_property
     def overhead(self) -> Mapping[str, int]:
-        """Estimated bytes that the main phase takes outside arrays, by what they are.
+        """Estimated bytes that the main run takes outside arrays, by what they are.
 
         Compiled code, thread stacks, and buffers of BLAS and NumPy; not Python, its libraries or
         the compiler.  No other number of the report includes them.
@@ -191,27 +191,27 @@ class MemoryReport(NotPickled):
         return data(self)
 
     @entry
-    def timeline_svg(self, phase: str | None = None) -> str:
+    def timeline_svg(self, run: str | None = None) -> str:
         """A picture of the bytes in use by instruction: "training", or "prediction".
 
-        The default is training where there is a backward pass.  InputError for another phase.
+        The default is training where there is a backward pass.  InputError for another run.
         """
-        found = phases(self)
-        name = next(iter(found)) if phase is None else phase
+        found = runs(self)
+        name = next(iter(found)) if run is None else run
         if name not in found:
             raise InputError(
-                f"the report of {self.graph.name} has no phase {name!r}",
+                f"the report of {self.graph.name} has no run {name!r}",
                 hint=f"one of: {', '.join(map(repr, found))}",
             )
         return picture(found[name], picture_title(self, name))
 
     @entry
-    def save_timeline(self, path: str | Path, phase: str | None = None) -> None:
+    def save_timeline(self, path: str | Path, run: str | None = None) -> None:
         """Write `timeline_svg` to a file, which is there as a whole or not at all.
 
         InputError for a name that does not end in .svg.
         """
-        save(self.timeline_svg(phase), Path(path))
+        save(self.timeline_svg(run), Path(path))
 
     def __str__(self) -> str:
         return text(self)
@@ -262,7 +262,7 @@ def _of_graph(
     kept = kept_nodes(concrete, keep)
     training = None
     if targets:
-        training = phase_of(
+        training = run_memory_of(
             concrete,
             kept,
             objectives=[concrete[name] for name in targets],
@@ -277,7 +277,7 @@ def _of_graph(
         prediction = _prediction(predicting, used, own, executor, lying)
     else:  # a run of the graph as it is
         predicting = graph
-        prediction = phase_of(
+        prediction = run_memory_of(
             concrete, kept, objectives=kept, parameters=parameters, executor=executor, lying=lying
         )
     again = partial(_of_graph, graph, keep, predict, executor, lying)
@@ -327,7 +327,7 @@ def of_step(
     results, overwrites = step.results(concrete)
     parameters = {concrete.input(name).node for name in step.parameters}
     persistent = {concrete.input(part.name).node for part in step.persistent}
-    training = phase_of(
+    training = run_memory_of(
         concrete,
         results,
         objectives=[concrete[step.objective]],
@@ -372,11 +372,11 @@ def _prediction(
     parameters: Collection[str],
     executor: str,
     lying: Mapping[str, Lying],
-) -> Phase:
+) -> RunMemory:
     graph = with_sizes(predicting, sizes).replace(conditions=())
     results = list(dict.fromkeys(node for _, node in graph.outputs))
     own = {item.node for item in graph.inputs if item.name in parameters}
-    return phase_of(
+    return run_memory_of(
         graph, results, objectives=results, parameters=own, executor=executor, lying=lying
     )
 

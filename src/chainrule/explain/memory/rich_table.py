@@ -16,7 +16,7 @@ from chainrule.explain.memory.table import (
     Row,
     notes,
     part_rows,
-    phases,
+    runs,
     settings_rows,
     value_rows,
 )
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def rich_text(report: MemoryReport, rows: int | None = ROWS) -> Group:
     """The report as rich shows it; names are text, whatever markup they hold."""
     values, left_out = value_rows(report, rows)
-    parts = _table(("bytes at the peak", *phases(report)), part_rows(report), (1, 2), "peak")
+    parts = _table(("bytes at the peak", *runs(report)), part_rows(report), (1, 2), "peak")
     lines = [*notes(report), *([f"{left_out}: report.table(rows=None)"] if left_out else [])]
     return Group(
         Text(f"memory of {printable(report.graph.name)}", style="bold"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.explain.memory.phase import Phase
+from chainrule.explain.memory.run_memory import RunMemory
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport, Value
@@ -23,19 +23,19 @@ def data(report: MemoryReport) -> dict[str, Any]:
         "keep": report.keep if isinstance(report.keep, str) else list(report.keep),
         "predict": list(report.predict),
         "overhead": dict(report.overhead),
-        "training": None if report.training is None else _phase(report.training),
-        "prediction": _phase(report.prediction),
+        "training": None if report.training is None else _run(report.training),
+        "prediction": _run(report.prediction),
         "values": [_value(report, value) for value in report.values.values()],
     }
 
 
-def _phase(phase: Phase) -> dict[str, Any]:
+def _run(run: RunMemory) -> dict[str, Any]:
     return {
-        "peak_nbytes": phase.peak_nbytes,
-        "peak_instruction": phase.peak_instruction,
-        "instructions": phase.usage.count,
-        "parts": dict(phase.parts),
-        "alive_at_peak": dict(phase.alive_at_peak),
+        "peak_nbytes": run.peak_nbytes,
+        "peak_instruction": run.peak_instruction,
+        "instructions": run.usage.count,
+        "parts": dict(run.parts),
+        "alive_at_peak": dict(run.alive_at_peak),
         "timeline": [
             {
                 "instruction": moment.number,
@@ -43,7 +43,7 @@ def _phase(phase: Phase) -> dict[str, Any]:
                 "nbytes": dict(moment.nbytes),
                 "unused_nbytes": moment.unused_nbytes,
             }
-            for moment in phase.timeline
+            for moment in run.timeline
         ],
     }
 

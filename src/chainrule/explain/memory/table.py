@@ -12,8 +12,8 @@ from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
-    from chainrule.explain.memory.phase import Phase
     from chainrule.explain.memory.report import MemoryReport, Value
+    from chainrule.explain.memory.run_memory import RunMemory
 
 ROWS = 40  # values that a table shows where nobody asks for more
 WIDTH = 100
@@ -28,7 +28,7 @@ def text(report: MemoryReport, rows: int | None = ROWS) -> str:
     """The report as plain text, with the `rows` largest values; None for all."""
     values, left_out = value_rows(report, rows)
     settings = [(f"  {what}", value) for what, value in settings_rows(report)]
-    parts = [("bytes at the peak", *phases(report)), *part_rows(report)]
+    parts = [("bytes at the peak", *runs(report)), *part_rows(report)]
     lines = [
         f"memory of {printable(report.graph.name)}",
         *_aligned(settings),
@@ -44,16 +44,16 @@ def text(report: MemoryReport, rows: int | None = ROWS) -> str:
     return "\n".join(lines)
 
 
-def phases(report: MemoryReport) -> dict[str, Phase]:
-    """The phases that there are, by name."""
+def runs(report: MemoryReport) -> dict[str, RunMemory]:
+    """The runs that there are, by name."""
     training = {} if report.training is None else {"training": report.training}
     return {**training, "prediction": report.prediction}
 
 
-def picture_title(report: MemoryReport, phase: str) -> str:
-    """What the picture of a phase is of."""
+def picture_title(report: MemoryReport, run: str) -> str:
+    """What the picture of a run is of."""
     sizes = "".join(f", {name} = {size}" for name, size in report.sizes.items())
-    return printable(f"Memory of {report.graph.name}, {phase}{sizes}, executor {report.executor}")
+    return printable(f"Memory of {report.graph.name}, {run}{sizes}, executor {report.executor}")
 
 
 def settings_rows(report: MemoryReport) -> list[Row]:
@@ -70,8 +70,8 @@ def settings_rows(report: MemoryReport) -> list[Row]:
 
 
 def part_rows(report: MemoryReport) -> list[Row]:
-    """For each part its bytes in each phase, then the peak and the instruction where it is."""
-    found = list(phases(report).values())
+    """For each part its bytes in each run, then the peak and the instruction where it is."""
+    found = list(runs(report).values())
     rows = [(part, *(f"{one.parts[part]:,}" for one in found)) for part in found[0].parts]
     large = any(one.peak_nbytes >= 1024 for one in found)
     return [
@@ -85,20 +85,20 @@ def part_rows(report: MemoryReport) -> list[Row]:
 def notes(report: MemoryReport) -> list[str]:
     """What else is to be said: what is computed at the peak, and what is outside the numbers."""
     found = []
-    for name, phase in phases(report).items():
-        number = phase.peak_instruction
+    for name, run in runs(report).items():
+        number = run.peak_instruction
         if number:
-            found.append(f"at its peak, {name} computes {written(phase, number)}")
+            found.append(f"at its peak, {name} computes {written(run, number)}")
     return [*found, overhead_words(report.overhead)]
 
 
-def written(phase: Phase, number: int) -> str:
+def written(run: RunMemory, number: int) -> str:
     """The first few values that an instruction writes; how, where one has no name."""
     if not number:
         return ""
-    nodes, names = phase.written_at(number), phase.timeline[number].writes
+    nodes, names = run.written_at(number), run.timeline[number].writes
     found = [
-        name if not name.startswith("%") else f"{name} = {expression(phase.graph, node)}"
+        name if not name.startswith("%") else f"{name} = {expression(run.graph, node)}"
         for node, name in zip(nodes[:NAMES], names, strict=False)
     ]
     more = len(nodes) - NAMES

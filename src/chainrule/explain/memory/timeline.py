@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from chainrule.explain.memory.kinds import Kind
-from chainrule.explain.memory.phase import WORKSPACE, Phase
+from chainrule.explain.memory.run_memory import WORKSPACE, RunMemory
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,20 @@ class Moment:
         return ", ".join(self.writes) or ("start" if self.number == 0 else "")
 
 
-def timeline_of(phase: Phase) -> tuple[Moment, ...]:
+def timeline_of(run: RunMemory) -> tuple[Moment, ...]:
     """A moment for each instruction, from 0 (before the first) on."""
-    usage, names = phase.usage, phase.names
+    usage, names = run.usage, run.names
     changes = {str(kind): [0] * (usage.count + 2) for kind in Kind}
     for life in usage.lives:
         if not life.in_place:
-            change = changes[str(phase.kinds[life.node])]
+            change = changes[str(run.kinds[life.node])]
             change[life.first] += life.nbytes
             change[life.last + 1] -= life.nbytes
     counted = {kind: list(accumulate(change)) for kind, change in changes.items()}
     moments = []
     for number, workspace in enumerate(usage.workspaces):
         nbytes = {kind: found[number] for kind, found in counted.items()} | {WORKSPACE: workspace}
-        writes = tuple(names[node] for node in phase.written_at(number)) if number else ()
+        writes = tuple(names[node] for node in run.written_at(number)) if number else ()
         block = usage.scratch_nbytes is not None
         unused = usage.peak_nbytes - sum(nbytes.values()) if block else 0
         moments.append(Moment(number, writes, nbytes, unused))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chainrule.explain.memory.kinds import Kind
-from chainrule.explain.memory.phase import Phase
+from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.explain.memory.words import expression
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.node import Node
@@ -12,35 +12,35 @@ from chainrule.schedule.usage import Life
 from chainrule.schedule.virtual import lacking, shows_its_input
 
 
-def last_reader(phase: Phase, life: Life | None) -> Node | None:
+def last_reader(run: RunMemory, life: Life | None) -> Node | None:
     """The value for which the last instruction that reads a life needs it; None if none does.
 
     Rearrangements (transposes, reshapes) are passed through that are not stored themselves, or
     that the instruction makes of it for others.
     """
-    if life is None or not phase.reads_at(life.last_read, life.node):
+    if life is None or not run.reads_at(life.last_read, life.node):
         return None
     node = life.node
-    computed = phase.computed_at(life.last_read)
-    users = phase.users
+    computed = run.computed_at(life.last_read)
+    users = run.users
     pending, seen = [node], {node}
     while pending:
         one = pending.pop(0)
         for user in users.get(one, ()):
             if user in computed and not isinstance(user.primitive.kernel, MOVING):
-                return _named(phase, user, computed)
-            if user not in seen and (user in computed or user not in phase.life_of):
+                return _named(run, user, computed)
+            if user not in seen and (user in computed or user not in run.life_of):
                 seen.add(user)
                 pending.append(user)
-    return _beyond(phase, [one for one in seen if one in computed])
+    return _beyond(run, [one for one in seen if one in computed])
 
 
-def _beyond(phase: Phase, moved: list[Node]) -> Node | None:
+def _beyond(run: RunMemory, moved: list[Node]) -> Node | None:
     """What first needs one of these stored rearrangements; the last of them where nothing does."""
     pending, seen = list(moved), set(moved)
     while pending:
         one = pending.pop(0)
-        for user in phase.users.get(one, ()):
+        for user in run.users.get(one, ()):
             if not isinstance(user.primitive.kernel, MOVING):
                 return user
             if user not in seen:
@@ -49,87 +49,87 @@ def _beyond(phase: Phase, moved: list[Node]) -> Node | None:
     return moved[-1] if moved else None
 
 
-def _named(phase: Phase, node: Node, computed: set[Node]) -> Node:
+def _named(run: RunMemory, node: Node, computed: set[Node]) -> Node:
     """The node, or the first named value that the same instruction computes from it."""
     pending, seen = [node], {node}
     while pending:
         one = pending.pop(0)
-        if one in phase.graph.name_of:
+        if one in run.graph.name_of:
             return one
-        for user in phase.users.get(one, ()):
+        for user in run.users.get(one, ()):
             if user in computed and user not in seen:
                 seen.add(user)
                 pending.append(user)
     return node
 
 
-def reason(phase: Phase, node: Node) -> str:
+def reason(run: RunMemory, node: Node) -> str:
     """`dJ/dW2 = hᵀ · dJ/do needs it (model.py:12)`; "" for a value that nothing later needs."""
-    return _reason(phase, phase.life_of.get(node))
+    return _reason(run, run.life_of.get(node))
 
 
-def _reason(phase: Phase, life: Life | None) -> str:
+def _reason(run: RunMemory, life: Life | None) -> str:
     """What needs a life last."""
-    reader = last_reader(phase, life)
+    reader = last_reader(run, life)
     if reader is None:
         return ""
     place = reader.origin.short()
-    text = expression(phase.graph, reader)
-    if reader not in phase.graph.name_of:
-        named = _first_named(phase, reader)
+    text = expression(run.graph, reader)
+    if reader not in run.graph.name_of:
+        named = _first_named(run, reader)
         text += f", a part of {named}," if named else ""
     return f"{text} needs it" + (f" ({place})" if place else "")
 
 
-def _first_named(phase: Phase, node: Node) -> str:
+def _first_named(run: RunMemory, node: Node) -> str:
     """The name of the next named value that is computed from this one; "" if there is none."""
     pending, seen = [node], {node}
     while pending:
         one = pending.pop(0)
-        if one in phase.graph.name_of:
-            return phase.graph.name_of[one]
-        for user in phase.users.get(one, ()):
+        if one in run.graph.name_of:
+            return run.graph.name_of[one]
+        for user in run.users.get(one, ()):
             if user not in seen:
                 seen.add(user)
                 pending.append(user)
     return ""
 
 
-def sentence(phase: Phase, node: Node, name: str) -> str:
+def sentence(run: RunMemory, node: Node, name: str) -> str:
     """Why a value is kept, from when to when."""
     size = in_bytes(int(node.type.nbytes))
     what = f"{name}, {node.type}, {size},"
-    base = seen_in(phase, node)
+    base = seen_in(run, node)
     if base is not None:
-        return f"{what} is a view of {phase.names[base]}, which {_life(phase, base)}"
-    if node not in phase.life_of:
-        return f"{what} is never stored: {_used_at_once(phase, node)}"
-    return f"{what} {_life(phase, node)}"
+        return f"{what} is a view of {run.names[base]}, which {_life(run, base)}"
+    if node not in run.life_of:
+        return f"{what} is never stored: {_used_at_once(run, node)}"
+    return f"{what} {_life(run, node)}"
 
 
-def seen_in(phase: Phase, node: Node) -> Node | None:
+def seen_in(run: RunMemory, node: Node) -> Node | None:
     """The stored value whose elements an unstored one is, at other places; None for others."""
     base = node
-    while base not in phase.life_of and shows_its_input(base.primitive):
+    while base not in run.life_of and shows_its_input(base.primitive):
         base = base.inputs[0]
-    return base if base is not node and base in phase.life_of else None
+    return base if base is not node and base in run.life_of else None
 
 
-def _life(phase: Phase, node: Node) -> str:
+def _life(run: RunMemory, node: Node) -> str:
     """Why and how long a stored value is there; of one that is computed again, each time."""
-    first, *others = phase.lives_of[node]
-    again = (f"; computed again {_span(phase, one)}" for one in others)
-    return "".join([_first_life(phase, first), *again])
+    first, *others = run.lives_of[node]
+    again = (f"; computed again {_span(run, one)}" for one in others)
+    return "".join([_first_life(run, first), *again])
 
 
-def _span(phase: Phase, life: Life) -> str:
+def _span(run: RunMemory, life: Life) -> str:
     """`by instruction 9, and kept to 10: dJ/dW2 = hᵀ · dJ/do needs it`."""
-    return f"by instruction {life.first}, and kept to {life.last_read}: {_reason(phase, life)}"
+    return f"by instruction {life.first}, and kept to {life.last_read}: {_reason(run, life)}"
 
 
-def _first_life(phase: Phase, life: Life) -> str:
-    node, why = life.node, _reason(phase, life)
-    kind = phase.kinds[node]
+def _first_life(run: RunMemory, life: Life) -> str:
+    node, why = life.node, _reason(run, life)
+    kind = run.kinds[node]
     if life.first == 0:
         role = {
             Kind.PARAMETER: "is a parameter",
@@ -140,17 +140,17 @@ def _first_life(phase: Phase, life: Life) -> str:
         return f"{role}, and there all the time" + (
             f"; instruction {life.last_read} needs it last: {why}" if why else ""
         )
-    if life.last_read == phase.usage.count and not phase.reads_at(life.last_read, node):
+    if life.last_read == run.usage.count and not run.reads_at(life.last_read, node):
         return f"is kept from instruction {life.first} to the end: it is a result"
     if life.last_read == life.first:
         return f"is made by instruction {life.first}, and nothing needs it later"
     return f"is kept from instruction {life.first} to {life.last_read}: {why}"
 
 
-def _used_at_once(phase: Phase, node: Node) -> str:
-    number = phase.made_at(node)
+def _used_at_once(run: RunMemory, node: Node) -> str:
+    number = run.made_at(node)
     if not number:
         is_generated = lacking(node, ()) is None
         return "what reads it generates its elements" if is_generated else "nothing needs it"
-    made = [phase.names[one] for one in phase.written_at(number)]
+    made = [run.names[one] for one in run.written_at(number)]
     return f"instruction {number} uses it on the way to {', '.join(made)}"

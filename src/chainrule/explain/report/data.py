@@ -62,8 +62,8 @@ def report_data(
     equations = subject.graph.equations(indices=indices, symbols=symbols)
     pictures = Pictures(picture_nbytes)
     values = Values(subject, reading, equations, notation_of(graph, indices, symbols), pictures)
-    phase = None if subject.memory is None else subject.memory.main
-    steps = steps_of(subject.graph, phase, values.ids, values.given)
+    run = None if subject.memory is None else subject.memory.main
+    steps = steps_of(subject.graph, run, values.ids, values.given)
     listed = values.data(steps)
     memory = None
     if subject.memory is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chainrule.explain.memory.phase import Phase
+from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.explain.reading.statements import Reading
 from chainrule.explain.report.memory_view import part_of
 from chainrule.explain.report.plain import size
@@ -42,8 +42,8 @@ def facts_of(subject: Subject, reading: Reading) -> Iterator[tuple[str, str]]:
             yield label, _amount([one.size for one in types], [one.nbytes for one in types])
     report = subject.memory
     if report is not None:
-        phase = "Peak of training" if report.training is not None else "Peak of a run"
-        yield phase, in_bytes(report.main.peak_nbytes)
+        run = "Peak of training" if report.training is not None else "Peak of a run"
+        yield run, in_bytes(report.main.peak_nbytes)
         if report.training is not None:
             yield "Peak of prediction", in_bytes(report.prediction.peak_nbytes)
         yield from _largest(report.main, reading)
@@ -53,12 +53,12 @@ def facts_of(subject: Subject, reading: Reading) -> Iterator[tuple[str, str]]:
     yield "Nodes", f"{len(graph.nodes):,}"
 
 
-def _largest(phase: Phase, reading: Reading) -> Iterator[tuple[str, str]]:
+def _largest(run: RunMemory, reading: Reading) -> Iterator[tuple[str, str]]:
     """The value that takes most bytes at the peak; of several, one that has a name."""
-    alive = [one for one in phase.usage.alive_at(phase.peak_instruction) if not one.in_place]
+    alive = [one for one in run.usage.alive_at(run.peak_instruction) if not one.in_place]
     most = max((one.nbytes for one in alive), default=0)
     several = [one.node for one in alive if one.nbytes == most]
-    names = phase.graph.name_of
+    names = run.graph.name_of
     if most:
         name = next((names[one] for one in several if one in names), part_of(reading, several[0]))
         yield "Largest at the peak", f"{name}, {in_bytes(most)}"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from chainrule.explain.memory.phase import WORKSPACE
 from chainrule.explain.memory.report import MemoryReport
+from chainrule.explain.memory.run_memory import WORKSPACE
 from chainrule.explain.reading.statements import Reading
 from chainrule.explain.report.plain import text
 from chainrule.explain.report.spans import step_at
@@ -22,16 +22,16 @@ def memory_data(
     ids: Mapping[Node, int],
     steps: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """The `memory` of a page; `reading` is of the graph of the report's main phase."""
-    phase = report.main
-    usage = phase.usage
+    """The `memory` of a page; `reading` is of the graph of the report's main run."""
+    run = report.main
+    usage = run.usage
     own = [life for life in usage.lives if not life.in_place and life.nbytes]
     places = sorted(range(len(own)), key=lambda at: (-own[at].nbytes, at))
     shown = set(places[:MOST_LIVES])
     changes: dict[str, list[int]] = {}
     lives = []
     for at, life in enumerate(own):
-        kind = str(phase.kinds[life.node])
+        kind = str(run.kinds[life.node])
         if at in shown:
             lives.append(
                 {
@@ -53,12 +53,12 @@ def memory_data(
     return {
         "executor": report.executor,
         "keep": report.keep if isinstance(report.keep, str) else list(report.keep),
-        "peak_nbytes": phase.peak_nbytes,
-        "peak_instruction": phase.peak_instruction,
-        "peak_step": _peak_step(steps, phase.peak_instruction),
+        "peak_nbytes": run.peak_nbytes,
+        "peak_instruction": run.peak_instruction,
+        "peak_step": _peak_step(steps, run.peak_instruction),
         "unit": "instruction",
         "count": usage.count,
-        "parts": {kind: nbytes for kind, nbytes in phase.parts.items() if nbytes},
+        "parts": {kind: nbytes for kind, nbytes in run.parts.items() if nbytes},
         "lives": lives,
         "rest": rest,
         "live": list(usage.live_nbytes),

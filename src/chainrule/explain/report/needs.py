@@ -23,17 +23,17 @@ class Needs:
     """What a memory report says of one value after another; nothing where there is no report."""
 
     def __init__(self, report: MemoryReport | None) -> None:
-        self.phase = None if report is None else report.main
+        self.run = None if report is None else report.main
 
     def data(self, name: str, node: Node) -> Mapping[str, Any]:
         """The parts of a value that are about memory."""
-        phase = self.phase
-        if phase is None:
+        run = self.run
+        if run is None:
             return NOTHING
-        lives, made = phase.lives_of.get(node, ()), phase.made_at(node)
+        lives, made = run.lives_of.get(node, ()), run.made_at(node)
         return {
-            "kept_because": text(reason(phase, node)),
-            "why": text(sentence(phase, node, name)),
+            "kept_because": text(reason(run, node)),
+            "why": text(sentence(run, node, name)),
             "stored": bool(lives),
             "made_at": lives[0].first if lives and lives[0].first else made,
             "last_needed_at": lives[-1].last_read if lives else made,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from chainrule.explain.memory.phase import Phase
+from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.explain.report.circles import Circle, circles_of
 from chainrule.explain.report.loops import first_results
 from chainrule.explain.report.plain import text
@@ -30,25 +30,25 @@ class Steps:
 
 
 def steps_of(
-    graph: Graph, phase: Phase | None, ids: Mapping[str, int], given: Collection[str]
+    graph: Graph, run: RunMemory | None, ids: Mapping[str, int], given: Collection[str]
 ) -> Steps:
-    """The steps of a page about `graph`; that of the phase is the same at known sizes.
+    """The steps of a page about `graph`; that of the run is the same at known sizes.
 
     `ids` are the places of values by name; those in `given` are there before the first step.
-    Without a phase the order is that of the graph.
+    Without a run the order is that of the graph.
     """
     circles = circles_of(graph)
-    times = _times(circles, graph, phase)
+    times = _times(circles, graph, run)
     order = _order(circles, times)
     writes, adds = _writes(order, ids, given, graph)
     # a circle may have to wait for one that is begun later: to a reader, numbers only rise
     instructions = list(accumulate((times[one.key] for one in order), max))
-    frees = _frees(writes, instructions, phase, ids)
+    frees = _frees(writes, instructions, run, ids)
     loops = first_results(graph, ids)
     fullest, live = [None] * len(order), [None] * len(order)
-    if phase is not None:
-        fullest = fullest_of(instructions, phase.usage)
-        live = [phase.usage.live_nbytes[number] for number in fullest]
+    if run is not None:
+        fullest = fullest_of(instructions, run.usage)
+        live = [run.usage.live_nbytes[number] for number in fullest]
     data = [
         {
             "title": text(one.title),
@@ -56,7 +56,7 @@ def steps_of(
             "value": ids.get(one.unit.name),
             "pass": str(one.direction),
             "loop": next((loops[node] for node in one.nodes if node in loops), None),
-            "instruction": None if phase is None else instructions[at],
+            "instruction": None if run is None else instructions[at],
             "fullest_instruction": fullest[at],
             "live_nbytes": live[at],
             "writes": writes[at],
@@ -74,16 +74,16 @@ def steps_of(
     return Steps(data, adding)
 
 
-def _times(circles: Sequence[Circle], graph: Graph, phase: Phase | None) -> dict[str, int]:
+def _times(circles: Sequence[Circle], graph: Graph, run: RunMemory | None) -> dict[str, int]:
     """The instruction with which each circle's work begins.
 
     Where nothing is computed (the gradient 1 of the objective), that of the first circle that
     needs it, or of the last one that it needs.
     """
     begun: dict[str, int] = {}
-    if phase is not None:
-        pairs = zip(graph.nodes, phase.graph.nodes, strict=True)
-        made_at = {node: phase.made_at(bound) for node, bound in pairs}
+    if run is not None:
+        pairs = zip(graph.nodes, run.graph.nodes, strict=True)
+        made_at = {node: run.made_at(bound) for node, bound in pairs}
         for one in circles:
             nodes = (*one.nodes, *(graph.names[name] for name in one.gives))
             numbers = [number for node in nodes if (number := made_at.get(node))]
@@ -154,20 +154,20 @@ def _writes(
 def _frees(
     writes: Sequence[Sequence[int]],
     instructions: Sequence[int],
-    phase: Phase | None,
+    run: RunMemory | None,
     ids: Mapping[str, int],
 ) -> list[list[int]]:
     """The values whose bytes nothing needs after each step."""
     found: list[list[int]] = [[] for _ in writes]
-    if phase is None:
+    if run is None:
         return found
-    names = phase.graph.names
+    names = run.graph.names
     written = {value: at for at, several in enumerate(writes) for value in several}
     for name, value in ids.items():
-        if value not in written or names[name] not in phase.life_of:
+        if value not in written or names[name] not in run.life_of:
             continue
-        life = phase.life_of[names[name]]
+        life = run.life_of[names[name]]
         end = max(life.last, life.last_read)  # bytes that are taken over in place are read then
-        if end < phase.usage.count:
+        if end < run.usage.count:
             found[max(step_at(instructions, end), written[value])].append(value)
     return found

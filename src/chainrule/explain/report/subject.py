@@ -46,7 +46,7 @@ class Subject:
     """`graph` is the program with its named sizes, `shown` the same at `sizes`, if all are known.
 
     `values` are the arrays of a run by the nodes of `shown`, None without a run.  `memory` is None
-    where a size is not known; the graph of its main phase is `shown`.  `parameters` and `state` are
+    where a size is not known; the graph of its main run is `shown`.  `parameters` and `state` are
     names of inputs.  `notes` say what is missing, and why.
     """
 

@@ -25,7 +25,7 @@ PADDING, WORKSPACE = "padding", "workspace"
 
 
 @dataclass(frozen=True, eq=False)
-class Phase:
+class RunMemory:
     """What a run needs.  `graph` is concrete; bytes are those of the executor's own schedule, which
     its `program` has.
 
@@ -160,7 +160,7 @@ class Phase:
         return {node: lives[-1] for node, lives in self.lives_of.items()}
 
 
-def phase_of(
+def run_memory_of(
     graph: Graph,
     results: Sequence[Node],
     *,
@@ -170,8 +170,8 @@ def phase_of(
     overwrites: Mapping[Node, Node] | None = None,
     executor: str,
     lying: Mapping[str, Lying] | None = None,
-) -> Phase:
-    """The phase that computes `results` of a concrete graph by this executor, where the inputs
+) -> RunMemory:
+    """The run that computes `results` of a concrete graph by this executor, where the inputs
     with these names lie so."""
     lies = {x.node: lying[x.name] for x in graph.inputs if x.name in lying} if lying else {}
     traits = executor_of(executor).traits
@@ -183,4 +183,4 @@ def phase_of(
     usage = usage_of(schedule, results, block=traits.one_block, copied=copied)
     forward = set(topological(objectives) if graph.gradients else graph.nodes)
     saved = saved_values(usage.schedule, forward)
-    return Phase(graph, usage, kinds_of(graph, saved, parameters, state, results), program)
+    return RunMemory(graph, usage, kinds_of(graph, saved, parameters, state, results), program)
