@@ -1,4 +1,4 @@
-"""Steps of loops, and the same loops as Python unrolls them."""
+"""Iterations of loops, and the same loops as Python unrolls them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ def unrolled(f: Callable[..., Any], carry: Any, xs: Any, reverse: bool = False) 
 
 
 def cell(W: Any, U: Any, b: Any) -> Callable[..., Any]:
-    """The step of a recurrent network; each state is kept."""
+    """The iteration of a recurrent network; each state is kept."""
 
     def step(h: Any, x: Any) -> Any:
         z = x @ U + h @ W + b
@@ -27,7 +27,7 @@ def cell(W: Any, U: Any, b: Any) -> Callable[..., Any]:
 
 
 def gated(W: Any, U: Any, b: Any) -> Callable[..., Any]:
-    """A step with two carries (a minimal long short-term memory); it keeps a product of both."""
+    """Two carries (a minimal long short-term memory); it keeps a product of both."""
 
     def step(state: Any, x: Any) -> Any:
         h, c = state
@@ -40,7 +40,7 @@ def gated(W: Any, U: Any, b: Any) -> Callable[..., Any]:
 
 
 def weights(seed: int = 0, inputs: int = 2, width: int = 3) -> tuple[np.ndarray, ...]:
-    """W, U and b for the steps."""
+    """W, U and b for the iterations."""
     random = np.random.default_rng(seed)
     return (
         random.normal(size=(width, width)) * 0.5,

@@ -1,4 +1,4 @@
-"""A loop, and a batch, call their function once: what it draws is the same in every step."""
+"""A loop, and a batch, call their function once: what it draws is the same in every iteration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chainrule.errors import FrozenRandomWarning
 from chainrule.frontend.frozen import frozen_random
 
 X = np.zeros(3)
-STEPS = "the same in every step"
+STEPS = "the same in every iteration"
 BATCH = "the same for every example of the batch"
 
 

@@ -193,7 +193,8 @@ def test_the_memory_of_a_backward_pass_grows_by_the_carries() -> None:
         graph = cr.backward(cr.trace(objective), wrt="W")
         report = graph.memory(n=n, executor="reference")
         peaks.append(report.main.peak_nbytes)
-    # x (2 numbers a step); hs, its cotangent (raveled, joined, sliced) and the states before steps
+    # x (2 numbers an iteration); hs, its cotangent (raveled, joined, sliced) and the states
+    # before iterations
     assert (peaks[1] - peaks[0]) / 1000 / 8 <= 2 + 5 * 3
 
 

@@ -1,4 +1,4 @@
-"""A recurrent network over 10,000 steps: its gradient is PyTorch's, its graph that of two steps."""
+"""A recurrent network over 10,000 iterations: its gradient is PyTorch's, its graph that of two."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_ten_thousand_steps_are_as_many_nodes_as_two_and_keep_the_states_alone()
         counts.append(len(graph))
         peaks.append(graph.memory(executor="reference").main.peak_nbytes)
     assert len(set(counts)) == 1
-    # x and y (20 numbers a step); the states twice, their cotangents, and what the loss makes
+    # x and y (20 numbers an iteration); the states twice, their cotangents, and what the loss makes
     assert (peaks[2] - peaks[1]) / 5_000 / 8 <= 20 + 6 * 16
 
 

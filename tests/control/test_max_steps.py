@@ -1,4 +1,4 @@
-"""`cr.while_loop(..., max_steps=)`: all derivatives, and an error where steps do not suffice."""
+"""`cr.while_loop(..., max_steps=)`: all derivatives, and an error where it does not suffice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RANDOM = np.random.default_rng(3)
 
 
 def root(a: Any, max_steps: Any = 40) -> Any:
-    """The square root by Newton's method: five steps for 2."""
+    """The square root by Newton's method: five iterations for 2."""
 
     def newton(x: Any) -> Any:
         return (x + a / x) / 2
@@ -44,9 +44,9 @@ def settle(W: Any, b: Any, max_steps: int = 60) -> Any:
     return cr.while_loop(lambda s: s[1] > 1e-3, step, start, max_steps=max_steps)
 
 
-def unrolled(W: Any, b: Any, steps: int) -> Any:
+def unrolled(W: Any, b: Any, iterations: int) -> Any:
     h = np.zeros_like(b)
-    for _ in range(steps):
+    for _ in range(iterations):
         h = np.tanh(W @ h + b)
     return h
 
@@ -149,13 +149,13 @@ def test_one_step_more_is_enough_and_the_bound_itself_is(executor: str) -> None:
             lambda s: s[0] < bound, lambda s: (s[0] + 1, s[1] * x), (0, 1.0), max_steps=max_steps
         )[1]
 
-    for steps in range(9):
-        run = cr.compile(lambda x, n=steps: counted(x, n, n), executor=executor)
-        assert run(1.5) == 1.5**steps
-        gradient = cr.grad(lambda x, n=steps: counted(x, n, n))(1.5)
-        assert gradient == pytest.approx(steps * 1.5 ** (steps - 1), rel=1e-14)
+    for iterations in range(9):
+        run = cr.compile(lambda x, n=iterations: counted(x, n, n), executor=executor)
+        assert run(1.5) == 1.5**iterations
+        gradient = cr.grad(lambda x, n=iterations: counted(x, n, n))(1.5)
+        assert gradient == pytest.approx(iterations * 1.5 ** (iterations - 1), rel=1e-14)
         with pytest.raises(StepLimitError):
-            cr.compile(lambda x, n=steps: counted(x, n + 1, n), executor=executor)(1.5)
+            cr.compile(lambda x, n=iterations: counted(x, n + 1, n), executor=executor)(1.5)
 
 
 def test_a_batch_in_which_examples_end_at_different_steps() -> None:
@@ -193,14 +193,14 @@ def test_the_memory_of_reverse_mode_grows_with_the_root_and_is_predicted() -> No
 
     x = np.zeros(20_000)
     peaks = {}
-    for steps in (100, 10_000):
-        graph = cr.backward(cr.trace(lambda x, n=steps: J(x, n), x), wrt="x").bind()
+    for iterations in (100, 10_000):
+        graph = cr.backward(cr.trace(lambda x, n=iterations: J(x, n), x), wrt="x").bind()
         given = {graph.inputs[0].name: x}
         report = graph.memory(executor="reference")
         graph.run(given, keep="outputs")
         peak, _ = peak_and_result(lambda g=graph, v=given: g.run(v, keep="outputs"))
         assert peak <= report.main.peak_nbytes <= 1.05 * peak + x.nbytes
-        peaks[steps] = peak
+        peaks[iterations] = peak
     assert peaks[100] < 60 * x.nbytes
     assert peaks[10_000] < 12 * peaks[100]
 
@@ -216,7 +216,7 @@ def test_everything_that_explains_a_graph_takes_it() -> None:
 def test_numbers_of_steps_are_checked() -> None:
     wrong: Any
     for wrong in (-1, 2.5, True, "many"):
-        with pytest.raises(InputError, match="is no number of steps"):
+        with pytest.raises(InputError, match="is no number of iterations"):
             cr.while_loop(lambda x: x < 1, lambda x: x + 1, 0.0, max_steps=wrong)
     enough: Any = np.int64(2)
     assert close(cr.while_loop(lambda x: x < 1, lambda x: x + 1, 0.0, max_steps=enough), 1.0)
@@ -259,7 +259,7 @@ def test_an_int_argument_without_a_number_is_named_and_the_hint_is_right_when_fo
     def of_a_float(x: Any, k: float) -> Any:
         return cr.scan(lambda c, _: (c * 2.0, None), x, None, length=k)[0]  # type: ignore
 
-    with pytest.raises(InputError, match="is no number of steps"):
+    with pytest.raises(InputError, match="is no number of iterations"):
         cr.trace(of_a_float, np.array(1.0))
 
 

@@ -43,17 +43,19 @@ CASES = {
     "shape": (
         lambda: cr.scan(wider, np.zeros(2), X),
         ShapeError,
-        "wider changes the shape of h: it is float64[2] before a step and float64[4] after",
+        "wider changes the shape of h: it is float64[2] before an iteration and float64[4] after",
     ),
     "dtype": (
         lambda: cr.scan(narrower, np.zeros(2), X),
         DTypeError,
-        "narrower changes the dtype of h: it is float64[2] before a step and float32[2] after",
+        "narrower changes the dtype of h: "
+        "it is float64[2] before an iteration and float32[2] after",
     ),
     "leaf": (
         lambda: cr.scan(nested, {"count": np.int64(0)}, X),
         DTypeError,
-        "nested changes the dtype of state.count: it is int64[] before a step and float64[] after",
+        "nested changes the dtype of state.count: "
+        "it is int64[] before an iteration and float64[] after",
     ),
     "containers": (
         lambda: cr.scan(renamed, np.zeros(2), X),
@@ -63,27 +65,27 @@ CASES = {
     "no pair": (
         lambda: cr.scan(alone, np.zeros(2), X),
         InputError,
-        "a step of scan returns (carry, y)",
+        "an iteration of scan returns (carry, y)",
     ),
     "lengths": (
         lambda: cr.scan(lambda c, x: (c, None), 0.0, {"a": X, "b": X[:3]}),
         ShapeError,
-        "x.a has 4 steps, x.b has 3",
+        "x.a has 4 iterations, x.b has 3",
     ),
     "length": (
         lambda: cr.scan(lambda c, x: (c, None), 0.0, X, length=3),
         ShapeError,
-        "length has 3 steps, x has 4",
+        "length has 3 iterations, x has 4",
     ),
     "no length": (
         lambda: cr.scan(lambda c, x: (c, None), 0.0),
         InputError,
-        "scan does not know its number of steps: xs has no array, and length= is missing",
+        "scan does not know its number of iterations: xs has no array, and length= is missing",
     ),
     "negative": (
         lambda: cr.scan(lambda c, x: (c, None), 0.0, length=-1),
         InputError,
-        "length=-1 is no number of steps",
+        "length=-1 is no number of iterations",
     ),
     "a list of numbers": (
         lambda: cr.scan(lambda c, x: (c * x, c), 1.0, [1.0, 2.0, 3.0]),
@@ -154,7 +156,7 @@ CASES = {
     "bounds too far apart": (
         lambda: cr.fori_loop(-(2**63), 2**63 - 1, lambda i, v: v + 1.0, 1.0),
         InputError,
-        f"there are {2**64 - 1} steps, which int64 cannot count",
+        f"there are {2**64 - 1} iterations, which int64 cannot count",
     ),
     "no axis": (
         lambda: cr.scan(lambda c, x: (c, None), 0.0, 3.0),
@@ -172,7 +174,7 @@ def test_what_is_wrong_is_said_with_names_and_types(case: Any) -> None:
     assert text in str(caught.value)
     assert caught.value.hint
     if kind is not InputError:
-        assert caught.value.where or "steps" in text or "axis" in text
+        assert caught.value.where or "iterations" in text or "axis" in text
 
 
 @pytest.mark.parametrize("case", [name for name in CASES if name.startswith(("bo", "no ", "st"))])
@@ -181,7 +183,7 @@ def test_the_line_of_the_call_is_shown(case: str) -> None:
     with pytest.raises(kind) as caught:
         call()
     line = call.__code__.co_firstlineno
-    if case not in ("no pair", "no axis"):  # of which the first names the step's line
+    if case not in ("no pair", "no axis"):  # of which the first names the iteration's line
         assert f"test_messages.py:{line}, in <lambda>" in caught.value.where
 
 

@@ -96,10 +96,10 @@ def test_a_drawing_shows_what_a_step_reads_and_nothing_else() -> None:
 def test_drawing_plan_and_report_say_the_bound() -> None:
     graph = of_order(1)
     drawn = graph.draw(fold="none").svg()
-    assert "for at most 40 steps" in drawn and "while newton" in drawn
+    assert "for at most 40 iterations" in drawn and "while newton" in drawn
     plan = str(graph.compile(executor="native").plan())
-    assert "at most 40 steps while a condition holds of compiled code" in plan
-    assert "at most 40 steps while a condition holds, forth and back, of compiled code" in plan
+    assert "at most 40 iterations while a condition holds of compiled code" in plan
+    assert "at most 40 iterations while a condition holds, forth and back, of compiled code" in plan
 
     def sines(a: Any) -> Any:
         r = cr.while_loop(lambda x: x > 0.5, np.sin, a, max_steps=40)
@@ -112,9 +112,11 @@ def test_drawing_plan_and_report_say_the_bound() -> None:
 
 
 def test_costs_are_those_of_as_many_steps_as_there_may_be() -> None:
-    def flops(steps: int | None) -> Any:
+    def flops(iterations: int | None) -> Any:
         def f(a: Any) -> Any:
-            return cr.while_loop(lambda x: x * x > a, lambda x: np.sin(x) * x, a, max_steps=steps)
+            return cr.while_loop(
+                lambda x: x * x > a, lambda x: np.sin(x) * x, a, max_steps=iterations
+            )
 
         return cr.trace(f, A).cost().flops
 

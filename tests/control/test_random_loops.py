@@ -1,4 +1,4 @@
-"""Random programs as the step of a loop, as the branches of a choice, and in a batch: the same
+"""Random programs as the iteration of a loop, as the branches of a choice, and in a batch: the same
 values and derivatives as unrolled."""
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def two_results(x: Any) -> Any:
 
 
 def with_a_carry(x: Any) -> Any:
-    """The carry is of numbers that are all used; what a step gives beside it is selected."""
+    """The carry is of numbers that are all used; what an iteration gives beside it is selected."""
     total, ys = cr.scan(lambda c, t: (c + t, c * np.log(t)), np.sum(x), x)
     return np.where(x > 0, ys, 0) + total
 
@@ -44,7 +44,7 @@ def read_by_all_steps(x: Any) -> Any:
 
 
 def carried_beside(x: Any) -> Any:
-    """The condition of each step reads what the steps before it have carried."""
+    """The condition of each iteration reads what the iterations before it have carried."""
     kept = np.array([0.0, 0, 0, 1, 1, 1])
     step = lambda c, t: (c + t[1], np.where(c + t[1] > 0, np.log(t[0] + 1), 0))  # noqa: E731
     return cr.scan(step, 0.0, (np.sqrt(x), kept))[1]
@@ -69,16 +69,16 @@ SELECTED = {
         lambda x: np.where(x > 0, mapped(lambda t: t**3, np.sqrt(x)), 0),
         lambda x: x**1.5,
     ),
-    "in a step": (
+    "in an iteration": (
         lambda x: mapped(lambda t: np.where(t > 0, np.log(t), 0), np.sqrt(x)),
         lambda x: np.log(x) / 2,
     ),
-    "out of a step": (lambda x: np.sqrt(mapped(lambda t: np.where(t > 0, t, 0), x)), np.sqrt),
-    "in a step and after": (
+    "out of an iteration": (lambda x: np.sqrt(mapped(lambda t: np.where(t > 0, t, 0), x)), np.sqrt),
+    "in an iteration and after": (
         lambda x: np.where(x > 0, mapped(lambda t: np.where(t > 0, t**3, 0), np.sqrt(x)), 0),
         lambda x: x**1.5,
     ),
-    "read by all steps": (read_by_all_steps, lambda x: 3 * np.sqrt(x)),
+    "read by all iterations": (read_by_all_steps, lambda x: 3 * np.sqrt(x)),
     "carried beside": (carried_beside, lambda x: np.log(np.sqrt(x) + 1)),
     "before a branch": (
         lambda x: np.where(x > 0, cr.cond(np.sum(x) > 0, lambda t: t**3, np.exp, np.sqrt(x)), 0),
@@ -149,7 +149,7 @@ def test_loops_without_a_select_read_no_condition() -> None:
 
 
 def test_conditions_of_steps_are_made_only_where_something_may_be_infinite() -> None:
-    """A relu in the step, and before the loop a product: nothing is stacked for it."""
+    """A relu in the iteration, and before the loop a product: nothing is stacked for it."""
 
     def f(x: Any) -> Any:
         return np.sum(cr.scan(lambda c, t: (cr.relu(c + t), cr.relu(t)), 0.0, 2.0 * np.sin(x))[1])

@@ -1,4 +1,4 @@
-"""Loops in branches that examples of a batch do not take, and in steps that they do not make."""
+"""Loops in branches that examples of a batch do not take, and in iterations after their last."""
 
 from __future__ import annotations
 

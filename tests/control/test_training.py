@@ -1,4 +1,4 @@
-"""Loops in training steps, with random numbers, and with what they close over."""
+"""Loops in training iterations, with random numbers, and with what they close over."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_training_with_a_loop_is_training_with_the_unrolled_one(executor: str) -
             step(state, BATCH)
         states.append(state)
     for one, other in zip(*(state.arrays.values() for state in states), strict=True):
-        assert close(one, other, 4096)  # five steps of adam, which divides by small numbers
+        assert close(one, other, 4096)  # five iterations of adam, which divides by small numbers
 
 
 def test_random_numbers_of_each_step_are_those_of_its_key() -> None:

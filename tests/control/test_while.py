@@ -29,8 +29,8 @@ def test_a_root_and_its_derivatives_forward(a: float) -> None:
 
 
 def test_derivatives_are_those_of_python_s_loop() -> None:
-    def python(x: Any, steps: int) -> Any:
-        for _ in range(steps):
+    def python(x: Any, iterations: int) -> Any:
+        for _ in range(iterations):
             x = x * np.sin(x) + 2
         return x
 
@@ -52,7 +52,7 @@ def test_reverse_mode_is_refused_with_the_reason() -> None:
     with pytest.raises(NotDifferentiableError) as refused:
         cr.grad(root)(2.0)
     text = str(refused.value)
-    assert "the gradient through while_loop(step) would need the values of every step" in text
+    assert "the gradient through while_loop(step) would need the values of every iteration" in text
     assert "cr.while_loop(..., max_steps=1000) has a gradient" in text
     assert "test_while.py" in text
     constant = cr.grad(lambda x: x * cr.stop_gradient(root(x)))(2.0)
@@ -79,8 +79,8 @@ def test_carries_of_several_dtypes(executor: str) -> None:
     def even(n: Any) -> Any:
         return half(n) * 2 == n
 
-    last, steps = cr.compile(program, executor=executor)(np.array(27))
-    assert (last, steps) == (1, 111)
+    last, iterations = cr.compile(program, executor=executor)(np.array(27))
+    assert (last, iterations) == (1, 111)
 
 
 def test_a_batch_goes_on_until_the_last_example_is_done() -> None:
@@ -118,7 +118,7 @@ def test_carries_and_conditions_of_wrong_types_are_explained() -> None:
     with pytest.raises(ShapeError) as shapes:
         cr.while_loop(lambda x: np.sum(x) < 3, grow, np.ones(2))
     assert (
-        "grow changes the shape of x: it is float64[2] before a step and float64[4] after"
+        "grow changes the shape of x: it is float64[2] before an iteration and float64[4] after"
         in str(shapes.value)
     )
 

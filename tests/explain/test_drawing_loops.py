@@ -41,11 +41,11 @@ def test_pictures_of_loops_keep_the_rules_of_the_layout(name: str, options: dict
     assert drawing.svg() == CASES[name][0].draw(**options).svg()
 
 
-def test_the_step_of_a_loop_is_drawn_in_a_frame() -> None:
+def test_the_iteration_of_a_loop_is_drawn_in_a_frame() -> None:
     drawing = cr.trace(recurrent).draw()
     (forward, step) = drawing.scene.bands
     assert frames(drawing) == ["cell"]
-    assert drawing.scene.notes[1] == "each step of cell, t = 1, …, n → (dashed: values from above)"
+    assert drawing.scene.notes[1] == "each iteration of cell, t = 1, …, n → (dashed: values from above)"
     shown = {drawing.scene.looks[one.key].label.text: one for one in step.items}
     squares = {text for text, one in shown.items() if one.form is Form.SQUARE}
     assert squares == {"h_{t−1}", "x_t", "z_t", "h_t", "o_t"}
@@ -75,14 +75,14 @@ def test_every_dependence_in_a_step_is_an_arrow() -> None:
     assert found == wanted
 
 
-def test_the_step_of_a_backward_loop_is_drawn_where_it_is_asked_for() -> None:
+def test_the_iteration_of_a_backward_loop_is_drawn_where_it_is_asked_for() -> None:
     graph = CASES["recurrent"][0]
     closed = graph.draw()
     assert frames(closed) == ["cell"]
-    assert "the steps of loops are not drawn: expand='dJ/dW' draws them" in closed.scene.notes[1]
+    assert "the bodies of loops are not drawn: expand='dJ/dW' draws them" in closed.scene.notes[1]
     drawing = graph.draw(expand="dJ/dW")
     assert frames(drawing) == ["cell", "cell_saving", "cell_cotangent"]
-    assert drawing.scene.notes[-1].startswith("each step of cell_cotangent, t = n, …, 1 →")
+    assert drawing.scene.notes[-1].startswith("each iteration of cell_cotangent, t = n, …, 1 →")
     labels = {look.label.text for look in drawing.scene.looks.values()}
     assert {"dh_t", "dh_{t−1}", "dW_t", "dW_{t−1}", "h_{t−1}", "h_t"} <= labels
     assert "not drawn" not in "".join(drawing.scene.notes)
@@ -106,7 +106,7 @@ def test_bodies_are_folded_by_their_names_or_all() -> None:
     assert {"forth_cotangent", "back_cotangent"} <= {*derived}
     assert frames(graph.draw(fold="none")) == ["forth", "back", *derived]
     note = graph.draw(fold="all").scene.notes[0]
-    assert note == "forward → (the steps of loops are not drawn: expand='h1' draws them)"
+    assert note == "forward → (the bodies of loops are not drawn: expand='h1' draws them)"
     assert frames(graph.draw(expand="h1")) == ["forth", "back"]
 
 

@@ -33,22 +33,22 @@ from chainrule.primitives.sources import positions, size_of
 from chainrule.tracebacks import entry
 from chainrule.tracing import function_name
 
-Step = Callable[..., Any]
+Function = Callable[..., Any]
 
 
 @entry
 def scan(
-    f: Step, init: Any, xs: Any = None, length: int | Size | None = None, reverse: bool = False
+    f: Function, init: Any, xs: Any = None, length: int | Size | None = None, reverse: bool = False
 ) -> tuple[Any, Any]:
     """Loops over the first axis of xs: `carry, y = f(carry, x)` for each slice x of it.
 
-    Gives the last carry, and the ys of all steps, stacked along a new first axis.  `init` (the
+    Gives the last carry, and the ys of all iterations, stacked along a new first axis.  `init` (the
     first carry), xs and ys are arrays or containers of arrays; xs may be None, and `length` then
-    says how many steps there are.  With `reverse` it goes from the last slice to the first, and
-    ys[i] still belongs to xs[i].
+    says how many iterations there are.  With `reverse` it goes from the last slice to the first,
+    and ys[i] still belongs to xs[i].
 
     The graph holds f once, whatever the length is.  All derivatives are loops, too.  A carry keeps
-    its shape and dtype; a Python number takes the type that the first step gives it.  Raises
+    its shape and dtype; a Python number takes the type that the first iteration gives it.  Raises
     ShapeError or DTypeError, with the name of the carry, where it does not, and ShapeError where
     the arrays in xs have different lengths.
     """
@@ -58,11 +58,11 @@ def scan(
     def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
         return traced_scan(building, frame, f, given[0], given[1], length, reverse)
 
-    return _on(_drawing_once(in_trace, f), f, init, xs, steps=length)
+    return _on(_drawing_once(in_trace, f), f, init, xs, iterations=length)
 
 
 @entry
-def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
+def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
     """Calls `true_fun(*operands)` if the boolean `pred` holds, else `false_fun(*operands)`.
 
     Only that branch is computed, and only it has a derivative: NaN in the other one harms nothing.
@@ -78,7 +78,7 @@ def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
 
 @entry
 def while_loop(
-    cond_fun: Step, body_fun: Step, init_val: Any, *, max_steps: int | None = None
+    cond_fun: Function, body_fun: Function, init_val: Any, *, max_steps: int | None = None
 ) -> Any:
     """Repeats `value = body_fun(value)` while `cond_fun(value)` holds; returns the last value.
 
@@ -86,9 +86,9 @@ def while_loop(
     works (`cr.jvp`); reverse mode needs `max_steps`, and raises NotDifferentiableError without it.
 
     With `max_steps`, a Python integer, all derivatives exist; reverse mode stores about
-    2 sqrt(max_steps) values, and does each step twice.  A run in which the condition still holds
-    after so many steps raises StepLimitError, and so do its derivatives.  InputError for another
-    `max_steps`.
+    2 sqrt(max_steps) values, and does each iteration twice.  A run in which the condition still
+    holds after so many iterations raises StepLimitError, and so do its derivatives.  InputError for
+    another `max_steps`.
     """
 
     def in_trace(building: Trace, frame: FrameType | None, given: Any, _: Any) -> Any:
@@ -99,7 +99,7 @@ def while_loop(
 
 
 @entry
-def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
+def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
     """Repeats `value = body_fun(i, value)` for i from `lower` to `upper` - 1; returns the last.
 
     With integers of Python or NumPy, int arguments whose number is known, or sizes as bounds it is
@@ -120,9 +120,9 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     length = sizes.maximum(upper - lower, 0)
     if isinstance(length, int) and length >= 2**63:
         raise InputError(
-            f"from {lower} to {upper} there are {length} steps, which int64 cannot count",
+            f"from {lower} to {upper} there are {length} iterations, which int64 cannot count",
             where=line.describe(),
-            hint="check the bounds; while_loop needs no number of steps",
+            hint="check the bounds; while_loop needs no number of iterations",
         )
 
     def step(value: Any, i: Any) -> tuple[Any, None]:
@@ -139,7 +139,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
         rows = Traced(numbers, building)
         return traced_scan(building, frame, step, given[0], rows, length, False, [INT_SCALAR])[0]
 
-    return _on(_drawing_once(in_trace, body_fun), body_fun, init_val, steps=length)
+    return _on(_drawing_once(in_trace, body_fun), body_fun, init_val, iterations=length)
 
 
 def _is_known(number: Traced) -> bool:
@@ -147,7 +147,7 @@ def _is_known(number: Traced) -> bool:
 
 
 def _structural(number: Any) -> Any:
-    """A number of steps; of an int argument its number, for which alone the graph then holds."""
+    """A number of iterations; of an int argument its number, to which the graph is then bound."""
     if isinstance(number, Traced) and _is_known(number):
         return number.program.guard(number.node)
     return number
@@ -189,11 +189,13 @@ def _origin(frame: FrameType) -> Origin:
     return Origin() if caller is None else Origin(caller.f_code, caller.f_lasti)
 
 
-def _drawing_once(in_trace: Callable[..., Any], body: Step, **more: Step) -> Callable[..., Any]:
-    """`in_trace` with a warning of what the body draws: it is called once for all steps."""
+def _drawing_once(
+    in_trace: Callable[..., Any], body: Function, **more: Function
+) -> Callable[..., Any]:
+    """`in_trace` with a warning of what the body draws: it is called once for all iterations."""
 
     def watched(building: Trace, *given: Any) -> Any:
-        with warning_of_draws(body, (), more, "the same in every step") as made:
+        with warning_of_draws(body, (), more, "the same in every iteration") as made:
             result = in_trace(building, *given)
             nodes = [node for node, _ in nodes_of(result)]
             made.append(lambda: (topological(nodes), building.name_of))
@@ -202,9 +204,11 @@ def _drawing_once(in_trace: Callable[..., Any], body: Step, **more: Step) -> Cal
     return watched
 
 
-def _on(in_trace: Callable[..., Any], function: Step, *arguments: Any, steps: Any = 0) -> Any:
+def _on(
+    in_trace: Callable[..., Any], function: Function, *arguments: Any, iterations: Any = 0
+) -> Any:
     """`in_trace` on the arguments, in the trace that they or the function belong to, or a new one
-    that is then run; InputError where it cannot run, as `steps` is a named size."""
+    that is then run; InputError where it cannot run, as `iterations` is a named size."""
     is_traced = False
 
     def given(*arguments: Any) -> Any:
@@ -233,11 +237,11 @@ def _on(in_trace: Callable[..., Any], function: Step, *arguments: Any, steps: An
     try:
         return on_numbers_too(given, with_line, None)(*arguments)
     except UndecidableSize:
-        if not is_traced or not isinstance(steps, Size):
+        if not is_traced or not isinstance(iterations, Size):
             raise
         raise InputError(
-            f"{given.__name__} would run {steps} times on numbers alone, but {steps} is not known "
-            "while tracing",
+            f"{given.__name__} would run {iterations} times on numbers alone, but {iterations} is "
+            "not known while tracing",
             where=line.describe(),
             hint="begin with a traced value: np.zeros_like(x, shape=()), where x is traced",
         ) from None

@@ -40,10 +40,10 @@ def _kind(type_: ArrayType) -> Any:
 def agreed(
     call: Callable[[Sequence[ArrayType]], Call], structure: Structure, types: list[ArrayType]
 ) -> tuple[Call, list[ArrayType]]:
-    """The call of a step on carries of types that it does not change.
+    """The call of an iteration on carries of types that it does not change.
 
-    Python numbers take the type that a step gives them.  ShapeError or DTypeError, with the name
-    of the carry and both types, where it changes the type of an array.
+    Python numbers take the type that an iteration gives them.  ShapeError or DTypeError, with the
+    name of the carry and both types, where it changes the type of an array.
     """
     while True:  # each time a number becomes wider, at most from integer to float and to strong
         found = call(types)
@@ -61,25 +61,25 @@ def agreed(
 
 
 def _changed(call: Call, name: str, before: ArrayType, after: ArrayType) -> ChainruleError:
-    kind, what, remedy = ShapeError, "shape", "start with the shape that a step gives"
+    kind, what, remedy = ShapeError, "shape", "start with the shape that an iteration gives"
     if before.shape == after.shape:
         kind, what = DTypeError, "dtype"
         remedy = f"convert it in {call.shown} (.astype), or start with {after.dtype}"
     return kind(
-        f"{call.shown} changes the {what} of {name}: it is {before} before a step and {after} "
-        "after",
+        f"{call.shown} changes the {what} of {name}: it is {before} before an iteration and "
+        f"{after} after",
         where=call.where,
-        hint=f"a carry keeps its type from step to step; {remedy}",
+        hint=f"a carry keeps its type from iteration to iteration; {remedy}",
     )
 
 
 def refuse_other_containers(call: Call, wanted: Structure, got: Structure) -> None:
-    """InputError unless a step returns its carries in the containers in which it takes them."""
+    """InputError unless an iteration returns its carries in the containers that it takes."""
     if wanted.spec == got.spec:
         return
     shown = ", ".join(got.leaf_names) or "nothing"
     raise InputError(
         f"{call.name} takes {', '.join(wanted.leaf_names) or 'nothing'} and returns {shown}",
         where=call.where,
-        hint="a loop carries the same containers from step to step, with the same parts",
+        hint="a loop carries the same containers from iteration to iteration, with the same parts",
     )

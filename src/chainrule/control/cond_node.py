@@ -34,7 +34,7 @@ from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.primitive import Joint, Primitive
 from chainrule.primitives.python import Python
 from chainrule.primitives.sources import full_like, input_, uniform
-from chainrule.schedule.plain import step_nbytes
+from chainrule.schedule.plain import iteration_nbytes
 from chainrule.transforms.batch import batch_nodes
 from chainrule.transforms.conditions import Condition, leaving
 from chainrule.transforms.jvp import push
@@ -133,7 +133,7 @@ def _places(body: Body) -> list[slice]:
 def _scratch(out: Node, predicate: np.ndarray, *operands: np.ndarray) -> int:
     """What the larger branch takes: which one it will be is not known before."""
     taken = sum(one.nbytes for one in operands if not one.flags.c_contiguous)
-    return taken + max(step_nbytes(body) for body in _bodies(out))
+    return taken + max(iteration_nbytes(body) for body in _bodies(out))
 
 
 def _branches(out: Node) -> list[tuple[str, list[Node], list[Node], Any]]:

@@ -19,9 +19,9 @@ WHILE = Library(turns=lambda out: None)
 def summed(node: Node, of: Callable[[Node], int | Size]) -> int | Size:
     """The sum of `of` over the nodes of the bodies that a node holds; 0 where it holds none.
 
-    All steps of a scan, the branch of a choice that takes more, as many steps of a while loop as
-    it may have, with its condition, or one where it has no limit; twice as many forth as back where
-    it is gone back through.
+    All iterations of a scan, the branch of a choice that takes more, as many iterations of a while
+    loop as it may have, with its condition, or one where it has no limit; twice as many forth as
+    back where it is gone back through.
     """
     found = [_sum(body, of) for body in bodies_of(node)]
     if node.primitive.kernel is SCAN:

@@ -72,10 +72,10 @@ class Program:
         return [kept[one] for one in self.outputs]
 
 
-def program_of(body: Body, xp: Any = np, steps: int | None = 1) -> Callable[..., Any]:
-    """What evaluates a concrete body: its program, made once, or what `xp` has for as many steps
-    (None: nobody knows)."""
-    found = None if xp is np else xp.program_of(body, steps)
+def program_of(body: Body, xp: Any = np, iterations: int | None = 1) -> Callable[..., Any]:
+    """What evaluates a concrete body: its program, made once, or what `xp` has for as many
+    iterations (None: nobody knows)."""
+    found = None if xp is np else xp.program_of(body, iterations)
     return found or body.made.get("program") or body.made.setdefault("program", Program(body))
 
 

@@ -1,4 +1,4 @@
-"""`Loop` builds scan nodes from steps on nodes, one for each dtype of the results."""
+"""`Loop` builds scan nodes from iterations on nodes, one for each dtype of the results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from chainrule.primitives.primitive import Primitive
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What a step reads and does not change: `outer` is it where the loop stands, `inner` what
-    stands for it in the step (of a slice: one element along its first axis)."""
+    """What an iteration reads and does not change: `outer` is it where the loop stands, `inner`
+    what stands for it in the iteration (of a slice: one element along its first axis)."""
 
     name: str
     outer: Node
@@ -27,7 +27,7 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Carry:
-    """What a step changes: it is `initial` at first, then `before` becomes `after`."""
+    """What an iteration changes: it is `initial` at first, then `before` becomes `after`."""
 
     name: str
     initial: Node
@@ -37,9 +37,10 @@ class Carry:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A step, how often it is done, and what it is done with.
+    """An iteration, how often it is done, and what it is done with.
 
-    `stacked` are the values of which the loop keeps each step's; `names` those inside the step.
+    `stacked` are the values of which the loop keeps each iteration's; `names` those inside the
+    iteration.
     """
 
     name: str
@@ -53,7 +54,7 @@ class Loop:
 
     @property
     def inner(self) -> list[Node]:
-        """What stands in the step for what is given to it."""
+        """What stands in the iteration for what is given to it."""
         return [
             *(one.inner for one in self.constants),
             *(one.before for one in self.carries),
@@ -61,7 +62,7 @@ class Loop:
         ]
 
     def tidied(self) -> Loop:
-        """The same loop with a simpler step."""
+        """The same loop with a simpler body."""
         new = tidied(self.inner, [*(one.after for one in self.carries), *self.stacked])
         return Loop(
             self.name,
@@ -75,7 +76,7 @@ class Loop:
         )
 
     def reads(self, carries: Collection[int], stacked: Collection[int]) -> set[Node]:
-        """What the step reads, in the end, for these final carries and stacked values."""
+        """What the iteration reads, in the end, for these final carries and stacked values."""
         wanted = set(carries)
         while True:
             outputs = [self.carries[i].after for i in sorted(wanted)]

@@ -130,7 +130,9 @@ def scan_python(out: Node, writing: Writing, *operands: Written) -> Written:
     """The call of a function with a for loop."""
     body, carries, constants = (out.param(key) for key in ("body", "carries", "constants"))
     length = out.param("length")
-    function = _Function(writing, f"scan_{body}", "One step after another; all results in a row.")
+    function = _Function(
+        writing, f"scan_{body}", "One iteration after another; all results in a row."
+    )
     names = _inputs(function, body, constants)
     parts = function.result(out, result_types(body, carries, out.dtype, length))
     states = function.states(out, names[constants : constants + carries], parts)
@@ -168,8 +170,8 @@ def while_python(out: Node, writing: Writing, *operands: Written) -> Written:
 def _condition(
     function: _Function, condition: Body, given: Sequence[str], limit: int | None, body: Body
 ) -> str:
-    """The head of a while loop; the variable that counts its steps where there is a limit."""
-    number = "" if limit is None else function.fresh("steps")
+    """The head of a while loop; the variable that counts its iterations where there is a limit."""
+    number = "" if limit is None else function.fresh("iterations")
     if number:
         function.say(f"{number} = 0")
     function.say("while True:")
@@ -184,10 +186,10 @@ def _condition(
 
 
 def unwind_python(out: Node, writing: Writing, *operands: Written) -> Written:
-    """The call of a function with a while loop, and a for loop that goes back through its steps."""
+    """The call of a function with a while loop, and a for loop back through its iterations."""
     body, step, condition = (out.param(key) for key in ("body", "step", "condition"))
     constants, last = out.param("constants"), len(body.graph.inputs) - out.param("carries")
-    function = _Function(writing, f"unwind_{step}", "Back through the steps of a while loop.")
+    function = _Function(writing, f"unwind_{step}", "Back through the iterations of a while loop.")
     names = _inputs(function, body, constants)
     fixed, forth, gone = names[:constants], names[constants:last], names[last:]
     types = [node.type for _, node in body.graph.outputs if node.dtype == out.dtype]

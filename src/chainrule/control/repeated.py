@@ -18,7 +18,7 @@ class Repeated:
     """`body` is done on `carries` values as long as `condition` holds, at most `limit` times.
 
     Of an `unwind`, `step` is done on `states` values as long as the condition holds, and `body`
-    goes back through its steps, on the carries.  All read `constants` values first; the result
+    goes back through its iterations, on the carries.  All read `constants` values first; the result
     holds the carries of `dtype`.
     """
 
@@ -63,7 +63,7 @@ class Repeated:
         if inputs[self.back :] != [node.type for _, node in self.body.graph.outputs]:
             raise TypeError("the body changes the types of what it carries")
         if there[self.constants :] != [node.type for _, node in self.forth.graph.outputs]:
-            raise TypeError("the step changes the types of what it carries")
+            raise TypeError("the iteration changes the types of what it carries")
         if [node.type for _, node in self.condition.graph.outputs] != [array_type(BOOL, ())]:
             raise TypeError("a condition is one boolean")
         return self.type

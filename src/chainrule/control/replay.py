@@ -104,7 +104,7 @@ def _repeated(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
 
 
 def _unwound(node: Node, operands: Sequence[np.ndarray]) -> Iterator[Turn]:
-    """The steps of the loop, then those back."""
+    """The iterations of the loop, then those back."""
     body, step, condition = (node.param(key) for key in ("body", "step", "condition"))
     constants, last = node.param("constants"), len(operands) - node.param("carries")
     fixed, states = operands[:constants], _states(step, operands[constants:last])

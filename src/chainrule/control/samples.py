@@ -93,7 +93,7 @@ def repeating(limit: int | None) -> Sample:
 
 
 def unwinding() -> Sample:
-    """d becomes d (1 - tanh(w c)²) w / 2, back through the steps of `repeating`."""
+    """d becomes d (1 - tanh(w c)²) w / 2, back through the iterations of `repeating`."""
     w, c, d = _variables((), (), ())
     inputs = [("w", w), ("c", c)]
     holds = logic.greater(c * c, full_like(c, 0.1))

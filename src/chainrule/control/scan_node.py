@@ -21,7 +21,7 @@ from chainrule.graph.types import ArrayType
 from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.primitive import Joint, Primitive
 from chainrule.primitives.python import Python
-from chainrule.schedule.plain import step_nbytes
+from chainrule.schedule.plain import iteration_nbytes
 
 
 def _type(
@@ -63,8 +63,8 @@ def _evaluate(
     length: int,
     reverse: bool,
 ) -> Any:
-    """One step after another; the carries of the dtype and the stacked outputs lie in the result
-    from the beginning."""
+    """One iteration after another; the carries of the dtype and the stacked outputs lie in the
+    result from the beginning."""
     program = program_of(body, xp, length)
     fixed = [in_c_order(one) for one in arrays[:constants]]
     slices = arrays[constants + carries :]
@@ -90,7 +90,7 @@ def _evaluate(
 
 
 def _rows(array: np.ndarray) -> Callable[[int], np.ndarray]:
-    """What gives the row of a step, in C order: a view, or copies in one array."""
+    """What gives the row of an iteration, in C order: a view, or copies in one array."""
     if not len(array) or array[0, ...].flags.c_contiguous:
         return lambda step: array[step, ...]
     row = np.empty(array.shape[1:], array.dtype)
@@ -111,7 +111,7 @@ def _scratch(out: Node, *operands: np.ndarray) -> int:
         return taken
     rows = [one[0, ...] for one in operands[constants + carries :]]
     taken += sum(one.nbytes for one in rows if not one.flags.c_contiguous)
-    return taken + step_nbytes(body)
+    return taken + iteration_nbytes(body)
 
 
 scan = Primitive(

@@ -113,8 +113,8 @@ def tangent(
 class Moving:
     """A loop on carries and tangents, and where among its carries the tangent of each is.
 
-    `tangents` are those of values in the step, of which `inside` knows the conditions; for some of
-    these `outside` has those of all steps.
+    `tangents` are those of values in the iteration, of which `inside` knows the conditions; for
+    some of these `outside` has those of all iterations.
     """
 
     loop: Loop
@@ -124,11 +124,11 @@ class Moving:
     outside: dict[Condition, Condition]
 
     def tangent(self, node: Node) -> Any:
-        """The tangent of a value in the step; None where it is zero."""
+        """The tangent of a value in the iteration; None where it is zero."""
         return matched(self.tangents[node], node.type) if node in self.tangents else None
 
     def selected(self, out: Node, node: Node) -> Condition | None:
-        """The condition of the tangent of a value in all steps of the scan `out`."""
+        """The condition of the tangent of a value in all iterations of the scan `out`."""
         within = self.inside.of(self.tangents[node])
 
         def rows() -> Node:
@@ -139,14 +139,14 @@ class Moving:
 
 
 def _rows_selected(loop: Loop, within: Condition) -> Loop:
-    """The loop that stacks nothing but a condition of its step."""
+    """The loop that stacks nothing but a condition of its iteration."""
     return replace(loop, name=f"{loop.name}_selected", stacked=(within.node(),)).tidied()
 
 
 def with_tangents(
     loop: Loop, dxs: Sequence[Any], nodes: list[Node], selections: Selections
 ) -> Moving:
-    """The loop on carries and their tangents.  What `selections` knows of dxs a step knows, too."""
+    """The loop on carries and their tangents; an iteration knows what `selections` knows of dxs."""
     moves = dict(zip(loop.inner, dxs, strict=True))
     flowing = flowing_carries(loop, nodes, [one for one, dx in moves.items() if dx is not None])
     tangents: dict[Node, Any] = {}
@@ -212,8 +212,8 @@ def cotangents(
 ) -> tuple[Any | None, ...]:
     """A loop the other way, on the cotangents of the carries.
 
-    It reads the carries that each step began with and does the step again; the cotangents of what
-    all steps read are added up in its own carries.
+    It reads the carries that each iteration began with and does the iteration again; the cotangents
+    of what all iterations read are added up in its own carries.
     """
     loop = loop_of(out, inputs)
     nodes = list(out.param("body").graph.nodes)
@@ -274,12 +274,12 @@ def cotangents(
 
 
 def _in_some_step(out: Node, loop: Loop, back: Loop, within: Condition) -> Node:
-    """Where a condition of the step that goes back holds in any step."""
+    """Where a condition of the iteration that goes back holds in any iteration."""
     return any_(_rows_back(out, loop, back, within), axes=(0,))
 
 
 def _rows_back(out: Node, loop: Loop, back: Loop, within: Condition) -> Node:
-    """A condition of the step that goes back, in all steps."""
+    """A condition of the iteration that goes back, in all iterations."""
     asked = _with_saved(out, loop, _rows_selected(back, within), ())
     return asked.run(out.primitive, (), [0])[1][0]
 
@@ -295,7 +295,7 @@ def _with_saved(out: Node, loop: Loop, back: Loop, wanted: Collection[int]) -> L
 
 
 def _saved(out: Node, loop: Loop, wanted: list[int]) -> dict[int, Any]:
-    """For each wanted carry its values at the beginning of the steps.
+    """For each wanted carry its values at the beginning of the iterations.
 
     They are stacked by another loop, except where the node itself stacks what the carry becomes.
     """
@@ -321,25 +321,25 @@ def _saved(out: Node, loop: Loop, wanted: list[int]) -> dict[int, Any]:
 
 
 def _refuse_too_many(out: Node, loop: Loop, wanted: list[int]) -> None:
-    """MemoryLimitError where what each step begins with has more bytes than can be counted."""
-    steps = loop.length
-    if not isinstance(steps, int):
+    """MemoryLimitError where what each iteration begins with has more bytes than can be counted."""
+    iterations = loop.length
+    if not isinstance(iterations, int):
         return
     types = [loop.carries[i].before.type for i in wanted]
-    nbytes = steps * sum((one.nbytes for one in types), 0)
+    nbytes = iterations * sum((one.nbytes for one in types), 0)
     if isinstance(nbytes, int) and nbytes >= 2**63:
         names = ", ".join(loop.carries[i].name for i in wanted)
         each = ", ".join(map(str, types))
         raise MemoryLimitError(
-            f"the backward pass of a loop of {steps:,} steps reads what each step began with: "
+            f"the backward pass of a loop of {iterations:,} iterations reads what each began with: "
             f"{names} ({each}), {nbytes:,} bytes in all, more than any memory has",
             where=out.origin.describe(),
-            hint="fewer steps; or cr.jvp, which keeps the values of one step alone",
+            hint="fewer iterations; or cr.jvp, which keeps the values of one iteration alone",
         )
 
 
 def _shifted(initial: Any, rows: Any, reverse: bool) -> Any:
-    """The values before each step, from those after it."""
+    """The values before each iteration, from those after it."""
     if initial.type.weak:
         initial = matched(initial, array_type(initial.dtype, ()))
     first = reshape(initial, shape=(1, *initial.shape))

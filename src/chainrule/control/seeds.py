@@ -16,8 +16,8 @@ from chainrule.transforms.vjp import depends_on, summed_seeds
 
 
 def inner_condition(name: str, condition: Condition, inner: Node) -> tuple[Given, Condition]:
-    """What gives a step the condition of `inner`, which stands for one row in it; and what that is
-    there.  (Where nothing reads it, it is left out of the loop.)"""
+    """What gives an iteration the condition of `inner`, which stands for one row in it; and what
+    that is there.  (Where nothing reads it, it is left out of the loop.)"""
     row = input_(index=-1, type=array_type(BOOL, inner.shape))
     return Given(name, condition.node(), row), Condition(lambda: row, (), condition.only_steep)
 
@@ -33,8 +33,10 @@ class Seeds:
     ) -> None:
         self.loop = loop
         selections = Selections() if selections is None else selections
-        self.inside = Selections()  # what a step knows of the cotangents of its rows
-        self.outside: dict[Condition, Condition] = {}  # for a condition in a step that of all rows
+        self.inside = Selections()  # what an iteration knows of the cotangents of its rows
+        self.outside: dict[
+            Condition, Condition
+        ] = {}  # for a condition in an iteration that of all rows
         types = [loop.carries[i].before.type for i in shown]
         types += [stacked_type(node.type, loop.length) for node in loop.stacked]
         parts = taken_apart(g, types, selections)
@@ -62,7 +64,7 @@ class Seeds:
                 self.outside[within] = condition
 
     def reached(self, nodes: list[Node], flowing: set[int], chosen: set[Node]) -> list[int]:
-        """Which of the flowing carries get a cotangent, from the result or from a later step."""
+        """Which of the flowing carries get a cotangent: from the result, or a later iteration."""
         carries = self.loop.carries
         active = depends_on(nodes, {*chosen, *(carries[i].before for i in flowing)})
         found = flowing & set(self.finals)
@@ -81,7 +83,7 @@ class Seeds:
         return self.finals[i] if i in self.finals else zeros_like(self.loop.carries[i].before)
 
     def of(self, later: dict[int, Any]) -> dict[Node, Any]:
-        """The cotangents of what a step gives, where those of its carries are `later`."""
+        """The cotangents of what an iteration gives, where those of its carries are `later`."""
         pairs = [(self.loop.carries[i].after, node) for i, node in later.items()]
         pairs += self.inner
         return summed_seeds([node for node, _ in pairs], [seed for _, seed in pairs])

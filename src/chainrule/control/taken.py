@@ -1,7 +1,8 @@
 """In a batch, ends the loops of branches that an example does not take, without an error.
 
-A batch computes both branches of a choice, and steps of loops that have ended for some examples.
-There a loop with a bound may go on beyond it, and one without for ever: nobody wants its values.
+A batch computes both branches of a choice, and iterations of loops that have ended for some
+examples. There a loop with a bound may go on beyond it, and one without for ever: nobody wants its
+values.
 """
 
 from __future__ import annotations

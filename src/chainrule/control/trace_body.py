@@ -22,8 +22,8 @@ from chainrule.tracing import definition, function_name, graph_name, output_node
 
 SOURCES = (full, size_value)  # without storage: a body has its own
 TAKEN = (
-    "a step of scan takes (carry, x), a branch of cond its operands, the functions of while_loop "
-    "(value), that of fori_loop (i, value)"
+    "an iteration of scan takes (carry, x), a branch of cond its operands, the functions of "
+    "while_loop (value), that of fori_loop (i, value)"
 )
 
 

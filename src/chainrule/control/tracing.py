@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.control.bounded import checked_steps, no_number_of_steps
+from chainrule.control.bounded import checked_limit, no_number_of_iterations
 from chainrule.control.carry_types import agreed, converted
 from chainrule.control.cond_node import inlined
 from chainrule.control.loops import Carry, Given, Loop
@@ -133,9 +133,9 @@ def _pair(function: Any, carry_name: str, returned: Any) -> list[tuple[str, Any]
         if isinstance(returned, tuple):
             shown = f"a tuple of {len(returned)}"
         raise InputError(
-            f"{function_name(function)} returns {shown}: a step of scan returns (carry, y)",
+            f"{function_name(function)} returns {shown}: an iteration of scan returns (carry, y)",
             where=definition(function),
-            hint=f"return {carry_name}, y; with y = None where nothing is kept of a step",
+            hint=f"return {carry_name}, y; with y = None where nothing is kept of an iteration",
         )
     return [(carry_name, returned[0]), ("y", returned[1])]
 
@@ -161,7 +161,7 @@ def common_length(
     if length is not None:
         if not isinstance(length, Size):
             if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 0:
-                raise no_number_of_steps(
+                raise no_number_of_iterations(
                     "length",
                     length,
                     building.where(),
@@ -176,20 +176,20 @@ def common_length(
                 where=building.where(),
                 hint="a list of numbers counts as several arguments: pass np.array([...])"
                 if name.endswith("]")
-                else "xs are arrays with one slice for each step; what every step reads whole is "
-                "closed over, or a part of the carry",
+                else "xs are arrays with one slice for each iteration; what every iteration reads "
+                "whole is closed over, or a part of the carry",
             )
         found.append((name, node.shape[0]))
     if not found:
         raise InputError(
-            "scan does not know its number of steps: xs has no array, and length= is missing",
+            "scan does not know its number of iterations: xs has no array, and length= is missing",
             where=building.where(),
             hint="pass length=...",
         )
     for name, other in found[1:]:
         if other != found[0][1]:
             raise ShapeError(
-                f"{found[0][0]} has {found[0][1]} steps, {name} has {other}",
+                f"{found[0][0]} has {found[0][1]} iterations, {name} has {other}",
                 where=building.where(),
                 hint="all arrays in xs have the same length along their first axis",
             )
@@ -209,7 +209,7 @@ def traced_while(
     with Site(building, frame) as site:
         name = parameter(function, 0, "carry")
         if max_steps is not None:
-            max_steps = checked_steps(max_steps, building.where())
+            max_steps = checked_limit(max_steps, building.where())
         starts, carried = site.leaves(init, name)
         if roots:
             parts = [flatten(one, root)[1] for one, root in zip(init, roots, strict=True)]

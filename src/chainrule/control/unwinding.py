@@ -1,9 +1,9 @@
-"""The primitive `unwind`: goes back through the steps of a bounded while loop.
+"""The primitive `unwind`: goes back through the iterations of a bounded while loop.
 
 It does the loop again, and keeps the values at the beginning of each segment of about
-sqrt(max_steps) steps; then, from the last segment on, those of all its steps (Chen et al., 2016,
-"Training Deep Nets with Sublinear Memory Cost").  So reverse mode takes memory for
-2 sqrt(max_steps) values, and does each step twice.
+sqrt(max_steps) iterations; then, from the last segment on, those of all its iterations (Chen et
+al., 2016, "Training Deep Nets with Sublinear Memory Cost").  So reverse mode takes memory for 2
+sqrt(max_steps) values, and does each iteration twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from chainrule.control.wording import loop_text
 from chainrule.errors import StepLimitError
 from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType
-from chainrule.schedule.plain import step_nbytes
+from chainrule.schedule.plain import iteration_nbytes
 
 
 def carries_in(flat: np.ndarray, loop: Repeated, initials: Sequence[Any]) -> list[np.ndarray]:
@@ -38,10 +38,10 @@ def carries_in(flat: np.ndarray, loop: Repeated, initials: Sequence[Any]) -> lis
 
 
 def require_end(number: int, loop: Repeated) -> None:
-    """StepLimitError where one more step would be one too many."""
+    """StepLimitError where one more iteration would be one too many."""
     if number == loop.limit:
         raise StepLimitError(
-            f"{loop_text(loop.forth)} has not ended after max_steps={loop.limit:,} steps: its "
+            f"{loop_text(loop.forth)} has not ended after max_steps={loop.limit:,} iterations: its "
             "condition still holds",
             hint="give a larger max_steps, if it would end then\n"
             "(without max_steps= it goes on until it ends, but has no reverse mode)",
@@ -94,7 +94,7 @@ def unwind_evaluate(xp: Any, *arrays: Any, **params: Any) -> Any:
 
 
 def segments_of(loop: Repeated) -> tuple[int, int]:
-    """How many steps a segment has, and how many segments are kept."""
+    """How many iterations a segment has, and how many segments are kept."""
     assert loop.limit is not None
     length = max(math.isqrt(loop.limit), 1)
     return length, -(-loop.limit // length) if read_states(loop) else 0
@@ -105,7 +105,7 @@ def _rows(type_: ArrayType, count: int) -> np.ndarray:
 
 
 def read_states(loop: Repeated) -> list[int]:
-    """The numbers of the states that a step back reads."""
+    """The numbers of the states that an iteration back reads."""
     graph = loop.body.graph
     used = {parent for node in graph.nodes for parent in node.inputs}
     used |= {node for _, node in graph.outputs}
@@ -120,4 +120,4 @@ def unwind_scratch(out: Node, *operands: np.ndarray) -> int:
     sizes = [int(node.type.nbytes) for _, node in loop.forth.graph.outputs]
     taken = loop.carried_nbytes(*operands) + sum(sizes) * (1 + count)
     taken += sum(sizes[place] for place in read_states(loop)) * length
-    return taken + max(step_nbytes(one) for one in (loop.body, loop.forth, loop.condition))
+    return taken + max(iteration_nbytes(one) for one in (loop.body, loop.forth, loop.condition))

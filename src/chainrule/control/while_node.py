@@ -29,12 +29,12 @@ from chainrule.graph.types import ArrayType
 from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.primitive import Joint, Primitive
 from chainrule.primitives.python import Python
-from chainrule.schedule.plain import step_nbytes
+from chainrule.schedule.plain import iteration_nbytes
 
 
 def repeat(loop: Loop, wanted: Collection[int], limit: int | None = None) -> dict[int, Any]:
     """The nodes of these final carries; the loop stacks nothing but its condition, and has at most
-    `limit` steps."""
+    `limit` iterations."""
     finals = {i: c.initial for i, c in enumerate(loop.carries) if c.after is c.before}
     finals = {i: finals[i] for i in wanted if i in finals}
     moving = [i for i in wanted if i not in finals]
@@ -138,7 +138,7 @@ def _evaluate(xp: Any, *arrays: Any, **params: Any) -> Any:
 def _scratch(out: Node, *operands: np.ndarray) -> int:
     """As if the body was done at least once."""
     loop = repeated(out)
-    step = max(step_nbytes(loop.body), step_nbytes(loop.condition))
+    step = max(iteration_nbytes(loop.body), iteration_nbytes(loop.condition))
     return loop.carried_nbytes(*operands) + step
 
 
@@ -161,7 +161,7 @@ while_ = Primitive(
 
 unwind = Primitive(
     name="unwind",
-    doc="The steps of a while loop with a limit, gone back through from the last one.",
+    doc="The iterations of a while loop with a limit, gone back through from the last one.",
     inputs=("x",),
     result_type=_type,
     evaluate=unwind_evaluate,

@@ -48,7 +48,8 @@ Repeat = Callable[..., Made]  # made(loop, states, wanted, limit): see `while_no
 
 
 def loop_of(out: Node, inputs: Sequence[Node]) -> tuple[Loop, list[Node]]:
-    """The loop that a node is, its condition as the one stacked value; and the nodes of a step.
+    """The loop that a node is, its condition as the one stacked value; and the nodes of an
+    iteration.
 
     Of an `unwind`, the loop it goes back through and the way back as one.
     """
@@ -140,19 +141,19 @@ def while_cotangents(
     *inputs: Node,
     selections: Selections | None = None,
 ) -> tuple[Any | None, ...]:
-    """A loop the other way, on the cotangents of the carries; what all steps read has a sum.
+    """A loop the other way, on the cotangents of the carries; what all iterations read has a sum.
 
-    The condition of g says nothing of a cotangent in an earlier step: it ends here.
+    The condition of g says nothing of a cotangent in an earlier iteration: it ends here.
     """
     limit = out.param("limit")
     if limit is None:
         raise NotDifferentiableError(
             f"the gradient through {loop_text(out.param('body'))} would need the values of every "
-            "step, and how many there will be is not known before it runs",
+            "iteration, and how many there will be is not known before it runs",
             where=out.origin.describe(),
-            hint="say how many steps there are at most: cr.while_loop(..., max_steps=1000) has a "
-            "gradient, and so has cr.fori_loop with Python integers as bounds; forward mode works: "
-            "cr.jvp",
+            hint="say how many iterations there are at most: cr.while_loop(..., max_steps=1000) "
+            "has a gradient, and so has cr.fori_loop with Python integers as bounds; forward mode "
+            "works: cr.jvp",
         )
     loop, nodes = loop_of(out, inputs)
     chosen = {loop.inner[i] for i in active}
@@ -285,7 +286,7 @@ def batch(
 ) -> Any:
     """The same loop, or way back, on the whole batch.  Where the condition differs between
     examples, it goes on until it holds for none; examples for which it holds no more, and what
-    goes back through a step that an example did not take, stay as they are."""
+    goes back through an iteration that an example did not take, stay as they are."""
     loop, nodes = loop_of(out, inputs)
     has = dict(zip(loop.inner, batched, strict=True))
     (holds,) = loop.stacked

@@ -1,4 +1,4 @@
-"""A `Body` is a graph as a static parameter of a node: the step of a loop, or a branch."""
+"""A `Body` is a graph as a static parameter of a node: an iteration of a loop, or a branch."""
 
 from __future__ import annotations
 

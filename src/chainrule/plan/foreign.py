@@ -1,9 +1,9 @@
 """What an operation without a kernel takes while it is evaluated: of the arena, and from NumPy.
 
-A loop whose steps are compiled writes its result into the arena, where its body works, too: the
-body has a plan of its own, whose arena is part of the loop's workspace, with an array for each
-output of a step.  Every other operation makes its result in arrays of NumPy's, which are copied:
-piece by piece where it can, at once where it may read what it writes over.
+A loop whose iterations are compiled writes its result into the arena, where its body works, too:
+the body has a plan of its own, whose arena is part of the loop's workspace, with an array for each
+output of an iteration.  Every other operation makes its result in arrays of NumPy's, which are
+copied: piece by piece where it can, at once where it may read what it writes over.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chainrule.plan.pieces import evaluation_nbytes, piece_of
 from chainrule.plan.roles import nbytes_of, repeats_compiled_code
 from chainrule.primitives.sources import is_uniform
 from chainrule.schedule.in_numpy import taken_nbytes, without_memory
-from chainrule.schedule.plain import Outlines, step_nbytes
+from chainrule.schedule.plain import Outlines, iteration_nbytes
 from chainrule.schedule.records import aligned
 
 
@@ -67,14 +67,14 @@ def needs(
         bodies = list(bodies_of(node))
         found = [of_body(body) for body in bodies]
         workspace = sum(one.workspace_nbytes for one in found)
-        scratch -= max(map(step_nbytes, bodies))
+        scratch -= max(map(iteration_nbytes, bodies))
         scratch += max(one.allocated_nbytes for one in found)
     result = 0 if direct else nbytes_of(node)
     return Needs(workspace, max(fullest, held + scratch + result))
 
 
-def workspace_of_steps(arena_nbytes: int, body: Body) -> int:
-    """The bytes in which steps of compiled code work: their arena, and an array for each output."""
+def workspace_of_iterations(arena_nbytes: int, body: Body) -> int:
+    """The bytes in which compiled iterations work: their arena, and an array for each output."""
     outputs = dict.fromkeys(node for _, node in body.graph.outputs)
     return aligned(arena_nbytes) + sum(aligned(nbytes_of(node)) for node in outputs)
 

@@ -13,7 +13,7 @@ from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.choose_stored import stored_values
-from chainrule.plan.foreign import Needs, workspace_of_steps
+from chainrule.plan.foreign import Needs, workspace_of_iterations
 from chainrule.plan.loops.fuse import Nest
 from chainrule.plan.loops.loop_work import Builder, NotAffineError
 from chainrule.plan.loops.windows import strides_by_place
@@ -111,7 +111,7 @@ def plan(
 
 
 def _of_body(body: Body, settings: tuple[int, int, bool]) -> Needs:
-    """What the steps of a compiled body take, by the plan that it has with these settings."""
+    """What the iterations of a compiled body take, by the plan that it has with these settings."""
     found = body.made.get(("needs", *settings))
     if found is None:
         threads, vector_nbytes, plain = settings
@@ -124,7 +124,7 @@ def _of_body(body: Body, settings: tuple[int, int, bool]) -> Needs:
             plain=plain,
         )
         schedule = made.schedule
-        workspace = workspace_of_steps(schedule.scratch_nbytes, body)
+        workspace = workspace_of_iterations(schedule.scratch_nbytes, body)
         found = body.made["needs", *settings] = Needs(workspace, schedule.allocated_nbytes)
     return found
 

@@ -55,7 +55,7 @@ KERNELS = frozenset(
     (Role.MAP, Role.FOLD, Role.GATHER, Role.SCATTER, Role.PRODUCT, Role.ASSEMBLED, Role.FOREIGN)
 )
 FAILING = (Role.GATHER, Role.SCATTER, Role.FOREIGN)  # whose computation may stop a run
-WORTH_COMPILING = 4  # steps of a loop: its body is then compiled
+WORTH_COMPILING = 4  # iterations of a loop: its body is then compiled
 # What needs no instruction: it can be read through, or repeated where it is read.
 TRANSPARENT = frozenset((Role.GENERATED, Role.MOVED, Role.SCALAR))
 

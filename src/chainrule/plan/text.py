@@ -137,7 +137,7 @@ class _Text:
                             yield what, shared(matrix.pack.sharing, threads)
                     yield _product(call), shared(call.sharing, threads)
             case ForeignWork(node=node) if repeats_compiled_code(node):
-                yield f"{_steps(node)} of {REPEATED}", "one after another"
+                yield f"{_iterations(node)} of {REPEATED}", "one after another"
             case ForeignWork():
                 yield FOREIGN, "1 thread: no native kernel"
 
@@ -213,13 +213,13 @@ def _microseconds(nanoseconds: float) -> str:
     return f"{value:,.0f} µs" if value >= 9.95 else f"{value:.1f} µs".replace(".0 ", " ")
 
 
-def _steps(node: Node) -> str:
+def _iterations(node: Node) -> str:
     params = dict(node.params)
     if "length" in params:
         return _counted(params["length"], "step")
     most = "" if params["limit"] is None else f"at most {params['limit']:,} "
     back = ", forth and back," if "states" in params else ""
-    return f"{most}steps while a condition holds{back}"
+    return f"{most}iterations while a condition holds{back}"
 
 
 def _counted(count: int, noun: str) -> str:

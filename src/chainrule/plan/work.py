@@ -130,8 +130,8 @@ Work = NestWork | ProductWork | ForeignWork
 class Worker:
     """Makes works from units; `strides` are those of every value in memory.
 
-    `overwriting` are the results that take the array of a given value; `of_body` is what steps of a
-    compiled body take.
+    `overwriting` are the results that take the array of a given value; `of_body` is what iterations
+    of a compiled body take.
     """
 
     roles: Mapping[Node, Role]

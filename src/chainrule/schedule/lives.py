@@ -1,4 +1,4 @@
-"""Computes liveness: which life of each value every step of a sequence reads and writes.
+"""Computes liveness: which life of each value each work of a sequence reads and writes.
 
 A value that is written again, after its bytes were free for others, begins another life.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from chainrule.graph.node import Node
 
-BEFORE = -1  # the number of the moment before the first step
+BEFORE = -1  # the number of the moment before the first work
 
 
 class Life(NamedTuple):
@@ -23,10 +23,10 @@ class Life(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lives:
-    """What `lives_of` found; steps are numbered from 0, and lives are in order of their birth.
+    """What `lives_of` found; works are numbered from 0, and lives are in order of their birth.
 
-    `first` is the number of the step that writes a life, BEFORE for a value that nothing writes
-    before it is read; `last` that of the last step that reads it, or of the one that writes it.
+    `first` is the number of the work that writes a life, BEFORE for a value that nothing writes
+    before it is read; `last` that of the last work that reads it, or of the one that writes it.
     """
 
     reads: list[tuple[Life, ...]] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Lives:
     last: dict[Life, int] = field(default_factory=dict)
 
     def ended(self) -> list[list[Life]]:
-        """For each step, the lives that no later step reads, in order of their birth."""
+        """For each work, the lives that no later one reads, in order of their birth."""
         found: list[list[Life]] = [[] for _ in self.writes]
         for life, number in self.last.items():
             if number != BEFORE:
@@ -44,19 +44,19 @@ class Lives:
 
 
 def lives_of(
-    steps: Iterable[tuple[Iterable[Node], Iterable[Node]]], given: Iterable[Node] = ()
+    works: Iterable[tuple[Iterable[Node], Iterable[Node]]], given: Iterable[Node] = ()
 ) -> Lives:
-    """The lives of all values in a sequence of steps; each is what it reads, and what it writes.
+    """The lives of all values in a sequence of works; each is what it reads, and what it writes.
 
-    A read means the last life that was written before, or the one that the step itself writes.
-    Values of `given` are there before the first step.
+    A read means the last life that was written before, or the one that the work itself writes.
+    Values of `given` are there before the first work.
     """
     found = Lives()
     now: dict[Node, Life] = {}
     for node in given:
         life = now[node] = Life(node)
         found.first[life] = found.last[life] = BEFORE
-    for number, (reads, writes) in enumerate(steps):
+    for number, (reads, writes) in enumerate(works):
         written: list[Life] = []
         read: list[Life] = []
         fresh = dict.fromkeys(writes)

@@ -66,15 +66,15 @@ def most_nbytes(graph: Graph) -> int:
     return total
 
 
-def step_nbytes(body: Body) -> int:
+def iteration_nbytes(body: Body) -> int:
     """The most bytes that one evaluation of a concrete body takes, its outputs among them."""
-    found = body.made.get("step_nbytes")
+    found = body.made.get("iteration_nbytes")
     if found is None:
-        found = body.made["step_nbytes"] = _step_nbytes(body)
+        found = body.made["iteration_nbytes"] = _iteration_nbytes(body)
     return found
 
 
-def _step_nbytes(body: Body) -> int:
+def _iteration_nbytes(body: Body) -> int:
     outputs = list(dict.fromkeys(node for _, node in body.graph.outputs))
     schedule = plain_schedule(body.graph, outputs)
     given = [node for node in outputs if isinstance(node.primitive.kernel, Given)]

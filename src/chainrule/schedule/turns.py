@@ -1,7 +1,7 @@
 """Lists the evaluations of a graph one by one: what each reads, and which values end with it.
 
 This is all that an executor needs that evaluates one node at a time: `execute.reference`, and the
-steps of loops.  A node comes as often as it is computed.
+iterations of loops.  A node comes as often as it is computed.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class Builder:
             else:
                 new.setdefault(self._of_another_pass(node, key), node)
         several = sorted(new.values(), key=self._rank)
-        if band.title:  # what comes in at each step is in the flow
+        if band.title:  # what comes in at each iteration is in the flow
             several.sort(key=lambda node: node in self.key_of)
         for place, node in enumerate(several):
             beside = bool(found) if place == 0 else True

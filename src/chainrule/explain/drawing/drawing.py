@@ -115,11 +115,11 @@ def draw(
     `phase`: "both", "forward" or "backward".  `detail`: "names" draws one circle for each named
     value, "primitives" one for each operation; `expand` names values whose circle alone is opened,
     and of which the loops are.  `fold`: "auto" draws repetitions, then calls, then stretches as one
-    box each until there are few, and the steps of small loops below; "none" draws everything, "all"
-    folds every call and every step, names of functions fold those.  `shapes`
-    and `nbytes` add these to the squares; with `nbytes`, the width of a dashed arrow shows the
-    bytes that are saved.  `indices` and `symbols` are as for equations.  `theme`: "auto" follows
-    the page, "light" and "dark" do not.
+    box each until there are few, and the bodies of small loops below; "none" draws everything,
+    "all" folds every call and every step, names of functions fold those.  `shapes` and `nbytes` add
+    these to the squares; with `nbytes`, the width of a dashed arrow shows the bytes that are
+    saved.  `indices` and `symbols` are as for equations.  `theme`: "auto" follows the page, "light"
+    and "dark" do not.
 
     InputError for another word, and for a phase that the graph does not have; NameLookupError for
     an unknown name in `expand` or `symbols`.

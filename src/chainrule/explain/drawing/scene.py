@@ -14,7 +14,7 @@ from chainrule.explain.drawing.frames import frames
 from chainrule.explain.drawing.labels import Labels
 from chainrule.explain.drawing.looks import Look, Looks
 from chainrule.explain.drawing.mirrored import BACKWARD, Mirror, Mirroring
-from chainrule.explain.drawing.steps import Opened, opened, without_bodies
+from chainrule.explain.drawing.opened import Opened, opened, without_bodies
 from chainrule.explain.drawing.units import Units
 from chainrule.explain.reading.bodies import is_loop_or_choice
 from chainrule.explain.reading.statements import FORWARD, read_apart

@@ -37,7 +37,7 @@ def notes(
 
 
 def _closed(name: str) -> str:
-    return f"the steps of loops are not drawn: expand={name!r} draws them" if name else ""
+    return f"the bodies of loops are not drawn: expand={name!r} draws them" if name else ""
 
 
 def _note(band: Flat, drawn: Band) -> str:

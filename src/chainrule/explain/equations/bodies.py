@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from chainrule.explain.equations.building import Builder
 from chainrule.explain.equations.formula import Auxiliary, Formula, Held, Named
 from chainrule.explain.equations.functions import Functions
-from chainrule.explain.equations.indexing import BETWEEN, Alphabet, Indexed, Steps, whole
+from chainrule.explain.equations.indexing import BETWEEN, Alphabet, Indexed, Iterations, whole
 from chainrule.explain.equations.joining import fenced
 from chainrule.explain.equations.naming import Names
 from chainrule.explain.equations.parts import Bound, Part, Row, Script, Symbol, separated
@@ -48,7 +48,7 @@ class Page:
     alphabet: Alphabet
     letter: str
     shapes: bool
-    open: Callable[[Page, Setter, Held, tuple[Steps, ...]], list[Opened]]
+    open: Callable[[Page, Setter, Held, tuple[Iterations, ...]], list[Opened]]
     auxiliaries: int = 0
     calls: dict[object, object] = field(default_factory=dict)  # the first loop of each call
 
@@ -85,7 +85,9 @@ class Sheet:
     written, `indexed` which of these take one more index.
     """
 
-    def __init__(self, page: Page, outer: Setter, graph: Graph, around: tuple[Steps, ...]) -> None:
+    def __init__(
+        self, page: Page, outer: Setter, graph: Graph, around: tuple[Iterations, ...]
+    ) -> None:
         self.page, self.outer, self.graph, self.around = page, outer, graph, around
         self.bounds: dict[Node, Bound] = {}
         self.indexed: dict[Node, Indexed] = {}
@@ -101,8 +103,8 @@ class Sheet:
         self.bounds[node] = value.at(*index)
         self.indexed[node] = Indexed(value.base, value.above, (*value.below, *index))
 
-    def fix(self, name: str, inner: Node, formula: Formula, around: tuple[Steps, ...]) -> None:
-        """Write what all steps are given as it is outside; what is long, by a name of its own."""
+    def fix(self, name: str, inner: Node, formula: Formula, around: tuple[Iterations, ...]) -> None:
+        """Write what all iterations are given as outside; what is long, by a name of its own."""
         known = indexed_name(self.outer, formula)
         if known is not None:
             self.indexed[inner] = known
@@ -118,9 +120,9 @@ class Sheet:
         formulas: Iterable[Formula],
         left: Bound,
         setter: Setter,
-        around: tuple[Steps, ...],
+        around: tuple[Iterations, ...],
     ) -> None:
-        """One more equation, for all steps of the loops `around`."""
+        """One more equation, for all iterations of the loops `around`."""
         several, kind = tuple(formulas), self._kind(node)
 
         def composed() -> tuple[Bound, list[Bound], Part | None]:
@@ -133,7 +135,7 @@ class Sheet:
         node: Node,
         left: Bound,
         right: Bound,
-        around: tuple[Steps, ...],
+        around: tuple[Iterations, ...],
         *,
         typed: bool = True,
     ) -> None:
@@ -183,12 +185,12 @@ class Sheet:
                 yield entry.node, entry.sides, setter
 
 
-def indices(around: Iterable[Steps]) -> tuple[Part, ...]:
+def indices(around: Iterable[Iterations]) -> tuple[Part, ...]:
     """t, or t, s"""
     return tuple([one.now() for one in around])
 
 
-def ranges(around: Iterable[Steps]) -> Part:
+def ranges(around: Iterable[Iterations]) -> Part:
     """, t = 1, …, n"""
     return Row(tuple([part for one in around for part in (WITH, one.range)]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chainrule.explain.equations.bodies import Opened, Page, Sheet, indices
 from chainrule.explain.equations.formula import Formula, Held
-from chainrule.explain.equations.indexing import Steps
+from chainrule.explain.equations.indexing import Iterations
 from chainrule.explain.equations.parts import Bound, Cases, Fence, separated
 from chainrule.explain.equations.setting import Setter
 from chainrule.graph.graph import Graph
@@ -15,7 +15,9 @@ from chainrule.primitives.sources import input_
 class ChoiceText:
     """The equations of one choice: those of values that have names in a branch."""
 
-    def __init__(self, page: Page, outer: Setter, held: Held, around: tuple[Steps, ...]) -> None:
+    def __init__(
+        self, page: Page, outer: Setter, held: Held, around: tuple[Iterations, ...]
+    ) -> None:
         self.outer = outer
         self.condition, *given = held.operands
         self.lines: list[Opened] = []
@@ -35,7 +37,7 @@ class ChoiceText:
         (x, one), (y, other) = (branch[place] for branch in self.branches)
         return Bound(Cases(((one.set(x), self.outer.set(self.condition)), (other.set(y), None))))
 
-    def _branch(self, first: Sheet, graph: Graph, around: tuple[Steps, ...]) -> None:
+    def _branch(self, first: Sheet, graph: Graph, around: tuple[Iterations, ...]) -> None:
         """One branch, which is given what the first one is given."""
         sheet, page = first, first.page
         if graph is not first.graph:

@@ -41,8 +41,8 @@ class Equation:
     """One equation: `name` is the value's name, `number` the one in brackets (0 for auxiliaries).
 
     An auxiliary equation defines a symbol that stands in the equation before it, perhaps for each
-    step of a loop.  `formulas` are the right sides, each equal to the value (none where they are
-    not made of one); `during` is the pass in which it is computed.
+    iteration of a loop.  `formulas` are the right sides, each equal to the value (none where they
+    are not made of one); `during` is the pass in which it is computed.
     """
 
     name: str

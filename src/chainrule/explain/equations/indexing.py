@@ -52,8 +52,8 @@ class Indexed:
 
 
 @dataclass(frozen=True)
-class Steps:
-    """The steps of one loop: `letter` counts them from 1 to `length`, perhaps backward."""
+class Iterations:
+    """The iterations of one loop: `letter` counts them from 1 to `length`, perhaps backward."""
 
     letter: str
     length: int | Size | str
@@ -73,24 +73,24 @@ class Steps:
         return self.shapes.size(self.length + offset)
 
     def end(self, offset: int, *, is_begin: bool) -> Part:
-        """The index, of what is `offset` from the step, at the first step or at the last one."""
+        """The index, of what is `offset` from the iteration, at the first or at the last one."""
         if is_begin is self.reverse:
             return self.last(offset)
         return Symbol(str(1 + offset), str(1 + offset))
 
     def rows(self, value: Indexed, offset: int) -> list[Part]:
-        """The values of all steps, in the order of their rows: o₁, …, oₙ."""
+        """The values of all iterations, in the order of their rows: o₁, …, oₙ."""
         first = value.at(Symbol(str(1 + offset), str(1 + offset)))
         return self.several(first, value.at(self.last(offset)))
 
     def several(self, first: Part, last: Part) -> list[Part]:
-        """What there is one of for each step, by the first one and the last one."""
+        """What there is one of for each iteration, by the first one and the last one."""
         if self.length == 1:
             return [first]
         return [first, last] if self.length == 2 else [first, Symbol(r"\ldots ", "…"), last]
 
-    def without_end(self) -> Steps:
-        """The same steps, counted from 0, as often as one likes."""
+    def without_end(self) -> Iterations:
+        """The same iterations, counted from 0, as often as one likes."""
         return replace(self, is_endless=True)
 
     @property

@@ -10,13 +10,13 @@ from chainrule.control.loops import Carry, Given
 from chainrule.control.scan_rules import shown_carries
 from chainrule.explain.equations.bodies import Opened, Page, Sheet, indexed_name, indices
 from chainrule.explain.equations.formula import Applied, Formula, Held, Result
-from chainrule.explain.equations.indexing import Indexed, Steps
+from chainrule.explain.equations.indexing import Indexed, Iterations
 from chainrule.explain.equations.joining import fenced
 from chainrule.explain.equations.parts import Bound, Fence, Script, Symbol, row, separated
 from chainrule.explain.equations.parts import text as text_of
 from chainrule.explain.equations.repeated import repeated, shifted
 from chainrule.explain.equations.setting import Setter
-from chainrule.explain.reading.steps import inner_name, loop_of, state_name, stem_of
+from chainrule.explain.reading.iterations import inner_name, loop_of, state_name, stem_of
 from chainrule.explain.reading.symbols import parted
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -26,7 +26,7 @@ from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.notation import ADDITIVE, ATOM
 from chainrule.primitives.sources import full, input_, iota
 
-Value = tuple[Indexed, int]  # and its index, counted from that of the step
+Value = tuple[Indexed, int]  # and its index, counted from that of the iteration
 LEAST, CLOSED = Symbol(r"\min\{", "min{"), Symbol(r"\}", "}")
 NOT = Symbol(r" \geq 0 : \neg ", " ≥ 0 : ¬")
 
@@ -34,11 +34,13 @@ NOT = Symbol(r" \geq 0 : \neg ", " ≥ 0 : ¬")
 class LoopText:
     """The equations of one loop.
 
-    `at` says how values of a step are written.  What a derivative computes again is written as in
-    the `first` loop; `same` says which values these are.
+    `at` says how values of an iteration are written.  What a derivative computes again is written
+    as in the `first` loop; `same` says which values these are.
     """
 
-    def __init__(self, page: Page, outer: Setter, held: Held, around: tuple[Steps, ...]) -> None:
+    def __init__(
+        self, page: Page, outer: Setter, held: Held, around: tuple[Iterations, ...]
+    ) -> None:
         self.page, self.outer, self.node, self.around = page, outer, held.node, around
         self.is_scan = held.node.primitive is scan_primitive
         self.is_back = held.node.primitive is unwind
@@ -51,8 +53,8 @@ class LoopText:
         self.before, self.after = self._offsets()
         length = self.loop.length if self.is_scan else self._count()
         letter = page.alphabet.letter(len(around))
-        self.steps = Steps(letter, length, self.loop.reverse, outer.shapes)
-        self.sheet = Sheet(page, outer, self.graph, (*around, self.steps))
+        self.iterations = Iterations(letter, length, self.loop.reverse, outer.shapes)
+        self.sheet = Sheet(page, outer, self.graph, (*around, self.iterations))
         self.at: dict[Node, Value] = {}
         self.words: dict[Node, str] = {}  # the names that were wished for
         self.states: list[Value] = []
@@ -75,14 +77,14 @@ class LoopText:
         stacked = self.stacked(place)
         if stacked is None:
             value, offset = self.states[shown[place]]
-            return value.at(self.steps.end(offset, is_begin=False))
+            return value.at(self.iterations.end(offset, is_begin=False))
         if stacked in self.at:
-            return Bound(Fence(separated(self.steps.rows(*self.at[stacked])), "[", "]"))
+            return Bound(Fence(separated(self.iterations.rows(*self.at[stacked])), "[", "]"))
         same = self.sheet.bounds[stacked]
-        return Bound(Fence(separated(self.steps.several(same, same)), "[", "]"))
+        return Bound(Fence(separated(self.iterations.several(same, same)), "[", "]"))
 
     def stacked(self, place: int) -> Node | None:
-        """The value of a step whose rows the `place`-th result is; None of a state."""
+        """The value of an iteration whose rows the `place`-th result is; None of a state."""
         place -= len(shown_carries(self.node, self.loop))
         return self.loop.stacked[place] if self.is_scan and place >= 0 else None
 
@@ -90,7 +92,7 @@ class LoopText:
         """The letter for how often a while loop is done; that of the loop it is a derivative of."""
         if self.first is None or self.first.is_scan:
             return self.page.alphabet.count()
-        return self.first.steps.length
+        return self.first.iterations.length
 
     def _earlier(self) -> LoopText | None:
         """The loop of which this one is a derivative, or the one of another dtype that the same
@@ -111,7 +113,7 @@ class LoopText:
         return repeated(self.loop, nodes, self.first.loop, others, self._rows_of_first)
 
     def _rows_of_first(self, one: Given) -> Node | None:
-        """The value in a step of the first loop whose rows a step reads."""
+        """The value in an iteration of the first loop whose rows an iteration reads."""
         assert self.first is not None
         if self.is_back:
             of = {(c.name, c.initial): c.before for c in self.first.loop.carries}
@@ -129,7 +131,7 @@ class LoopText:
         return stacked if text is self.first or stacked is None else text.same.get(stacked)
 
     def _offsets(self) -> tuple[int, int]:
-        """The indices of a state before and after a step t.
+        """The indices of a state before and after an iteration t.
 
         A loop back through another one has the cotangent of h_t before it, of h_{t−1} after it.
         """
@@ -141,7 +143,7 @@ class LoopText:
         return (1, 0) if self.loop.reverse else (-1, 0)
 
     def _choose(self) -> None:
-        """How all values of a step are written."""
+        """How all values of an iteration are written."""
         loop, first = self.loop, self.first
         for one in loop.constants:
             self.sheet.fix(one.name, one.inner, self.formulas[one.outer], self.around)
@@ -161,7 +163,7 @@ class LoopText:
         for name, node in self.graph.names.items():
             self._name(node, inner_name(name, self.words.values()))
         for node, (value, offset) in self.at.items():
-            self.sheet.put(node, value, self.steps.now(offset))
+            self.sheet.put(node, value, self.iterations.now(offset))
 
     def _stored(self, place: int) -> str | None:
         """What the program stores this result of the loop as."""
@@ -184,7 +186,7 @@ class LoopText:
             self.at[node] = self.page.alphabet.indexed(name, node, own, below=below), 0
 
     def _state(self, one: Carry) -> None:
-        """A state before and after each step, and its value at first."""
+        """A state before and after each iteration, and its value at first."""
         first, old = self.first, self.same.get(one.before)
         if first is not None and old in first.at:
             self.at[one.before] = first.at[old]
@@ -204,7 +206,7 @@ class LoopText:
             self.renamed.append(((value, self.after), one.after))
         else:
             self.at[one.after] = value, self.after
-        left = value.at(self.steps.end(self.before, is_begin=True))
+        left = value.at(self.iterations.end(self.before, is_begin=True))
         formula = self.formulas[one.initial]
         if text_of(left) != text_of(self.outer.set(formula)):
             self.sheet.say(one.before, (formula,), left, self.outer, self.around)
@@ -222,7 +224,7 @@ class LoopText:
         return name if word is None or parted(word) is not None else f"d{word}"
 
     def _slice(self, one: Given) -> None:
-        """What a step reads of an array: x_t is a row of x."""
+        """What an iteration reads of an array: x_t is a row of x."""
         first, old, formula = self.first, self.same.get(one.inner), self.formulas[one.outer]
         known = indexed_name(self.outer, formula)
         count = _count(formula)
@@ -243,8 +245,8 @@ class LoopText:
             self._name(one.inner, stem_of(self._derived(one.name)))
             value, _ = self.at[one.inner]
             whole = fenced(self.outer.set(formula), ATOM, ATOM)
-            right = Bound(Script(whole, self.steps.now()))
-            self.sheet.state(one.inner, value.at(self.steps.now()), right, self.sheet.around)
+            right = Bound(Script(whole, self.iterations.now()))
+            self.sheet.state(one.inner, value.at(self.iterations.now()), right, self.sheet.around)
 
     def _row(self, formula: Result) -> Value | None:
         """What an equally long loop stacks, by its name there."""
@@ -256,14 +258,14 @@ class LoopText:
 
     def _counted(self, start: int) -> Bound:
         """t of 1, 2, …; t + 4 of 5, 6, …"""
-        letter, more = self.steps.now(), start - 1
+        letter, more = self.iterations.now(), start - 1
         if not more:
             return Bound(letter)
         sign = Symbol(" + ", " + ") if more > 0 else Symbol(" - ", " − ")
         return Bound(row(letter, sign, Symbol(str(abs(more)), str(abs(more)))), ADDITIVE, ADDITIVE)
 
     def _write(self) -> None:
-        """The equations of each step."""
+        """The equations of each iteration."""
         first = self.first
         old = set() if first is None else {n for n, one in self.same.items() if one in first.at}
         wanted = [n for n in self.graph.nodes if n in self.at and n not in old]
@@ -272,7 +274,7 @@ class LoopText:
             left = self.sheet.bounds[node]
             self.sheet.say(node, formulas, left, setter, self.sheet.around)
         for (value, offset), node in self.renamed:
-            left = value.at(self.steps.now(offset))
+            left = value.at(self.iterations.now(offset))
             self.sheet.state(node, left, self.sheet.bounds[node], self.sheet.around)
         if self.again:
             self._ahead()
@@ -280,13 +282,13 @@ class LoopText:
             self._end()
 
     def _ahead(self) -> None:
-        """The steps of what nothing but the way back reads."""
+        """The iterations of what nothing but the way back reads."""
         step: Graph = self.node.param("step").graph
-        steps = replace(self.steps, reverse=False)
-        sheet = Sheet(self.page, self.outer, step, (*self.around, steps))
+        iterations = replace(self.iterations, reverse=False)
+        sheet = Sheet(self.page, self.outer, step, (*self.around, iterations))
         for item, old in zip(step.inputs, self._states(), strict=True):
             if old in self.at:
-                sheet.put(item.node, self.at[old][0], steps.now(-1))
+                sheet.put(item.node, self.at[old][0], iterations.now(-1))
             else:
                 sheet.bounds[item.node] = self.sheet.bounds[old]
         value_of = {one.inner: value for one, value in self.again}
@@ -297,33 +299,33 @@ class LoopText:
         after = {new: old for old, (_, new) in zip(states, step.outputs, strict=True)}
         wanted = [node for node, old in after.items() if old in value_of]
         for node, formulas, setter in sheet.values(wanted):
-            left = value_of[after[node]].at(steps.now())
+            left = value_of[after[node]].at(iterations.now())
             sheet.say(node, formulas, left, setter, sheet.around)
         self.sheet.lines += sheet.lines
 
     def _end(self) -> None:
         """How often a while loop is done: until its condition does not hold."""
         condition: Graph = self.node.param("condition").graph
-        around = (*self.around, self.steps.without_end())
+        around = (*self.around, self.iterations.without_end())
         sheet = Sheet(self.page, self.outer, condition, around)
         for item, old in zip(condition.inputs, self._states(), strict=True):
             if old in self.at:
-                sheet.put(item.node, self.at[old][0], self.steps.now())
+                sheet.put(item.node, self.at[old][0], self.iterations.now())
             else:
                 sheet.bounds[item.node] = self.sheet.bounds[old]
         ((_, holds),) = condition.outputs
         for _, formulas, setter in sheet.values([holds]):
-            t, inside = self.steps.now(), Fence(setter.set(formulas[0]))
+            t, inside = self.iterations.now(), Fence(setter.set(formulas[0]))
             limit = self.node.param("limit")
             bound = (
                 () if limit is None else (Symbol(r" \leq ", " ≤ "), Symbol(str(limit), str(limit)))
             )
             right = Bound(row(LEAST, t, NOT, inside, CLOSED, *bound))
-            sheet.state(holds, Bound(self.steps.last()), right, self.around, typed=False)
+            sheet.state(holds, Bound(self.iterations.last()), right, self.around, typed=False)
         self.sheet.lines += sheet.lines
 
     def _states(self) -> list[Node]:
-        """What stands in a step for what the condition is given."""
+        """What stands in an iteration for what the condition is given."""
         loop = self.loop
         if not self.is_back:
             return loop.inner

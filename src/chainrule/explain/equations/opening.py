@@ -6,7 +6,7 @@ from chainrule.control import cond_primitive
 from chainrule.explain.equations.bodies import Opened, Page
 from chainrule.explain.equations.choices import ChoiceText
 from chainrule.explain.equations.formula import Held
-from chainrule.explain.equations.indexing import Alphabet, Steps
+from chainrule.explain.equations.indexing import Alphabet, Iterations
 from chainrule.explain.equations.loops import LoopText
 from chainrule.explain.equations.setting import Setter
 from chainrule.explain.reading.bodies import inner_graphs, results
@@ -27,7 +27,7 @@ def page_of(graph: Graph, setter: Setter, shapes: bool) -> Page:
     return Page(graph, found, values, alphabet, letter, shapes, opened)
 
 
-def opened(page: Page, setter: Setter, held: Held, around: tuple[Steps, ...]) -> list[Opened]:
+def opened(page: Page, setter: Setter, held: Held, around: tuple[Iterations, ...]) -> list[Opened]:
     """The equations of a body; from now on the setter can write what it gives."""
     kind = ChoiceText if held.node.primitive is cond_primitive else LoopText
     text = kind(page, setter, held, around)

@@ -10,11 +10,13 @@ from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import concatenate, reshape, slice_
 from chainrule.primitives.sources import input_
 
-Rows = Callable[[Given], Node | None]  # the value in the first loop's step whose rows these are
+Rows = Callable[
+    [Given], Node | None
+]  # the value in the first loop's iteration whose rows these are
 
 
 def repeated(loop: Loop, nodes: Sequence[Node], first: Loop, others: Sequence[Node], rows: Rows):
-    """For each value in a loop's step, the equal one in the same step of the first loop.
+    """For each value in a loop's iteration, the equal one in the same iteration of the first loop.
 
     `nodes` are the loop's, `others` the first one's, inputs before users.
     """
@@ -29,7 +31,7 @@ def repeated(loop: Loop, nodes: Sequence[Node], first: Loop, others: Sequence[No
 
 
 def _given(loop: Loop, first: Loop, rows: Rows) -> dict[Node, Node]:
-    """What both steps read."""
+    """What both iterations read."""
     found: dict[Node, Node] = {}
     fixed = {one.outer: one.inner for one in first.constants}
     sliced = {one.outer: one.inner for one in first.slices}
@@ -75,9 +77,10 @@ def _equal(
 
 
 def shifted(node: Node, loop: Loop, stacked: Callable[[Node], Node | None]) -> Node | None:
-    """The carry of a loop whose values before each step are the rows of a node.
+    """The carry of a loop whose values before each iteration are the rows of a node.
 
-    They are its first value, and all but the last of those that the loop stacks after each step.
+    They are its first value, and all but the last of those that the loop stacks after each
+    iteration.
     """
     inputs = node.inputs if node.primitive is concatenate else (node,)
     if node.primitive is concatenate and len(inputs) != 2:

@@ -14,9 +14,9 @@ def explained(report: MemoryReport, needed: int, free: int, source: str) -> tupl
     """What happened, with a table of the largest parts, and what to try."""
     run = report.main
     at = ", ".join(f"{name} = {size:,}" for name, size in report.sizes.items())
-    run = f"a run of {report.graph.name}" + (f" at {at}" if at else "")
+    shown = f"a run of {report.graph.name}" + (f" at {at}" if at else "")
     lines = [
-        f"{run} needs {needed:,} bytes ({in_bytes(needed)}) beside its arguments, "
+        f"{shown} needs {needed:,} bytes ({in_bytes(needed)}) beside its arguments, "
         f"and {free:,} ({in_bytes(free)}) are free ({source})",
         f"  at the peak, arguments included, there are {run.peak_nbytes:,} bytes:",
     ]

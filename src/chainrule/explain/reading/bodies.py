@@ -52,7 +52,7 @@ def types_of(holder: Node) -> tuple[ArrayType, ...]:
 
 
 def is_stacked(result: Result) -> bool:
-    """Whether a result has a row for each step of a loop."""
+    """Whether a result has a row for each iteration of a loop."""
     holder = result.holder
     if holder.primitive is not scan_primitive or result.place < 0:
         return False

@@ -42,8 +42,8 @@ def facts_of(subject: Subject, reading: Reading) -> Iterator[tuple[str, str]]:
             yield label, _amount([one.size for one in types], [one.nbytes for one in types])
     report = subject.memory
     if report is not None:
-        run = "Peak of training" if report.training is not None else "Peak of a run"
-        yield run, in_bytes(report.main.peak_nbytes)
+        peak = "Peak of training" if report.training is not None else "Peak of a run"
+        yield peak, in_bytes(report.main.peak_nbytes)
         if report.training is not None:
             yield "Peak of prediction", in_bytes(report.prediction.peak_nbytes)
         yield from _largest(report.main, reading)

@@ -1,4 +1,4 @@
-"""Refuses values of a loop's step, a branch or one example of a batch outside of it."""
+"""Refuses values of a loop's iteration, a branch or one example of a batch outside of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bodies of loops as compiled code: each step is one call of a native function.
+"""Bodies of loops as compiled code: each iteration is one call of a native function.
 
-A loop's result is written where the plan puts it, and its steps work in the workspace that the
+A loop's result is written where the plan puts it, and its iterations work in the workspace that the
 plan has for them: nothing is allocated.
 """
 
@@ -23,9 +23,9 @@ from chainrule.schedule.records import ALIGNMENT, aligned
 NOTHING = bytearray(ALIGNMENT)  # for arrays of no elements
 
 
-class Steps:
-    """Calls of a body, one after another, by one caller; the outputs of a step lie where those of
-    the one before did."""
+class Iterations:
+    """Calls of a body, one after another, by one caller; the outputs of an iteration lie where
+    those of the one before did."""
 
     def __init__(self, program: NativeProgram, room: Room) -> None:
         self.program, self.given = program, [item.node for item in program.graph.inputs]
@@ -59,7 +59,7 @@ class Steps:
 
 
 class Room:
-    """NumPy for one node that holds bodies, with its `result` and memory in which steps work.
+    """NumPy for one node that holds bodies, with its `result` and memory in which iterations work.
 
     Code for other settings than those of the plan may need more than there is: that is allocated.
     """
@@ -82,14 +82,14 @@ class Room:
         self.free -= aligned(nbytes)
         return np.ndarray(shape, dtype, self.workspace, begin)
 
-    def program_of(self, body: Body, steps: int | None) -> Steps | None:
-        """The body as compiled code; None where it is done too seldom for that (`steps` is None
-        where nobody knows how often)."""
-        if steps is not None and steps < WORTH_COMPILING:
+    def program_of(self, body: Body, iterations: int | None) -> Iterations | None:
+        """The body as compiled code; None where it is done too seldom for that (`iterations` is
+        None where nobody knows how often)."""
+        if iterations is not None and iterations < WORTH_COMPILING:
             return None
         made = body.made.get(self.settings)
         if made is None:
             results = [node for _, node in body.graph.outputs]
             program = NativeProgram(body.graph, results, settings=self.settings)
             made = body.made.setdefault(self.settings, program)
-        return Steps(made, self)
+        return Iterations(made, self)

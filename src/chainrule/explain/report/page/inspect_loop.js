@@ -34,12 +34,12 @@ function loopText({ operation, length, limit, reverse }) {
   if (operation === "cond") return "One of two graphs is computed, as a condition says.";
   if (length === null) {
     const most = limit === null ? "" : `, ${countText(limit)} times at most`;
-    if (reverse) return `Back through the steps of the loop, from the last to the first${most}.`;
+    if (reverse) return `Back through the iterations of the loop, from the last to the first${most}.`;
     return `It is done as long as its condition holds${most}.`;
   }
   const count = typeof length === "number" ? countText(length) : length;
-  const steps = `${count} ${length === 1 ? "step" : "steps"} of the loop`;
-  return `${steps}, from the ${reverse ? "last to the first" : "first to the last"} slice.`;
+  const iterations = `${count} ${length === 1 ? "iteration" : "iterations"} of the loop`;
+  return `${iterations}, from the ${reverse ? "last to the first" : "first to the last"} slice.`;
 }
 
 /** All results with their shapes, and where there are numbers, their statistics. */

@@ -13,26 +13,28 @@ from chainrule.errors import MemoryLimitError
 X = np.ones(2)
 
 
-def long(steps: int) -> Any:
+def long(iterations: int) -> Any:
     def loss(x: Any) -> Any:
-        c, _ = cr.scan(lambda c, _: (np.sin(c) * x, None), x, None, length=steps)
+        c, _ = cr.scan(lambda c, _: (np.sin(c) * x, None), x, None, length=iterations)
         return np.sum(c)
 
     return loss
 
 
 @pytest.mark.parametrize("executor", ["reference", None])
-@pytest.mark.parametrize("steps", [2**62, 2**60])
-def test_the_gradient_says_how_much_it_would_read(steps: int, executor: str | None) -> None:
+@pytest.mark.parametrize("iterations", [2**62, 2**60])
+def test_the_gradient_says_how_much_it_would_read(iterations: int, executor: str | None) -> None:
     with pytest.raises(MemoryLimitError) as caught:
-        cr.grad(long(steps), executor=executor)(X)
+        cr.grad(long(iterations), executor=executor)(X)
     error = caught.value
     assert error.what == (
-        f"the backward pass of a loop of {steps:,} steps reads what each step began with: c "
-        f"(float64[2]), {steps * 16:,} bytes in all, more than any memory has"
+        f"the backward pass of a loop of {iterations:,} iterations reads what each began with: c "
+        f"(float64[2]), {iterations * 16:,} bytes in all, more than any memory has"
     )
-    assert f"{__file__}:" in error.where and "length=steps)" in error.where
-    assert error.hint == "fewer steps; or cr.jvp, which keeps the values of one step alone"
+    assert f"{__file__}:" in error.where and "length=iterations)" in error.where
+    assert (
+        error.hint == "fewer iterations; or cr.jvp, which keeps the values of one iteration alone"
+    )
 
 
 def test_a_hessian_and_a_graph_say_it_too() -> None:
@@ -40,7 +42,7 @@ def test_a_hessian_and_a_graph_say_it_too() -> None:
         lambda: cr.hessian(long(2**62))(X),
         lambda: cr.backward(cr.trace(long(2**62), X), wrt="x"),
     ):
-        with pytest.raises(MemoryLimitError, match="4,611,686,018,427,387,904 steps"):
+        with pytest.raises(MemoryLimitError, match="4,611,686,018,427,387,904 iterations"):
             make()
 
 

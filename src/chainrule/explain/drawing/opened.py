@@ -1,4 +1,4 @@
-"""Steps of loops and branches of choices, which are drawn as bands of their own."""
+"""Iterations of loops and branches of choices, which are drawn as bands of their own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from chainrule.control import cond_primitive, scan_primitive, unwind
 from chainrule.explain.drawing.lettering import LOWERED_LETTERS, lowered
 from chainrule.explain.reading.bodies import inner_graphs, is_loop_or_choice, results
+from chainrule.explain.reading.iterations import Iteration
 from chainrule.explain.reading.statements import Reading
-from chainrule.explain.reading.steps import Step
 from chainrule.explain.reading.symbols import Notation
 from chainrule.graph.body import bodies_of
 from chainrule.graph.graph import Graph
@@ -89,7 +89,7 @@ def _names(fold: str | Collection[str]) -> tuple[str, ...]:
 
 
 class _Opening:
-    """Collects the nodes of bodies, with names that say which step they belong to."""
+    """Collects the nodes of bodies, with names that say which iteration they belong to."""
 
     def __init__(self, graph: Graph, notation: Notation) -> None:
         self.outer, self.notation = graph, notation
@@ -99,7 +99,7 @@ class _Opening:
         self.named = set(self.names.values())
         self.inputs = list(graph.inputs)
         self.nodes = list(graph.nodes)
-        self.steps: dict[Node, Step] = {}
+        self.iterations: dict[Node, Iteration] = {}
         self.results: dict[Node, dict[int, str]] = {}  # their names, by loop and place
         for node, one in results(graph).items():
             if node in graph.name_of:
@@ -138,31 +138,31 @@ class _Opening:
         if holder.primitive is scan_primitive:
             ends = f"{loop.length}, …, 1" if loop.reverse else f"1, …, {loop.length}"
             self._sketch(
-                holder, step.graph, outside, at, f"each step of {{title}}, {letter} = {ends} →"
+                holder, step.graph, outside, at, f"each iteration of {{title}}, {letter} = {ends} →"
             )
             return
         if holder.primitive is unwind:
-            note = f"each step of {{title}}, from the last one back to {letter} = 1 →"
+            note = f"each iteration of {{title}}, from the last one back to {letter} = 1 →"
             self._sketch(holder, step.graph, outside, at, note)
             return
-        self._sketch(holder, step.graph, outside, at, "each step of {title} →")
+        self._sketch(holder, step.graph, outside, at, "each iteration of {title} →")
         condition: Graph = holder.param("condition").graph
         same = dict(zip(_inner(condition), _inner(step.graph), strict=True))
         outside = {node: outside[old] for node, old in same.items() if old in outside}
         at = {node: at[old] for node, old in same.items() if old in at}
         limit = holder.param("limit")
-        most = "" if limit is None else f", for at most {limit:,} steps"
+        most = "" if limit is None else f", for at most {limit:,} iterations"
         note = f"{{title}}: the loop goes on as long as this holds{most} →"
         self._sketch(holder, condition, outside, at, note)
 
-    def _step(self, holder: Node) -> Step:
-        found = self.steps.get(holder)
+    def _step(self, holder: Node) -> Iteration:
+        found = self.iterations.get(holder)
         if found is None:
             before = holder.origin.node
             is_loop = before in self.outer_loops
             first = self._step(before) if before is not None and is_loop else None
             names = self.results.get(holder, {})
-            found = self.steps[holder] = Step(holder, self.outer, names, first)
+            found = self.iterations[holder] = Iteration(holder, self.outer, names, first)
         return found
 
     def _letter(self, depth: int) -> str:

@@ -1,4 +1,4 @@
-"""Finds the step of a loop to which a value belongs: h_{t−1} becomes h_t, x_t is a row of x."""
+"""Finds the iteration of a loop that a value belongs to: h_{t−1} becomes h_t, x_t is a row of x."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _OF_A_STEP = re.compile(r"(?P<stem>.*[^_])_(t|prev|previous|next|new|old|last)")
 
 
 def stem_of(name: str) -> str:
-    """A name in a step without what says which step is meant: h of h_prev, x of x_t."""
+    """A name in an iteration without what says which iteration is meant: h of h_prev, x of x_t."""
     found = _OF_A_STEP.fullmatch(name)
     return found["stem"] if found else name
 
 
 def inner_name(name: str, taken: Collection[str]) -> str:
-    """The stem of a name in a step, unless another value of the step goes by it."""
+    """The stem of a name in an iteration, unless another value of the iteration goes by it."""
     stem = stem_of(name)
     return name if stem in taken else stem
 
@@ -38,7 +38,7 @@ def is_path(name: str) -> bool:
 def state_name(loop: Loop, body: Graph, one: Carry, name: str, stored: str | None) -> str:
     """What a state is called whose `name` may only say where in the carry it is.
 
-    Then what the step stores as its next value, or what the program stores as its last one.
+    Then what the iteration stores as its next value, or what the program stores as its last one.
     """
     if not is_path(name):
         return name
@@ -50,7 +50,7 @@ def state_name(loop: Loop, body: Graph, one: Carry, name: str, stored: str | Non
 
 
 def loop_of(holder: Node) -> Loop:
-    """The loop that a node is; of a way back, what its steps read of the loop are slices."""
+    """The loop that a node is; of a way back, what its iterations read of the loop are slices."""
     if holder.primitive is scan_primitive:
         return scan_of(holder, holder.inputs)
     loop = while_of(holder, holder.inputs)[0]
@@ -62,8 +62,9 @@ def loop_of(holder: Node) -> Loop:
 
 
 @dataclass
-class Step:
-    """One step of a loop: `at` has the stem of the name of each value, and its index from t on.
+class Iteration:
+    """One iteration of a loop: `at` has the stem of the name of each value, and its index from t
+    on.
 
     `first` is the loop that this one is the derivative of, and goes back through.
     """
@@ -71,7 +72,7 @@ class Step:
     holder: Node
     outer: Graph
     names: Mapping[int, str]
-    first: Step | None = None
+    first: Iteration | None = None
     at: dict[Node, tuple[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -97,7 +98,7 @@ class Step:
             found.setdefault(one.after, (stem_of(name), self.after))
         for one in self.loop.slices:
             outside = self.outer.name_of.get(one.outer), 0
-            if self.holder.primitive is unwind:  # what a step began with
+            if self.holder.primitive is unwind:  # what an iteration began with
                 outside = stem_of(one.name), -1
             name = again.get(one.name) or outside
             found.setdefault(one.inner, (name[0] or stem_of(self._derived(one.name)), name[1]))
@@ -112,7 +113,7 @@ class Step:
         yield from found.items()
 
     def _again(self) -> dict[str, tuple[str, int]]:
-        """What the first loop's step calls its values: they have their names here, too."""
+        """What the first loop's iteration calls its values: they have their names here, too."""
         if self.first is None:
             return {}
         return {name: self.first.at[node] for name, node in self.first.graph.names.items()
