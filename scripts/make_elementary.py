@@ -11,6 +11,7 @@ ed., 2016, chapter 3) on a fine grid.  Coefficients are then rounded to the form
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +239,8 @@ def far(power: Real, limit: Real, function: Callable) -> Callable:
 
 def relative(meaning: str, function: Callable, interval: tuple, degrees: tuple[int, int]) -> Table:
     """A table whose error is relative."""
-    return table(meaning, function, lambda x: 1 / function(x), interval, degrees)
+    known = cache(function)
+    return table(meaning, known, lambda x: 1 / known(x), interval, degrees)
 
 
 ZERO = mp.findroot(slope_of_i1, 1.5)
@@ -309,10 +311,11 @@ STEPS = {"float": (mp.mpf(67) / 256, 6), "double": (mp.mpf(203) / 512, 14)}
 def piece(centre: Real, half: Real, count: int) -> Column:
     """The best polynomial in x - centre for erf(x), |x - centre| <= half."""
     if not centre:  # an odd one, so that the relative error stays small down to 0
-        near = odd(mp.erf)
+        near = cache(odd(mp.erf))
         found = polynomial(near, lambda z: 1 / near(z), 0, half**2, count // 2 - 1)
         return [c for one in found for c in (mp.mpf(0), one)]
 
+    @cache
     def erf(t: Real) -> Real:
         return mp.erf(centre + t)
 

@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import tempfile
+from collections import Counter
 
 import pytest
 from hidden_features import hide_features
@@ -58,8 +59,10 @@ def pytest_collection(session):
         gc.set_threshold(50_000, 10, 10)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Under `--skipped`, without a quick test that ran before and compares with no peer library."""
+    part_sweeps(items)
     if config.getoption("--skipped"):
         before = set(config.cache.get(SKIPPED, []))
         chosen, left_out = [], []
@@ -68,6 +71,18 @@ def pytest_collection_modifyitems(config, items):
             (chosen if marked or item.nodeid in before else left_out).append(item)
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
+
+
+def part_sweeps(items):
+    """Of a test marked `sweep(n)`, every nth case stays quick: the others become slow."""
+    counts = Counter()
+    for item in items:
+        sweep = item.get_closest_marker("sweep")
+        if sweep is not None:
+            name = item.nodeid.partition("[")[0]
+            if counts[name] % sweep.args[0]:
+                item.add_marker(pytest.mark.slow)
+            counts[name] += 1
 
 
 @pytest.fixture

@@ -186,6 +186,7 @@ print(most - before, total)
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="asks Linux")
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_a_mapped_file_is_streamed_and_not_loaded(tmp_path: Path, prefetch: int) -> None:

@@ -116,6 +116,7 @@ CASES = {
 }
 
 
+@pytest.mark.sweep(4)
 @needs_native
 @pytest.mark.parametrize("case", CASES)
 def test_the_peak_is_that_of_the_planned_order_at_every_batch_size(case: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from executors import EITHER
 
 SCRIPT = Path(__file__).with_name("limited_memory.py")
-MIB = 48
+MIB = 32
 # Nested loops and choices in steps take long at sizes that fill so much.
 QUICK = ["recurrent,1,C", "transposed,4,F"]
 SLOW = ["several,4,C", "chosen,1,C", "averaged,1,F", "factored,1,C"]

@@ -40,6 +40,7 @@ def errors_of(
     return [one for one in found if not one.is_right], len(found)
 
 
+@pytest.mark.sweep(7)
 @EITHER
 @pytest.mark.parametrize("function", numpy_functions.CALLS, ids=lambda one: one.__name__)
 def test_a_numpy_function_takes_what_is_planned(
@@ -107,6 +108,7 @@ def trained(objective: Any, parameters: dict[str, np.ndarray], executor: str, pa
     trainer.evaluate(data(30))
 
 
+@pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize(

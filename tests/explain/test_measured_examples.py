@@ -35,6 +35,7 @@ CALLS_OF = {id(case.of): [one for one in COMPOSITES if one.of is case.of] for ca
 pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")
 
 
+@pytest.mark.sweep(7)
 @EITHER
 @pytest.mark.parametrize("calls", CALLS_OF.values(), ids=lambda calls: calls[0].name)
 def test_a_composite_and_its_gradient_take_what_is_said(calls: list[Any], executor: str) -> None:
@@ -51,6 +52,7 @@ def test_a_composite_and_its_gradient_take_what_is_said(calls: list[Any], execut
             assert errors == EXACT, (case.name, order)
 
 
+@pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("case", cases.TINY, ids=lambda case: case.name)
 def test_a_benchmark_takes_what_is_said(case: Any, executor: str) -> None:

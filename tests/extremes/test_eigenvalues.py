@@ -89,6 +89,7 @@ TIED = [
 TURNS = [np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))[0] for seed in range(8)]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("values", TIED, ids=str)
 @pytest.mark.parametrize("name", [name for name in OF_EIGENVALUES if name.startswith("square")])
@@ -102,6 +103,7 @@ def test_second_derivatives_at_equal_eigenvalues_are_right_or_nan(
         right_or_nan(second(function, x, along.astype(dtype)), 2 * along, dtype)
 
 
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(3, 3), (4, 3), (3, 4)])
 @pytest.mark.parametrize("values", TIED, ids=str)

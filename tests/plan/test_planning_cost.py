@@ -51,6 +51,7 @@ def planning(program: Any, length: int) -> tuple[int, int]:
     return len(graph), stats.total_calls
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("program", [chain, wide, layers])
 def test_the_work_grows_with_the_nodes_not_with_their_square(program: Any) -> None:
     few, calls_for_few = planning(program, 300)

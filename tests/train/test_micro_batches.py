@@ -54,6 +54,7 @@ def assert_same(state, expected, rtol=1e-12):
         np.testing.assert_allclose(state[name], expected[name], rtol, rtol * largest, err_msg=name)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("count", [1, 3, 4, 12])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_steps_in_parts_are_those_on_the_whole_batch(name, count):

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 n = cr.size("n")
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("biases", [False, True], ids=["", "biases"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -121,6 +121,7 @@ print(bits())
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_same_steps_give_the_same_bits(threads: int):
     environment = {**os.environ, "CHAINRULE_NUM_THREADS": str(threads)}

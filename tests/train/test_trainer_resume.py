@@ -79,6 +79,7 @@ def same(made: cr.Trainer, whole: cr.Trainer, folder: Path) -> None:
     assert lines(folder) == made.history
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("objective", [plain, dropping])
@@ -116,6 +117,7 @@ def test_50_steps_stop_and_the_rest_are_all_steps(
     same(second, whole, tmp_path)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("steps", "saved"), [(1, 0), (13, 10), (26, 20), (57, 50), (60, 60), (103, 100)]
 )

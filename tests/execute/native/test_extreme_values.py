@@ -71,6 +71,7 @@ QUOTIENTS: dict[str, Callable[[Any, Any], Any]] = {
 SIZES = [1.0, 1e-30, 1e-17, 1e15, 1e17, 3e18, 1e30, 1e37]
 
 
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("name", QUOTIENTS)
 @pytest.mark.parametrize("size", SIZES)
 def test_a_sum_of_quotients_has_the_range_of_its_terms(name: str, size: float) -> None:

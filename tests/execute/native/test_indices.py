@@ -70,6 +70,7 @@ def test_the_message_is_the_references(function: Any, place: int, bad: int) -> N
     assert str(got.value) == str(wanted.value)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_indices_in_range_are_found_whatever_lies_behind_them(function: Any, threads: int) -> None:

@@ -189,6 +189,7 @@ def check(name: str, dtype: np.dtype, target: str, x: np.ndarray, count: int) ->
     return worst
 
 
+@pytest.mark.sweep(5)
 @CASES
 def test_errors_are_at_most_4_units_of_the_last_place(name, dtype, target):
     check(name, dtype, target, sample(name, dtype, 2000), 50)
@@ -207,6 +208,7 @@ def test_errors_of_many_numbers_are_small(name, dtype, target, record_property):
     record_property("ran", f"{name} in {dtype} for {target}: {worst:.2f} ulp of {x.size} numbers")
 
 
+@pytest.mark.sweep(5)
 @CASES
 def test_exceptional_values_are_those_of_libm(name, dtype, target):
     x = exceptional(dtype)
@@ -218,6 +220,7 @@ def test_exceptional_values_are_those_of_libm(name, dtype, target):
     np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(expected[known]))
 
 
+@pytest.mark.sweep(5)
 @CASES
 def test_a_scalar_gets_the_same_bits_as_a_lane(name, dtype, target):
     x = np.concatenate([sample(name, dtype, 1000), exceptional(dtype)])

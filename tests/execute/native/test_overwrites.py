@@ -41,6 +41,7 @@ UPDATES = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.usefixtures("fences")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", UPDATES)

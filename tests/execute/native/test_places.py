@@ -37,6 +37,7 @@ def check(primitive: Any, x: np.ndarray, **options: Any) -> None:
     np.testing.assert_array_equal(got[keep[0]], wanted[keep[0]], strict=True)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("primitive", [argmax, argmin], ids=lambda p: p.name)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_places_in_rows(primitive: Any, dtype: str) -> None:

@@ -88,6 +88,7 @@ def script(text):
             process.kill()
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "ending",
     [

@@ -137,6 +137,7 @@ def check(primitive: Primitive, lanes: Any, targets: tuple[str, ...]) -> None:
                     assert_same(primitive, got, expected)
 
 
+@pytest.mark.sweep(5)
 @EVERY
 def test_every_kernel_computes_what_the_evaluation_does(primitive):
     check(primitive, lambda dtype: (64 // max(dtype.itemsize, 4), 0), ("avx512", "sse2"))
@@ -157,6 +158,7 @@ def test_every_primitive_is_tried_in_both_floats_or_on_what_has_bits():
         assert needed <= {dtype.str[1:] for _, dtype in cases(primitive)}
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     ("lanes", "machine"), [(0, "sse2"), (4, "sse2"), (8, "avx2"), (8, "avx512")]
 )

@@ -96,6 +96,7 @@ def check(name: str, dtype: np.dtype, target: str, count: int) -> float:
     return float(found.max())
 
 
+@pytest.mark.sweep(5)
 @CASES
 def test_errors_are_at_most_4_units_of_the_last_place(
     name: str, dtype: np.dtype, target: str

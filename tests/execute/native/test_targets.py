@@ -59,6 +59,7 @@ def gradients(function: Any, dtype: str) -> Any:
     return graph, inputs_of(graph, arrays)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("function", GRAPHS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("without", TARGETS.values(), ids=TARGETS)

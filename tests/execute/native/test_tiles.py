@@ -91,6 +91,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.sweep(7)
 @EVERY_TARGET
 @DTYPES
 @pytest.mark.parametrize("layout", ["NN", "TN", "NT", "TT"])

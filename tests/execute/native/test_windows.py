@@ -50,6 +50,7 @@ def check_bits(calls: list[Call], threads: int = 1) -> None:
             np.testing.assert_array_equal(got[node], wanted[node], repr(node), strict=True)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool"])
 def test_windows_of_one_axis(dtype: str) -> None:
     calls = [
@@ -128,6 +129,7 @@ def recurrence_call(shape: tuple[int, ...], axis: int, reverse: bool, dtype: str
     return recurrence, [a, b], {"axis": axis, "reverse": reverse}
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_recurrences(dtype: str, reverse: bool) -> None:
