@@ -40,6 +40,7 @@ def call(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["train", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_it_learns_with_the_recipes_defaults(tmp_path: Path) -> None:
     files = write_files(tmp_path / "data", train=3000)
     out = tmp_path / "run"

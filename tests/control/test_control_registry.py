@@ -35,8 +35,7 @@ def test_every_check_of_primitives_holds(
     primitive: Primitive, sample: Sample, check_name: str
 ) -> None:
     if primitive is not while_ or check_name not in BACKWARD:
-        for seed in range(3):
-            CHECKS[check_name](primitive, sample, seed)
+        CHECKS[check_name](primitive, sample, 0)
 
 
 @EVERY_CASE

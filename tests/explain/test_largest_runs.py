@@ -13,16 +13,25 @@ from executors import EITHER
 SCRIPT = Path(__file__).with_name("limited_memory.py")
 MIB = 32
 # Nested loops and choices in steps take long at sizes that fill so much.
-QUICK = ["recurrent,1,C", "transposed,4,F"]
+QUICK = {"native": ["recurrent,1,C"], "reference": ["transposed,4,F"]}
 SLOW = ["several,4,C", "chosen,1,C", "averaged,1,F", "factored,1,C"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 @EITHER
-@pytest.mark.parametrize(
-    "cases", [QUICK, pytest.param(SLOW, marks=pytest.mark.slow)], ids=["quick", "more"]
-)
-def test_the_largest_size_runs(cases: list[str], executor: str) -> None:
+def test_the_largest_size_runs(executor: str) -> None:
+    check(executor, QUICK[executor])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+@EITHER
+def test_the_largest_size_of_others_runs(executor: str) -> None:
+    (others,) = (cases for name, cases in QUICK.items() if name != executor)
+    check(executor, [*others, *SLOW])
+
+
+def check(executor: str, cases: list[str]) -> None:
     command = [sys.executable, SCRIPT, str(MIB), executor, *cases]
     # memory that is freed goes back to the system, and is in no figure of the process
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}

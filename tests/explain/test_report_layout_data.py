@@ -244,7 +244,7 @@ def test_data_take_work_in_proportion_to_the_graph(program: Callable[[int], cr.G
         graph = with_gradients(program(length))
         return _calls(lambda: drawing_data(graph)) / len(graph)
 
-    assert calls_a_node(1600) < 1.2 * calls_a_node(400)
+    assert calls_a_node(1000) < 1.2 * calls_a_node(250)
 
 
 @pytest.mark.slow

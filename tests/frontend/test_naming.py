@@ -223,13 +223,17 @@ def test_the_source_names_every_value(row, form):
     assert not faults
 
 
-def test_every_python_gives_the_same_names(record_property):
-    runs = {(version, python): () for version, python in other_pythons().items()}
-    for (version, python), flags in [
-        (("this one", sys.executable), ("-X", "no_debug_ranges", "-X", "dev")),
-        *runs.items(),
-        *((which, ("-X", "no_debug_ranges", "-X", "dev")) for which in runs),
-    ]:
+WITHOUT_RANGES = ("-X", "no_debug_ranges", "-X", "dev")
+
+
+def test_python_gives_the_same_names_without_ranges(record_property):
+    """Others do, too: `test_naming_by_others`."""
+    check_in([("this one", sys.executable, WITHOUT_RANGES)], record_property)
+
+
+def check_in(pythons, record_property):
+    """The table of names, in processes of their own."""
+    for version, python, flags in pythons:
         run = subprocess.run([python, *flags, str(HERE)], capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
         record_property("ran", f"naming table under Python {version} {' '.join(flags)}".strip())

@@ -74,7 +74,10 @@ def outcome(function: Any, args: Any, kwargs: Any, old: int, counts: Counter[str
             yield f"np.{function.__name__} of {[a.shape for a in cut]}, {args[1:]}, {kwargs}"
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(
+    "table",
+    ["elementwise", *(pytest.param(one, marks=pytest.mark.slow) for one in list(TABLES)[1:])],
+)
 def test_a_named_size_may_be_small(table: str) -> None:
     counts: Counter[str] = Counter()
     wrong = []

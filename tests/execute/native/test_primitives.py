@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from chainrule.primitives.reduce import argmax, max_, min_, sum_
 from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing.samples import sample_arrays
 
-pytestmark = pytest.mark.usefixtures("every_width", "fences")
+pytestmark = pytest.mark.usefixtures("every_width_in_time", "fences")
 
 FLOATS = ("float32", "float64", "float16")
 WHOLE = ("int64", "int32", "uint8", "int8", "uint64", "bool")
@@ -95,12 +96,22 @@ def close(
 
 
 @EVERY
+def test_a_sample_in_floats_and_integers(primitive: Primitive) -> None:
+    check_samples(primitive, primitive.samples[:1], ("float32", "float64", "int64"))
+
+
+@pytest.mark.slow
+@EVERY
 def test_samples_in_every_dtype(primitive: Primitive) -> None:
+    check_samples(primitive, primitive.samples, (*FLOATS, *WHOLE))
+
+
+def check_samples(primitive: Primitive, samples: Iterable[Sample], dtypes: tuple[str, ...]) -> None:
     calls = []
-    for sample in primitive.samples:
+    for sample in samples:
         arrays, params = sample_arrays(sample, seed=3), dict(sample.params)
         floats = any(x.dtype.kind == "f" for x in arrays)
-        given = [as_dtype(arrays, d) for d in ((*FLOATS, *WHOLE) if floats else ("float64",))]
+        given = [as_dtype(arrays, d) for d in (dtypes if floats else ("float64",))]
         found = [(primitive, one, params) for one in given if applies(primitive, one, params)]
         assert found, sample
         calls += found
