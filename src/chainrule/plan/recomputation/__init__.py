@@ -1,0 +1,1 @@
+"""Which values to compute again, and when, so that a program fits into a budget of bytes."""

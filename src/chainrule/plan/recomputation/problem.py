@@ -1,0 +1,199 @@
+"""The numbers of a program that is to fit into a budget of bytes, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import index
+
+from chainrule.errors import InputError
+
+MOST = 1 << 62  # of all bytes or costs together: the search counts in 64 bits
+
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Nodes 0 to n - 1: the bytes of their values, their costs, and who reads whom.
+
+    `inputs[v]` are the nodes that v reads, `readers[v]` those that read v, each once and in
+    ascending order.  `workspace[v]` are bytes that v needs only while it executes.  Values of
+    `kept` stay to the end, nodes of `once` execute exactly once, and for each pair (u, v) of
+    `before` no execution of u comes after the first of v.  `order` is a sequence that executes
+    every node once and obeys all of this, but perhaps not the budget.
+    """
+
+    nbytes: Numbers
+    cost: Numbers
+    workspace: Numbers
+    inputs: tuple[Numbers, ...]
+    readers: tuple[Numbers, ...]
+    order: Numbers
+    budget_nbytes: int
+    kept: frozenset[int]
+    once: frozenset[int]
+    before: tuple[tuple[int, int], ...]
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return len(self.nbytes)
+
+    @cached_property
+    def plain_cost(self) -> int:
+        """The cost of executing every node once."""
+        return sum(self.cost)
+
+    @cached_property
+    def needed_nbytes(self) -> Numbers:
+        """For each node, the bytes of what it reads, of its value, and of its workspace."""
+        return tuple(
+            self.nbytes[v] + self.workspace[v] + sum(self.nbytes[u] for u in self.inputs[v])
+            for v in range(self.size)
+        )
+
+    @cached_property
+    def least_nbytes(self) -> int:
+        """Bytes below which no sequence can be: what one node needs, or all that is kept."""
+        kept = sum(self.nbytes[v] for v in self.kept)
+        return max((*self.needed_nbytes, kept), default=0)
+
+    @cached_property
+    def earlier(self) -> tuple[Numbers, ...]:
+        """For each v, the nodes u of the pairs (u, v) in `before`."""
+        return _grouped(self.size, ((v, u) for u, v in self.before))
+
+    @cached_property
+    def later(self) -> tuple[Numbers, ...]:
+        """For each u, the nodes v of the pairs (u, v) in `before`."""
+        return _grouped(self.size, self.before)
+
+
+def problem(
+    nbytes: Sequence[int],
+    cost: Sequence[int],
+    reads: Iterable[tuple[int, int]],
+    order: Sequence[int],
+    budget_nbytes: int,
+    *,
+    workspace: Sequence[int] | None = None,
+    kept: Iterable[int] | None = None,
+    once: Iterable[int] = (),
+    before: Iterable[tuple[int, int]] = (),
+) -> Problem:
+    """The problem with these numbers; InputError says which of them is wrong."""
+    sizes = _counts("nbytes", nbytes, "bytes")
+    size = len(sizes)
+    costs = _counts("cost", cost, "integers, such as nanoseconds or operations")
+    extra = (0,) * size if workspace is None else _counts("workspace", workspace, "bytes")
+    for name, found in (("cost", costs), ("workspace", extra)):
+        if len(found) != size:
+            raise InputError(
+                f"nbytes has {size} numbers and {name} has {len(found)}",
+                hint="one number for each node in both",
+            )
+    pairs = _pairs("reads", reads, size)
+    inputs, readers = _grouped(size, ((v, u) for u, v in pairs)), _grouped(size, pairs)
+    first = tuple(_node("order", one, size) for one in order)
+    behind = _pairs("before", before, size)
+    _check_order(first, inputs, behind, size)
+    budget = _integer("budget_nbytes", budget_nbytes)
+    if budget < 0:
+        raise InputError(f"budget_nbytes is {budget}", hint="a number of bytes, 0 or more")
+    unread = (v for v in range(size) if not readers[v])
+    return Problem(
+        nbytes=sizes,
+        cost=costs,
+        workspace=extra,
+        inputs=inputs,
+        readers=readers,
+        order=first,
+        budget_nbytes=budget,
+        kept=frozenset(unread if kept is None else (_node("kept", v, size) for v in kept)),
+        once=frozenset(_node("once", v, size) for v in once),
+        before=behind,
+    )
+
+
+def _integer(name: str, value: object) -> int:
+    try:
+        return index(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        raise InputError(
+            f"{name} has {value!r}, which is no integer",
+            hint="integers; count costs in a smaller unit, such as nanoseconds",
+        ) from None
+
+
+def _counts(name: str, values: Sequence[int], what: str) -> Numbers:
+    """The values, each an integer that is not negative."""
+    found = tuple(_integer(name, one) for one in values)
+    for node, value in enumerate(found):
+        if value < 0:
+            raise InputError(f"{name} of node {node} is {value}", hint=f"{what}, 0 or more")
+    if sum(found) >= MOST:
+        raise InputError(
+            f"{name} has {sum(found):,} in all, and at most {MOST - 1:,} can be counted",
+            hint="count in a larger unit",
+        )
+    return found
+
+
+def _node(name: str, value: object, size: int) -> int:
+    node = _integer(name, value)
+    if not 0 <= node < size:
+        raise InputError(
+            f"{name} has node {node}, and nbytes has {size} numbers",
+            hint=f"nodes are numbered from 0 to {size - 1}" if size else "there are no nodes",
+        )
+    return node
+
+
+def _pairs(name: str, pairs: Iterable[tuple[int, int]], size: int) -> tuple[tuple[int, int], ...]:
+    found: dict[tuple[int, int], None] = {}
+    for one in pairs:
+        try:
+            u, v = one
+        except (TypeError, ValueError):
+            raise InputError(f"{name} has {one!r}", hint="pairs of nodes, (u, v)") from None
+        found[_node(name, u, size), _node(name, v, size)] = None
+    return tuple(found)
+
+
+def _grouped(size: int, pairs: Iterable[tuple[int, int]]) -> tuple[Numbers, ...]:
+    """For each node, in ascending order, the second of the pairs whose first it is."""
+    found: list[list[int]] = [[] for _ in range(size)]
+    for one, other in pairs:
+        found[one].append(other)
+    return tuple(tuple(sorted(one)) for one in found)
+
+
+def _check_order(
+    order: Numbers, inputs: tuple[Numbers, ...], before: tuple[tuple[int, int], ...], size: int
+) -> None:
+    """InputError unless the order executes each node once, after what it reads."""
+    place = {node: at for at, node in enumerate(order)}
+    hint = "each node once, after all that it reads"
+    if len(place) != len(order):
+        twice = next(node for at, node in enumerate(order) if place[node] != at)
+        raise InputError(f"order has node {twice} twice", hint=hint)
+    if len(order) != size:
+        missing = next(node for node in range(size) if node not in place)
+        raise InputError(f"order lacks node {missing}", hint=hint)
+    for v, read in enumerate(inputs):
+        for u in read:
+            if place[u] >= place[v]:
+                what = (
+                    f"node {v} reads itself"
+                    if u == v
+                    else f"node {v} reads node {u}, which comes after it in order"
+                )
+                raise InputError(what, hint=f"a topological order: {hint}; reads may have no cycle")
+    for u, v in before:
+        if place[u] >= place[v]:
+            raise InputError(
+                f"before has ({u}, {v}), and node {u} does not come before node {v} in order",
+                hint="an order that obeys all pairs of before",
+            )

@@ -1,0 +1,164 @@
+"""The way in: a sequence of executions within a budget of bytes, and how far it is from the best.
+
+Which values to compute again for the least cost is NP-hard.  Every answer is checked by the plain
+count of `sequence.py`, and carries a proved lower bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from chainrule.errors import InputError, MemoryLimitError
+from chainrule.plan.recomputation.greedy import RULES, greedy
+from chainrule.plan.recomputation.problem import Problem, problem
+from chainrule.plan.recomputation.sequence import fault, measured
+from chainrule.tracebacks import entry
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """A sequence of executions: node numbers, repeated where a value is computed again.
+
+    `cost` is the sum over all executions, `plain_cost` that of each node once, `peak_nbytes` the
+    most bytes in use at once.  `lower_bound` is proved: no sequence within the budget costs less.
+    `strategy` says how the sequence was found.
+    """
+
+    sequence: tuple[int, ...]
+    cost: int
+    plain_cost: int
+    peak_nbytes: int
+    budget_nbytes: int
+    lower_bound: int
+    strategy: str
+
+    @property
+    def extra(self) -> float:
+        """The cost of what is computed again, as a fraction of the plain cost."""
+        return _fraction(self.cost - self.plain_cost, self.plain_cost)
+
+    @property
+    def gap(self) -> float:
+        """By which fraction of the lower bound the cost is above it: the best is in between."""
+        return _fraction(self.cost - self.lower_bound, self.lower_bound)
+
+    @property
+    def proved_optimal(self) -> bool:
+        """Whether it is known that no sequence within the budget costs less."""
+        return self.cost == self.lower_bound
+
+    def __str__(self) -> str:
+        again = len(self.sequence) - len(set(self.sequence))
+        proof = "proved optimal" if self.proved_optimal else f"at least {self.lower_bound:,}"
+        return (
+            f"{len(self.sequence)} executions, {again} of them again, cost {self.cost:,} "
+            f"({100 * self.extra:.2f} % extra; {proof}), "
+            f"{self.peak_nbytes:,} of {self.budget_nbytes:,} bytes: {self.strategy}"
+        )
+
+
+def _fraction(part: int, whole: int) -> float:
+    if part == 0:
+        return 0.0
+    return part / whole if whole else math.inf
+
+
+@entry
+def recompute(
+    nbytes: Sequence[int],
+    cost: Sequence[int],
+    reads: Iterable[tuple[int, int]],
+    order: Sequence[int],
+    budget_nbytes: int,
+    *,
+    workspace: Sequence[int] | None = None,
+    kept: Iterable[int] | None = None,
+    once: Iterable[int] = (),
+    before: Iterable[tuple[int, int]] = (),
+    seconds: float = 60.0,
+    effort: int | None = None,
+    seed: int = 0,
+) -> Recomputation:
+    """The cheapest sequence of executions that can be found whose peak is within the budget.
+
+    Node v has a value of `nbytes[v]` bytes and costs `cost[v]` each time it executes; (u, v) of
+    `reads` says that v reads u; `order` is a sequence that executes each node once, after what it
+    reads.  All numbers are integers.  While v executes, what is in use are its value, its
+    `workspace[v]`, and every value that is alive: from an execution to its last read before the
+    next execution.  Values of `kept` (default: those that nobody reads) stay to the end.  Nodes of
+    `once` execute once.  For each (u, v) of `before`, no execution of u comes after the first of
+    v, as where v overwrites what u reads.
+
+    The result may have another order.  The search makes at most `effort` moves for each node, and
+    ends after about `seconds`: the same numbers give the same result, unless the time has ended
+    it.  InputError for numbers that describe no program.  MemoryLimitError where no sequence
+    within the budget was found: its `needed_nbytes` are bytes for which one is known, and its
+    text says below which no sequence can be.
+    """
+    asked = problem(
+        nbytes,
+        cost,
+        reads,
+        order,
+        budget_nbytes,
+        workspace=workspace,
+        kept=kept,
+        once=once,
+        before=before,
+    )
+    if not seconds >= 0:
+        raise InputError(f"seconds is {seconds}", hint="a time in seconds, 0 or more")
+    if effort is not None and effort < 0:
+        raise InputError(f"effort is {effort}", hint="moves for each node, 0 or more")
+    _ = monotonic() + seconds, seed
+    return _answer(asked)
+
+
+def _answer(asked: Problem) -> Recomputation:
+    least = asked.least_nbytes
+    found = [(asked.order, "each node once, in the given order")]
+    if least <= asked.budget_nbytes < measured(asked, asked.order).peak_nbytes:
+        walks = (greedy(asked, rule) for rule in RULES)
+        found += [(walk, "greedy eviction") for walk in walks if walk is not None]
+    fitting = []
+    for sequence, strategy in found:
+        assert fault(asked, sequence) is None
+        seen = measured(asked, sequence)
+        if seen.peak_nbytes <= asked.budget_nbytes:
+            fitting.append((seen.cost, seen.peak_nbytes, sequence, strategy))
+    if not fitting:
+        raise _refusal(asked, min(measured(asked, one).peak_nbytes for one, _ in found))
+    best, peak_nbytes, sequence, strategy = min(fitting, key=lambda one: one[:2])
+    return Recomputation(
+        tuple(sequence),
+        best,
+        asked.plain_cost,
+        peak_nbytes,
+        asked.budget_nbytes,
+        asked.plain_cost,
+        strategy,
+    )
+
+
+def _refusal(asked: Problem, known_nbytes: int) -> MemoryLimitError:
+    least, budget = asked.least_nbytes, asked.budget_nbytes
+    if budget < least:
+        needed = list(asked.needed_nbytes)
+        node = needed.index(max(needed))
+        which = (
+            f"node {node} needs {least:,} with what it reads"
+            if needed[node] == least
+            else f"the values that are kept have {least:,}"
+        )
+        what = f"no sequence fits into {budget:,} bytes: {which}"
+    else:
+        what = (
+            f"no sequence within {budget:,} bytes was found; none can be below {least:,}, and "
+            f"one with {known_nbytes:,} is known"
+        )
+    error = MemoryLimitError(what, hint=f"a budget of {known_nbytes:,} bytes, or more seconds")
+    error.needed_nbytes, error.free_nbytes, error.source = known_nbytes, budget, "budget_nbytes"
+    return error

@@ -1,0 +1,96 @@
+"""Sequences stay within the budget, count as promised, and wrong numbers are told."""
+
+import pytest
+
+from chainrule.errors import InputError, MemoryLimitError
+from chainrule.plan import recompute
+from chainrule.plan.recomputation.problem import problem
+from chainrule.plan.recomputation.sequence import fault, lives, measured, without_useless
+
+# A chain of three with its backward pass: 3 reads 1 and 2, 4 reads 0, 1 and 3.
+CHAIN = {
+    "nbytes": [4, 4, 4, 4, 4],
+    "cost": [1, 2, 3, 4, 5],
+    "reads": [(0, 1), (1, 2), (1, 3), (2, 3), (0, 4), (1, 4), (3, 4)],
+    "order": [0, 1, 2, 3, 4],
+}
+
+
+def asked(**changed):
+    return {**CHAIN, "budget_nbytes": 16, **changed}
+
+
+def test_bytes_are_those_of_live_values_and_the_output():
+    one = problem(**asked())
+    assert lives(one, one.order) == [4, 4, 3, 4, 4]
+    assert measured(one, one.order).usage == (4, 8, 12, 16, 16)
+    again = (0, 1, 2, 3, 0, 1, 4)
+    assert fault(one, again) is None
+    assert measured(one, again).usage == (4, 8, 8, 12, 8, 12, 16)
+
+
+def test_workspace_counts_only_while_its_node_executes():
+    one = problem(**asked(workspace=[0, 0, 100, 0, 0]))
+    assert measured(one, one.order).usage == (4, 8, 112, 16, 16)
+
+
+def test_executions_that_nobody_needs_go():
+    one = problem(**asked())
+    assert without_useless(one, (0, 0, 1, 2, 3, 2, 4)) == (0, 1, 2, 3, 4)
+
+
+def test_a_large_budget_costs_nothing():
+    found = recompute(**asked())
+    assert (found.sequence, found.cost, found.peak_nbytes) == ((0, 1, 2, 3, 4), 15, 16)
+    assert found.proved_optimal and found.gap == found.extra == 0
+    assert str(found) == (
+        "5 executions, 0 of them again, cost 15 (0.00 % extra; proved optimal), "
+        "16 of 16 bytes: each node once, in the given order"
+    )
+
+
+def test_a_budget_below_what_a_node_needs_is_refused():
+    with pytest.raises(MemoryLimitError) as error:
+        recompute(**asked(budget_nbytes=15))
+    assert str(error.value) == (
+        "no sequence fits into 15 bytes: node 4 needs 16 with what it reads\n"
+        "  try: a budget of 16 bytes, or more seconds"
+    )
+    assert (error.value.needed_nbytes, error.value.free_nbytes) == (16, 15)
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"cost": [1, 2]}, "nbytes has 5 numbers and cost has 2"),
+        ({"workspace": [1]}, "nbytes has 5 numbers and workspace has 1"),
+        ({"nbytes": [4, 4, -1, 4, 4]}, "nbytes of node 2 is -1"),
+        ({"cost": [1, 2, 3.5, 4, 5]}, "cost has 3.5, which is no integer"),
+        ({"nbytes": [1 << 62, 4, 4, 4, 4]}, "nbytes has 4,611,686,018,427,387,920 in all"),
+        ({"reads": [(0, 5)]}, "reads has node 5, and nbytes has 5 numbers"),
+        ({"reads": [(0, 1, 2)]}, "reads has (0, 1, 2)"),
+        ({"reads": [(1, 1)]}, "node 1 reads itself"),
+        ({"reads": [(0, 1), (1, 0)]}, "node 0 reads node 1, which comes after it in order"),
+        ({"order": [0, 1, 2, 4, 3]}, "node 4 reads node 3, which comes after it in order"),
+        ({"order": [0, 1, 2, 3]}, "order lacks node 4"),
+        ({"order": [0, 1, 2, 3, 4, 4]}, "order has node 4 twice"),
+        ({"budget_nbytes": -1}, "budget_nbytes is -1"),
+        ({"budget_nbytes": 1.5}, "budget_nbytes has 1.5, which is no integer"),
+        ({"before": [(2, 1)]}, "before has (2, 1), and node 2 does not come before node 1"),
+        ({"once": [7]}, "once has node 7"),
+        ({"kept": [-1]}, "kept has node -1"),
+        ({"seconds": -1}, "seconds is -1"),
+        ({"seconds": float("nan")}, "seconds is nan"),
+        ({"effort": -1}, "effort is -1"),
+    ],
+)
+def test_wrong_numbers_are_told(changed, what):
+    with pytest.raises(InputError) as error:
+        recompute(**asked(**changed))
+    assert error.value.what.startswith(what)
+    assert error.value.hint
+
+
+def test_an_empty_program_is_one():
+    found = recompute([], [], [], [], 0)
+    assert (found.sequence, found.cost, found.gap) == ((), 0, 0)
