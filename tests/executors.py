@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chainrule.execute.native.runtime.target import native_refusal
+from chainrule.machine_code.target import native_refusal
 
 needs_native = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
 EITHER = pytest.mark.parametrize(

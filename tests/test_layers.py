@@ -21,6 +21,7 @@ LAYERS = (
     "errors",
     "tracebacks",
     "source",
+    "machine_code",
     "graph",
     "annotations",
     "primitives",

@@ -46,7 +46,7 @@ def matrix_products(step: Any) -> Callable[[], None]:
     """
     from chainrule.execute.native.artifact import artifact_of
     from chainrule.execute.native.runtime.machine import Machine, address_of
-    from chainrule.execute.native.runtime.target import host_target
+    from chainrule.machine_code.target import host_target
 
     alone = products_alone(step)
     machine = Machine(artifact_of(alone, {}, host_target()))

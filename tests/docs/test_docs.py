@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pages import PAGES, REASON, ROOT, Block, blocks, pictures, run_page, stripped
 
-from chainrule.execute.native.runtime.target import host_target, native_refusal
+from chainrule.machine_code.target import host_target, native_refusal
 
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?:|#|mailto:)(?P<target>[^)#\s]+)(?:#[^)\s]*)?\)")

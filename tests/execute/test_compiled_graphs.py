@@ -14,7 +14,8 @@ import chainrule as cr
 from chainrule import float16, float32, float64, int64
 from chainrule.errors import InputError, NameLookupError, SizeError, UnsupportedError
 from chainrule.execute import executors
-from chainrule.execute.native.runtime import machine, target
+from chainrule.execute.native.runtime import machine
+from chainrule.machine_code import target
 
 n = cr.size("n")
 RANDOM = np.random.default_rng(9)

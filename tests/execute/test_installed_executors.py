@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import chainrule as cr
-from chainrule.execute.native.runtime.target import native_refusal
+from chainrule.machine_code.target import native_refusal
 
 SOURCE = Path(cr.__file__).parent
 

@@ -15,9 +15,9 @@ from numpy_memory import peak_nbytes
 
 import chainrule as cr
 from chainrule.execute.native.runtime import machine, recycled
-from chainrule.execute.native.runtime.target import native_refusal
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import type_of
+from chainrule.machine_code.target import native_refusal
 from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing.samples import graph_of
 

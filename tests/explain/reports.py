@@ -7,7 +7,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import float32, int64
-from chainrule.execute.native.runtime.target import native_refusal
+from chainrule.machine_code.target import native_refusal
 
 n = cr.size("n")
 needs_native = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))

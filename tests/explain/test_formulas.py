@@ -15,7 +15,6 @@ import pytest
 import chainrule as cr
 from chainrule import float32, float64, int64
 from chainrule.errors import SizeError
-from chainrule.execute.native.runtime.target import native_refusal
 from chainrule.explain.memory.formula import Formula, formula
 from chainrule.explain.memory.polynomials import intervals, latex, text, undominated
 from chainrule.explain.memory.report import MemoryReport
@@ -23,6 +22,7 @@ from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.graph.bind import with_sizes
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.parse_size import parse
+from chainrule.machine_code.target import native_refusal
 from chainrule.schedule.records import SCRATCH, Compute, Free
 
 needs_native = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))

@@ -18,11 +18,11 @@ from chainrule import float32, float64, int64
 from chainrule.errors import ScheduleError
 from chainrule.execute.native.artifact import artifact_of
 from chainrule.execute.native.runtime.machine import Machine, plan_for
-from chainrule.execute.native.runtime.target import host_target, native_refusal
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.report import memory_of_graph, memory_of_step
 from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.graph.node import Node
+from chainrule.machine_code.target import host_target, native_refusal
 from chainrule.schedule.lifetimes import Simulation
 from chainrule.schedule.records import ALIGNMENT, SCRATCH, Buffer, Compute, Schedule, aligned
 from chainrule.schedule.usage import Usage

@@ -8,7 +8,7 @@ import numpy as np
 
 import chainrule as cr
 from chainrule import float64, int64, uint32
-from chainrule.execute.native.runtime.target import native_refusal
+from chainrule.machine_code.target import native_refusal
 
 n = cr.size("n")
 ROWS, BATCH = 100, 8  # 13 batches, the last of 4 rows

@@ -9,7 +9,7 @@ import pytest
 from emitted import TARGETS, VECTORS
 from executing import FENCES
 
-from chainrule.execute.native.runtime.target import host_target
+from chainrule.machine_code.target import host_target
 
 HIDDEN = {"avx512": "", "avx2": "avx512", "sse2": "avx2"}
 

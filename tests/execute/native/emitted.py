@@ -16,7 +16,7 @@ from chainrule.execute.native.plan_to_ir.emit import (
     like,
     with_lanes,
 )
-from chainrule.execute.native.runtime.target import (
+from chainrule.machine_code.target import (
     Target,
     compile_object,
     host_target,

@@ -19,13 +19,13 @@ from chainrule.execute import reference
 from chainrule.execute.native.artifact import artifact_of
 from chainrule.execute.native.runtime.arrays import pointer_of
 from chainrule.execute.native.runtime.machine import Machine, given_nodes
-from chainrule.execute.native.runtime.target import Target, host_target
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered
 from chainrule.graph.types import type_of
+from chainrule.machine_code.target import Target, host_target
 from chainrule.plan.planner import Plan, plan
 from chainrule.primitives.sources import input_
 from chainrule.schedule.records import ALIGNMENT

@@ -92,7 +92,8 @@ def only_who_makes_code_is_in_llvm() -> None:
     """Whose lock a fork cannot hold."""
     import llvmlite.binding.ffi
 
-    from chainrule.execute.native.runtime import forks, machine
+    from chainrule.execute.native.runtime import machine
+    from chainrule.machine_code import forks
 
     def enter() -> None:
         if not forks.making._is_owned():  # type: ignore[attr-defined]
@@ -110,7 +111,7 @@ def only_who_makes_code_is_in_llvm() -> None:
 
 
 def beside_a_thread_that_makes_code() -> None:
-    from chainrule.execute.native.runtime.forks import making
+    from chainrule.machine_code.forks import making
 
     compile_and_run(2)
     with held(making):
@@ -118,7 +119,8 @@ def beside_a_thread_that_makes_code() -> None:
 
 
 def beside_a_thread_that_multiplies() -> None:
-    from chainrule.execute.native.runtime import forks, machine
+    from chainrule.execute.native.runtime import machine
+    from chainrule.machine_code import forks
 
     let_blas_multiply()
     wanted = trained()
@@ -147,7 +149,7 @@ def beside_a_thread_that_multiplies() -> None:
 
 
 def a_product_waits_for_a_fork() -> None:
-    from chainrule.execute.native.runtime import forks
+    from chainrule.machine_code import forks
 
     let_blas_multiply()
     step, state = begun()
@@ -185,7 +187,7 @@ def beside_a_product_that_makes_code_between_its_parts() -> None:
 
 def beside_a_thread_that_imports() -> None:
     late = "chainrule.execute.native.runtime.quick"
-    importlib.import_module("chainrule.execute.native.runtime.forks")
+    importlib.import_module("chainrule.machine_code.forks")
     assert late not in sys.modules
     finding = threading.Event()
 
@@ -205,7 +207,7 @@ def beside_a_thread_that_imports() -> None:
 
 
 def late_imports() -> None:
-    from chainrule.execute.native.runtime import forks
+    from chainrule.machine_code import forks
 
     for name in forks.LATE:
         importlib.import_module(name)

@@ -6,7 +6,7 @@ import signal
 import warnings
 
 from chainrule.execute.native.runtime.pool import pool
-from chainrule.execute.native.runtime.target import compile_object, host_target, load_objects
+from chainrule.machine_code.target import compile_object, host_target, load_objects
 
 # record: entry `index` of the array becomes count.
 # meet: argument is {arrived, wait, entries}; as record, and nobody returns before all have come.

@@ -17,7 +17,7 @@ from chainrule.execute.native.artifact import Part, compiled, key_of
 from chainrule.execute.native.program import NativeProgram
 from chainrule.execute.native.runtime import cache, machine
 from chainrule.execute.native.runtime.entry import pack, unpack
-from chainrule.execute.native.runtime.target import host_target
+from chainrule.machine_code.target import host_target
 
 pytestmark = needs_native
 

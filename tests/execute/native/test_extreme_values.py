@@ -11,8 +11,8 @@ from executing import compare, expected, inputs_of, native
 from executors import needs_native
 
 import chainrule as cr
-from chainrule.execute.native.runtime.target import host_target
 from chainrule.execute.run import kept_nodes
+from chainrule.machine_code.target import host_target
 
 pytestmark = needs_native
 BIG, LESS = np.float32(3e38), np.float32(-1.5e38)

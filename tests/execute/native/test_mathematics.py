@@ -23,7 +23,7 @@ from chainrule.execute.native.libm.mathematics import FUNCTIONS, integer_power
 from chainrule.execute.native.plan_to_ir.conversions import type_of
 from chainrule.execute.native.plan_to_ir.driver import program
 from chainrule.execute.native.plan_to_ir.emit import Code, Module, Operand
-from chainrule.execute.native.runtime.target import compile_object, cross_target
+from chainrule.machine_code.target import compile_object, cross_target
 from chainrule.plan.planner import plan
 
 F4, F8 = np.dtype(np.float32), np.dtype(np.float64)

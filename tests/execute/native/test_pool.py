@@ -14,7 +14,7 @@ from pool_programs import WIDTH, array, in_child, loaded, record
 from chainrule.execute.native.runtime import pool as module
 from chainrule.execute.native.runtime.pool import pool
 from chainrule.execute.native.runtime.pool_code import POOL, POOL_NBYTES, runtime_text
-from chainrule.execute.native.runtime.target import (
+from chainrule.machine_code.target import (
     compile_object,
     cross_target,
     host_target,

@@ -69,7 +69,7 @@ def test_it_works_in_the_processes_of_multiprocessing(method):
 BEGIN = """
 import ctypes, os, signal, sys, threading, time
 from chainrule.execute.native.runtime.pool import pool
-from chainrule.execute.native.runtime.target import compile_object, host_target, load_objects
+from chainrule.machine_code.target import compile_object, host_target, load_objects
 library = load_objects([compile_object(sys.argv[1], host_target())], {})
 entries = (ctypes.c_int64 * 8)()
 def run(name):

@@ -30,7 +30,7 @@ from chainrule.execute.native.products.product_code import (
     split_axis,
     supports,
 )
-from chainrule.execute.native.runtime.target import (
+from chainrule.machine_code.target import (
     compile_object,
     cross_target,
     host_target,

@@ -12,8 +12,8 @@ import pytest
 from executors import needs_native
 
 from chainrule.errors import InputError
-from chainrule.execute.native.runtime import target as module
-from chainrule.execute.native.runtime.target import (
+from chainrule.machine_code import target as module
+from chainrule.machine_code.target import (
     ObjectError,
     assembly,
     compile_object,
@@ -191,7 +191,7 @@ def test_objects_do_not_depend_on_where_or_when_they_are_made():
     assert compile_object(DISTANT, host_target()) == here
     script = (
         "import sys;"
-        "from chainrule.execute.native.runtime.target import compile_object, host_target;"
+        "from chainrule.machine_code.target import compile_object, host_target;"
         "sys.stdout.buffer.write(compile_object(sys.argv[1], host_target()))"
     )
     done = subprocess.run([sys.executable, "-c", script, DISTANT], capture_output=True, check=True)

@@ -10,8 +10,8 @@ from executing import compare, inputs_of, planned
 
 import chainrule as cr
 from chainrule.execute.native.artifact import artifact_of
-from chainrule.execute.native.runtime.target import cross_target, host_target
 from chainrule.execute.run import kept_nodes
+from chainrule.machine_code.target import cross_target, host_target
 
 RANDOM = np.random.default_rng(5)
 LABELS = np.arange(9) * 3 % 13

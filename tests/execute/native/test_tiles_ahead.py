@@ -13,7 +13,7 @@ from test_tiles import WIDE, of_shape, tiles_of
 
 from chainrule.execute.native.plan_to_ir.emit import Module
 from chainrule.execute.native.products.tile_code import emit_tiled_product
-from chainrule.execute.native.runtime.target import compile_object, load_objects
+from chainrule.machine_code.target import compile_object, load_objects
 from chainrule.plan.products.contraction import Gemm
 from chainrule.plan.products.tiles import Tiles
 

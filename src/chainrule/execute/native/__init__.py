@@ -1,3 +1,3 @@
 """The native executor: a schedule compiled by LLVM into one function."""
 
-from chainrule.execute.native.runtime import forks as forks
+from chainrule.machine_code import forks as forks

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME, program
-from chainrule.execute.native.runtime.target import Target, compile_object
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.machine_code.target import Target, compile_object
 from chainrule.plan.planner import Plan, plan
 from chainrule.plan.work import ForeignWork
 from chainrule.schedule.records import SCRATCH, Buffer, Compute

@@ -34,7 +34,7 @@ class NativeExecutor:
 
     def refusal(self) -> str | None:
         """Why no native code can be made here."""
-        from chainrule.execute.native.runtime.target import native_refusal
+        from chainrule.machine_code.target import native_refusal
 
         return native_refusal()
 

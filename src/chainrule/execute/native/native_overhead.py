@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from chainrule.execute.native.runtime.pool import thread_count
-from chainrule.execute.native.runtime.target import host_target
 from chainrule.execute.overhead import blas_nbytes, numpy_nbytes
 from chainrule.graph.body import bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.machine_code.target import host_target
 from chainrule.plan.planner import Plan
 from chainrule.plan.products.tiles import COLUMNS
 from chainrule.plan.roles import Role, repeats_compiled_code, roles_of

@@ -18,20 +18,20 @@ from chainrule.execute.native.plan_to_ir.barriers import BARRIER_NBYTES
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME
 from chainrule.execute.native.products.blas import Blas, load_blas
 from chainrule.execute.native.runtime import cache
-from chainrule.execute.native.runtime.forks import making, multiplying, under_way, wait_for_forks
 from chainrule.execute.native.runtime.in_pieces import apply_in_pieces
 from chainrule.execute.native.runtime.pool import pool, thread_count
-from chainrule.execute.native.runtime.target import (
+from chainrule.execute.reference import apply
+from chainrule.graph.body import holds_bodies
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.machine_code.forks import making, multiplying, under_way, wait_for_forks
+from chainrule.machine_code.target import (
     ObjectError,
     Target,
     host_target,
     load_objects,
     native_refusal,
 )
-from chainrule.execute.reference import apply
-from chainrule.graph.body import holds_bodies
-from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node
 from chainrule.plan.loops.nest import FAILED_NBYTES
 from chainrule.plan.pieces import piece_of
 from chainrule.plan.planner import Plan, plan

@@ -36,7 +36,7 @@ from pathlib import Path
 from chainrule.errors import InputError
 from chainrule.execute.cgroups import groups, text_of
 from chainrule.execute.native.runtime.pool_code import MOST_WORKERS, POOL, POOL_NBYTES, runtime_text
-from chainrule.execute.native.runtime.target import (
+from chainrule.machine_code.target import (
     Library,
     compile_object,
     host_target,

@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from chainrule.errors import InputError
-from chainrule.execute.native.runtime.forks import making
+from chainrule.machine_code.forks import making
 
 # LLVM's names of the architectures, and their numbers in ELF headers.
 MACHINES = {"x86_64": 62, "aarch64": 183}
