@@ -1,0 +1,151 @@
+"""Loops whose states are computed again segment by segment: the same bits in fewer bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from loops import gated, sequence, weights
+
+import chainrule as cr
+from chainrule.control.segments import LEAST, Segments, in_segments, segments, ways_back
+from chainrule.machine_code.target import native_refusal
+
+W, U, B = weights()
+EXECUTORS = ["reference"] if native_refusal() else ["reference", "native"]
+
+
+def plain(W: Any, U: Any, b: Any, x: Any, h: Any) -> Any:
+    h, _ = cr.scan(lambda h, x: (np.tanh(x @ U + h @ W + b), None), h, x)
+    return np.sum(h * h)
+
+
+def backward(W: Any, U: Any, b: Any, x: Any, h: Any) -> Any:
+    h, _ = cr.scan(lambda h, x: (np.tanh(x @ U + h @ W + b), None), h, x, reverse=True)
+    return np.sum(h * h)
+
+
+def several(W: Any, U: Any, b: Any, x: Any, h: Any) -> Any:
+    (h, c), kept = cr.scan(gated(W, U, b), (h, h), x)
+    return np.sum(h * c) + np.sum(kept)
+
+
+def mixed(W: Any, U: Any, b: Any, x: Any, h: Any) -> Any:
+    """Carries of two dtypes, of which one counts."""
+
+    def step(state: Any, x: Any) -> Any:
+        h, count = state
+        return (np.tanh(x @ U + h @ W + b) / (1 + count), count + 1), None
+
+    (h, count), _ = cr.scan(step, (h, np.int64(0)), x)
+    return np.sum(h * h) + count
+
+
+def gradient(f: Any, length: int) -> tuple[Any, dict[str, np.ndarray]]:
+    arguments = {"W": W, "U": U, "b": B, "x": sequence(length), "h": np.full(3, 0.1)}
+    return cr.backward(cr.trace(f, **arguments), wrt="all").bind(), arguments
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("f", [plain, backward, several, mixed])
+@pytest.mark.parametrize("length", [16, 23, 40])
+def test_values_have_the_same_bits(f: Any, length: int, executor: str) -> None:
+    graph, arguments = gradient(f, length)
+    expected = graph.run(**arguments, executor=executor)
+    tried = 0
+    for states in range(2 * LEAST, length):
+        how = segments(length, states)
+        if how is None:
+            continue
+        shorter, new = in_segments(graph, lambda way, how=how: how)
+        assert [way.back for way in ways_back(shorter)] != [way.back for way in ways_back(graph)]
+        run = shorter.run(**arguments, executor=executor)
+        for name, node in graph.names.items():
+            if name in shorter.names:
+                assert shorter.names[name] is new[node]
+        for name, _ in graph.outputs:
+            assert run[name].tobytes() == expected[name].tobytes(), (how, name)
+        tried += 1
+    assert tried >= 3
+
+
+def test_second_derivatives_have_the_same_bits() -> None:
+    def slope(W: Any, x: Any, h: Any) -> Any:
+        return np.sum(cr.grad(plain)(W, U, B, x, h) ** 2)
+
+    arguments = {"W": W, "x": sequence(20), "h": np.full(3, 0.1)}
+    graph = cr.backward(cr.trace(slope, **arguments), wrt="W").bind()
+    ways = ways_back(graph)
+    assert ways
+    shorter, _ = in_segments(graph, lambda way: segments(20, 10))
+    for executor in EXECUTORS:
+        run, expected = (one.run(**arguments, executor=executor) for one in (shorter, graph))
+        assert run["dout/dW"].tobytes() == expected["dout/dW"].tobytes()
+
+
+def test_they_keep_no_more_states_than_allowed_and_do_as_little_again_as_possible() -> None:
+    for iterations in range(1, 60):
+        for states in range(1, iterations):
+            possible = [
+                Segments(count, length, iterations - count * length)
+                for count in range(LEAST, iterations)
+                for length in range(LEAST, iterations // count + 1)
+            ]
+            possible = [one for one in possible if one.rest == 0 or one.rest >= LEAST]
+            possible = [one for one in possible if one.states <= states]
+            found = segments(iterations, states)
+            assert (found is None) is (not possible), (iterations, states, possible)
+            if found is not None:
+                assert found.states <= states
+                assert found.again + found.rest == iterations
+                assert found.again == min(one.again for one in possible), (iterations, states)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_ten_thousand_iterations_take_the_bytes_of_two_hundred(executor: str) -> None:
+    width = 16
+    random = np.random.default_rng(0)
+    arguments = {
+        "W": random.normal(size=(width, width)) * 0.1,
+        "U": random.normal(size=(2, width)),
+        "b": random.normal(size=width),
+        "x": random.normal(size=(10_000, 2)),
+        "h": np.zeros(width),
+    }
+    graph = cr.backward(cr.trace(plain, **arguments), wrt="W").bind()
+    (way,) = ways_back(graph)
+    assert way.iterations == 10_000 and way.state_nbytes == width * 8
+    shorter, _ = in_segments(graph, lambda way: segments(way.iterations, 200))
+    of_states = 10_000 * way.state_nbytes
+    before, after = (one.memory(executor=executor).main.peak_nbytes for one in (graph, shorter))
+    assert before - of_states < 0.2 * of_states
+    assert after < before - of_states + 200 * way.state_nbytes + 20_000
+
+
+def test_states_that_something_else_reads_are_kept() -> None:
+    def all_states(W: Any, x: Any, h: Any) -> Any:
+        _, hs = cr.scan(lambda h, x: (np.tanh(h @ W + x), np.tanh(h @ W + x)), h, x)
+        return np.sum(hs * hs)
+
+    arguments = {"W": W, "x": np.ones((20, 3)), "h": np.zeros(3)}
+    graph = cr.backward(cr.trace(all_states, **arguments), wrt="W").bind()
+    for way in ways_back(graph):
+        assert way.there.stacked
+    shorter, _ = in_segments(graph, lambda way: segments(20, 10))
+    run, expected = (one.run(**arguments) for one in (shorter, graph))
+    assert run["dout/dW"].tobytes() == expected["dout/dW"].tobytes()
+
+
+def test_loops_without_a_way_back_and_named_lengths_are_left_alone() -> None:
+    arguments = {"W": W, "U": U, "b": B, "x": sequence(30), "h": np.zeros(3)}
+    forward = cr.trace(plain, **arguments)
+    assert ways_back(forward) == []
+    same, _ = in_segments(forward, lambda way: segments(30, 12))
+    assert str(same) == str(forward)
+    named = cr.trace(
+        plain,
+        **{name: cr.float64[*array.shape] for name, array in arguments.items() if name != "x"},
+        x=cr.float64["t", 2],
+    )
+    assert ways_back(cr.backward(named, wrt="W")) == []
