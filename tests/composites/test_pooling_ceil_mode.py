@@ -103,6 +103,7 @@ def test_it_changes_nothing_where_windows_fit_and_copies_nothing_then() -> None:
     assert [node.primitive for node in plain] == [node.primitive for node in ceiled]
 
 
+@pytest.mark.sweep(4)
 @EITHER
 @pytest.mark.parametrize("options", [(3, 2, 1), (2, 3, 0), (2, 4, 1), (4, 1, 2)])
 def test_axes_of_named_sizes_have_the_windows_of_each_length(executor: str, options: Any) -> None:

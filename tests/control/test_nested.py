@@ -41,6 +41,7 @@ def written_out(x: Any, w: Any) -> Any:
     return c
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("executor", ["reference", "native"])
 def test_choices_in_loops_in_loops_read_the_variables_of_all_of_them(executor: str) -> None:
     def order(f: Any) -> Any:

@@ -95,6 +95,7 @@ SELECTED = {
 }
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("name", SELECTED)
 def test_steps_and_branches_know_what_is_selected(name: str) -> None:
     f, safe = SELECTED[name]

@@ -74,6 +74,7 @@ def unbounded(a):
     return cr.while_loop(lambda x: np.abs(x * x - a) > 1e-12 * a, lambda x: (x + a / x) / 2, a)
 
 
+@pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("root", ROOTS, ids=lambda one: one.__name__)
 def test_derivatives_at_a_python_number_are_those_of_the_square_root(root, executor) -> None:

@@ -34,7 +34,7 @@ def arrays(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(st.integers(0, 60), st.integers(1, 70), st.booleans(), st.integers(0, 3), st.booleans())
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 def test_every_row_comes_once_and_the_short_batch_last(
     count: int, size: int, drop: bool, prefetch: int, shuffle: bool
 ) -> None:

@@ -136,6 +136,7 @@ def test_flipped_bits_give_an_error_or_an_array(name: str, tmp_path: Path) -> No
             assert [x for _, x in content_of(found)] == [x for _, x in whole]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".npz")])
 def test_a_damaged_byte_of_an_archive_loses_no_array(name: str, tmp_path: Path) -> None:
     """Not one in its directory either: zipfile reads what a directory still lists."""
@@ -152,7 +153,7 @@ def test_a_damaged_byte_of_an_archive_loses_no_array(name: str, tmp_path: Path) 
 @EVERY_FILE
 @given(st.data())
 @settings(
-    max_examples=40,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -38,20 +38,20 @@ def check(program: Program, seed: int, *, second: bool) -> None:
     assert_reads_true(graph, equations(graph, shapes=False), run)
 
 
-@tier(60)
+@tier(20)
 @given(programs(empty=False), SEEDS)
 def test_equations_of_random_programs_are_true(program: Program, seed: int) -> None:
     check(program, seed, second=False)
 
 
-@tier(15)
+@tier(8)
 @given(programs(empty=False), SEEDS)
 def test_equations_of_second_derivatives_are_true(program: Program, seed: int) -> None:
     check(program, seed, second=True)
 
 
 @pytest.mark.slow
-@tier(100)
+@tier(70)
 @given(programs(empty=False), SEEDS, st.booleans())
 def test_equations_of_many_random_programs_are_true(
     program: Program, seed: int, second: bool

@@ -177,7 +177,7 @@ SUMS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(SUMS)
 def test_brackets_mean_what_they_say(expression: str) -> None:
     """The text, read by Python's rules with products by juxtaposition, has the value."""

@@ -104,6 +104,7 @@ LARGE: dict[str, tuple[Any, np.ndarray]] = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", LARGE)
 def test_large_arrays_take_what_their_report_says(name: str) -> None:
     function, array = LARGE[name]

@@ -219,7 +219,7 @@ def test_a_transformer(optimizer: str) -> None:
 
 
 @settings(
-    max_examples=40,
+    max_examples=15,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],

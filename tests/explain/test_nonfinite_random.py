@@ -101,7 +101,7 @@ def leading_to(targets: Iterable[Node], bad: list[Node]) -> set[Node]:
     return found
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(programs())
 def test_the_first_bad_value_that_reaches_a_result_is_found(program: tuple[str, np.ndarray]):
     source, p = program

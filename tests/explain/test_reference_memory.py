@@ -94,6 +94,7 @@ MLPS = (
 )
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("layers", "n", "dtype", "optimizer"), MLPS)
 def test_a_step_of_an_mlp_takes_what_its_report_says(
     layers: int, n: int, dtype: str, optimizer: str
@@ -182,20 +183,20 @@ def calm(count: int, *, repeatable: bool) -> Any:
     )
 
 
-@calm(40, repeatable=True)
+@calm(15, repeatable=True)
 @given(programs(empty=False), st.integers(0, 2**32 - 1))
 def test_a_random_program_takes_what_its_report_says(program: Program, seed: int) -> None:
     check(program, seed)
 
 
 @pytest.mark.slow
-@calm(80, repeatable=False)
+@calm(50, repeatable=False)
 @given(programs(axes=(1, 1, 2, 5, 8, 17), empty=False), st.integers(0, 2**32 - 1))
 def test_many_random_programs_take_what_their_reports_say(program: Program, seed: int) -> None:
     check(program, seed)
 
 
-@calm(20, repeatable=True)
+@calm(10, repeatable=True)
 @given(programs(axes=(0, 1, 2, 3)), st.integers(0, 2**32 - 1))
 def test_empty_arrays_take_a_byte_or_two(program: Program, seed: int) -> None:
     check(program, seed)
@@ -230,6 +231,7 @@ def is_full(primitive: Primitive, sample: Sample) -> bool:
     return all(0 not in shape for shape in sample.shapes)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "primitive", [one for one in PRIMITIVES if one.inputs], ids=lambda one: one.name
 )

@@ -118,7 +118,7 @@ def test_very_small_and_very_large_numbers(unit: float) -> None:
 
 
 @given(st.lists(st.floats(width=32), min_size=1, max_size=16))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_float32_elements_read_back_the_same(numbers: list[float]) -> None:
     array = np.array(numbers, np.float32)
     again = json.loads(json.dumps(elements_data(array), allow_nan=False))
@@ -129,7 +129,7 @@ def test_float32_elements_read_back_the_same(numbers: list[float]) -> None:
 
 
 @given(st.floats() | st.integers(-(2**63), 2**63 - 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_other_elements_read_back_the_same(value: float) -> None:
     scalar = np.float64(value) if isinstance(value, float) else np.int64(value)
     found = json.loads(json.dumps(element(scalar), allow_nan=False))

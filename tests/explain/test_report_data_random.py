@@ -45,14 +45,14 @@ def check(program: Program, seed: int, executor: str, *, second: bool) -> None:
 
 
 @EITHER
-@tier(25)
+@tier(8)
 @given(programs(), SEEDS)
 def test_reports_of_random_programs(executor: str, program: Program, seed: int) -> None:
     check(program, seed, executor, second=False)
 
 
 @EITHER
-@tier(12)
+@tier(5)
 @given(programs(empty=False), SEEDS)
 def test_reports_of_second_derivatives(executor: str, program: Program, seed: int) -> None:
     check(program, seed, executor, second=True)
@@ -60,7 +60,7 @@ def test_reports_of_second_derivatives(executor: str, program: Program, seed: in
 
 @pytest.mark.slow
 @EITHER
-@tier(40)
+@tier(25)
 @given(programs(), SEEDS, st.booleans())
 def test_reports_of_many_random_programs(
     executor: str, program: Program, seed: int, second: bool
@@ -70,6 +70,7 @@ def test_reports_of_many_random_programs(
     check(program, seed, executor, second=second)
 
 
+@pytest.mark.sweep(4)
 @EITHER
 @pytest.mark.parametrize("name", GRAPHS)
 def test_reports_of_networks_and_derivatives(executor: str, name: str) -> None:

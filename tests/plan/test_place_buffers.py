@@ -64,7 +64,7 @@ def check(wanted, placement):
 
 
 @given(buffers())
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_the_arena_is_proved_to_be_the_smallest(wanted):
     placement = cr.place_buffers(wanted, seconds=60)
     check(wanted, placement)
@@ -73,7 +73,7 @@ def test_the_arena_is_proved_to_be_the_smallest(wanted):
 
 
 @given(buffers(), st.integers(0, 40))
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 def test_a_capacity_is_met_or_proved_to_be_too_small(wanted, capacity):
     placement = cr.place_buffers(wanted, seconds=60, capacity=capacity)
     check(wanted, placement)

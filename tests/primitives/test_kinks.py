@@ -187,6 +187,7 @@ def test_argmax_takes_the_first_of_ties_and_the_first_nan():
     assert place([1.0, NAN, NAN]) == 1
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("number", [0.0, -0.0, 1.0, -1.0])
 @pytest.mark.parametrize(
     "primitive",

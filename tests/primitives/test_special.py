@@ -68,6 +68,7 @@ def ulps(found: np.ndarray, exact: list[Any]) -> float:
     return float(max(errors))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("executor", ["reference", "native"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", EXACT)

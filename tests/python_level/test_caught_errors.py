@@ -90,6 +90,7 @@ def given(n: int, m: int) -> dict[str, np.ndarray]:
     return {"x": rng.uniform(1, 2, (n, 3)), "y": rng.uniform(1, 2, (m, 3))}
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("how", [catching, suppressing])
 @pytest.mark.parametrize("name", BY_SIZES)
 def test_a_caught_error_about_sizes_holds_for_every_run(name: str, how: Any) -> None:

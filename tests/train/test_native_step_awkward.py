@@ -74,6 +74,7 @@ def halves(w: cr.float16[3, 2], x: cr.float16[4, 3]):
     return J
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adamw"])
 @pytest.mark.parametrize(
     "objective",

@@ -140,6 +140,7 @@ def test_a_state_that_a_fork_has_torn_is_not_copied() -> None:
 # Restoring ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_steps_after_restoring_are_those_without_the_break(optimizer: str, tmp_path: Path) -> None:
     step = made(optimizer)

@@ -73,6 +73,7 @@ TRAPS = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("executor", ["reference", "native"])
 @pytest.mark.parametrize("name", TRAPS)
 def test_derivatives_are_those_of_the_double_where(name, executor):

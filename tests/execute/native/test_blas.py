@@ -132,6 +132,7 @@ def fresh(first="", **environment):
     return json.loads(done.stdout)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("first", "alone"),
     [("", True), ("import scipy", True), ("import scipy.linalg", False)],

@@ -47,7 +47,7 @@ def compare_with_reference(graph: Any, inputs: Any, seed: int) -> None:
         compare(graph, inputs, kept_nodes(graph, keep), RTOL, threads=threads)
 
 
-@random_programs(20)
+@random_programs(8)
 def test_values_are_the_references(program: Program, seed: int) -> None:
     check(program, seed)
 
@@ -123,7 +123,7 @@ def test_values_of_no_elements_that_are_reshaped_are_the_references() -> None:
 
 
 @pytest.mark.slow
-@random_programs(20, repeatable=False)
+@random_programs(16, repeatable=False)
 def test_values_are_the_references_often(program: Program, seed: int) -> None:
     check(program, seed)
 
@@ -137,7 +137,7 @@ def test_values_of_wider_arrays_are_the_references(program: Program, seed: int) 
 @pytest.mark.usefixtures("fences")
 def test_nests_that_threads_share_have_the_same_values(monkeypatch: Any) -> None:
     monkeypatch.setattr(chainrule.plan.sharing, "WORTH_SHARING", 0.0)
-    random_programs(12, axes=WIDE)(check)()
+    random_programs(6, axes=WIDE)(check)()
 
 
 @pytest.mark.slow

@@ -123,6 +123,7 @@ MLP = [
 ]
 
 
+@pytest.mark.sweep(5)
 @PARTS
 @DTYPES
 @pytest.mark.parametrize(("x", "y", "out", "sizes"), MLP, ids=lambda one: str(one))

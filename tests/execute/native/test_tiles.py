@@ -111,6 +111,7 @@ def test_every_shape_in_every_layout(shape, layout, dtype, target):
     assert (whole[[0, -1]] == GUARD).all()
 
 
+@pytest.mark.sweep(5)
 @EVERY_TARGET
 @DTYPES
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ def test_windows_of_one_axis(dtype: str) -> None:
     check_bits(calls)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_windows_of_two_axes(dtype: str) -> None:
     calls = [
