@@ -1,5 +1,7 @@
 """What operations and programs take from malloc, as a program: a line of JSON for each.
 
+    python library_memory.py [DTYPE]       (of operations on this one alone)
+
 It runs with counted_malloc.c loaded before the C library, and so sees all that routines in C ask
 for, which tracemalloc does not.
 """
@@ -7,6 +9,7 @@ for, which tracemalloc does not.
 import ctypes
 import gc
 import json
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,7 +29,7 @@ RANDOM = np.random.default_rng(0)
 SQUARE, STACK = RANDOM.normal(size=(200, 200)), RANDOM.normal(size=(5, 100, 100))
 TALL, LONG = RANDOM.normal(size=(400, 90)), RANDOM.normal(size=(1000, 30))
 TALLS = RANDOM.normal(size=(4, 90, 50))
-WIDE, MANY = RANDOM.normal(size=(300, 600)), RANDOM.normal(size=(6, 100, 80))
+WIDE, MANY = RANDOM.normal(size=(150, 300)), RANDOM.normal(size=(6, 100, 80))
 DTYPES = ("float64", "float32", "float16")
 WORDS = ("float64", "float32", "int64", "int32", "int16", "uint8")
 
@@ -35,12 +38,12 @@ Case = tuple[str, Arrays, dict[str, Any]]
 
 
 def taken(call: Callable[[], Any]) -> int:
-    """The most bytes from malloc, of a call that was done before: the least of three."""
+    """The most bytes from malloc, of a call that was done before: the least of two."""
     library = ctypes.CDLL(None)
     library.counted_now.restype = library.counted_most.restype = ctypes.c_long
     found = []
     call()
-    for _ in range(3):
+    for _ in range(2):
         for one in machine._machines.values():
             one._free.clear()
         recycled.forget()
@@ -93,7 +96,7 @@ def factored() -> Iterator[Case]:
 
 def multiplied() -> Iterator[Case]:
     """Of matrices, as BLAS takes them or does not."""
-    gaps, part = WIDE[:, ::2], WIDE[:, :300]
+    gaps, part = WIDE[:, ::2], WIDE[:, :150]
     for x, y in (
         (gaps, gaps.T),
         (gaps, part),
@@ -206,7 +209,8 @@ if __name__ == "__main__":
     gc.freeze()  # what is imported need not be looked through for each case
     np.seterr(all="ignore")
     for case in cases():
-        print(json.dumps(line_of(*case)), flush=True)
-    for program in programs():
+        if case[1][0].dtype in sys.argv[1:] or not sys.argv[1:]:
+            print(json.dumps(line_of(*case)), flush=True)
+    for program in () if sys.argv[1:] else programs():
         for executor in ("reference", *(() if native_refusal() else ("native",))):
             print(json.dumps(line_of_program(*program, executor)), flush=True)

@@ -26,14 +26,18 @@ OBJECTS = 1 << 14  # bytes that Python has for frames and views, and malloc for 
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What was measured in a process in which malloc counts."""
+    return measured(tmp_path_factory.mktemp("malloc"))
+
+
+def measured(folder: Path, *dtypes: str) -> list[dict[str, Any]]:
+    """What was measured, of these dtypes or of all, in a process in which malloc counts."""
     if sys.platform != "linux" or COMPILER is None:
         pytest.skip("counts the bytes of glibc's malloc: needs Linux and a C compiler")
-    library = tmp_path_factory.mktemp("malloc") / "counted.so"
+    library = folder / "counted.so"
     source = HERE / "counted_malloc.c"
     subprocess.run([COMPILER, "-O2", "-shared", "-fPIC", source, "-o", library], check=True)
     found = subprocess.run(
-        [sys.executable, str(HERE / "library_memory.py")],
+        [sys.executable, str(HERE / "library_memory.py"), *dtypes],
         env={
             **os.environ,
             "LD_PRELOAD": str(library),
@@ -50,8 +54,16 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [json.loads(line) for line in found.stdout.splitlines()]
 
 
+def test_what_operations_on_doubles_take_is_declared(tmp_path: Path) -> None:
+    check_declared(measured(tmp_path, "float64"))
+
+
+@pytest.mark.slow
 def test_what_operations_take_is_declared(lines: list[dict[str, Any]]) -> None:
-    lines = [line for line in lines if "name" in line]
+    check_declared([line for line in lines if "name" in line])
+
+
+def check_declared(lines: list[dict[str, Any]]) -> None:
     declaring = {one.name for one in PRIMITIVES if one.library_bytes is not no_bytes}
     assert {line["name"] for line in lines} == declaring
     for line in lines:
@@ -62,6 +74,7 @@ def test_what_operations_take_is_declared(lines: list[dict[str, Any]]) -> None:
         assert -merged - CACHED <= error <= OBJECTS, line
 
 
+@pytest.mark.slow
 def test_what_programs_take_is_in_their_reports(lines: list[dict[str, Any]]) -> None:
     lines = [line for line in lines if "said" in line]
     assert len(lines) >= 18
