@@ -42,6 +42,8 @@ def greedy(problem: Problem, weights: Weights) -> tuple[int, ...] | None:
         walk.now = at
         if not walk.advance(node):
             return None
+    if not walk.finish():
+        return None
     return without_useless(problem, walk.sequence)
 
 
@@ -78,6 +80,13 @@ class _Walk:
             if self.next_read[u] < 0:
                 self.drop(u)
         return True
+
+    def finish(self) -> bool:
+        """Compute again what is kept, and was evicted after its last read."""
+        self.now = self.problem.size
+        kept = sorted(self.problem.kept)
+        self.evictable[kept] = False
+        return all(self.resident[v] or (self.may_run_again(v) and self.compute(v)) for v in kept)
 
     def set_next_read(self, u: int) -> None:
         """Where the main walk reads u after this moment."""

@@ -9,7 +9,8 @@ from operator import index
 
 from chainrule.errors import InputError
 
-MOST = 1 << 62  # of all bytes or costs together: the search counts in 64 bits
+# Of all bytes together, and of all costs: the search counts in 64 bits.
+MOST_NBYTES, MOST_COST = 1 << 62, 1 << 56
 
 Numbers = tuple[int, ...]
 
@@ -84,10 +85,10 @@ def problem(
     before: Iterable[tuple[int, int]] = (),
 ) -> Problem:
     """The problem with these numbers; InputError says which of them is wrong."""
-    sizes = _counts("nbytes", nbytes, "bytes")
+    sizes = _counts("nbytes", nbytes, MOST_NBYTES)
     size = len(sizes)
-    costs = _counts("cost", cost, "integers, such as nanoseconds or operations")
-    extra = (0,) * size if workspace is None else _counts("workspace", workspace, "bytes")
+    costs = _counts("cost", cost, MOST_COST)
+    extra = (0,) * size if workspace is None else _counts("workspace", workspace, MOST_NBYTES)
     for name, found in (("cost", costs), ("workspace", extra)):
         if len(found) != size:
             raise InputError(
@@ -127,15 +128,15 @@ def _integer(name: str, value: object) -> int:
         ) from None
 
 
-def _counts(name: str, values: Sequence[int], what: str) -> Numbers:
+def _counts(name: str, values: Sequence[int], most: int) -> Numbers:
     """The values, each an integer that is not negative."""
     found = tuple(_integer(name, one) for one in values)
     for node, value in enumerate(found):
         if value < 0:
-            raise InputError(f"{name} of node {node} is {value}", hint=f"{what}, 0 or more")
-    if sum(found) >= MOST:
+            raise InputError(f"{name} of node {node} is {value}", hint="integers, 0 or more")
+    if sum(found) >= most:
         raise InputError(
-            f"{name} has {sum(found):,} in all, and at most {MOST - 1:,} can be counted",
+            f"{name} has {sum(found):,} in all, and at most {most - 1:,} can be counted",
             hint="count in a larger unit",
         )
     return found

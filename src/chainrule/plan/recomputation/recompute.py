@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from time import monotonic
 
 from chainrule.errors import InputError, MemoryLimitError
+from chainrule.plan.recomputation.bounds import lower_bound
 from chainrule.plan.recomputation.greedy import RULES, greedy
 from chainrule.plan.recomputation.problem import Problem, problem
-from chainrule.plan.recomputation.sequence import fault, measured
+from chainrule.plan.recomputation.search import ROUNDS, Found, annealed, found
+from chainrule.plan.recomputation.sequence import fault
 from chainrule.tracebacks import entry
+
+DEFAULT_EFFORT = 50_000  # moves for each node
+BOUND_AFTER = 1  # the round behind which the lower bound is computed,
+BOUND_PART = 0.15  # and its part of the time
 
 
 @dataclass(frozen=True)
@@ -113,34 +119,49 @@ def recompute(
         raise InputError(f"seconds is {seconds}", hint="a time in seconds, 0 or more")
     if effort is not None and effort < 0:
         raise InputError(f"effort is {effort}", hint="moves for each node, 0 or more")
-    _ = monotonic() + seconds, seed
-    return _answer(asked)
+    return _answer(asked, monotonic() + seconds, DEFAULT_EFFORT if effort is None else effort, seed)
 
 
-def _answer(asked: Problem) -> Recomputation:
-    least = asked.least_nbytes
-    found = [(asked.order, "each node once, in the given order")]
-    if least <= asked.budget_nbytes < measured(asked, asked.order).peak_nbytes:
-        walks = (greedy(asked, rule) for rule in RULES)
-        found += [(walk, "greedy eviction") for walk in walks if walk is not None]
-    fitting = []
-    for sequence, strategy in found:
-        assert fault(asked, sequence) is None
-        seen = measured(asked, sequence)
-        if seen.peak_nbytes <= asked.budget_nbytes:
-            fitting.append((seen.cost, seen.peak_nbytes, sequence, strategy))
-    if not fitting:
-        raise _refusal(asked, min(measured(asked, one).peak_nbytes for one, _ in found))
-    best, peak_nbytes, sequence, strategy = min(fitting, key=lambda one: one[:2])
+def _answer(asked: Problem, deadline: float, effort: int, seed: int) -> Recomputation:
+    budget = asked.budget_nbytes
+    best = found(asked, asked.order, "each node once, in the given order")
+    bound = asked.plain_cost
+    if asked.least_nbytes <= budget < best.peak_nbytes:
+        best, bound = _searched(asked, best, deadline, effort, seed)
+    if best.peak_nbytes > budget:
+        raise _refusal(asked, best.peak_nbytes)
+    fails = fault(asked, best.sequence)
+    assert fails is None, fails
     return Recomputation(
-        tuple(sequence),
-        best,
-        asked.plain_cost,
-        peak_nbytes,
-        asked.budget_nbytes,
-        asked.plain_cost,
-        strategy,
+        best.sequence, best.cost, asked.plain_cost, best.peak_nbytes, budget, bound, best.strategy
     )
+
+
+def _searched(
+    asked: Problem, plain: Found, deadline: float, effort: int, seed: int
+) -> tuple[Found, int]:
+    """The best of all methods, and a lower bound on the cost of all sequences in the budget."""
+    best, budget, bound = plain, asked.budget_nbytes, asked.plain_cost
+    for rule in RULES:
+        walk = greedy(asked, rule)
+        if walk is not None:
+            one = found(asked, walk, "greedy eviction")
+            best = one if one.beats(best, budget) else best
+    begun = monotonic()
+    seconds = deadline - begun
+    part = 0.0
+    for number, one in enumerate(ROUNDS):
+        if number == BOUND_AFTER and best.cost > bound:
+            bound = lower_bound(asked, begun + (part + BOUND_PART) * seconds)
+        if best.peak_nbytes <= budget and best.cost == bound:
+            break
+        part += one.part
+        begins = best if one.from_best else plain
+        moves = int(effort * asked.size * one.part)
+        until = begun + part * seconds
+        run = annealed(asked, begins, one, moves, until, seed + number, bound)
+        best = run if run.beats(best, budget) else best
+    return best, bound
 
 
 def _refusal(asked: Problem, known_nbytes: int) -> MemoryLimitError:

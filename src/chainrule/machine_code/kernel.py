@@ -1,0 +1,80 @@
+"""Functions of the small part of Python that `translate` knows, run as machine code, or by Python
+where there is none."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.machine_code.forks import making
+from chainrule.machine_code.target import (
+    Library,
+    compile_object,
+    host_target,
+    load_objects,
+    native_refusal,
+)
+from chainrule.machine_code.translate import ELEMENTS, fields_of, translate
+
+NUMBERS = {"i64": np.int64, "double": np.float64}
+
+
+class Kernel:
+    """A function of one state that returns an integer, with the functions that it calls.
+
+    The fields of a state are numbers, and NumPy's arrays of int64 or float64.  `kernel(state)`
+    changes arrays and numbers in place; it compiles at the first call (some 0.1 s).
+    """
+
+    def __init__(
+        self, function: Callable[[Any], int], helpers: Sequence[Callable[..., Any]], state: type
+    ) -> None:
+        self._function, self._helpers, self._state = function, tuple(helpers), state
+        self._library: Library | None = None
+        self._call: Callable[[int], int] | None = None
+
+    def __call__(self, state: Any) -> int:
+        return self.in_python(state) if native_refusal() else self.native(state)
+
+    def in_python(self, state: Any) -> int:
+        """The same by Python; arrays are lists meanwhile, which it indexes faster."""
+        names = [name for name, kind in fields_of(self._state).items() if kind in ELEMENTS]
+        arrays = {name: getattr(state, name) for name in names}
+        for name, array in arrays.items():
+            setattr(state, name, array.tolist())
+        try:
+            return self._function(state)
+        finally:
+            for name, array in arrays.items():
+                array[:] = getattr(state, name)
+                setattr(state, name, array)
+
+    def native(self, state: Any) -> int:
+        """The same by machine code, which others can run beside."""
+        fields = fields_of(self._state)
+        memory = np.zeros(len(fields), np.int64)
+        for at, (name, kind) in enumerate(fields.items()):
+            value = getattr(state, name)
+            if kind in ELEMENTS:
+                assert value.dtype == NUMBERS[ELEMENTS[kind]] and value.flags.c_contiguous, name
+                memory[at] = value.ctypes.data
+            else:
+                memory[at : at + 1].view(NUMBERS[kind])[0] = value
+        status = self._compiled()(memory.ctypes.data)
+        for at, (name, kind) in enumerate(fields.items()):
+            if kind not in ELEMENTS:
+                setattr(state, name, memory[at : at + 1].view(NUMBERS[kind])[0].item())
+        return status
+
+    def _compiled(self) -> Callable[[int], int]:
+        with making:
+            if self._call is None:
+                text = translate((*self._helpers, self._function), (self._state,))
+                data = compile_object(text, host_target(), through_passes=True)
+                self._library = load_objects([data], {})
+                address = self._library.address(self._function.__name__)
+                self._call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
+            return self._call
