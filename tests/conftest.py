@@ -22,6 +22,9 @@ _cache = tempfile.TemporaryDirectory(prefix="chainrule-tests-")
 os.chmod(_cache.name, 0o700)
 os.environ["CHAINRULE_CACHE_DIR"] = _cache.name
 
+# What JAX compiles here runs once: to make its code fast takes longer than it saves.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 # A shell that starts a command in the background lets it ignore Ctrl-C, and so would what the
 # tests of interrupts start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

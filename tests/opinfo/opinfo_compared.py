@@ -145,31 +145,42 @@ class Compared:
             total = sum((np.sum(values[i] * weights[i]) for i in floats), 0.0 * np.sum(arrays[0]))
             return total, values
 
-        first = cr.value_and_grad(objective, wrt=wrt, has_aux=True, executor="reference")
-        (_, values), gradients = first(*self.arrays)
-        self.agree(0, values, theirs, "value")
         active = [i for i in floats if theirs[i].requires_grad]
-        if not (self.op.supports_autograd and active):
-            return self.counts
-        total = sum((theirs[i] * torch.from_numpy(np.asarray(weights[i]))).sum() for i in active)
         again = self.op.supports_gradgrad and self.orders > 1
-        found = torch.autograd.grad(total, self.leaves, create_graph=again, allow_unused=True)
-        found = zeros_for_none(found, self.leaves)
-        self.agree(1, gradients, found, "gradient")
-        if again:
-            self.check_second(objective, found)
-        return self.counts
-
-    def check_second(self, objective: Function, found: list[Any]) -> None:
-        """The gradient of the gradient along a direction."""
-        wrt = range(len(self.arrays))
+        if not (self.op.supports_autograd and active and again):
+            first = cr.value_and_grad(objective, wrt=wrt, has_aux=True, executor="reference")
+            (_, values), gradients = first(*self.arrays)
+            self.agree(0, values, theirs, "value")
+            if self.op.supports_autograd and active:
+                self.agree(1, gradients, self.their_gradients(theirs, weights), "gradient")
+            return self.counts
         moves = [self.generator.standard_normal(array.shape) for array in self.arrays]
 
         def along(*arrays: Any) -> Any:
-            parts = cr.grad(objective, wrt=wrt, has_aux=True)(*arrays)[0]
-            return sum(np.sum(part * move) for part, move in zip(parts, moves, strict=True))
+            parts, values = cr.grad(objective, wrt=wrt, has_aux=True)(*arrays)
+            pairs = zip(parts, moves, strict=True)
+            return sum(np.sum(part * move) for part, move in pairs), (values, parts)
 
-        seconds = cr.grad(along, wrt=wrt, executor="reference")(*self.arrays)
+        # All orders in one graph, which is traced once.
+        second = cr.grad(along, wrt=wrt, has_aux=True, executor="reference")
+        seconds, (values, gradients) = second(*self.arrays)
+        self.agree(0, values, theirs, "value")
+        found = self.their_gradients(theirs, weights, again=True)
+        self.agree(1, gradients, found, "gradient")
+        self.check_second(seconds, found, moves)
+        return self.counts
+
+    def their_gradients(
+        self, theirs: list[Any], weights: dict[int, Any], again: bool = False
+    ) -> list[Any]:
+        """PyTorch's, of the weighted sum of the results that have some."""
+        pairs = [(theirs[i], torch.from_numpy(np.asarray(weights[i]))) for i in weights]
+        total = sum((value * weight).sum() for value, weight in pairs if value.requires_grad)
+        found = torch.autograd.grad(total, self.leaves, create_graph=again, allow_unused=True)
+        return zeros_for_none(found, self.leaves)
+
+    def check_second(self, seconds: Any, found: list[Any], moves: list[np.ndarray]) -> None:
+        """The gradient of the gradient along a direction."""
         total = sum(
             (g * torch.from_numpy(np.asarray(m))).sum() for g, m in zip(found, moves, strict=True)
         )

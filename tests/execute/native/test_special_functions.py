@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import mpmath
@@ -74,12 +75,19 @@ def sample(name: str, dtype: np.dtype, count: int) -> np.ndarray:
     return np.concatenate(parts).astype(dtype)
 
 
-def errors(name: str, x: np.ndarray, got: np.ndarray) -> np.ndarray:
+@cache
+def exact_values(name: str, dtype: np.dtype, count: int) -> tuple[np.ndarray, list[Any]]:
+    """The sample, and the values there, which all targets share."""
+    x = sample(name, dtype, count)
+    with mpmath.workdps(60):
+        return x, [EXACT[name](mpmath.mpf(float(one))) for one in x]
+
+
+def errors(exact: list[Any], got: np.ndarray) -> np.ndarray:
     """In units of the last place."""
     with mpmath.workdps(60):
-        exact = [EXACT[name](mpmath.mpf(float(one))) for one in x]
         size = np.array([float(one) for one in exact])
-        unit = np.spacing(np.abs(size).astype(x.dtype))
+        unit = np.spacing(np.abs(size).astype(got.dtype))
         return np.array(
             [
                 float(abs(mpmath.mpf(float(a)) - b) / float(c))
@@ -89,8 +97,8 @@ def errors(name: str, x: np.ndarray, got: np.ndarray) -> np.ndarray:
 
 
 def check(name: str, dtype: np.dtype, target: str, count: int) -> float:
-    x = sample(name, dtype, count)
-    found = errors(name, x, emitted(name, dtype, target)(x))
+    x, exact = exact_values(name, dtype, count)
+    found = errors(exact, emitted(name, dtype, target)(x))
     limits = WITHOUT_FMA if target == "sse2" else GREATEST_ERROR
     assert found.max() <= limits[name], (x[found.argmax()], found.max())
     return float(found.max())
