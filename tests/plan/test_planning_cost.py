@@ -62,9 +62,9 @@ def test_the_work_grows_with_the_nodes_not_with_their_square(program: Any) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [chain, wide, layers])
-def test_twenty_thousand_nodes_are_planned(program: Any) -> None:
+def test_ten_thousand_nodes_are_planned(program: Any) -> None:
     example = np.zeros((8, 4), np.float32)
-    graph = cr.backward(cr.trace(program, x=example, length=20_000), wrt="x")
-    assert len(graph) > 19_000
+    graph = cr.backward(cr.trace(program, x=example, length=10_000), wrt="x")
+    assert len(graph) > 9_500
     found = plan(graph, kept_nodes(graph, "outputs"))
     assert simulate(found.schedule).arena_nbytes == found.schedule.scratch_nbytes

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -117,18 +117,34 @@ def native(
 
     Fails where a byte outside the arrays was written, or a given array that nothing may overwrite.
     """
+    return compiled(graph, keep, overwrites, threads=threads, target=target)(inputs)
+
+
+def compiled(
+    graph: Graph,
+    keep: Iterable[Node],
+    overwrites: Mapping[Node, Node] | None = None,
+    *,
+    threads: int = 1,
+    target: Target | None = None,
+) -> Callable[[Mapping[Node, Any]], dict[Node, np.ndarray] | None]:
+    """`native` as a function of the inputs."""
     given = given_nodes(graph)
     results = [node for node in dict.fromkeys(keep) if node not in set(given)]
     overwrites = overwrites or {}
     made = planned(graph, results, overwrites, threads=threads, target=target)
     artifact = artifact_of(made, overwrites, target or host_target())
     machine = Machine(artifact)
-    arrays = {node: given_array(node, inputs) for node in given}
-    found = [
-        called(machine, graph, arrays, results, made.overwrites, fence)
-        for fence in (("end", "begin") if FENCES in os.environ else (None,))
-    ]
-    return found[0]
+
+    def call(inputs: Mapping[Node, Any]) -> dict[Node, np.ndarray] | None:
+        arrays = {node: given_array(node, inputs) for node in given}
+        found = [
+            called(machine, graph, arrays, results, made.overwrites, fence)
+            for fence in (("end", "begin") if FENCES in os.environ else (None,))
+        ]
+        return found[0]
+
+    return call
 
 
 def called(
@@ -180,7 +196,14 @@ def compare(
 ) -> None:
     """Native values are the reference's."""
     keep = list(keep)
-    wanted, got = expected(graph, inputs, keep), native(graph, inputs, keep, **options)
+    compare_values(graph, inputs, keep, native(graph, inputs, keep, **options), rtol)
+
+
+def compare_values(
+    graph: Graph, inputs: Mapping[Node, Any], keep: list[Node], got: Any, rtol: float
+) -> None:
+    """What was got for the inputs are the reference's values."""
+    wanted = expected(graph, inputs, keep)
     assert got is not None, "an index was out of range"
     for node, value in got.items():
         agree(value, wanted[node], rtol, graph.name_of.get(node, repr(node)))

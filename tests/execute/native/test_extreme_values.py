@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from executing import compare, expected, inputs_of, native
+from executing import compare, compare_values, compiled, expected, inputs_of, native
 from executors import needs_native
+from noting import noted
 
 import chainrule as cr
 from chainrule.execute.run import kept_nodes
@@ -71,14 +73,17 @@ QUOTIENTS: dict[str, Callable[[Any, Any], Any]] = {
 SIZES = [1.0, 1e-30, 1e-17, 1e15, 1e17, 3e18, 1e30, 1e37]
 
 
-@pytest.mark.sweep(7)
 @pytest.mark.parametrize("name", QUOTIENTS)
-@pytest.mark.parametrize("size", SIZES)
-def test_a_sum_of_quotients_has_the_range_of_its_terms(name: str, size: float) -> None:
+def test_a_sum_of_quotients_has_the_range_of_its_terms(name: str) -> None:
     numbers = np.random.default_rng(0).normal(size=(2, 4, 40)).astype(np.float32)
-    for x_size in SIZES:
-        x, y = numbers[0] * np.float32(x_size), np.abs(numbers[1]) * np.float32(size)
-        compared(QUOTIENTS[name], 1e-4, x, y)
+    graph = cr.trace(QUOTIENTS[name], *numbers)
+    keep = list(kept_nodes(graph, "outputs"))
+    run = compiled(graph, keep)
+    for x_size, y_size in itertools.product(SIZES, repeat=2):
+        arrays = numbers[0] * np.float32(x_size), np.abs(numbers[1]) * np.float32(y_size)
+        inputs = inputs_of(graph, dict(zip(("x", "y"), arrays, strict=True)))
+        with noted(f"x of size {x_size}, y of size {y_size}"):
+            compare_values(graph, inputs, keep, run(inputs), 1e-4)
 
 
 @pytest.mark.parametrize("name", QUOTIENTS)
