@@ -42,6 +42,7 @@ def numeric(function: Any, x: np.ndarray) -> np.ndarray:
 # Values -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(5)
 @MODES
 @ROWS
 @pytest.mark.parametrize("wrt", [0, 1, "x", "W"])

@@ -83,6 +83,7 @@ def test_adam_written_otherwise_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     assert disagreement_of_training(monkeypatch, adam()) is None
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "fault",
     [

@@ -248,6 +248,7 @@ def test_files_appear_whole_or_not_at_all(tmp_path: Path):
     assert {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir()} == {"a": b"1", "b": b"2"}
 
 
+@pytest.mark.slow
 def test_a_bar_is_drawn_only_where_someone_watches(tmp_path: Path, monkeypatch):
     pty = pytest.importorskip("pty")
     outputs = {}

@@ -89,6 +89,7 @@ WRITERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("kind", WRITERS)
 def test_every_kind_of_file_gives_the_classes(
     kind: str, run: Path, scores: np.ndarray, tmp_path: Path
@@ -370,6 +371,7 @@ def test_help_explains_every_option_and_the_data() -> None:
     assert "floats between 0 (paper) and 1 (ink), or integers between 0 and 16" in text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_memory_is_that_of_the_data_and_some_rows(run: Path, tmp_path: Path) -> None:
     """28 MB of images; their hidden values would be as much again."""

@@ -292,6 +292,7 @@ def test_what_the_library_itself_raises_is_not_laid_on_the_users_file(
     assert isinstance(call("draw", "model.py:objective").exception, RuntimeError)
 
 
+@pytest.mark.slow
 def test_the_real_command_prints_equations_or_says_that_the_terminal_cannot():
     command = [sys.executable, "-m", "chainrule", "equations", "model.py:objective"]
     done = subprocess.run(

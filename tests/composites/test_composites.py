@@ -104,6 +104,7 @@ def test_the_value_is_numpys_and_traced_and_plain_agree(c: Case) -> None:
     assert graph.outputs[0][1].type.dtype == np.float64
 
 
+@pytest.mark.sweep(5)
 @every_case
 def test_float32_stays_what_it_is_traced_as_plain(c: Case) -> None:
     arguments = [x.astype("f4") if x.dtype == np.float64 else x for x in c.arguments()]
@@ -120,6 +121,7 @@ def test_booleans_are_taken_traced_as_plain(function: Callable[[Any], Any]) -> N
         np.testing.assert_allclose(run.outputs, function(x), rtol=1e-12)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("c", [c for c in CASES if c.autograd], ids=lambda c: c.name)
 def test_first_and_second_derivatives_are_autograds(c: Case) -> None:
     arguments, directions, weights, gradients, products = found(c)

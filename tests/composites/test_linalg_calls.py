@@ -160,6 +160,7 @@ def test_a_zero_among_the_elements_of_a_norm_is_no_nan(ord):
     np.testing.assert_allclose(g[[0, 2]], rest, rtol=1e-14)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("executor", ["reference", "native"])
 @pytest.mark.parametrize("scale", [1e200, 1e-200])
 @pytest.mark.parametrize("ord", [0.5, 2.5, 3, 7, -1, -3])

@@ -43,6 +43,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("number", [0.5, 2, True, np.float64(0.5)], ids=repr)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_number_that_is_closed_over_widens_as_in_numpy(name: str, number: Any) -> None:

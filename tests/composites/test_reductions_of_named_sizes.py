@@ -74,6 +74,7 @@ FUNCTIONS = [
 ]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("place", range(len(FUNCTIONS)))
 def test_they_are_numpys_for_every_length(place: int) -> None:
     function = FUNCTIONS[place]
@@ -94,6 +95,7 @@ EXAMPLE = np.random.default_rng(4).standard_normal((4, 3))
 FLOATS = [i for i, f in enumerate(FUNCTIONS) if np.asarray(f(EXAMPLE)).dtype.kind == "f"]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("place", FLOATS)
 def test_their_gradients_are_those_of_known_lengths(place: int) -> None:
     function, x = FUNCTIONS[place], EXAMPLE

@@ -57,6 +57,7 @@ def test_other_types_are_refused(primitive: Primitive, sample: Sample) -> None:
         graph_of(primitive, [type_of(one) for one in arrays], dict(sample.params))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("kind", ["scaled", "missing", "detached", "one mode"])
 @pytest.mark.parametrize(("primitive", "place"), [(scan, 0), (cond, 1)])
 def test_a_wrong_derivative_is_found(primitive: Primitive, place: int, kind: str) -> None:

@@ -39,6 +39,7 @@ LOOPS = (by_fori, by_fori_from, by_scan, by_scan_of_numbers, by_range)
 X = np.array([0.5, -1.25])
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("n", [0, 1, 4])
 def test_the_gradient_is_that_of_the_loop(loop: Any, n: int) -> None:

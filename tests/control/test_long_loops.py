@@ -47,6 +47,7 @@ def test_the_gradient_over_ten_thousand_steps_is_that_of_pytorch(executor: str) 
         assert np.max(np.abs(one - expected)) <= 1e-13 * np.max(np.abs(expected))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("length", [50, 200])
 def test_both_orders_are_those_of_the_unrolled_loop(length: int) -> None:
     W, U, b, x, y = problem(length)

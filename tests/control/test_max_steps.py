@@ -55,6 +55,7 @@ def system() -> tuple[np.ndarray, np.ndarray]:
     return RANDOM.normal(size=(3, 3)) / 4, RANDOM.normal(size=3)
 
 
+@pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("max_steps", [5, 6, 7, 12, 13, 49, 50, 1000])
 def test_values_and_derivatives_are_those_of_the_square_root(executor: str, max_steps: int) -> None:

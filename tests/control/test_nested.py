@@ -64,6 +64,7 @@ STEP_READS_OUTSIDE = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", STEP_READS_OUTSIDE)
 @pytest.mark.parametrize("moved", [lambda w: 2 * w, lambda w: w + 1, lambda w: w * 0.5])
 @pytest.mark.parametrize("derivative", [cr.grad, cr.hessian])

@@ -44,6 +44,7 @@ def test_no_graph_has_a_loop_or_a_choice_that_the_user_did_not_write(order: int)
         assert "segment" not in text and "step_step" not in text and "ended(" not in text
 
 
+@pytest.mark.sweep(3)
 @EITHER
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_reverse_mode_over_reverse_mode_is_right(order: int, executor: str) -> None:

@@ -87,6 +87,7 @@ def test_derivatives_at_a_python_number_are_those_of_the_square_root(root, execu
     np.testing.assert_allclose(cr.hvp(root, 2.0, 3.0), 3 * SECOND, rtol=1e-9)
 
 
+@pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("root", (*ROOTS, unbounded), ids=lambda one: one.__name__)
 def test_a_batch_of_directions_at_a_python_number(root, executor) -> None:
@@ -127,6 +128,7 @@ def test_finite_differences_agree() -> None:
     check_gradients(bounded_root, 2.0)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("root", ROOTS, ids=lambda one: one.__name__)
 def test_a_body_reads_the_variable_of_a_derivative_that_is_a_number(root) -> None:
     """It was taken for a constant of the body, and what the loop got by it was lost."""

@@ -150,6 +150,7 @@ def test_a_damaged_byte_of_an_archive_loses_no_array(name: str, tmp_path: Path) 
                 assert content_of(read(path)) == whole, (place, changed)
 
 
+@pytest.mark.sweep(3)
 @EVERY_FILE
 @given(st.data())
 @settings(

@@ -77,6 +77,7 @@ def test_a_report_counts_the_copy_that_compiled_code_needs(name: str) -> None:
     )
 
 
+@pytest.mark.sweep(5)
 @needs_native
 @EVERY
 @pytest.mark.parametrize("way", WAYS)
@@ -105,6 +106,7 @@ def test_the_size_that_is_said_to_fit_does(way: str, machine: Any) -> None:
     call(x[:size])
 
 
+@pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("way", WAYS)
 def test_an_argument_broadcast_to_many_terabytes_is_refused(executor: str, way: str) -> None:

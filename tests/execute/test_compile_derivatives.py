@@ -52,6 +52,7 @@ def _pulled(pair: Any) -> Any:
     return value, pull(value * 2), pull(value * 3)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_a_derivative_is_that_of_the_reference(name: str):
     make = DERIVATIVES[name]

@@ -52,6 +52,7 @@ def agree(run: Any, wanted: Any) -> None:
 KEEPS: list[Any] = ["named", "outputs", ["h"], ("z", "dJ/dh", "x"), ["J", "J"], []]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("keep", KEEPS, ids=str)
 def test_a_run_keeps_the_same_values_as_the_references(keep: Any):
     graph = step()

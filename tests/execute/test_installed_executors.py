@@ -91,6 +91,7 @@ def test_executors_of_installed_packages_are_found_by_name(tmp_path: Path) -> No
     assert native == "native"  # no package takes the place of an own one
 
 
+@pytest.mark.slow
 def test_the_command_knows_them(tmp_path: Path) -> None:
     environment = installed(tmp_path)
     model = tmp_path / "model.py"

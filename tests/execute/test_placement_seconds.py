@@ -63,6 +63,7 @@ def test_reports_say_what_the_search_brings() -> None:
     assert found.executor not in executor_names()
 
 
+@pytest.mark.slow
 @needs_native
 def test_a_training_step_searches_too() -> None:
     graph = wasteful()

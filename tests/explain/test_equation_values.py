@@ -80,6 +80,7 @@ def test_second_derivatives_through_composites_are_true() -> None:
     assert_true(graph, found, graph.run(arguments))
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("composite", [cr.softplus, cr.gelu, cr.relu, cr.sigmoid, cr.softmax])
 @pytest.mark.parametrize("is_named", [False, True])
 def test_second_derivatives_of_composites_are_true(composite: Any, is_named: bool) -> None:
@@ -127,6 +128,7 @@ def with_two_objectives(x: Any, W: Any) -> Any:
     return J
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("function", [through_itself, twice, with_two_objectives])
 def test_third_derivatives_are_true(function: Any) -> None:
     random = np.random.default_rng(12)

@@ -154,6 +154,7 @@ CASES: dict[str, tuple[Graph, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", CASES)
 def test_the_equations_alone_give_the_values_of_the_run(name: str) -> None:
     graph, given = CASES[name]

@@ -136,6 +136,7 @@ def test_the_peak_is_that_of_the_planned_order_at_every_batch_size(case: str) ->
             )
 
 
+@pytest.mark.sweep(3)
 @needs_native
 @pytest.mark.parametrize("case", CASES)
 def test_at_the_reference_size_it_is_the_reports_live_peak(case: str) -> None:
@@ -272,6 +273,7 @@ def test_a_size_that_is_missing_wrong_or_unknown_is_explained() -> None:
             one.at(**wrong)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("seed", range(40))
 def test_pieces_are_kept_where_they_are_the_largest(seed: int) -> None:
     """Against the maximum over all candidates, for random polynomials in one and two sizes."""

@@ -30,6 +30,7 @@ def step() -> cr.TrainingStep:
     return cr.training_step(objective, ("W1", "W2"), cr.adam(1e-3), executor="native")
 
 
+@pytest.mark.sweep(4)
 @needs_native
 @pytest.mark.parametrize("nbytes", [200_000, "150 KiB", "1MB", "8GiB"])
 def test_the_next_size_does_not_fit(nbytes: int | str) -> None:
@@ -45,9 +46,9 @@ def test_the_next_size_does_not_fit(nbytes: int | str) -> None:
 @needs_native
 def test_it_is_the_largest_of_all_sizes() -> None:
     report = step().memory(h=20)
-    needs = {size: report.at(n=size).needed_nbytes for size in range(1, 40)}
+    needs = {size: report.at(n=size).needed_nbytes for size in range(1, 25)}
     base = needs[1]
-    for limit in range(base + 200, needs[39], 1000):
+    for limit in range(base + 200, needs[24], 700):
         fitting = [size for size, need in needs.items() if need <= limit]
         assert report.largest("n", limit).size == max(fitting)
 

@@ -162,6 +162,7 @@ def test_a_network_at_any_batch(layers: int, dtype: str, optimizer: str) -> None
         check_step(step, n=n)
 
 
+@pytest.mark.slow
 def test_a_network_of_fifty_layers() -> None:
     step = training(50, "float32", "adam")
     for n in (1, 4096):
@@ -213,6 +214,7 @@ def transformer_training(optimizer: str) -> Any:
     )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_transformer(optimizer: str) -> None:
     check_step(transformer_training(optimizer))

@@ -249,6 +249,7 @@ ROUNDED = [
 ]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("line", "far", "because"), ROUNDED)
 def test_the_logarithm_of_what_rounds_to_0_is_named_and_is_right(
     line: str, far: float, because: str

@@ -312,6 +312,7 @@ TRUTHS = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", TRUTHS)
 def test_iteration_branch_element_line_pass_and_cause_are_those_written_down(name: str) -> None:
     check(TRUTHS[name])

@@ -68,6 +68,7 @@ def test_every_primitive_is_in_one_table() -> None:
     assert floats - known - moves - given == set()
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_primitive_line_element_and_cause_are_told(name: str, number: int) -> None:
     fault = FAULTS[name][number]
@@ -166,6 +167,7 @@ def test_what_is_refused_raises_as_a_run_does(name: str) -> None:
     assert "model.py:2" in str(caught.value)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     "primitive", [one for one in PRIMITIVES if one.inputs], ids=lambda one: one.name
 )

@@ -24,6 +24,7 @@ def test_the_source_is_as_checked_in(name: str) -> None:
     assert python(graph, delete=name == "mlp-adam") == (GOLDEN / f"{name}.py.txt").read_text()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_examples_give_the_references_bits(name: str) -> None:
     make, arguments = EXAMPLES[name]
@@ -272,6 +273,7 @@ def test_the_same_graph_gives_the_same_text() -> None:
     assert python(make()) == python(make())
 
 
+@pytest.mark.slow
 def test_deep_graphs_are_written_without_recursion() -> None:
     def deep(x: float64["n 4"]):
         for _ in range(5000):

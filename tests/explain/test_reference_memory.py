@@ -114,6 +114,7 @@ def blocks(x: Any, y: Any, params: Any) -> Any:
     return J
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 3, 64])

@@ -80,6 +80,7 @@ def test_a_run_is_shown_as_it_was(graph: cr.Graph) -> None:
     assert z["numbers"] == [-1, -1, -1]
 
 
+@pytest.mark.slow
 def test_the_same_arguments_give_the_same_bytes_in_every_process() -> None:
     program = (
         "import numpy as np, chainrule as cr\n"

@@ -229,6 +229,7 @@ def test_names_that_a_browser_would_obey_are_text() -> None:
     assert drawn - {""} <= set(by_name(data))
 
 
+@pytest.mark.slow
 def test_deep_graphs_need_no_recursion() -> None:
     graph = deep(600)
     data = checked(report_data(graph, sizes={"n": 2}, executor="reference"))

@@ -65,6 +65,7 @@ def scopes(drawing: Mapping[str, Any]) -> Iterator[tuple[Any, Any, list[str]]]:
             )
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in SHOWN_AGAIN])
 def test_items_are_those_of_the_static_drawing(name: str) -> None:
     graph = PROGRAMS[name]()
@@ -84,6 +85,7 @@ def test_items_are_those_of_the_static_drawing(name: str) -> None:
         assert (told["number"], told["tip"]) == (look.number, look.tip)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", LARGE)
 def test_no_scope_has_many_boxes_and_every_item_is_in_one(name: str) -> None:
     drawing = large(name)
@@ -158,6 +160,7 @@ def test_a_circle_says_what_it_computes() -> None:
     assert told["operator h"]["name"] == told["value h"]["makes"] == ""
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in SHOWN_AGAIN])
 def test_bytes_that_are_kept_are_those_of_the_static_drawing(name: str) -> None:
     graph = PROGRAMS[name]()
@@ -228,6 +231,7 @@ def test_the_same_graph_gives_the_same_data() -> None:
     assert first == second
 
 
+@pytest.mark.slow
 @needs_node
 def test_of_a_large_graph_what_is_open_is_laid_out() -> None:
     drawing = drawing_data(with_gradients(irregular(2000)))
@@ -238,6 +242,7 @@ def test_of_a_large_graph_what_is_open_is_laid_out() -> None:
     assert 250 < len(laid.boxes) < 500
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("program", [irregular, chain])
 def test_data_take_work_in_proportion_to_the_graph(program: Callable[[int], cr.Graph]) -> None:
     def calls_a_node(length: int) -> float:

@@ -75,6 +75,7 @@ def test_random_figures_in_random_states_have_no_faults(first: int) -> None:
     without_faults(range(first, first + 40))
 
 
+@pytest.mark.slow
 def test_programs_in_random_states_have_no_faults() -> None:
     graphs = {name: make() for name, make in PROGRAMS.items()}
     drawings = {name: drawing_data(graph) for name, graph in graphs.items()}
@@ -90,6 +91,7 @@ def test_programs_in_random_states_have_no_faults() -> None:
             assert told == [], (name, state)
 
 
+@pytest.mark.slow
 def test_what_is_shown_again_where_it_is_read_is_laid_out_without_faults() -> None:
     graphs = [transformer(6, decay=0.1), clipped_step(12)]
     drawings = [drawing_data(graph) for graph in graphs]
@@ -101,6 +103,7 @@ def test_what_is_shown_again_where_it_is_read_is_laid_out_without_faults() -> No
             assert found_faults(figure, state, laid) == [], state
 
 
+@pytest.mark.slow
 def test_folding_keeps_the_order_of_all_else() -> None:
     for name in ("transformer of 4", "irregular of 120"):
         drawing = drawing_data(PROGRAMS[name]())

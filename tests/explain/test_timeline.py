@@ -83,6 +83,7 @@ def test_the_areas_end_where_the_bytes_do() -> None:
     assert min(heights) == pytest.approx(376 - 280 * max(stacked) / run.peak_nbytes, abs=0.06)
 
 
+@pytest.mark.slow
 def test_the_same_report_gives_the_same_bytes() -> None:
     program = "from reports import step; print(step().memory(n=16).timeline_svg(), end='')"
     outputs = {

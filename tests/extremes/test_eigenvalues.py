@@ -44,6 +44,7 @@ def symmetric(x: np.ndarray) -> np.ndarray:
     return (x + x.T) / 2
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("gap", GAPS)
 @pytest.mark.parametrize("spectrum", SPECTRA)
 @pytest.mark.parametrize("name", OF_EIGENVALUES)
@@ -57,6 +58,7 @@ def test_gradients_of_functions_of_eigenvalues_do_not_see_the_gap(
     np.testing.assert_allclose(found, (Q * slope(values)) @ Q.T, rtol=0, atol=1e-13)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("gap", GAPS)
 @pytest.mark.parametrize("spectrum", SPECTRA)
 @pytest.mark.parametrize("name", OF_SINGULAR_VALUES)

@@ -43,6 +43,7 @@ SLOPES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", SLOPES)
 def test_the_slope_is_the_true_one_at_any_argument(name: str) -> None:
     function, slope = SLOPES[name]
@@ -124,6 +125,7 @@ def test_a_query_that_sees_nothing_gets_zeros_and_no_gradient() -> None:
     assert np.isfinite(gradient).all() and np.any(gradient[:, 0])
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("order", [None, 1, 2, 3, 0.5, 1.5, 4, np.inf, -np.inf, 0, -1])
 @pytest.mark.parametrize("x", [[0.0, 0, 0], [0, 3, 4], [0, 0, 1e-3], [-3, 3, 0]], ids=str)
 def test_norms_have_no_nan_in_any_derivative(order: Any, x: Any) -> None:

@@ -76,6 +76,7 @@ def compare(ufunc: Any, dtype: np.dtype, executor: str) -> bool:
     return True
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda one: one.__name__)
 def test_an_elementwise_function_is_numpys_at_extreme_numbers(ufunc: Any) -> None:
     compared = [compare(ufunc, dtype, "reference") for dtype in DTYPES]

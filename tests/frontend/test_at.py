@@ -70,6 +70,7 @@ def program(how, key):
     return lambda x, value: getattr(x.at[key], how)(value)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("how", EVERY)
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_the_numbers_are_numpys(key, how):

@@ -27,6 +27,7 @@ KEYS: dict[str, Any] = {
 HOW = ("set", "add", "subtract", "multiply", "mul", "divide", "power", "min", "max")
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("name", "how"), [*itertools.product(KEYS, HOW)])
 def test_numbers_are_changed_as_traced_arrays_are(name: str, how: str) -> None:
     key, before = KEYS[name], X.copy()

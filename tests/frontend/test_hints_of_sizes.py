@@ -198,6 +198,7 @@ OF_NAMED_SIZES = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("case", OF_NAMED_SIZES)
 def test_a_hint_about_named_sizes_gives_numpys_numbers(case: str, tmp_path: Path) -> None:
     refused, words, followed = OF_NAMED_SIZES[case]

@@ -136,6 +136,7 @@ def test_named_sizes_give_numpys_numbers_once_they_are_known(program):
         np.testing.assert_allclose(got, want, rtol=1e-14, atol=1e-15)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", [name for name in NAMED if name != "argsort"])
 def test_gradients_of_named_sizes_are_those_of_known_ones(name):
     def objective(x):

@@ -104,6 +104,7 @@ def test_python_numbers_never_widen_an_array(ufunc):
     check(ufunc, cases)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("symbol", OPERATORS, ids=lambda symbol: symbol.__name__)
 def test_an_operator_is_its_function_both_ways_round(symbol):
     cases = []

@@ -230,6 +230,7 @@ ASKED: dict[str, tuple[Callable[..., Any], str, str]] = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("case", ASKED)
 def test_entropy_clocks_and_files_are_told_with_their_line(case: str, tmp_path: Path) -> None:
     function, text, what = ASKED[case]

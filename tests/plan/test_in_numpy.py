@@ -29,6 +29,7 @@ def more_layouts(array: np.ndarray) -> Iterator[np.ndarray]:
         yield np.repeat(array, 2, axis=0)[::2]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     "primitive", [one for one in PRIMITIVES if one.inputs], ids=lambda one: one.name
 )

@@ -173,6 +173,7 @@ def test_a_training_step_needs_less(optimizer: Any, monkeypatch: Any) -> None:
     assert make().schedule.scratch_nbytes <= kept - (LAYERS - 1) * ACTIVATION
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("layers", [4, 8])
 def test_no_value_is_written_twice_for_nothing(layers: int, monkeypatch: Any) -> None:
     """Without any of the second lives the step would need more."""

@@ -58,6 +58,7 @@ def of_training(layers: int, optimizer: Any, objective: Any = network, plain: bo
     return made
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("layers", [2, 5, 30])
 @pytest.mark.parametrize("optimizer", [cr.sgd(0.1), cr.adam(1e-3)])
 def test_a_deep_network_needs_no_more_than_in_the_plain_order(layers: int, optimizer: Any) -> None:

@@ -49,6 +49,7 @@ SHAPES = [(3, 3), (2, 3, 3), (1, 1), (2, 1, 2, 2)]
 OF_SYMMETRIC = [(cholesky, {}), *((p, {"uplo": uplo}) for p in (eigh, eigvalsh) for uplo in "LU")]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("primitive", "params"), OF_SYMMETRIC)
 def test_derivatives_of_symmetric_matrices_are_right(primitive, params, shape):

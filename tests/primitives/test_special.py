@@ -108,6 +108,7 @@ def test_below_0_the_error_is_small_beside_1_or_the_value(name: str) -> None:
     assert np.all(np.abs(getattr(cr, name)(x) - exact) <= 8 * eps * np.maximum(np.abs(exact), 1))
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("at", [0.31, 0.7])
 @pytest.mark.parametrize("name", EXACT)
 def test_derivatives_of_every_order(name: str, at: float) -> None:
@@ -137,6 +138,7 @@ def test_first_and_second_derivatives_far_out(name: str, at: float) -> None:
     np.testing.assert_allclose(cr.hessian(function)(at), bend, rtol=1e-9)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     ("name", "given", "value", "slope"),
     [

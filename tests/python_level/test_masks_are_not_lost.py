@@ -220,12 +220,14 @@ def called(name: str, arrays: tuple[Any, ...]) -> Any:
 PLACES = [(name, place) for name, (_, arrays) in CALLS.items() for place in range(len(arrays))]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", CALLS)
 def test_plain_arrays_are_taken(name: str, tmp_path: Path) -> None:
     PLACE[:] = [tmp_path]
     called(name, CALLS[name][1])
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("name", "place"), PLACES)
 def test_an_array_with_a_mask_is_refused(name: str, place: int, tmp_path: Path) -> None:
     PLACE[:] = [tmp_path]

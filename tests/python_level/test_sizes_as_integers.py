@@ -177,6 +177,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_a_size_cannot_answer_is_refused_with_the_line_and_a_way(name: str) -> None:
     use, words = REFUSED[name]

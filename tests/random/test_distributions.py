@@ -43,6 +43,7 @@ def test_the_distributions_are_what_their_names_say(name: str, dtype: Any) -> No
     assert distance(drawn, lambda x: cdf(x + 0.1)) > UNLIKELY
 
 
+@pytest.mark.sweep(3)
 @DTYPES
 @pytest.mark.parametrize(("low", "high"), [(-1, 2), (0.5, np.inf), (-np.inf, -3), (-9, 9)])
 def test_truncated_normal_numbers_are_normal_within_their_limits(

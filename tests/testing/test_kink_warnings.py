@@ -141,6 +141,7 @@ def test_a_kink_of_a_primitive_is_warned_of(name):
         assert not warned(f, beside)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("f", "kink", "beside"), MORE)
 def test_a_kink_of_a_function_is_warned_of(f, kink, beside):
     assert len(warned(f, kink)) == 1

@@ -157,6 +157,7 @@ def test_a_run_shows_the_step_that_would_be_taken():
         np.testing.assert_allclose(state[name], run[f"{name}_next"], rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_the_backward_pass_reads_the_parameters_before_the_update(optimizer: str):
     def deep(x: float64[6, 8], A: float64[8, 8], B: float64[8, 8], C: float64[8, 8]):

@@ -209,6 +209,7 @@ def test_containers_of_parameters_are_updated():
     assert state["steps"] == 1 and list(state["params"]["layer"]) == ["W", "b"]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @EVERY
 def test_a_step_keeps_dtype_and_shape(make, options, dtype):

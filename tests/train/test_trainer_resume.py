@@ -448,6 +448,7 @@ def killed_at(killer: Killer, folder: Path, told: int, seconds: float) -> tuple[
     return numbers[0], numbers[-1]
 
 
+@pytest.mark.slow
 @posix_only
 def test_killed_at_random_moments_it_ends_where_the_uninterrupted_one_does(
     tmp_path: Path, killer: Killer, rounds: int = 6

@@ -150,6 +150,7 @@ INSIDE = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", INSIDE)
 def test_a_select_inside_a_function_of_infinite_slope(name):
     f, safe, selected = INSIDE[name]

@@ -79,6 +79,7 @@ STEEP = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.filterwarnings("ignore:.*encountered")
 @pytest.mark.parametrize("select", SELECTS)
 @pytest.mark.parametrize("name", STEEP)

@@ -35,6 +35,7 @@ READ = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("executor", ["reference", "native"])
 def test_elements_that_nothing_reads_and_numbers_beside_them_are_left_out(name, executor):
@@ -58,6 +59,7 @@ def test_elements_that_nothing_reads_and_numbers_beside_them_are_left_out(name, 
             np.testing.assert_allclose(hessian(X), np.diag(bend), rtol=1e-11)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "f",
     [

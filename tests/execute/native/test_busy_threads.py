@@ -89,6 +89,7 @@ def busy(beside, threads=2, **environment):
     return json.loads(done.stdout)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("without", ["", "avx2"], ids=["in tiles", "by BLAS"])
 def test_two_threads_are_busy(without):
     found = busy("nothing", CHAINRULE_WITHOUT=without)
@@ -99,6 +100,7 @@ def test_one_thread_is_busy_where_one_is_asked_for():
     assert len(busy("nothing", threads=1)) == 1
 
 
+@pytest.mark.slow
 def test_a_thread_more_is_seen():
     assert len(busy("a spinning thread", threads=1)) >= 2
 

@@ -86,6 +86,7 @@ def test_a_sum_of_quotients_has_the_range_of_its_terms(name: str) -> None:
             compare_values(graph, inputs, keep, run(inputs), 1e-4)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", QUOTIENTS)
 @pytest.mark.parametrize("odd", [0.0, np.inf, np.nan])
 def test_a_sum_of_quotients_by_nothing_is_that_of_the_reference(name: str, odd: float) -> None:

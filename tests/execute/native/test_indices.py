@@ -54,6 +54,7 @@ def traced(function: Any) -> Any:
     return cr.backward(graph, wrt="x")
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("bad", [ROWS, ROWS + 1, -ROWS - 1, 2**62, -(2**63)])
 @pytest.mark.parametrize("place", [0, 3, ROWS - 1])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)

@@ -40,6 +40,7 @@ def check(calls: list[tuple[Any, list[np.ndarray], dict[str, Any]]]) -> None:
         np.testing.assert_array_equal(got[node], wanted[node], repr(node))
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_pairs_of_integers(dtype: str) -> None:
     arrays = pairs(dtype)

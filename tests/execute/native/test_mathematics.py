@@ -249,6 +249,7 @@ def test_erf_and_its_derivative_compute_one_exponential():
     assert program(made, "").text.count("= shl") == 1  # where a power of two is made
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", ["tanh", "erf", "logistic", "sin", "cos"])
 @pytest.mark.parametrize("dtype", [F4, F8], ids=str)
 @pytest.mark.parametrize("target", TARGETS)
@@ -319,6 +320,7 @@ def test_power_is_that_of_libm(dtype):
     assert (errors(run(x, y), expected) <= 2).all()
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("exponent", [*range(-9, 13), -40, 33, 1000, -1000])
 @pytest.mark.parametrize("dtype", [F4, F8], ids=str)
 def test_integer_powers_are_close_from_end_to_end(dtype, exponent):
@@ -401,6 +403,7 @@ def test_whole_results_are_exact(name, number, dtype, target):
     np.testing.assert_array_equal(emitted(name, dtype, target)(x), whole)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", [F4, F8], ids=str)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", ["atan2", "hypot", "remainder", "fmod"])

@@ -45,6 +45,7 @@ def test_places_in_rows(primitive: Any, dtype: str) -> None:
         check(primitive, rows(shape, dtype))
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("primitive", [argmax, argmin], ids=lambda p: p.name)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_of_one_value(primitive: Any, dtype: str) -> None:
@@ -85,4 +86,4 @@ def test_the_other_extreme_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     LARGEST = graph.outputs[0][1]
     monkeypatch.setattr(Reducer, "_better", wrong)
     with pytest.raises(AssertionError):
-        check(argmin, rows((4, 30), "float64"))
+        check(argmin, RANDOM.normal(size=(4, 30)))  # of rows with NaN both are there

@@ -132,6 +132,7 @@ def wrong_jobs(library, parts, count, jobs):
     return run_jobs(here.address, here.run_address, ctypes.addressof(arguments), parts, count, jobs)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("count", range(1, 9))
 def test_every_part_is_done_once_whoever_comes(library, count):
     """With more threads than processors, too."""

@@ -57,6 +57,7 @@ def _told(_):
     return record(loaded(), 2, 2)[:3]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_it_works_in_the_processes_of_multiprocessing(method):
     pool(2)

@@ -46,6 +46,7 @@ def child(connection: Any) -> None:
     connection.close()
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_child_trains_after_its_parent_did(method: str):
     if method not in multiprocessing.get_all_start_methods():

@@ -82,6 +82,7 @@ def c_order(x: str, y: str, out: str, dtype: str, seed: int = 0, **sizes: int) -
     return Product(*arrays, sizes=by_label)
 
 
+@pytest.mark.sweep(5)
 @PARTS
 @DTYPES
 @pytest.mark.parametrize(("primitive", "sample"), SAMPLES, ids=SAMPLE_NAMES)
@@ -174,6 +175,7 @@ def test_a_factor_of_zero_forgets_finite_products_and_keeps_nan(sizes, dtype):
     np.testing.assert_array_equal(np.delete(found, [1, 2], 0), np.delete(before, [1, 2], 0))
 
 
+@pytest.mark.sweep(5)
 @PARTS
 @DTYPES
 @pytest.mark.parametrize(("x", "y", "out", "sizes"), MLP, ids=lambda one: str(one))

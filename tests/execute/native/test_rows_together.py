@@ -54,6 +54,7 @@ def values(graph: Graph, given: dict[str, np.ndarray], **options: Any) -> list[n
     return [found[node] for node in results_of(graph)]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rows, columns", [(8, 1024), (9, 1030), (23, 2048), (34, 2100)])
@@ -69,6 +70,7 @@ def test_several_rows_at_once_give_the_bits_of_rows_one_by_one(
         np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("rows", [8, 14, 41])
 @pytest.mark.parametrize("function", [layer_norm, scaled_rows])
@@ -148,6 +150,7 @@ NESTS = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", NESTS)
 def test_whatever_the_last_sweep_needs_of_a_row_is_that_rows(

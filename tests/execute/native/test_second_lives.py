@@ -104,6 +104,7 @@ def gradients(objective: Any, rows: int = ROWS) -> tuple[Graph, dict[Node, Any]]
     return graph, {item.node: flat[item.name] for item in graph.inputs}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("objective", [rectified, gated])
 @pytest.mark.parametrize("rows", [1, 33, ROWS])
 def test_a_network_on_matrices_keeps_one_activation_for_each_layer(

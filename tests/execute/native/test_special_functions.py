@@ -121,6 +121,7 @@ def test_errors_of_many_numbers_are_small(
     record_property("ran", f"{name} in {dtype} for {target}: {worst:.2f} ulp")
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", [F4, F8], ids=str)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
@@ -145,6 +146,7 @@ def test_what_they_are_at_the_ends(
         np.testing.assert_array_equal(np.signbit(got[3:]), [False, True])
 
 
+@pytest.mark.sweep(5)
 @CASES
 def test_a_scalar_gets_the_same_bits_as_a_lane(name: str, dtype: np.dtype, target: str) -> None:
     x = np.append(sample(name, dtype, 300), np.array([NAN, INF, -INF, 0, -0.0], dtype))
@@ -152,6 +154,7 @@ def test_a_scalar_gets_the_same_bits_as_a_lane(name: str, dtype: np.dtype, targe
     np.testing.assert_array_equal(vector, scalar)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", [F4, F8], ids=str)
 @pytest.mark.parametrize("target", TARGETS)
 def test_tails_go_down_through_the_subnormal_numbers(dtype: np.dtype, target: str) -> None:

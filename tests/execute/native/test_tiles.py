@@ -161,6 +161,7 @@ def test_strips_are_packed_where_rows_lie_far_apart_and_many_panels_read_them(dt
     assert not packs_strips(whole, 512, "TN", threads=64)
 
 
+@pytest.mark.sweep(3)
 @EVERY_TARGET
 @DTYPES
 @pytest.mark.parametrize("threads", [2, 5])
@@ -247,6 +248,7 @@ def test_sums_over_two_axes_that_do_not_merge(dtype, target):
     np.testing.assert_array_equal(out.array, expected)
 
 
+@pytest.mark.sweep(5)
 @EVERY_TARGET
 @DTYPES
 @pytest.mark.parametrize("layout", ["NN", "TN", "NT", "TT"])

@@ -59,6 +59,7 @@ def lines_of(array: np.ndarray) -> set[int]:
     return {first + k * array.strides[0] + place for k in range(len(array)) for place in row}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("target", WIDE)
 @pytest.mark.parametrize("layout", ["NN", "NT"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -214,6 +214,7 @@ POOLS = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS)
 def test_gradients_of_pooling_are_the_references(pool: Any, dtype: str) -> None:
