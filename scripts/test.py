@@ -16,7 +16,8 @@ from pathlib import Path
 import environment
 
 FOLDER = ".venv-test"
-# Hundreds of Pythons import the package: they share the bytecode, outside the source tree.
+# Hundreds of Pythons import the package: they share the bytecode, outside the source tree; pip
+# makes that of what it installs there, too, where the tests look for it.
 BYTECODE = {"PYTHONPYCACHEPREFIX": str(environment.ROOT / FOLDER / "bytecode")}
 TIERS = {
     "quick": ["-m", "not slow"],
@@ -41,6 +42,8 @@ def main(arguments):
     """0 where every test that was run passed, and at least one was run."""
     environment.require_python()
     options, passed_on = _options(arguments)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ.update(BYTECODE)
     seconds = {}
 
     begin = time.perf_counter()
@@ -54,7 +57,7 @@ def main(arguments):
         command = [str(python), "-m", "pytest", *IN_PARALLEL, "-rs", *TIERS[tier], *passed_on]
         print(f"\nthe {tier} tier: {shlex.join(command[2:])}", flush=True)
         begin = time.perf_counter()
-        done = subprocess.run(command, cwd=environment.ROOT, env=_sharing_bytecode(), check=False)
+        done = subprocess.run(command, cwd=environment.ROOT, check=False)
         statuses.append(done.returncode)
         seconds[f"{tier} tier"] = time.perf_counter() - begin
 
@@ -64,11 +67,6 @@ def main(arguments):
     _tell_missing_peers(python)
     print("took: " + ", ".join(f"{part} {duration:.1f} s" for part, duration in seconds.items()))
     return _verdict(statuses)
-
-
-def _sharing_bytecode():
-    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, **BYTECODE}
 
 
 def _options(arguments):
