@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.plan.recomputation.problem import Problem
 from chainrule.plan.recomputation.sequence import without_useless
 
-MOST_REPEATS = 20  # executions, in all, for each node: a thrashing walk is given up
+MOST_REPEATS = 4  # executions, in all, for each node: a thrashing walk is given up
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,6 @@ class _Walk:
         size = problem.size
         self.resident = np.zeros(size, bool)
         self.alive_nbytes = 0
-        self.executed = np.zeros(size, bool)
         self.place = [0] * size
         for at, node in enumerate(problem.order):
             self.place[node] = at
@@ -69,12 +68,14 @@ class _Walk:
         self.merit = nbytes**weights.nbytes / cost**weights.cost
         self.distance = weights.distance
         self.evictable = nbytes >= 1
+        self.may_run_again = np.ones(size, bool)
+        self.may_run_again[list(problem.once)] = False
 
     def advance(self, node: int) -> bool:
         """Execute the node, and before it all that has to be computed again for it."""
         if not self.compute(node):
             return False
-        self.executed[node] = True
+        self.may_run_again[list(self.problem.earlier[node])] = False
         for u in (*self.problem.inputs[node], node):
             self.set_next_read(u)
             if self.next_read[u] < 0:
@@ -86,7 +87,7 @@ class _Walk:
         self.now = self.problem.size
         kept = sorted(self.problem.kept)
         self.evictable[kept] = False
-        return all(self.resident[v] or (self.may_run_again(v) and self.compute(v)) for v in kept)
+        return all(self.resident[v] or (self.may_run_again[v] and self.compute(v)) for v in kept)
 
     def set_next_read(self, u: int) -> None:
         """Where the main walk reads u after this moment."""
@@ -105,7 +106,7 @@ class _Walk:
             node, rest = stack[-1]
             missing = next((u for u in rest if not self.resident[u]), None)
             if missing is not None:
-                if not self.may_run_again(missing):
+                if not self.may_run_again[missing]:
                     return False
                 self.pin(missing, pinned)
                 stack.append((missing, iter(problem.inputs[missing])))
@@ -124,10 +125,6 @@ class _Walk:
         """What a node reads, and its value until it is read, stays."""
         for u in (node, *self.problem.inputs[node]):
             pinned[u] = pinned.get(u, 0) + 1
-
-    def may_run_again(self, node: int) -> bool:
-        late = any(self.executed[v] for v in self.problem.later[node])
-        return node not in self.problem.once and not late
 
     def run(self, node: int, pinned: dict[int, int]) -> bool:
         """Execute one node whose inputs are there, with room made for it."""
@@ -162,7 +159,7 @@ class _Walk:
         pending, seen = [node], {node}
         while pending:
             one = pending.pop()
-            if not self.may_run_again(one):
+            if not self.may_run_again[one]:
                 return False
             for u in self.problem.inputs[one]:
                 if not self.resident[u] and u not in seen:

@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from time import monotonic
 
 from chainrule.errors import InputError, MemoryLimitError
-from chainrule.plan.recomputation.bounds import lower_bound
-from chainrule.plan.recomputation.greedy import RULES, greedy
 from chainrule.plan.recomputation.problem import Problem, problem
-from chainrule.plan.recomputation.search import ROUNDS, Found, annealed, found
+from chainrule.plan.recomputation.search import found, searched
 from chainrule.plan.recomputation.sequence import fault
 from chainrule.tracebacks import entry
 
 DEFAULT_EFFORT = 50_000  # moves for each node
-BOUND_AFTER = 1  # the round behind which the lower bound is computed,
-BOUND_PART = 0.15  # and its part of the time
 
 
 @dataclass(frozen=True)
@@ -127,7 +123,7 @@ def _answer(asked: Problem, deadline: float, effort: int, seed: int) -> Recomput
     best = found(asked, asked.order, "each node once, in the given order")
     bound = asked.plain_cost
     if asked.least_nbytes <= budget < best.peak_nbytes:
-        best, bound = _searched(asked, best, deadline, effort, seed)
+        best, bound = searched(asked, deadline, effort, seed)
     if best.peak_nbytes > budget:
         raise _refusal(asked, best.peak_nbytes)
     fails = fault(asked, best.sequence)
@@ -135,33 +131,6 @@ def _answer(asked: Problem, deadline: float, effort: int, seed: int) -> Recomput
     return Recomputation(
         best.sequence, best.cost, asked.plain_cost, best.peak_nbytes, budget, bound, best.strategy
     )
-
-
-def _searched(
-    asked: Problem, plain: Found, deadline: float, effort: int, seed: int
-) -> tuple[Found, int]:
-    """The best of all methods, and a lower bound on the cost of all sequences in the budget."""
-    best, budget, bound = plain, asked.budget_nbytes, asked.plain_cost
-    for rule in RULES:
-        walk = greedy(asked, rule)
-        if walk is not None:
-            one = found(asked, walk, "greedy eviction")
-            best = one if one.beats(best, budget) else best
-    begun = monotonic()
-    seconds = deadline - begun
-    part = 0.0
-    for number, one in enumerate(ROUNDS):
-        if number == BOUND_AFTER and best.cost > bound:
-            bound = lower_bound(asked, begun + (part + BOUND_PART) * seconds)
-        if best.peak_nbytes <= budget and best.cost == bound:
-            break
-        part += one.part
-        begins = best if one.from_best else plain
-        moves = int(effort * asked.size * one.part)
-        until = begun + part * seconds
-        run = annealed(asked, begins, one, moves, until, seed + number, bound)
-        best = run if run.beats(best, budget) else best
-    return best, bound
 
 
 def _refusal(asked: Problem, known_nbytes: int) -> MemoryLimitError:

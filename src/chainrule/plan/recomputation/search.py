@@ -1,5 +1,4 @@
-"""Rounds of annealing, longer and longer, and at last from the best sequence: what is tried, for
-how long, and at which temperatures."""
+"""What is tried, for how long: greedy walks, and rounds of annealing at several temperatures."""
 
 from __future__ import annotations
 
@@ -10,6 +9,8 @@ from time import monotonic
 import numpy as np
 
 from chainrule.plan.recomputation.anneal import KERNEL
+from chainrule.plan.recomputation.bounds import lower_bound
+from chainrule.plan.recomputation.greedy import RULES, greedy
 from chainrule.plan.recomputation.problem import Problem
 from chainrule.plan.recomputation.sequence import measured
 from chainrule.plan.recomputation.slots import Slots, slots_of
@@ -20,27 +21,27 @@ NO_LIMIT = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
-class Round:
-    """One run of annealing: its `part` of all moves and of all time; the first and the
-    last temperature, in mean costs of a node; the bytes above the budget that are allowed at the
-    beginning, in mean values for each node and slot; and whether it begins with the best sequence
-    so far, or with the order that was given."""
+class Cooling:
+    """The first and the last temperature, in mean costs of a node; the bytes above the budget that
+    are allowed at the beginning, in mean values for each node and slot; and whether it begins with
+    the best sequence so far, or with the order that was given."""
 
-    part: float
     warm: float
     cold: float
     excess: float
     from_best: bool
 
 
-ROUNDS = (  # their parts are of all moves, and of the time
-    Round(0.05, 1.0, 0.03, 3.0, False),
-    Round(0.15, 1.0, 0.03, 3.0, False),
-    Round(0.55, 1.0, 0.03, 3.0, False),
-    Round(0.25, 0.2, 0.01, 0.03, True),
-)
+GENTLE = Cooling(0.3, 0.01, 0.3, True)  # good for training steps, whose order is nearly fixed
+HOT = Cooling(1.0, 0.03, 3.0, False)  # finds other orders, where there are many
+POLISH = Cooling(0.2, 0.01, 0.03, True)
+# Parts of all moves, and of the time; None stands for what found the best sequence so far.
+ROUNDS = ((0.05, GENTLE), (0.15, HOT), (0.5, None), (0.3, POLISH))
+QUICK_ROUNDS = ((0.8, GENTLE), (0.2, POLISH))
+LITTLE_EFFORT = 2_000
+BOUND_SHARE = 0.15  # of the time, for the lower bound, behind the first round
 EXCESS_LEFT = 0.01  # of the excess that is allowed, when it ends
-EXCESS_ENDS = 0.7  # of a round
+EXCESS_ENDS = 0.7  # of the cooling
 SWING = 1.01
 SLOTS = 2.5  # for each execution
 
@@ -69,19 +70,22 @@ def found(problem: Problem, sequence: Sequence[int], strategy: str) -> Found:
 def annealed(
     problem: Problem,
     start: Found,
-    one: Round,
+    one: Cooling,
     moves: int,
     deadline: float,
     seed: int,
     bound: int,
+    longest: int = 0,
 ) -> Found:
-    """The best sequence of one round; `start` if it finds none that is better.
+    """The best sequence of one cooling; `start` if it finds none that is better.
 
-    The temperature falls with the moves made, or with the time if that is shorter.  The round ends
-    early with a sequence within the budget that costs no more than `bound`.
+    The temperature falls with the moves made, or with the time if that is shorter.  It ends
+    early with a sequence within the budget that costs no more than `bound`.  There are SLOTS for
+    each execution of `start`, or for as many as in a sequence with the `longest` length.
     """
     begun, n = monotonic(), problem.size
-    s = slots_of(problem, int(SLOTS * len(start.sequence)) + 64)
+    length = max(len(start.sequence), longest)
+    s = slots_of(problem, int(SLOTS * length) + 64)
     _lay(s, problem, start)
     s.random = np.random.default_rng(seed).integers(1, 1 << 32, 4, dtype=np.int64)
     cost = max(problem.plain_cost, 1) / n
@@ -104,9 +108,6 @@ def annealed(
         KERNEL(s)
         made += s.moves
         since_new += s.moves
-        if s.executions * 3 > s.slots * 2:  # nearly full
-            s = _roomier(s, problem)
-            since_new = NO_LIMIT
     best = found(problem, s.best[: s.best_length].tolist(), "annealing")
     return best if best.beats(start, problem.budget_nbytes) else start
 
@@ -119,19 +120,37 @@ def _lay(s: Slots, problem: Problem, start: Found) -> None:
     s.best_excess = 0 if start.peak_nbytes <= problem.budget_nbytes else NO_LIMIT
 
 
-def _roomier(s: Slots, problem: Problem) -> Slots:
-    """The same sequences with twice as many slots."""
-    larger = slots_of(problem, 2 * s.slots)
-    for name in ("laid", "best"):
-        getattr(larger, name)[: s.slots] = getattr(s, name)
-    for name in (
-        "laid_length",
-        "best_length",
-        "best_cost",
-        "best_excess",
-        "random",
-        "weight",
-        "swing",
-    ):
-        setattr(larger, name, getattr(s, name))
-    return larger
+def searched(problem: Problem, deadline: float, effort: int, seed: int) -> tuple[Found, int]:
+    """The best sequence of all methods, perhaps one above the budget, and a lower bound on the
+    cost of all sequences within it; at most `effort` moves for each node."""
+    budget, bound = problem.budget_nbytes, problem.plain_cost
+    plain = best = found(problem, problem.order, "each node once, in the given order")
+    for rule in RULES:
+        walk = greedy(problem, rule)
+        if walk is not None:
+            one = found(problem, walk, "greedy eviction")
+            best = one if one.beats(best, budget) else best
+    begun = monotonic()
+    seconds = deadline - begun
+    part, winner = 0.0, GENTLE
+    rounds = ROUNDS if effort > LITTLE_EFFORT else QUICK_ROUNDS
+    for number, (share, cooling) in enumerate(rounds):
+        if number == 1 and best.cost > bound:
+            bound = lower_bound(problem, begun + (part + BOUND_SHARE) * seconds)
+        if best.peak_nbytes <= budget and best.cost == bound:
+            break
+        part += share
+        one = cooling or winner
+        run = annealed(
+            problem,
+            best if one.from_best else plain,
+            one,
+            int(effort * problem.size * share),
+            begun + part * seconds,
+            seed + number,
+            bound,
+            len(best.sequence),
+        )
+        if run.beats(best, budget):
+            best, winner = run, one
+    return best, bound
