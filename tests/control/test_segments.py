@@ -9,7 +9,15 @@ import pytest
 from loops import gated, sequence, weights
 
 import chainrule as cr
-from chainrule.control.segments import LEAST, Segments, in_segments, segments, ways_back
+from chainrule.control.segments import (
+    LEAST,
+    Segments,
+    in_segments,
+    least_states,
+    segments,
+    shorter,
+    ways_back,
+)
 from chainrule.machine_code.target import native_refusal
 
 W, U, B = weights()
@@ -121,6 +129,21 @@ def test_ten_thousand_iterations_take_the_bytes_of_two_hundred(executor: str) ->
     before, after = (one.memory(executor=executor).main.peak_nbytes for one in (graph, shorter))
     assert before - of_states < 0.2 * of_states
     assert after < before - of_states + 200 * way.state_nbytes + 20_000
+
+
+def test_shorter_graphs_keep_fewer_and_fewer_states() -> None:
+    graph, arguments = gradient(plain, 200)
+    found = [*shorter(graph)]
+    peaks = [one.memory(executor="reference").main.peak_nbytes for one in (graph, *found)]
+    assert len(found) >= 2
+    assert peaks == sorted(peaks, reverse=True)
+    expected = graph.run(**arguments)
+    for one in found:
+        run = one.run(**arguments)
+        assert all(run[name].tobytes() == expected[name].tobytes() for name, _ in graph.outputs)
+    count = least_states(200)
+    assert segments(200, count) and not segments(200, count - 1)
+    assert least_states(15) == 15 and list(shorter(gradient(plain, 15)[0])) == []
 
 
 def test_states_that_something_else_reads_are_kept() -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce
 
 from chainrule.graph.body import Body, bodies_of
+from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.primitive import Library
 
-SCAN = Library(turns=lambda out: out.param("length"))
+
+def _shorter(graph: Graph) -> Iterable[Graph]:
+    from chainrule.control.segments import shorter  # where there is a budget of memory
+
+    return shorter(graph)
+
+
+SCAN = Library(turns=lambda out: out.param("length"), shorter=_shorter)
 COND = Library()
 WHILE = Library(turns=lambda out: None)
 

@@ -9,7 +9,7 @@ iterations, whose states the way back reads first, are kept, and not computed ag
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -46,20 +46,21 @@ class Segments:
         return self.count * self.length
 
 
-def segments(iterations: int, states: int) -> Segments | None:
+def segments(iterations: int, states: int, *, even: bool = False) -> Segments | None:
     """Those with which at most so many states are kept, and the fewest iterations done again; None
     where there are none.
 
     With q segments of s iterations and s kept ones, q + s states make (q + 1) s iterations.  None
-    of the loops is so short that compiled code would leave it to NumPy, with other bits.
+    of the loops is so short that compiled code would leave it to NumPy, with other bits.  With
+    `even` all iterations are in segments.
     """
     found: list[Segments] = []
     for count in range(LEAST, states - LEAST + 1):
         longest = states - count
-        rest = min(longest, iterations - count * LEAST)
+        rest = 0 if even else min(longest, iterations - count * LEAST)
         length = -(-(iterations - rest) // count)
         rest = iterations - count * length
-        if LEAST <= length <= longest and (rest == 0 or rest >= LEAST):
+        if LEAST <= length <= longest and (rest == 0 or (rest >= LEAST and not even)):
             found.append(Segments(count, length, rest))
     return min(found, key=lambda one: one.again, default=None)
 
@@ -171,6 +172,39 @@ def in_segments(
         else:
             new[node] = type(node)(node.primitive, inputs, node.params, node.type, node.origin)
     return resting_on(graph, new), new
+
+
+def shorter(graph: Graph) -> Iterator[Graph]:
+    """The graph with fewer and fewer states of its loops kept, as far as segments go.
+
+    First three quarters of them, then a half, a quarter, ...
+    """
+    ways = ways_back(graph)
+    least = {way: least_states(way.iterations) for way in ways}
+    before: dict[Node, Segments | None] = {}
+    for part in (4 / 3, *(2.0**power for power in range(1, 64))):
+        chosen = {
+            way.back: _chosen(way, max(least[way], int(way.iterations / part))) for way in ways
+        }
+        if chosen != before and any(chosen.values()):
+            yield in_segments(graph, lambda way, chosen=chosen: chosen[way.back])[0]
+        before = chosen
+        if all(way.iterations / part < least[way] for way in ways):
+            return
+
+
+def _chosen(way: Way, states: int) -> Segments | None:
+    """Even segments where the way back stacks values: those of the rest are joined to them, which
+    takes their bytes twice."""
+    stacks = len(way.back.param("body").graph.outputs) > way.back.param("carries")
+    even = segments(way.iterations, states + states // 4, even=True) if stacks else None
+    return even or segments(way.iterations, states)
+
+
+def least_states(iterations: int) -> int:
+    """The least states with which so many iterations can be gone back through in segments; all of
+    them where they are too few for segments."""
+    return next((n for n in range(2 * LEAST, iterations) if segments(iterations, n)), iterations)
 
 
 def _part(view: Node, parts: Sequence[Any]) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from chainrule.graph.frozen import Frozen
+from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
@@ -158,12 +159,14 @@ class Library:
 
     `lapack`: a routine of LAPACK, which calls BLAS.  `keeps`: it may be a user's function, which
     may keep the arrays that it gets.  `turns`, of a loop of bodies: how often `turns(out)` it
-    evaluates them, None where only a run can say.
+    evaluates them, None where only a run can say.  `shorter`, of a loop, gives graphs of the same
+    values and bits, in which fewer and fewer states of such loops are kept.
     """
 
     lapack: bool = False
     keeps: bool = False
     turns: Callable[[Node], int | None] | None = None
+    shorter: Callable[[Graph], Iterable[Graph]] | None = None
 
 
 MOVING = (Move, Assemble)  # the kernels of elements that are moved and not changed
