@@ -10,6 +10,7 @@ import numpy as np
 
 from chainrule.plan.recomputation.anneal import KERNEL
 from chainrule.plan.recomputation.bounds import lower_bound
+from chainrule.plan.recomputation.chains import best_of_chain
 from chainrule.plan.recomputation.greedy import RULES, greedy
 from chainrule.plan.recomputation.problem import Problem
 from chainrule.plan.recomputation.sequence import measured
@@ -125,10 +126,11 @@ def searched(problem: Problem, deadline: float, effort: int, seed: int) -> tuple
     cost of all sequences within it; at most `effort` moves for each node."""
     budget, bound = problem.budget_nbytes, problem.plain_cost
     plain = best = found(problem, problem.order, "each node once, in the given order")
-    for rule in RULES:
-        walk = greedy(problem, rule)
-        if walk is not None:
-            one = found(problem, walk, "greedy eviction")
+    starts = [(best_of_chain(problem), "dynamic programming along the chain")]
+    starts += [(greedy(problem, rule), "greedy eviction") for rule in RULES]
+    for sequence, strategy in starts:
+        if sequence is not None:
+            one = found(problem, sequence, strategy)
             best = one if one.beats(best, budget) else best
     begun = monotonic()
     seconds = deadline - begun

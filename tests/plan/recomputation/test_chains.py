@@ -1,0 +1,116 @@
+"""Chains get Revolve's schedules if all nodes are alike, and else what Rotor's programme finds."""
+
+from math import comb
+
+import pytest
+from exhaustive import least_cost
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from chainrule.plan import recompute
+from chainrule.plan.recomputation.chains import best_of_chain, chain_of
+from chainrule.plan.recomputation.problem import problem
+from chainrule.plan.recomputation.sequence import fault, measured
+
+NEVER = 10**6
+
+
+def chain(values, gradients, costs, back_costs, reads, budget, with_first=True):
+    """Fi is node i; the backward nodes follow.  `reads[i]`: which of F(i-1), Fi are read by Bi."""
+    k = len(values)
+    n = 2 * k
+    pairs = [(i, i + 1) for i in range(n - 1)]
+    for i, (before, own) in enumerate(reads):
+        pairs += [(i - 1, n - 1 - i)] if before and i else []
+        pairs += [(i, n - 1 - i)] if own else []
+    numbers = {
+        "nbytes": [*values, *reversed(gradients)],
+        "cost": [*costs, *reversed(back_costs)],
+        "reads": pairs,
+        "order": list(range(n)),
+        "budget_nbytes": budget,
+    }
+    if not with_first:  # F0 is an input: nothing goes back to it
+        numbers["nbytes"].pop()
+        numbers["cost"].pop()
+        numbers["order"].pop()
+        numbers["reads"] = [pair for pair in pairs if n - 1 not in pair]
+    return numbers
+
+
+@st.composite
+def chains(draw, most=4):
+    k = draw(st.integers(1, most))
+    sizes = st.lists(st.integers(0, 4), min_size=k, max_size=k)
+    reads = draw(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=k, max_size=k))
+    rest = draw(sizes), draw(sizes), draw(sizes), draw(sizes)
+    numbers = chain(*rest, reads, 1 << 30, draw(st.booleans()) or k < 2)
+    plain = problem(**numbers)
+    highest = max(plain.least_nbytes, measured(plain, plain.order).peak_nbytes)
+    numbers["budget_nbytes"] = draw(st.integers(plain.least_nbytes, highest))
+    return numbers
+
+
+@settings(max_examples=300, deadline=None)
+@given(chains())
+def test_the_best_of_a_chain_is_valid_and_hardly_ever_beaten(numbers):
+    one = problem(**numbers)
+    assert chain_of(one) is not None
+    found = best_of_chain(one)
+    least = least_cost(one)
+    if found is None:
+        event("no persistent schedule fits")
+        return
+    assert fault(one, found) is None
+    seen = measured(one, found)
+    assert seen.peak_nbytes <= one.budget_nbytes
+    assert least is not None and seen.cost >= least
+    event("least" if seen.cost == least else "one that is not persistent is cheaper")
+
+
+def forward_steps(steps, checkpoints):
+    """The forward executions of Revolve for a chain of steps, with as many checkpoints, the
+    initial state's included (Griewank and Walther, Proposition 1)."""
+    r = 0
+    while comb(checkpoints + r, checkpoints) < steps:
+        r += 1
+    return r * steps - comb(checkpoints + r, checkpoints + 1)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 10, 24, 40])
+@pytest.mark.parametrize("checkpoints", [1, 2, 3, 5, 10])
+def test_equal_nodes_get_the_binomial_schedule(steps, checkpoints):
+    """F0 is the initial state, which cannot well be computed again; Bi reads the state before it.
+
+    While a step runs forward, the states before and behind it are there beside the checkpoints:
+    two more values, of which the first may be a checkpoint, so the cost lies between Revolve's
+    with this many checkpoints and with one more.
+    """
+    k = steps + 1
+    costs = [NEVER, *[1] * steps]
+    reads = [(True, False)] * k
+    one = problem(**chain([1] * k, [0] * k, costs, [0] * k, reads, checkpoints + 2, False))
+    found = best_of_chain(one)
+    assert fault(one, found) is None and found.count(0) == 1
+    # Fn runs here, too; in Revolve it is a part of the step back.
+    forward = measured(one, found).cost - NEVER - 1
+    assert forward_steps(steps, checkpoints + 1) <= forward <= forward_steps(steps, checkpoints)
+
+
+def test_an_answer_for_a_chain_is_as_good_as_its_programme():
+    numbers = chain([5] * 30, [1] * 30, [3] * 30, [4] * 30, [(True, True)] * 30, 40)
+    one = problem(**numbers)
+    answer = recompute(**numbers, effort=10)
+    assert answer.cost <= measured(one, best_of_chain(one)).cost
+
+
+def test_what_is_no_chain_is_none():
+    numbers = chain([1] * 3, [1] * 3, [1] * 3, [1] * 3, [(True, True)] * 3, 10)
+    assert chain_of(problem(**numbers)) is not None
+    for changed in (
+        {"reads": [*numbers["reads"], (0, 3)]},
+        {"reads": [pair for pair in numbers["reads"] if pair != (0, 1)]},
+        {"kept": [2, 5]},
+        {"once": [1]},
+    ):
+        assert best_of_chain(problem(**{**numbers, **changed})) is None
