@@ -60,7 +60,7 @@ def pytest_collection(session):
     finally:
         gc.enable()
         gc.freeze()
-        gc.set_threshold(50_000, 10, 10)
+        gc.set_threshold(20_000, 10, 10)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -105,7 +105,7 @@ def many_names() -> Report:
     return names(3000)
 
 
-def names(count: int = LARGE) -> Report:
+def names(count: int) -> Report:
     """As many nodes, and nearly each has a name: as many values and boxes as nodes can have."""
 
     def program(x: float32["n 8"], W: float32["8 8"]):
@@ -205,7 +205,7 @@ PAGES: dict[str, Callable[[], Report]] = {
     "adam": adam,
     "blocks": blocks,
     "large": large,
-    "names": names,
+    "names": lambda: names(LARGE // 2),
     "many_blocks": many_blocks,
     "many_names": many_names,
     "hostile": hostile,
