@@ -124,7 +124,7 @@ def test_a_file_that_is_cut_short_is_never_half_read(name: str, tmp_path: Path) 
         assert found is None or content_of(found) == whole, length
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @EVERY_FILE
 def test_flipped_bits_give_an_error_or_an_array(name: str, tmp_path: Path) -> None:
     content = FILES[name]()

@@ -6,14 +6,14 @@ import importlib.util
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pages import PAGES, REASON, ROOT, Block, blocks, pictures, run_page, stripped
 
+from chainrule.cli import main
 from chainrule.machine_code.target import host_target, native_refusal
 
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -129,9 +129,8 @@ def unknown_options(words: list[str]) -> str | None:
 @cache
 def help_of(*names: str) -> tuple[int, str]:
     """The exit status and the text of `chainrule NAMES --help`."""
-    arguments = [sys.executable, "-m", "chainrule", *names, "--help"]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout
+    done = CliRunner().invoke(main, [*names, "--help"])
+    return done.exit_code, done.stdout
 
 
 # Faults planted in the checks themselves ------------------------------------------------------

@@ -17,6 +17,7 @@ QUICK = {"native": ["recurrent,1,C"], "reference": ["transposed,4,F"]}
 SLOW = ["several,4,C", "chosen,1,C", "averaged,1,F", "factored,1,C"]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 @EITHER
 def test_the_largest_size_runs(executor: str) -> None:

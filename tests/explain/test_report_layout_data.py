@@ -98,6 +98,7 @@ def test_no_scope_has_many_boxes_and_every_item_is_in_one(name: str) -> None:
     assert set(found.values()) == {1}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", LARGE)
 def test_large_graphs_show_few_boxes_at_first(name: str) -> None:
     drawing = large(name)

@@ -199,6 +199,7 @@ def test_a_function_gives_numpys_numbers(function):
         assert disagreement(function, args, kwargs) == "", (args, kwargs)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("function", CALLS, ids=lambda function: function.__name__)
 def test_a_function_follows_numpys_dtypes(function):
     """In its first call; the others below."""

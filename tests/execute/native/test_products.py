@@ -175,7 +175,7 @@ def test_a_factor_of_zero_forgets_finite_products_and_keeps_nan(sizes, dtype):
     np.testing.assert_array_equal(np.delete(found, [1, 2], 0), np.delete(before, [1, 2], 0))
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @PARTS
 @DTYPES
 @pytest.mark.parametrize(("x", "y", "out", "sizes"), MLP, ids=lambda one: str(one))

@@ -137,7 +137,7 @@ def check(primitive: Primitive, lanes: Any, targets: tuple[str, ...]) -> None:
                     assert_same(primitive, got, expected)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(9)
 @EVERY
 def test_every_kernel_computes_what_the_evaluation_does(primitive):
     check(primitive, lambda dtype: (64 // max(dtype.itemsize, 4), 0), ("avx512", "sse2"))

@@ -91,7 +91,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(13)
 @EVERY_TARGET
 @DTYPES
 @pytest.mark.parametrize("layout", ["NN", "TN", "NT", "TT"])
@@ -212,7 +212,7 @@ def test_products_of_one_module_keep_their_own_ways_of_reading(dtype, target):
 
 @needs_tiles
 @settings(
-    max_examples=12,  # of ten random products nine are not done in tiles
+    max_examples=6,  # of ten random products nine are not done in tiles
     deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much],
 )
