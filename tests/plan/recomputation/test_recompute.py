@@ -1,6 +1,7 @@
 """Sequences stay within the budget, count as promised, and wrong numbers are told."""
 
 import pytest
+from recomputed_chains import chain
 
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.plan import recompute
@@ -54,9 +55,58 @@ def test_a_budget_below_what_a_node_needs_is_refused():
         recompute(**asked(budget_nbytes=15))
     assert str(error.value) == (
         "no sequence fits into 15 bytes: node 4 needs 16 with what it reads\n"
-        "  try: a budget of 16 bytes, or more seconds"
+        "  try: a budget of 16 bytes, for which a sequence is known"
     )
     assert (error.value.needed_nbytes, error.value.free_nbytes) == (16, 15)
+    assert recompute(**asked(budget_nbytes=16)).peak_nbytes == 16
+
+
+def test_a_budget_below_what_is_kept_is_refused():
+    with pytest.raises(MemoryLimitError, match="the values that are kept have 20") as error:
+        recompute(**asked(budget_nbytes=19, kept=range(5)))
+    assert error.value.needed_nbytes == 20
+
+
+def test_a_budget_that_is_hard_to_meet_is_refused_with_what_is_known():
+    crossed = {
+        "nbytes": [5, 5, 1, 1, 1, 1],
+        "cost": [1] * 6,
+        "reads": [(0, 2), (1, 3), (0, 4), (3, 4), (1, 5), (2, 5)],
+        "order": [0, 1, 2, 3, 4, 5],
+        "once": range(6),
+    }
+    with pytest.raises(MemoryLimitError) as error:
+        recompute(**crossed, budget_nbytes=8, effort=500)
+    known = error.value.needed_nbytes
+    assert str(error.value) == (
+        "no sequence within 8 bytes was found, and none can be below 7\n"
+        f"  try: a budget of {known} bytes, for which a sequence is known; or more seconds, and "
+        "more effort"
+    )
+    assert recompute(**crossed, budget_nbytes=known, effort=500).peak_nbytes <= known
+
+
+def test_the_same_call_gives_the_same_answer():
+    numbers = chain(
+        [3, 5, 2, 4, 6, 1], [2] * 6, [5, 2, 4, 3, 6, 1], [4] * 6, [(True, True)] * 6, 24
+    )
+    numbers["workspace"] = [1] * 12
+    numbers["kept"] = [5, 11]  # no chain
+    first, second = (recompute(**numbers, effort=500) for _ in range(2))
+    assert first == second and first.cost > first.plain_cost
+    assert recompute(**numbers, effort=500, seed=1).peak_nbytes <= 24
+
+
+@pytest.mark.parametrize("factor", [1, 1 << 20, 1 << 50])
+def test_large_bytes_are_counted_exactly(factor):
+    numbers = chain([3, 5, 2, 4], [2] * 4, [5, 2, 4, 3], [4] * 4, [(True, True)] * 4, 16)
+    numbers["kept"] = [3, 7]
+    small = recompute(**numbers, effort=2_000)
+    numbers["nbytes"] = [factor * one + (factor > 1) for one in numbers["nbytes"]]
+    numbers["budget_nbytes"] = factor * 16 + 8 * (factor > 1)
+    large = recompute(**numbers, effort=2_000)
+    assert large.peak_nbytes <= numbers["budget_nbytes"]
+    assert large.cost == small.cost
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ BATCH = 12  # moments that are added at a time
 
 def lower_bound(problem: Problem, deadline: float) -> int:
     """No sequence within the budget costs less; the cost of each node once, or more."""
-    moments = _moments(problem, deadline)
+    moments = moments_of(problem, deadline)
     again: Sequence[float] = [0.0] * problem.size
     chosen: list[Moment] = []
     program, extra = None, 0
@@ -48,7 +48,7 @@ def lower_bound(problem: Problem, deadline: float) -> int:
     return problem.plain_cost + extra
 
 
-def _moments(problem: Problem, deadline: float) -> list[Moment]:
+def moments_of(problem: Problem, deadline: float) -> list[Moment]:
     """Moments at which not everything that is needed later can be alive."""
     step = max(1, math.ceil(problem.size / MOST_MOMENTS))
     found = []

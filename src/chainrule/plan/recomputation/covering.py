@@ -89,7 +89,8 @@ class Program:
             integrality=np.arange(len(self.costs)) < len(self.integers),
             bounds=Bounds(0, self.upper),
             constraints=LinearConstraint(self.matrix, -np.inf, self.right),
-            options={"time_limit": left, "mip_rel_gap": 0.0},
+            # Presolving saves a third of the time, but HiGHS may then print a line of its own.
+            options={"time_limit": left, "mip_rel_gap": 0.0, "presolve": False},
         )
         if found.status == 0:  # solved: the cost of the solution, without the rounding of sums
             return sum(one for one, x in zip(self.integers, found.x, strict=False) if x > 0.5)

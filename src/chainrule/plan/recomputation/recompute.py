@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.plan.recomputation.problem import Problem, problem
-from chainrule.plan.recomputation.search import found, searched
+from chainrule.plan.recomputation.search import LITTLE_EFFORT, Found, found, searched
 from chainrule.plan.recomputation.sequence import fault
 from chainrule.tracebacks import entry
 
@@ -122,10 +122,13 @@ def _answer(asked: Problem, deadline: float, effort: int, seed: int) -> Recomput
     budget = asked.budget_nbytes
     best = found(asked, asked.order, "each node once, in the given order")
     bound = asked.plain_cost
-    if asked.least_nbytes <= budget < best.peak_nbytes:
+    if budget < asked.least_nbytes:
+        nearest = replace(asked, budget_nbytes=asked.least_nbytes)
+        raise _refusal(asked, searched(nearest, deadline, min(effort, LITTLE_EFFORT), seed)[0])
+    if budget < best.peak_nbytes:
         best, bound = searched(asked, deadline, effort, seed)
     if best.peak_nbytes > budget:
-        raise _refusal(asked, best.peak_nbytes)
+        raise _refusal(asked, best)
     fails = fault(asked, best.sequence)
     assert fails is None, fails
     return Recomputation(
@@ -133,22 +136,21 @@ def _answer(asked: Problem, deadline: float, effort: int, seed: int) -> Recomput
     )
 
 
-def _refusal(asked: Problem, known_nbytes: int) -> MemoryLimitError:
-    least, budget = asked.least_nbytes, asked.budget_nbytes
+def _refusal(asked: Problem, nearest: Found) -> MemoryLimitError:
+    """Why there is no answer, with the bytes of a sequence that needs little."""
+    least, budget, known = asked.least_nbytes, asked.budget_nbytes, nearest.peak_nbytes
+    hint = f"a budget of {known:,} bytes, for which a sequence is known"
     if budget < least:
         needed = list(asked.needed_nbytes)
-        node = needed.index(max(needed))
         which = (
-            f"node {node} needs {least:,} with what it reads"
-            if needed[node] == least
+            f"node {needed.index(least)} needs {least:,} with what it reads"
+            if least in needed
             else f"the values that are kept have {least:,}"
         )
         what = f"no sequence fits into {budget:,} bytes: {which}"
     else:
-        what = (
-            f"no sequence within {budget:,} bytes was found; none can be below {least:,}, and "
-            f"one with {known_nbytes:,} is known"
-        )
-    error = MemoryLimitError(what, hint=f"a budget of {known_nbytes:,} bytes, or more seconds")
-    error.needed_nbytes, error.free_nbytes, error.source = known_nbytes, budget, "budget_nbytes"
+        what = f"no sequence within {budget:,} bytes was found, and none can be below {least:,}"
+        hint += "; or more seconds, and more effort"
+    error = MemoryLimitError(what, hint=hint)
+    error.needed_nbytes, error.free_nbytes, error.source = known, budget, "budget_nbytes"
     return error
