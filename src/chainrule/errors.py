@@ -165,11 +165,12 @@ class MemoryLimitError(ChainruleError, MemoryError):
     """A run that needs more memory than there is, refused before it starts.
 
     `needed_nbytes` is what it would have allocated, `free_nbytes` what was free (0: not such a
-    refusal), which `source` says.
+    refusal), which `source` says.  `budget_nbytes` is what it was to take at most (0: no budget).
     """
 
     needed_nbytes: int = 0
     free_nbytes: int = 0
+    budget_nbytes: int = 0
     source: str = ""
 
 

@@ -13,8 +13,8 @@ from chainrule import float32, int64
 from chainrule.errors import InputError, MemoryLimitError, SizeError
 from chainrule.execute import free_memory as module
 from chainrule.execute.free_memory import FreeMemory
-from chainrule.explain.memory.amounts import nbytes_of
 from chainrule.explain.memory.report import MemoryReport
+from chainrule.graph.bytes_text import nbytes_of
 from chainrule.machine_code.target import native_refusal
 
 needs_native = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))

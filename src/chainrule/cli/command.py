@@ -12,9 +12,11 @@ from chainrule.cli.ending import ending_well, refusing_usage
 from chainrule.cli.options import (
     GraphCommand,
     executor_option,
+    memory_option,
     of_a_graph,
     output_option,
     refuse_sizes,
+    search_option,
     setting,
     several,
 )
@@ -58,12 +60,12 @@ def main() -> None:
     "metrics.json and report.html.",
 )
 @executor_option("Who runs it: native is the compiled code, the default where it can be made.")
+@memory_option("--memory", "A step needs at most so much: values are computed again if need be.")
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in that folder.")
 @click.option("--report/--no-report", default=True, help="Write report.html, or not.")
 @click.option("--quiet", is_flag=True, help="Print only what came out, not the epochs.")
 def train(
     output_folder: Path,
-    executor: str | None,
     resume: bool,
     report: bool,
     quiet: bool,
@@ -90,7 +92,7 @@ def train(
 
     with ending_well():
         with refusing_usage():
-            training = begun(click.get_current_context(), executor=executor, **chosen)
+            training = begun(click.get_current_context(), **chosen)
         check_folder(output_folder, resume=resume)
         with usable_folder(output_folder):
             train_and_write(
@@ -142,14 +144,8 @@ def predict(weights: Path, data: Path, scores: bool, output: Path | None) -> Non
 @several("--keep", help="What outlives a run: outputs (the default), named, or names of values.")
 @several("--predict", help="What prediction returns; without it, the objective.")
 @executor_option("Who runs it.")
-@click.option(
-    "--search",
-    "placement_seconds",
-    type=click.FloatRange(min=0),
-    default=0.0,
-    metavar="SECONDS",
-    help="Search so long for better offsets in the block of memory of compiled code.",
-)
+@memory_option("--budget", "A run needs at most so much: values are computed again if need be.")
+@search_option()
 @click.option("--all", "whole", is_flag=True, help="Show every value, not the 40 largest.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/memory.md says of what).")
 @click.option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chainrule.cli.graphs import graph_of, step_of
-from chainrule.execute.executors import executor_searching
+from chainrule.execute.executors import executor_with
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
@@ -27,10 +27,12 @@ def report_of(
     predict: Sequence[str],
     executor: str | None,
     placement_seconds: float,
+    budget: int | None,
 ) -> MemoryReport:
     """The report of the function at `place`: forward, with `wrt` backward, or a training step."""
     predicted = tuple(predict) or None
-    searching = executor_searching(executor, placement_seconds) if placement_seconds else executor
+    is_plain = not placement_seconds and budget is None
+    searching = executor if is_plain else executor_with(executor, placement_seconds, budget)
     if optimizer is not None:
         if keep:
             raise click.UsageError(

@@ -11,6 +11,7 @@ import click
 from chainrule.errors import InputError
 from chainrule.examples.digits import Settings
 from chainrule.execute.executors import executor_named, executor_names
+from chainrule.graph.bytes_text import nbytes_of
 
 
 def setting(name: str, explanation: str, type_: Any) -> Any:
@@ -47,6 +48,38 @@ class ExecutorName(click.ParamType):
 def executor_option(help: str, **more: Any) -> Any:
     """The option that says which executor."""
     return click.option("--executor", type=ExecutorName(), help=help, **more)
+
+
+class Amount(click.ParamType):
+    """An amount of memory, in bytes."""
+
+    name = "amount"
+
+    def convert(
+        self, value: int | str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """The bytes that `500MiB` or an integer means."""
+        try:
+            return nbytes_of(value)
+        except InputError:
+            self.fail(f"{value!r} is no amount of memory: write 500MiB, 2GB or an integer.")
+
+
+def memory_option(name: str, help: str) -> Any:
+    """The option that says how much a run takes at most."""
+    return click.option(name, type=Amount(), metavar="AMOUNT", help=help)
+
+
+def search_option() -> Any:
+    """The option that says how long offsets are searched for."""
+    return click.option(
+        "--search",
+        "placement_seconds",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="SECONDS",
+        help="Search so long for better offsets in the block of memory of compiled code.",
+    )
 
 
 def output_option(suffixes: str, otherwise: str) -> Any:

@@ -56,6 +56,7 @@ def begun(
     data_dir: Path | None,
     download: bool,
     executor: str | None,
+    memory: int | None,
     **chosen: Any,
 ) -> Training:
     """The training that the options ask for, before its first step.
@@ -69,11 +70,13 @@ def begun(
     }
     if data == DATA:
         _refuse_options(given & {"data_dir", "download"}, "the digits are part of the package")
-        return digits.begin(digits.Settings(**chosen), executor)
+        return digits.begin(digits.Settings(**chosen), executor, memory)
     _refuse_options(given & {"test_fraction"}, f"{data} has its own images to test")
     named = {name: value for name, value in chosen.items() if name in given}
     settings = fashion_mnist.FashionSettings(**named)
-    return fashion_mnist.begin(settings, data_dir, download=download, executor=executor)
+    return fashion_mnist.begin(
+        settings, data_dir, download=download, executor=executor, memory=memory
+    )
 
 
 def _refuse_options(given: set[str], because: str) -> None:

@@ -100,8 +100,10 @@ class Training:
         return math.ceil(len(self.train.y) / self.settings.batch)
 
 
-def begin(settings: Settings, executor: str | None = None) -> Training:
-    """Everything ready for the first step, which `executor` takes.
+def begin(
+    settings: Settings, executor: str | None = None, memory: int | str | None = None
+) -> Training:
+    """Everything ready for the first step, which `executor` takes, within `memory`.
 
     Raises InputError where the settings do not fit the data, DataFileError without the data.
     """
@@ -120,7 +122,7 @@ def begin(settings: Settings, executor: str | None = None) -> Training:
     if settings.bias:
         parameters["b"] = np.zeros(settings.hidden, np.float32)
     optimizer = sgd(settings.learning_rate)
-    step = training_step(forward, tuple(parameters), optimizer, executor=executor)
+    step = training_step(forward, tuple(parameters), optimizer, executor=executor, memory=memory)
     return Training(
         settings=settings,
         step=step,

@@ -34,8 +34,10 @@ def begin(
     *,
     download: bool = False,
     executor: str | None = None,
+    memory: int | str | None = None,
 ) -> Training:
-    """Everything ready for the first step, which `executor` takes; `fashion_mnist` finds the data.
+    """Everything ready for the first step, which `executor` takes, within `memory`; `fashion_mnist`
+    finds the data.
 
     Raises InputError where the settings do not fit the data, DataFileError without the data.
     """
@@ -50,7 +52,7 @@ def begin(
     parameters = mlp_with_biases.initial_weights(widths, settings.seed)
     forward = trace(mlp_with_biases.objective, weight_decay=settings.weight_decay)
     optimizer = sgd(settings.learning_rate)
-    step = training_step(forward, tuple(parameters), optimizer, executor=executor)
+    step = training_step(forward, tuple(parameters), optimizer, executor=executor, memory=memory)
     return Training(
         settings=settings,
         step=step,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chainrule.errors import InputError
-from chainrule.execute.executors import call_of, executor_searching, prepare, refuse_strict
+from chainrule.execute.executors import call_of, executor_with, prepare, refuse_strict
 from chainrule.execute.run import Keep, Run, kept_nodes, leaves_of, prepared
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
@@ -19,7 +19,8 @@ class CompiledGraph(Frozen):
     A graph whose sizes are integers is compiled at once, one with named sizes for each set of
     sizes when it is first called.  `executor=None` is the default executor; `strict=True` refuses
     operations without a native kernel (they would run by their reference evaluation between
-    native parts), with UnsupportedError.  `placement_seconds` as for `Graph.compile`.
+    native parts), with UnsupportedError.  `placement_seconds` and `memory` as for
+    `Graph.compile`.
     """
 
     _called = "a compiled graph"
@@ -33,9 +34,10 @@ class CompiledGraph(Frozen):
         executor: str | None = None,
         strict: bool,
         placement_seconds: float = 0.0,
+        memory: int | str | None = None,
     ) -> None:
         self.graph, self.keep = graph, keep
-        self.executor, self.strict = executor_searching(executor, placement_seconds), strict
+        self.executor, self.strict = executor_with(executor, placement_seconds, memory), strict
         kept_nodes(graph, keep)  # an unknown name is refused now
         refuse_strict(self.executor, strict)
         self._prepared = prepared(graph, keep, self.executor, strict=strict)

@@ -39,7 +39,11 @@ class Executor(Protocol):
     """Turns graphs into programs.
 
     One that lays values into one block of memory may have a method `searching(placement_seconds)`,
-    which gives an executor, of another name, that searches for offsets for so long.
+    which gives an executor, of another name, that searches for offsets for so long.  One that can
+    compute values again may have `within(memory_nbytes)`: an executor, of another name, whose runs
+    need at most so many bytes (then its `memory_nbytes`), all that a memory report counts included.
+    Its programs raise MemoryLimitError, with `budget_nbytes`, where that cannot be, before anything
+    is allocated.
     """
 
     @property

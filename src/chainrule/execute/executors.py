@@ -62,16 +62,40 @@ def register_executor(executor: Executor) -> None:
     _registered[name] = lambda: executor
 
 
-_searching: set[str] = set()  # names of executors that `executor_searching` has registered
+_derived: set[str] = set()  # names of executors that `executor_with` has registered
 
 
-def executor_searching(name: str | None, placement_seconds: float) -> str:
-    """The name of an executor that searches for offsets in its block of memory for so long; for 0
-    seconds `name` itself, as `executor_named` gives it.
+def executor_with(
+    name: str | None, placement_seconds: float = 0.0, memory: int | str | None = None
+) -> str:
+    """The name of an executor that searches for offsets in its block of memory for so long, and
+    whose runs need at most `memory`; without these `name` itself, as `executor_named` gives it.
 
-    InputError for what is no number of seconds, and for an executor that has no such block.
+    InputError for what is no number of seconds or no amount of memory, for an executor that has no
+    such block, and for one that cannot compute values again.
     """
-    name = executor_named(name)
+    name = _searching(executor_named(name), placement_seconds)
+    if memory is None:
+        return name
+    from chainrule.graph.bytes_text import nbytes_of  # where a budget is given
+
+    nbytes = nbytes_of(memory, "memory")
+    within = getattr(executor_of(name), "within", None)
+    if within is None:
+        raise InputError(
+            f"memory={memory!r} is for executors that can compute values again, and {name!r} "
+            "cannot",
+            hint='executor="native" or "reference", or leave memory out',
+        )
+    return _registered_as_derived(within(nbytes))
+
+
+def memory_of(name: str) -> int | None:
+    """The bytes that a run by the executor with that name needs at most; None without a budget."""
+    return getattr(executor_of(name), "memory_nbytes", None)
+
+
+def _searching(name: str, placement_seconds: float) -> str:
     is_number = isinstance(placement_seconds, (int, float)) and not isinstance(
         placement_seconds, bool
     )
@@ -89,8 +113,11 @@ def executor_searching(name: str | None, placement_seconds: float) -> str:
             "has no such block",
             hint='executor="native", or leave placement_seconds out',
         )
-    executor = search(float(placement_seconds))
-    _searching.add(executor.name)
+    return _registered_as_derived(search(float(placement_seconds)))
+
+
+def _registered_as_derived(executor: Executor) -> str:
+    _derived.add(executor.name)
     _registered.setdefault(executor.name, lambda: executor)
     return executor.name
 
@@ -100,7 +127,7 @@ _PROTOCOL = ("name", "traits", "refusal", "prepare")
 
 def executor_names() -> tuple[str, ...]:
     """The names that `executor=` takes: registered ones, then those of installed packages."""
-    registered = [name for name in _registered if name not in _searching]
+    registered = [name for name in _registered if name not in _derived]
     return (*registered, *(name for name in _installed() if name not in _registered))
 
 

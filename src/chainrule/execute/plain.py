@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.execute import reference
-from chainrule.execute.executor import Program, Then, Traits
+from chainrule.execute.executor import Executor, Program, Then, Traits
 from chainrule.execute.refusal import refuse_reference
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
@@ -153,4 +153,14 @@ def _evaluated(
     return reference.evaluate(graph, inputs, keep, traced)  # found when called: tests measure it
 
 
-REFERENCE = PlainExecutor("reference", _evaluated)
+class ReferenceExecutor(PlainExecutor):
+    """See `reference.evaluate`, which obeys schedules, too: so it can compute values again."""
+
+    def within(self, memory_nbytes: int) -> Executor:
+        """The executor whose runs need at most so many bytes."""
+        from chainrule.execute.repeating import RepeatingExecutor  # where a budget is given
+
+        return RepeatingExecutor(memory_nbytes)
+
+
+REFERENCE = ReferenceExecutor("reference", _evaluated)

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.errors import ForeignValueError, InputError, MemoryLimitError
 from chainrule.execute.compiled import CompiledGraph
-from chainrule.execute.executors import call_of, executor_named, prepare
+from chainrule.execute.executors import call_of, executor_with, prepare
 from chainrule.execute.run import distinct, run_graph
 from chainrule.functional.arguments import (
     check_call,
@@ -34,7 +34,11 @@ MOST = 64  # combinations of types that one function is compiled for at a time
 
 @makes_a_function
 def compile(
-    function: Callable[..., Any] | Graph, *, executor: str | None = None, strict: bool = False
+    function: Callable[..., Any] | Graph,
+    *,
+    executor: str | None = None,
+    strict: bool = False,
+    memory: int | str | None = None,
 ) -> Any:
     """Compiles a function: `f = cr.compile(f)`, then call `f(x, W)` as before.
 
@@ -45,16 +49,16 @@ def compile(
 
     `executor` is "native" (the default where native code can be made), "reference", or another
     that is registered; `strict=True` refuses operations for which it has no kernel, by name and
-    line.
+    line; `memory` as for `Graph.compile`.
     """
     if isinstance(function, Graph):
-        return CompiledGraph(function, executor=executor, strict=strict)
+        return CompiledGraph(function, executor=executor, strict=strict, memory=memory)
     if not callable(function):
         raise InputError(
             f"compile needs a function or a graph, got {type(function).__name__}",
             hint="cr.compile(f), where f takes arrays and returns arrays",
         )
-    calls = _Calls(function, executor_named(executor), strict)
+    calls = _Calls(function, executor_with(executor, memory=memory), strict)
 
     @functools.wraps(function)
     def compiled(*args: Any, **kwargs: Any) -> Any:

@@ -1,8 +1,15 @@
-"""Writes numbers of bytes for people: `1.5 GiB`."""
+"""Writes numbers of bytes for people, `1.5 GiB`, and reads those that they write."""
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
+
+from chainrule.errors import InputError
+
 UNITS = ("KiB", "MiB", "GiB", "TiB")
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(i?)B)?", re.ASCII | re.IGNORECASE)
 
 
 def in_bytes(nbytes: int) -> str:
@@ -15,3 +22,22 @@ def in_bytes(nbytes: int) -> str:
     value = nbytes / 1024**place
     text = f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
     return f"{text} {UNITS[place - 1]}"
+
+
+def nbytes_of(amount: int | str, name: str = "nbytes") -> int:
+    """The bytes that an amount means: an integer, or text with a unit; `name` is the argument's.
+
+    KiB, MiB, GiB and TiB are powers of 1024, KB, MB, GB and TB of 1000.  InputError for others.
+    """
+    if isinstance(amount, str):
+        found = _AMOUNT.fullmatch(amount.strip().replace(",", "").replace("_", ""))
+        if found is not None and not (found[3] and not found[2]):
+            number, prefix, binary = found.groups()
+            base = 1024 if binary else 1000
+            return int(Fraction(number) * base ** _POWERS[(prefix or "").upper()])
+    elif not isinstance(amount, bool) and hasattr(amount, "__index__") and amount >= 0:
+        return int(amount)
+    raise InputError(
+        f"{name}={amount!r} is not an amount of memory",
+        hint=f'an integer, or a number with KiB, MiB, GiB, KB, MB or GB: {name}="8GiB"',
+    )

@@ -206,6 +206,7 @@ class Graph(Frozen):
         executor: str | None = None,
         strict: bool = False,
         placement_seconds: float = 0.0,
+        memory: int | str | None = None,
     ) -> CompiledGraph:
         """The graph as a function that is planned and compiled once for each set of sizes.
 
@@ -214,8 +215,13 @@ class Graph(Frozen):
 
         Intermediate values lie in one block of memory.  Where quick offsets leave gaps in it,
         better ones are searched for `placement_seconds`, once for each set of sizes.
+
+        With `memory` (`"500 MiB"`, or an integer) a run needs at most so many bytes, counted as in
+        `memory().needed_nbytes`: where it would need more, values are computed again, with the same
+        bits, so that their bytes are free meanwhile.  MemoryLimitError, before anything is
+        allocated, where no way was found that needs so little.
         """
-        options: Any = {"executor": executor, "strict": strict}
+        options: Any = {"executor": executor, "strict": strict, "memory": memory}
         return uses.compile(self, keep, placement_seconds=placement_seconds, **options)
 
     @entry
@@ -229,6 +235,7 @@ class Graph(Frozen):
         executor: str | None = None,
         layout: Layout | None = None,
         placement_seconds: float = 0.0,
+        memory: int | str | None = None,
         **named: int,
     ) -> MemoryReport:
         """The bytes that running the graph takes, before anything runs.
@@ -237,10 +244,10 @@ class Graph(Frozen):
         `report.prediction.peak_nbytes`, `report.why("h")`.  Training is the whole graph, if it has
         a backward pass; prediction is what the values in `predict` need (default: the objective,
         or all that `keep` says).  `keep` says which values outlive the run, and `executor` who runs
-        it, with `placement_seconds` (defaults: as for `compile`).  Arguments are in C order, or lie
-        as `layout` says, "F" or {"x": x}: compiled code has them copied.  Sizes not given are taken
-        as 256, and the report says so; one that is called as one of these keywords goes into the
-        mapping `sizes`.
+        it, with `placement_seconds` and within `memory` (as for `compile`).  Arguments are in C
+        order, or lie as `layout` says, "F" or {"x": x}: compiled code has them copied.  Sizes not
+        given are taken as 256, and the report says so; one that is called as one of these keywords
+        goes into the mapping `sizes`.
 
         Raises SizeError as `bind` does, NameLookupError for unknown names (InputError in `layout`).
         """
@@ -251,7 +258,7 @@ class Graph(Frozen):
             )
         given = {**(sizes or {}), **named}
         options: Any = {"keep": keep, "predict": predict, "executor": executor, "layout": layout}
-        options["placement_seconds"] = placement_seconds
+        options |= {"placement_seconds": placement_seconds, "memory": memory}
         return uses.memory(self, given, **options)
 
     @entry

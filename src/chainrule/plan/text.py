@@ -7,11 +7,12 @@ the values come about.  Unnamed values are called as in the text of the (concret
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
 from chainrule.graph.node import Node
+from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.products.formula import formula
 from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 LEAST = 100.0  # nanoseconds that are worth telling
+SMALL = 64  # bytes of a number that is not worth telling
 FOREIGN = "reference evaluation between native parts"
 REPEATED = "compiled code called from Python"
 
@@ -44,7 +46,7 @@ def summary(plan: Plan) -> str:
     taken = set(plan.overwrites.values())
     fresh = sum(nbytes_of(node) for node in schedule.results if node not in taken)
     parts = [
-        _counted(len(plan.works), "instruction"),
+        _counted(len(plan.works), "instruction") + _repeated(plan),
         f"up to {plan.threads} threads" if plan.threads > 1 else "1 thread",
         f"{schedule.scratch_nbytes:,} bytes of scratch memory{_waste(plan)}",
         f"{fresh:,} bytes of results",
@@ -57,6 +59,17 @@ def summary(plan: Plan) -> str:
     if len(plan.foreign) > loops:
         parts.append(f"{len(plan.foreign) - loops} by reference evaluation")
     return ", ".join(parts)
+
+
+def _repeated(plan: Plan) -> str:
+    """How many instructions run again, and what that costs."""
+    again = len(plan.works) - len(set(plan.works))
+    if not again:
+        return ""
+    once = sum(map(work_nanoseconds, dict.fromkeys(plan.works)))
+    more = sum(map(work_nanoseconds, plan.works)) - once
+    share = f" ({more / once:.1%} more)".replace("%", " %")
+    return f" ({again} of them again: about {_microseconds(more)}{share})"
 
 
 def _waste(plan: Plan) -> str:
@@ -89,6 +102,7 @@ class _Text:
         self.taken = set(plan.overwrites.values())
         self.lives = lives_of((one.reads, one.nodes) for one in plan.computes)
         self.made: set[Node] = set()  # by the instructions so far
+        self.seen: set[Work] = set()
         self.written = {node for work in plan.works for node in work.writes}
 
     def lines(self) -> list[str]:
@@ -168,15 +182,24 @@ class _Text:
         return notes
 
     def _again(self, number: int) -> Iterator[str]:
-        """Which values are written a second time, for which instructions, and what that saves."""
+        """Which values are written another time, for which instructions, and what that saves."""
+        work = self.plan.works[number]
+        price = ""
+        if work in self.seen:  # else a nest has taken it in
+            sources = [self.word(node) for node in work.reads if nbytes_of(node) >= SMALL]
+            price = f" from {_listed(sources)}" if sources else ""
+            price += f", in about {_microseconds(work_nanoseconds(work))}"
+        self.seen.add(work)
         for life in self.lives.writes[number]:
             if not life.number:
                 continue
             free = self.lives.last[Life(life.node, life.number - 1)] + 2, number
             read = [str(n) for n, reads in enumerate(self.lives.reads, 1) if life in reads]
+            if not read:
+                continue  # written on the way to another
             span = f"from {free[0]} to {free[1]}" if free[0] < free[1] else f"during {number}"
             yield (
-                f"{self.word(life.node)} is computed again, for {' and '.join(read)}: its "
+                f"{self.word(life.node)} is computed again{price}, for {_listed(read)}: its "
                 f"{nbytes_of(life.node):,} bytes are free {span}"
             )
 
@@ -220,6 +243,10 @@ def _iterations(node: Node) -> str:
     most = "" if params["limit"] is None else f"at most {params['limit']:,} "
     back = ", forth and back," if "states" in params else ""
     return f"{most}iterations while a condition holds{back}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), *words[-1:]] if len(words) > 2 else words)
 
 
 def _counted(count: int, noun: str) -> str:

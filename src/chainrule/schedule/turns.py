@@ -60,7 +60,18 @@ def turns_of(order: Sequence[Node]) -> list[Turn]:
     ]
 
 
+_obeying: WeakKeyDictionary[Schedule, list[Turn]] = WeakKeyDictionary()
+
+
 def obeying(schedule: Schedule) -> list[Turn]:
+    """The evaluations that a valid schedule asks for, kept as long as it is; see `_turns`."""
+    turns = _obeying.get(schedule)
+    if turns is None:
+        turns = _obeying[schedule] = _turns(schedule)
+    return turns
+
+
+def _turns(schedule: Schedule) -> list[Turn]:
     """The evaluations that a valid schedule asks for: those of each kernel one by one, from what
     the kernel reads.
 

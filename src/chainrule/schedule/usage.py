@@ -81,6 +81,11 @@ class Usage:
         )
 
     @cached_property
+    def outside_count(self) -> int:
+        """The number of arrays outside the scratch block."""
+        return sum(life.arena != SCRATCH and not life.in_place for life in self.lives)
+
+    @cached_property
     def given_nbytes(self) -> int:
         """Of the arrays that are there before the first instruction: arguments and constants."""
         return sum(buffer.nbytes for buffer in self.schedule.given.values())

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME, program
+from chainrule.execute.native.planned import planned
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.machine_code.target import Target, compile_object
-from chainrule.plan.planner import Plan, plan
+from chainrule.plan.planner import Plan
 from chainrule.plan.work import ForeignWork
 from chainrule.schedule.records import SCRATCH, Buffer, Compute
 
@@ -85,17 +86,18 @@ def key_of(
     target: Target,
     plain: bool = False,
     placement_seconds: float = 0.0,
+    memory_nbytes: int | None = None,
 ) -> str:
     """What determines an artifact, as a SHA-256; the values of constants and names do not.
 
-    `plain` and `placement_seconds` as in `plan`.
+    `plain` and `placement_seconds` as in `plan`, `memory_nbytes` as in `planned`.
     """
     positions = positions_of(graph)
     pairs = [(positions[given], positions[result]) for given, result in overwrites.items()]
     wanted = [positions[node] for node in results]
     # The hash alone does not tell (x - A) * B + A from (x - A) * B + B, for constants of one type.
     wiring = [[positions[parent] for parent in node.inputs] for node in graph.nodes]
-    settings = f"{threads}|{target}|{plain}|{placement_seconds}"
+    settings = f"{threads}|{target}|{plain}|{placement_seconds}|{memory_nbytes}"
     text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{settings}"
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -113,16 +115,12 @@ def compiled(
     target: Target,
     plain: bool = False,
     placement_seconds: float = 0.0,
+    memory_nbytes: int | None = None,
 ) -> Artifact:
-    """Plan and compile a concrete graph; `plain` and `placement_seconds` as in `plan`."""
-    made = plan(
-        graph,
-        results,
-        overwrites,
-        threads=threads,
-        vector_nbytes=target.vector_nbytes,
-        plain=plain,
-        placement_seconds=placement_seconds,
+    """Plan and compile a concrete graph; the rest as for `key_of`."""
+    width = target.vector_nbytes
+    made = planned(
+        graph, results, overwrites, threads, width, plain, placement_seconds, memory_nbytes
     )
     return artifact_of(made, overwrites, target)
 

@@ -17,20 +17,27 @@ if TYPE_CHECKING:
 class NativeExecutor:
     """See `Executor`; what compiles is imported when the first graph is prepared.
 
-    With `placement_seconds` offsets in the one block of memory are searched for so long.
+    With `placement_seconds` offsets in the one block of memory are searched for so long; a run
+    needs at most `memory_nbytes`.
     """
 
     traits = Traits(has_kernels=True, one_block=True, c_order_only=True)
 
-    def __init__(self, placement_seconds: float = 0.0) -> None:
-        self.placement_seconds = placement_seconds
+    def __init__(self, placement_seconds: float = 0.0, memory_nbytes: int | None = None) -> None:
+        self.placement_seconds, self.memory_nbytes = placement_seconds, memory_nbytes
         self.name = "native"
         if placement_seconds:
             self.name += f" (offsets searched for {placement_seconds:g} s)"
+        if memory_nbytes is not None:
+            self.name += f" (within {memory_nbytes:,} bytes)"
 
     def searching(self, placement_seconds: float) -> NativeExecutor:
         """The same executor, with offsets that are searched for so long."""
-        return NativeExecutor(placement_seconds)
+        return NativeExecutor(placement_seconds, self.memory_nbytes)
+
+    def within(self, memory_nbytes: int) -> NativeExecutor:
+        """The same executor, whose runs need at most so many bytes: values are computed again."""
+        return NativeExecutor(self.placement_seconds, memory_nbytes)
 
     def refusal(self) -> str | None:
         """Why no native code can be made here."""
@@ -54,7 +61,12 @@ class NativeExecutor:
                 self.refusal() or str(error), hint='executor="reference" runs everywhere'
             ) from error
         return NativeProgram(
-            graph, results, overwrites, traced=traced, placement_seconds=self.placement_seconds
+            graph,
+            results,
+            overwrites,
+            traced=traced,
+            placement_seconds=self.placement_seconds,
+            memory_nbytes=self.memory_nbytes,
         )
 
 

@@ -21,14 +21,17 @@ from chainrule.schedule.records import ALIGNMENT
 
 CODE_NBYTES = 4 << 10  # of any compiled graph or body of a loop: its entry, its counters
 CODE_NBYTES_PER_INSTRUCTION = 2 << 10  # measured: 250 to 1,300
+CODE_NBYTES_PER_REPETITION = 512  # of an instruction that runs again: one more call
 STACK_NBYTES = 64 << 10  # that one more thread really touches
 
 
 def overhead_of(plan: Plan, graph: Graph, arrays: int) -> dict[str, int]:
     """The estimated bytes by what they are; `arrays` lie outside of the scratch memory."""
-    computed = (node for one in plan.computes for node in (*one.nodes, *one.inner))
+    works = dict.fromkeys(plan.works)
+    again = len(plan.works) - len(works)
+    computed = (node for one in works for node in (*one.writes, *one.inner))
     found = {
-        "compiled code": _code_nbytes(len(plan.computes), computed),
+        "compiled code": _code_nbytes(len(works), computed) + CODE_NBYTES_PER_REPETITION * again,
         "stacks of threads": STACK_NBYTES * (thread_count() - 1),
         "alignment of arrays": ALIGNMENT * (arrays + 1),
     }

@@ -25,7 +25,7 @@ from chainrule.schedule.records import Schedule
 
 class NativeProgram:
     """See `Program` and `InPlace`; `settings` of the code (default: those of now, with offsets
-    searched for `placement_seconds`)."""
+    searched for `placement_seconds`, within `memory_nbytes`)."""
 
     def __init__(
         self,
@@ -36,23 +36,31 @@ class NativeProgram:
         traced: Graph | None = None,
         settings: Settings | None = None,
         placement_seconds: float = 0.0,
+        memory_nbytes: int | None = None,
     ) -> None:
-        self.settings, self.placement_seconds = settings, placement_seconds
+        self.placement_seconds, self.memory_nbytes = placement_seconds, memory_nbytes
         self.graph, self.results = graph, tuple(dict.fromkeys(results))
         self.overwrites, self.traced = overwrites or {}, traced
+        self._settings = settings
+
+    @property
+    def settings(self) -> Settings:
+        """What the code is made for."""
+        if self._settings is not None:
+            return self._settings
+        return settings_now()._replace(
+            placement_seconds=self.placement_seconds, memory_nbytes=self.memory_nbytes
+        )
 
     @cached_property
     def plan(self) -> Plan:
         """The plan that is compiled on this machine."""
-        return plan_for(self.graph, self.results, self.overwrites, self.placement_seconds)
+        return plan_for(self.graph, self.results, self.overwrites, self.settings)
 
     @cached_property
     def launcher(self) -> Launcher:
         """The compiled code; UnsupportedError where none can be made."""
-        settings = self.settings
-        if settings is None and self.placement_seconds:
-            settings = settings_now()._replace(placement_seconds=self.placement_seconds)
-        return Launcher(self.graph, self.results, self.overwrites, settings=settings)
+        return Launcher(self.graph, self.results, self.overwrites, settings=self.settings)
 
     def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
         """That of its plan, however arguments lie: others than those in C order are copied."""
@@ -93,8 +101,8 @@ class NativeProgram:
     @cached_property
     def given_results(self) -> list[Node]:
         """The results that nothing computes: inputs and constants."""
-        computed = set(self.launcher.results)
-        return [node for node in self.results if node not in computed]
+        roles = roles_of(self.graph)
+        return [node for node in self.results if roles[node] is Role.GIVEN]
 
     def call(self, order: Sequence[Node | None], fixed: Mapping[Node, Any]) -> QuickCall:
         """See `InPlace.call`."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.errors import InputError, SizeError
 from chainrule.execute.free_memory import free_memory
-from chainrule.explain.memory.amounts import nbytes_of
-from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.bytes_text import in_bytes, nbytes_of
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chainrule.errors import InputError, MemoryLimitError, SizeError
-from chainrule.explain.memory.amounts import nbytes_of
 from chainrule.explain.memory.formula import Formula
 from chainrule.graph.bind import check_conditions
-from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.bytes_text import in_bytes, nbytes_of
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport

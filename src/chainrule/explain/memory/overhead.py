@@ -6,13 +6,11 @@ from collections.abc import Mapping
 
 from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.graph.bytes_text import in_bytes
-from chainrule.schedule.records import SCRATCH
 
 
 def overhead_of(run: RunMemory) -> dict[str, int]:
     """The estimated bytes by what they are; the numbers of the run do not hold them."""
-    outside = sum(life.arena != SCRATCH and not life.in_place for life in run.usage.lives)
-    return dict(run.program.overhead(outside))
+    return dict(run.program.overhead(run.usage.outside_count))
 
 
 def overhead_words(overhead: Mapping[str, int]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import InputError
-from chainrule.execute.executors import executor_named, executor_searching
+from chainrule.execute.executors import executor_named, executor_with
 from chainrule.execute.run import Keep, kept_nodes
 from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
 from chainrule.explain.memory.html import page, section
@@ -235,9 +235,10 @@ def memory_of_graph(
     executor: str | None = None,
     layout: Layout | None = None,
     placement_seconds: float = 0.0,
+    memory: int | str | None = None,
 ) -> MemoryReport:
     """The report of a graph; see `Graph.memory`."""
-    executor = executor_searching(executor, placement_seconds)
+    executor = executor_with(executor, placement_seconds, memory)
     return _of_graph(graph, keep, predict, executor, lying_of(graph, layout), sizes)
 
 
@@ -245,11 +246,10 @@ def _of_graph(
     graph: Graph,
     keep: Keep,
     predict: str | Sequence[str] | None,
-    executor: str | None,
+    executor: str,
     lying: Mapping[str, Lying],
     sizes: Mapping[str, int],
 ) -> MemoryReport:
-    executor = executor_named(executor)
     check_sizes(graph, sizes)
     used, assumed = _all_sizes(graph, sizes)
     concrete = graph.bound(used)

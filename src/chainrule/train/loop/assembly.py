@@ -53,6 +53,7 @@ def assembled(
     accuracy: Accuracy | None,
     micro_batches: int,
     executor: str | None,
+    memory: int | str | None,
 ) -> Assembled:
     """The parts of a training; see `Trainer`."""
     if not isinstance(parameters, Mapping) or not parameters:
@@ -62,7 +63,7 @@ def assembled(
             hint='{"W1": W1, "W2": W2}: what training begins with; a container goes by the '
             'argument that takes it: {"params": params}',
         )
-    step = _step(objective, parameters, optimizer, wrt, of, executor)
+    step = _step(objective, parameters, optimizer, wrt, of, executor, memory)
     parts = counted("micro_batches", micro_batches)
     whole, correct = step.whole if isinstance(step, MicroBatchedStep) else step, None
     if accuracy is not None:
@@ -89,9 +90,11 @@ def _step(
     wrt: Any,
     of: str | None,
     executor: str | None,
+    memory: int | str | None,
 ) -> Step:
     if isinstance(objective, (TrainingStep, MicroBatchedStep)):
         given = {"optimizer": optimizer, "wrt": wrt, "of": of, "executor": executor}
+        given["memory"] = memory
         for name, value in given.items():
             if value is not None:
                 raise InputError(
@@ -113,7 +116,7 @@ def _step(
             f"wrt={wrt!r}: nothing would be trained",
             hint=f"wrt={next(iter(parameters))!r}, or none for all parameters",
         )
-    return training_step(graph, wrt, optimizer, of=of, executor=executor)
+    return training_step(graph, wrt, optimizer, of=of, executor=executor, memory=memory)
 
 
 def _traced(objective: Callable[..., Any], parameters: Mapping[str, Any]) -> Graph:

@@ -72,7 +72,7 @@ class Trainer:
     happens to NaN and infinity: "auto" finds out why, once the objective is not finite, "every
     step" looks before each step (slowly, on the reference executor), "off" goes on.
     `micro_batches` is the number of parts of a batch that are worked off one after another, as by
-    `TrainingStep.micro_batched`; `executor` as for `cr.training_step`.
+    `TrainingStep.micro_batched`; `executor` and `memory` as for `cr.training_step`.
     """
 
     @entry
@@ -99,6 +99,7 @@ class Trainer:
         nonfinite: str = "auto",
         micro_batches: int = 1,
         executor: str | None = None,
+        memory: int | str | None = None,
     ) -> None:
         _check_choices(resume, nonfinite, folder, save_every)
         for name, value in {"save_every": save_every, "log_every": log_every}.items():
@@ -106,7 +107,7 @@ class Trainer:
                 counted(name, value)
         self.key, self.batch_size = checked_key(key).copy(), counted("batch_size", batch_size)
         made = assembled(
-            objective, parameters, optimizer, wrt, of, accuracy, micro_batches, executor
+            objective, parameters, optimizer, wrt, of, accuracy, micro_batches, executor, memory
         )
         arrays = made.state.arrays
         check_names([*arrays, *made.constants])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from chainrule.errors import ChainruleError, InputError
 from chainrule.execute import Run
-from chainrule.execute.arguments import bound_to
+from chainrule.execute.arguments import bound_to, sizes_from
+from chainrule.execute.executors import memory_of
 from chainrule.execute.run import Keep
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.parts import Input
@@ -60,6 +61,7 @@ class MicroBatchedStep(Frozen):
     size: str
     split: Mapping[str, int]
     _sums: WeakKeyDictionary[State, State] = field(default_factory=WeakKeyDictionary, repr=False)
+    _within: dict[Any, TrainingStep] = field(default_factory=dict, repr=False)
 
     def init(self, parameters: Mapping[str, Any] | None = None, /, **named: Any) -> State:
         """As `TrainingStep.init`."""
@@ -84,9 +86,10 @@ class MicroBatchedStep(Frozen):
         with state.stepping, state.updating:
             parts = self._parts(state, given)
             sums = self._sums_at_zero(state)
+            accumulating = self._within_memory(parts[0])
             for number, part in enumerate(parts, 1):
                 try:
-                    self.accumulating(sums, part)
+                    accumulating(sums, part)
                 except ChainruleError as error:
                     error.add_note(f"in part {number} of {self.count} of the batch")
                     raise
@@ -149,7 +152,18 @@ class MicroBatchedStep(Frozen):
         from chainrule.train.step.micro_memory import sizes_of_parts
 
         part, known = sizes_of_parts(self, sizes, "plan")
-        return self.accumulating.plan(**part), self.updating.plan(**known)
+        return self.accumulating_at(sizes).plan(**part), self.updating.plan(**known)
+
+    def accumulating_at(self, sizes: Mapping[str, int]) -> TrainingStep:
+        """What takes a part of a batch of these sizes: within the memory that is left for it, if
+        the step has a budget."""
+        if memory_of(self.whole.executor) is None:
+            return self.accumulating
+        key = tuple(sorted(sizes.items()))
+        if key not in self._within:
+            executor = self.memory(sizes).accumulating.executor
+            self._within[key] = replace(self.accumulating, executor=executor)
+        return self._within[key]
 
     def part_of(self, rows: int) -> int:
         """The rows of one part; InputError where the parts would not be equal."""
@@ -181,6 +195,13 @@ class MicroBatchedStep(Frozen):
             own |= {name: fold_in(checked[name], part) for name in keys}
             found.append({**shared, **own})
         return found
+
+    def _within_memory(self, part: Mapping[str, Any]) -> TrainingStep:
+        if memory_of(self.whole.executor) is None:
+            return self.accumulating
+        graph = self.whole.differentiated
+        sizes = sizes_from(graph, {name: np.asarray(one) for name, one in part.items()})
+        return self.accumulating_at({**sizes, self.size: self.count * sizes[self.size]})
 
     def _sums_at_zero(self, state: State) -> State:
         """The sums that belong to a state, set to 0."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chainrule.errors import MemoryLimitError, SizeError
-from chainrule.execute.executors import executor_of
+from chainrule.execute.executors import executor_of, executor_with, memory_of
 from chainrule.explain.memory.fits import Fit, fit_of
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.lying import Layout, Lying, lying_of
@@ -134,28 +134,43 @@ def memory_of_parts(
     part, known = sizes_of_parts(step, sizes, "memory")
     whole = step.whole.graph.bind(**sizes)
     lying = lying_of(whole, layout, [x.name for x in whole.inputs if x.name not in _own(step)])
-    if one is None:
-        lies = _lying_of_parts(step, whole, lying)
-        one = of_step(step.accumulating, None, executor, lies, part)
+    lies = _lying_of_parts(step, whole, lying)
     if update is None:
         update = memory_of_step(step.updating, known, executor=executor)
+    if one is None:
+        one = of_step(step.accumulating, None, executor, lies, part)
     sums = _nbytes(one.concrete, [summed.name for summed in step.accumulating.persistent])
-    scratch = [_allocated(report) for report in (one, update)]
-    once = [report.main.usage for report in (one, update)]  # by one run at a time
-    passing = [usage.allocated_nbytes + usage.copied_nbytes for usage in once]
-    stays = executor_of(one.executor).traits.one_block
     swapped = _nbytes(whole, [name for name, one in lying.items() if one.swapped])
-    return MicroBatchMemory(
-        sizes=dict(sizes),
-        accumulating=one,
-        updating=update,
-        count=step.count,
-        executor=one.executor,
-        held_nbytes=_nbytes(whole) + swapped + sums,
-        sums_nbytes=sums,
-        scratch_nbytes=sum(scratch) - min(passing) if stays else max(scratch),
-        _again=partial(memory_of_parts, step, executor, layout),
-    )
+    stays = executor_of(one.executor).traits.one_block
+
+    def together(one: MemoryReport) -> MicroBatchMemory:
+        scratch = [_allocated(report) for report in (one, update)]
+        once = [report.main.usage for report in (one, update)]  # by one run at a time
+        passing = [usage.allocated_nbytes + usage.copied_nbytes for usage in once]
+        return MicroBatchMemory(
+            sizes=dict(sizes),
+            accumulating=one,
+            updating=update,
+            count=step.count,
+            executor=executor or step.whole.executor,
+            held_nbytes=_nbytes(whole) + swapped + sums,
+            sums_nbytes=sums,
+            scratch_nbytes=sum(scratch) - min(passing) if stays else max(scratch),
+            _again=partial(memory_of_parts, step, executor, layout),
+        )
+
+    found = together(one)
+    limit = memory_of(found.executor)
+    if limit is not None and found.needed_nbytes > limit:
+        unused = 0 if stays else found.scratch_nbytes - _allocated(one)
+        others = found.needed_nbytes - unused - one.needed_nbytes
+        within = executor_with(found.executor, memory=max(limit - others, 0))
+        try:
+            found = together(of_step(step.accumulating, None, within, lies, part))
+        except MemoryLimitError as error:
+            error.add_note(f"that is what {limit:,} bytes leave for one of {step.count} parts")
+            raise
+    return found
 
 
 def _own(step: MicroBatchedStep) -> set[str]:

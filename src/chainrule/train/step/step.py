@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.execute import Run, run_graph
 from chainrule.execute.arguments import by_name
-from chainrule.execute.executors import executor_searching, prepare
+from chainrule.execute.executors import executor_with, prepare
 from chainrule.execute.prepared import Prepared
 from chainrule.execute.run import Keep, leaves_of
 from chainrule.graph.frozen import Frozen
@@ -55,6 +55,7 @@ def training_step(
     of: str | None = None,
     executor: str | None = None,
     placement_seconds: float = 0.0,
+    memory: int | str | None = None,
     **types: Any,
 ) -> TrainingStep:
     """Makes a training step that minimises `objective` by updating the inputs `wrt`.
@@ -62,15 +63,15 @@ def training_step(
     `objective` is a function (traced; further keywords are types or examples for `trace`) or a
     graph; `wrt` names its parameters, or containers of them; `of` says which output is the
     objective where there are several (the others stay as named values).  `executor` is "native"
-    (compiled; the default where native code can be made) or "reference"; `placement_seconds` as for
-    `Graph.compile`.
+    (compiled; the default where native code can be made) or "reference"; `placement_seconds` and
+    `memory`, which a step takes at most, as for `Graph.compile`.
 
     Raises NotDifferentiableError for a parameter that is not floating-point, NameLookupError for
     an unknown one, and what `trace` and `backward` raise.  Warns (UserWarning) where the objective
     penalises parameters that the optimizer decays as well, and (PrecisionWarning) where a constant
     of NumPy's makes it float64 while the parameters are float32.
     """
-    executor = executor_searching(executor, placement_seconds)
+    executor = executor_with(executor, placement_seconds, memory)
     if not isinstance(optimizer, Optimizer):
         raise no_optimizer(optimizer)
     forward = _forward(objective, types)

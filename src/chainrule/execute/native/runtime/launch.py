@@ -42,9 +42,10 @@ class Launcher:
         overwrites = overwrites or {}
         given = given_nodes(graph)
         outside = set(given)
-        self.results = [node for node in dict.fromkeys(results) if node not in outside]
+        wanted = list(dict.fromkeys(results))
+        self.results = [node for node in wanted if node not in outside]
         self.machine: Machine = machine_for(
-            graph, self.results, overwrites, threads=threads, settings=settings
+            graph, wanted, overwrites, threads=threads, settings=settings
         )
         pairs = zip(overwrites.items(), self.machine.artifact.overwritten, strict=True)
         self.overwritten = {result: node for (node, result), done in pairs if done}

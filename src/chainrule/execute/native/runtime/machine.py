@@ -16,6 +16,7 @@ from chainrule.errors import InputError, UnsupportedError
 from chainrule.execute.native.artifact import Artifact, Foreign, Place, compiled, key_of, slot_count
 from chainrule.execute.native.plan_to_ir.barriers import BARRIER_NBYTES
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME
+from chainrule.execute.native.planned import planned
 from chainrule.execute.native.products.blas import Blas, load_blas
 from chainrule.execute.native.runtime import cache
 from chainrule.execute.native.runtime.in_pieces import apply_in_pieces
@@ -34,7 +35,7 @@ from chainrule.machine_code.target import (
 )
 from chainrule.plan.loops.nest import FAILED_NBYTES
 from chainrule.plan.pieces import piece_of
-from chainrule.plan.planner import Plan, plan
+from chainrule.plan.planner import Plan
 from chainrule.plan.roles import Role, roles_of
 from chainrule.schedule.records import ALIGNMENT
 
@@ -43,12 +44,18 @@ REMEMBERED = 256  # compiled plans in memory
 
 
 class Settings(NamedTuple):
-    """What code is made for, beside its graph; `plain` and `placement_seconds` as in `plan`."""
+    """What code is made for, beside its graph; as for `key_of`."""
 
     threads: int
     target: Target
     plain: bool
     placement_seconds: float = 0.0
+    memory_nbytes: int | None = None
+
+    @property
+    def of_bodies(self) -> Settings:
+        """Those for the bodies of loops."""
+        return self._replace(placement_seconds=0.0, memory_nbytes=None)
 
 
 class Context:
@@ -99,12 +106,12 @@ class Machine:
     """A loaded artifact.  Calls from several threads at once each get memory of their own.
 
     The bodies of its loops are compiled with the same `settings`, by which they were planned; for
-    their offsets nothing is searched.
+    their offsets nothing is searched, and they have no budget.
     """
 
     def __init__(self, artifact: Artifact, settings: Settings | None = None) -> None:
         self.artifact = artifact
-        self.settings = (settings or settings_now(artifact.threads))._replace(placement_seconds=0.0)
+        self.settings = (settings or settings_now(artifact.threads)).of_bodies
         self.library = load_objects([artifact.code], {})
         self.blas: Blas | None = load_blas() if artifact.routines else None
         self.enters = [
@@ -313,19 +320,13 @@ def plan_for(
     graph: Graph,
     results: Sequence[Node],
     overwrites: Mapping[Node, Node] | None = None,
-    placement_seconds: float = 0.0,
+    settings: Settings | None = None,
 ) -> Plan:
-    """The plan that `machine_for` compiles on this machine."""
+    """The plan that `machine_for` compiles with these settings (default: those of now)."""
+    threads, target, plain, seconds, nbytes = settings or settings_now()
+    width = target.vector_nbytes
     with making:
-        return plan(
-            graph,
-            results,
-            overwrites,
-            threads=_default_threads(),
-            vector_nbytes=host_target().vector_nbytes,
-            plain=wants_plain_order(),
-            placement_seconds=placement_seconds,
-        )
+        return planned(graph, results, overwrites, threads, width, plain, seconds, nbytes)
 
 
 def wants_plain_order() -> bool:

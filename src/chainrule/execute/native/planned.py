@@ -1,0 +1,53 @@
+"""The plan that is compiled for a graph: as it is, or within a budget of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from chainrule.execute.budget import Needs, refuse_beyond_budget
+from chainrule.execute.native.native_overhead import CODE_NBYTES_PER_REPETITION, overhead_of
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan.budget import within
+from chainrule.plan.planner import Plan, plan
+from chainrule.schedule.usage import usage_of
+
+
+def planned(
+    graph: Graph,
+    results: Sequence[Node],
+    overwrites: Mapping[Node, Node] | None,
+    threads: int,
+    vector_nbytes: int,
+    plain: bool = False,
+    placement_seconds: float = 0.0,
+    memory_nbytes: int | None = None,
+) -> Plan:
+    """The plan of a concrete graph, as `plan` makes it; values are computed again where a run
+    would need more than `memory_nbytes`, all that a memory report counts included.
+
+    MemoryLimitError where no plan was found that needs so little.
+    """
+    made = plan(
+        graph,
+        results,
+        overwrites,
+        threads=threads,
+        vector_nbytes=vector_nbytes,
+        plain=plain,
+        placement_seconds=placement_seconds,
+    )
+    if memory_nbytes is None:
+        return made
+    others = _needs(made, results).nbytes - made.schedule.scratch_nbytes
+    found = within(made, memory_nbytes - others, CODE_NBYTES_PER_REPETITION)
+    least = _needs(found, results)
+    if least.nbytes > memory_nbytes:
+        refuse_beyond_budget(least, memory_nbytes)
+    return found
+
+
+def _needs(made: Plan, results: Sequence[Node]) -> Needs:
+    """What a run by the plan needs."""
+    usage = usage_of(made.schedule, results)
+    return Needs(usage, overhead_of(made, made.graph, usage.outside_count))

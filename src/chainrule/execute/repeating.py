@@ -1,0 +1,92 @@
+"""The reference executor within a budget: nodes are evaluated again where their arrays would not
+fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from chainrule.execute import reference
+from chainrule.execute.budget import Needs, refuse_beyond_budget
+from chainrule.execute.executor import Traits
+from chainrule.execute.free_memory import refuse_beyond_free
+from chainrule.execute.plain import PlainProgram
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.schedule.records import Schedule
+from chainrule.schedule.usage import usage_of
+
+
+class RepeatingExecutor:
+    """As `reference`; a run needs at most `memory_nbytes`."""
+
+    traits = Traits()
+
+    def __init__(self, memory_nbytes: int) -> None:
+        self.memory_nbytes = memory_nbytes
+        self.name = f"reference (within {memory_nbytes:,} bytes)"
+
+    def within(self, memory_nbytes: int) -> RepeatingExecutor:
+        """The same with another budget."""
+        return RepeatingExecutor(memory_nbytes)
+
+    def refusal(self) -> str | None:
+        """None: NumPy runs everywhere."""
+        return None
+
+    def prepare(
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        overwrites: Mapping[Node, Node],
+        *,
+        traced: Graph | None = None,
+    ) -> RepeatingProgram:
+        """See `Executor.prepare`; nothing is overwritten."""
+        return RepeatingProgram(graph, tuple(dict.fromkeys(results)), traced, self.memory_nbytes)
+
+
+class RepeatingProgram(PlainProgram):
+    """A graph with its results, evaluated node by node, some of them several times."""
+
+    def __init__(
+        self, graph: Graph, results: tuple[Node, ...], traced: Graph | None, memory_nbytes: int
+    ) -> None:
+        super().__init__(graph, results, traced, reference.evaluate)
+        self.memory_nbytes = memory_nbytes
+        self._schedules: dict[tuple[object, ...], Schedule] = {}
+
+    def __call__(self, inputs: Mapping[Node, np.ndarray]) -> Mapping[Node, np.ndarray]:
+        """See `Program.__call__`."""
+        lying = {node: one for node, one in inputs.items() if not one.flags.c_contiguous}
+        schedule = self.schedule(lying)
+        usage = usage_of(schedule, self.results, block=False)
+        refuse_beyond_free(usage.peak_nbytes - usage.given_nbytes)
+        return reference.evaluate(self.graph, inputs, self.results, self.traced, schedule=schedule)
+
+    def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
+        """See `Program.schedule`; MemoryLimitError where no schedule is within the budget."""
+        key = tuple([(node, one.strides) for node, one in outlines.items()])
+        found = self._schedules.get(key)
+        if found is None:
+            found = self._schedules[key] = self._planned(outlines)
+        return found
+
+    def _planned(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
+        from chainrule.plan.evaluations import plain_schedule_within  # where a budget is given
+
+        def needs(schedule: Schedule) -> Needs:
+            usage = usage_of(schedule, self.results, block=False)
+            return Needs(usage, self.overhead(usage.outside_count))
+
+        found = plain_schedule_within(
+            self.graph,
+            self.results,
+            outlines,
+            lambda schedule: needs(schedule).nbytes,
+            self.memory_nbytes,
+        )
+        if (least := needs(found)).nbytes > self.memory_nbytes:
+            refuse_beyond_budget(least, self.memory_nbytes)
+        return found

@@ -1,0 +1,71 @@
+"""Plans within a budget: the works of a plan, some of them run again, in fewer bytes of scratch
+memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from chainrule.graph.node import Node
+from chainrule.plan.duration import work_nanoseconds
+from chainrule.plan.planner import Plan
+from chainrule.plan.roles import nbytes_of
+from chainrule.plan.storage import Storage
+from chainrule.plan.tasks import Tasks, may_repeat, tasks_of
+from chainrule.plan.ways import ways
+from chainrule.plan.work import ForeignWork
+from chainrule.schedule.records import aligned
+
+
+def within(plan: Plan, nbytes: int, repetition_nbytes: int = 0) -> Plan:
+    """The plan with the least work done again whose scratch memory has at most `nbytes`; where none
+    is found, that which has the least.
+
+    For each repetition, `repetition_nbytes` count as well.  Works and values are those of `plan`,
+    so results have the same bits.
+    """
+    if plan.schedule.scratch_nbytes <= nbytes:
+        return plan
+    best = plain = _stored(plan, range(len(plan.works)))
+    least = plain.scratch_nbytes
+    for way in ways(_tasks(plain)):
+        found = _stored(plan, way.sequence)
+        again = len(way.sequence) - len(plan.works)
+        needed = found.scratch_nbytes + again * repetition_nbytes
+        if needed < least:
+            best, least = found, needed
+        if least <= nbytes:
+            break
+    schedule = best.schedule(plan.graph)
+    return replace(plan, schedule=schedule, works=tuple(best.works), load_nbytes=best.load_nbytes)
+
+
+def _stored(plan: Plan, sequence: Iterable[int]) -> Storage:
+    """The storage of these works of the plan, by their numbers."""
+    schedule = plan.schedule
+    works = [plan.works[number] for number in sequence]
+    return Storage(works, list(schedule.given), schedule.results, plan.overwrites)
+
+
+def _tasks(storage: Storage) -> Tasks:
+    """The works as tasks; results take nothing, as their arrays come from outside."""
+    works = storage.works
+    results = {*storage.results, *storage.overwrites.values()}
+
+    def nbytes(node: Node) -> int:
+        return 0 if node in results else aligned(nbytes_of(node))
+
+    once = [
+        number
+        for number, work in enumerate(works)
+        if not results.isdisjoint(work.writes)
+        or (isinstance(work, ForeignWork) and not may_repeat(work.node))
+    ]
+    spaces = [aligned(work.workspace_nbytes) for work in works]
+    readers = Counter(node for work in works for node in work.reads)
+    for life, source in storage.in_place.items():
+        if readers[source.node] == 1 and nbytes(source.node) == nbytes(life.node):
+            spaces[storage.lives.first[life]] -= nbytes(life.node)
+    costs = map(work_nanoseconds, works)
+    return tasks_of(works, nbytes, spaces, costs, once=once, overwrites=storage.overwrites)

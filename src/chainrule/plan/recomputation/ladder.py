@@ -1,0 +1,85 @@
+"""Sequences for budgets one below the other: what less and less memory costs.
+
+The budgets are parts of what the initial order needs, so they do not depend on what anybody asks
+for: who takes the cheapest sequence within a budget never pays more for more bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf
+
+from chainrule.plan.recomputation.greedy import RULES, greedy
+from chainrule.plan.recomputation.problem import Problem
+from chainrule.plan.recomputation.search import Found, Round, annealed, found
+
+RUNGS = 24
+EFFORT = 450  # moves for each node and budget
+PASSES = (  # from the sequence for the budget above, and from the best
+    Round(2 / 3, 0.5, 0.01, 0.03, True),
+    Round(1 / 3, 0.1, 0.01, 0.03, True),
+)
+FAILURES = 3  # budgets in a row for which nothing is found
+HALVINGS = 3  # of the distance between the last two, for the least bytes
+
+
+def ladder(problem: Problem, *, effort: int = EFFORT, seed: int = 0) -> list[Found]:
+    """Sequences from the initial order, which costs least, to the least bytes that are found; the
+    budget of the problem is not asked.
+
+    The same numbers give the same sequences.
+    """
+    climb = _Climb(problem, effort, seed)
+    most, failures = climb.best.peak_nbytes, 0
+    lowest, missed = most, 0
+    for rung in range(RUNGS - 1, 0, -1):
+        budget = most * rung // RUNGS
+        if climb.down_to(budget):
+            lowest, missed, failures = budget, 0, 0
+        else:
+            missed, failures = max(missed, budget), failures + 1
+            if failures == FAILURES:
+                break
+    for _ in range(HALVINGS):
+        middle = (lowest + max(missed, problem.least_nbytes)) // 2
+        if climb.down_to(middle):
+            lowest = middle
+        else:
+            missed = middle
+    return climb.found
+
+
+class _Climb:
+    """What was found so far; `best` is where the search goes on."""
+
+    def __init__(self, problem: Problem, effort: int, seed: int) -> None:
+        self.problem, self.effort, self.seed = problem, effort, seed
+        self.best = found(problem, problem.order, "each node once, in the given order")
+        self.found = [self.best]
+
+    def down_to(self, budget: int) -> bool:
+        """Look for a sequence within the budget."""
+        problem = replace(self.problem, budget_nbytes=budget)
+        if problem.least_nbytes > budget:
+            return False
+        above = best = self.best
+        for one in self._begun(problem):
+            best = one if one.beats(best, budget) else best
+        for number, one in enumerate(PASSES):
+            moves = int(one.part * self.effort * problem.size)
+            start = best if number else above
+            bound = problem.plain_cost
+            run = annealed(problem, start, one, moves, inf, self.seed + number, bound)
+            best = run if run.beats(best, budget) else best
+        self.best = best
+        if best.peak_nbytes > budget:
+            return False
+        self.found.append(best)
+        return True
+
+    def _begun(self, problem: Problem) -> Iterator[Found]:
+        for rule in RULES:
+            walk = greedy(problem, rule)
+            if walk is not None:
+                yield found(problem, walk, "greedy eviction")

@@ -1,0 +1,170 @@
+"""Tasks as numbers, for a search that knows nothing else: bytes, nanoseconds, who reads whom.
+
+There, a value is of one producer, and lives as long as anybody reads it.  So a task that writes
+several values becomes several parts: one has all large values, and of the small ones each stays
+from when it is written first to when it is read last, however often the task is done.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Protocol
+
+from chainrule.graph.body import bodies_of
+from chainrule.graph.node import Node
+from chainrule.schedule.lives import BEFORE, Life, lives_of
+
+SMALL = 8  # times as large as a small value is the largest one that its task writes
+
+
+class Task(Protocol):
+    """What is done at once: it reads values, and writes others."""
+
+    @property
+    def reads(self) -> Sequence[Node]: ...
+
+    @property
+    def writes(self) -> Sequence[Node]: ...
+
+    @property
+    def fails(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The parts of tasks, numbered in the order in which they are done without a budget.
+
+    `nbytes` are those of the values that a part writes; `workspaces`, those that it needs besides
+    while it is done (less than 0 where it takes over bytes of what it reads); `costs` are in
+    nanoseconds.  `reads` has a pair of parts where the second reads what the first writes.  Values
+    of `kept` stay to the end; parts of `once` are never done again, and of each pair in `before`
+    the first is never done after the second.
+
+    `task` says which task each part is of, None for one that is done with another; `durations` are
+    those of tasks, in nanoseconds.
+    """
+
+    nbytes: tuple[int, ...]
+    costs: tuple[int, ...]
+    workspaces: tuple[int, ...]
+    reads: tuple[tuple[int, int], ...]
+    kept: frozenset[int]
+    once: frozenset[int]
+    before: tuple[tuple[int, int], ...]
+    task: tuple[int | None, ...]
+    durations: tuple[int, ...]
+
+    def done(self, parts: Iterable[int]) -> tuple[int, ...]:
+        """The tasks that are done where parts are done in this order."""
+        numbers = (self.task[part] for part in parts)
+        return tuple(number for number, _ in groupby(n for n in numbers if n is not None))
+
+
+def tasks_of(
+    steps: Sequence[Task],
+    nbytes: Callable[[Node], int],
+    workspaces: Sequence[int],
+    durations: Iterable[float],
+    *,
+    kept: Container[int] = (),
+    once: Container[int] = (),
+    overwrites: Mapping[Node, Node],
+) -> Tasks:
+    """The tasks `steps`, which are in a right order; `overwrites` as in `plan`.
+
+    `nbytes` says what a value takes: 0 for one in an array from outside.  Tasks of `kept` write
+    values that stay to the end, those of `once` must not be done again.
+    """
+    return _Parts(steps, nbytes, workspaces, tuple(map(round, durations)), once).made(
+        kept, overwrites
+    )
+
+
+def may_repeat(node: Node) -> bool:
+    """Whether evaluating a node again gives the same: a user's function may not."""
+    bodies = (one for body in bodies_of(node) for one in body.graph.nodes)
+    return not getattr(node.primitive.kernel, "keeps", False) and all(map(may_repeat, bodies))
+
+
+class _Parts:
+    def __init__(
+        self,
+        steps: Sequence[Task],
+        nbytes: Callable[[Node], int],
+        workspaces: Sequence[int],
+        durations: tuple[int, ...],
+        once: Container[int],
+    ) -> None:
+        self.steps, self.workspaces, self.durations = steps, workspaces, durations
+        self.lives = lives_of((one.reads, one.writes) for one in steps)
+        self.read = {life for found in self.lives.reads for life in found}
+        self.nbytes: list[int] = []
+        self.costs: list[int] = []
+        self.spaces: list[int] = []
+        self.task: list[int | None] = []
+        self.once: set[int] = set()
+        self.reads: set[tuple[int, int]] = set()
+        self.part_of: dict[Life, int] = {}
+        self.main: list[int] = []  # of each task, the part that is done
+        for number in range(len(steps)):
+            self._take_apart(number, nbytes, number in once)
+
+    def _take_apart(self, number: int, nbytes: Callable[[Node], int], once: bool) -> None:
+        """The parts of a task: the first has its large values."""
+        sizes = {life: nbytes(life.node) for life in self.lives.writes[number]}
+        largest = max(sizes.values())
+        large = [life for life, size in sizes.items() if size * SMALL > largest and not once]
+        large = large or [max(sizes, key=sizes.__getitem__)]
+        total = sum(sizes[life] for life in large)
+        main = self._add(total, self.durations[number], self.workspaces[number], number)
+        self.main.append(main)
+        for life in sizes:
+            self.part_of[life] = main
+            if life not in large and life in self.read:
+                self.part_of[life] = part = self._add(sizes[life], 0, 0, None)
+                self.once.add(part)
+                self.reads.add((main, part))
+        for life in self.lives.reads[number]:
+            if life in self.part_of:
+                self.reads.add((self.part_of[life], main))
+        if once:
+            self.once.add(main)
+
+    def _add(self, nbytes: int, cost: int, space: int, task: int | None) -> int:
+        self.nbytes.append(nbytes)
+        self.costs.append(cost)
+        self.spaces.append(space)
+        self.task.append(task)
+        return len(self.nbytes) - 1
+
+    def made(self, kept: Container[int], overwrites: Mapping[Node, Node]) -> Tasks:
+        """All of it as numbers."""
+        return Tasks(
+            nbytes=tuple(self.nbytes),
+            costs=tuple(self.costs),
+            workspaces=tuple(self.spaces),
+            reads=tuple(sorted(self.reads)),
+            kept=frozenset(part for n, part in enumerate(self.main) if n in kept),
+            once=frozenset(self.once),
+            before=tuple(sorted(self._before(overwrites))),
+            task=tuple(self.task),
+            durations=self.durations,
+        )
+
+    def _before(self, overwrites: Mapping[Node, Node]) -> set[tuple[int, int]]:
+        """What reads a given array, or may stop the run, is done before that is overwritten."""
+        readers: dict[Node, list[int]] = defaultdict(list)
+        for number, read in enumerate(self.lives.reads):
+            for life in read:
+                if self.lives.first[life] == BEFORE:
+                    readers[life.node].append(number)
+        failing = [number for number, one in enumerate(self.steps) if one.fails]
+        found: set[tuple[int, int]] = set()
+        for given, result in overwrites.items():
+            update = self.lives.first[Life(result)]
+            earlier = {*readers[given], *failing} - {update}
+            found.update((self.main[number], self.main[update]) for number in earlier)
+        return found

@@ -1,0 +1,46 @@
+"""Ways to do the same tasks in less memory: some are done again, and their bytes are free between.
+
+A task is an instruction of a plan, or the evaluation of a node: what is done again is the same code
+on the same values, so that it gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from chainrule.plan.recomputation.ladder import ladder
+from chainrule.plan.recomputation.problem import problem
+from chainrule.plan.tasks import Tasks
+
+
+@dataclass(frozen=True)
+class Way:
+    """The numbers of the tasks in the order in which they are done; `nanoseconds` is about what
+    they take in all."""
+
+    sequence: tuple[int, ...]
+    nanoseconds: int
+
+
+@lru_cache(maxsize=64)  # a report asks for those of the code, too
+def ways(tasks: Tasks) -> Sequence[Way]:
+    """The ways that were found, the quickest first; they depend on no budget, so that more bytes
+    never cost more time."""
+    # Workspaces are no less than 0 there: all is so much larger.
+    more = -min(0, *tasks.workspaces, 0)
+    asked = problem(
+        tasks.nbytes,
+        tasks.costs,
+        tasks.reads,
+        range(len(tasks.nbytes)),
+        0,
+        workspace=[one + more for one in tasks.workspaces],
+        kept=tasks.kept,
+        once=tasks.once,
+        before=tasks.before,
+    )
+    distinct = dict.fromkeys(tasks.done(one.sequence) for one in ladder(asked))
+    made = [Way(one, sum(tasks.durations[number] for number in one)) for one in distinct]
+    return sorted(made, key=lambda one: one.nanoseconds)

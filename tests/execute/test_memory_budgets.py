@@ -1,0 +1,159 @@
+"""Runs within a budget of memory: what reports count is within it, and bits are the same."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from deep_programs import PROGRAMS, N, deep, network
+from executors import EITHER, needs_native
+
+import chainrule as cr
+from chainrule.errors import InputError, MemoryLimitError
+from chainrule.execute.executors import executor_names
+from chainrule.testing import simulate
+
+COUNT = 5  # budgets
+W, LAYERS = 48, 8
+
+
+def gradients(*wrt: str) -> cr.Graph:
+    graph = cr.trace(network, x=cr.float32["n", W], Ws=deep(LAYERS, W).parameters)
+    return cr.backward(graph, wrt=wrt or "Ws")
+
+
+def arguments(n: int) -> dict[str, Any]:
+    program = deep(LAYERS, W)
+    return {"x": program.batch(n), "Ws": program.parameters}
+
+
+def least_of(report: Any) -> int:
+    """The least that a run needs, as the refusal of no memory at all says it."""
+    with pytest.raises(MemoryLimitError) as error:
+        report(memory=0)
+    return error.value.needed_nbytes
+
+
+@EITHER
+@pytest.mark.parametrize("keep", ["outputs", "named", ["z", "dJ/dx"]])
+def test_compiled_graphs_within_budgets(executor: str, keep: Any) -> None:
+    graph = gradients("Ws") if isinstance(keep, str) else gradients("Ws", "x")
+    given = arguments(512)
+    report = graph.memory(n=512, keep=keep, executor=executor)
+    want = graph.compile(keep, executor=executor).run(given)
+    least = least_of(
+        lambda memory: graph.memory(n=512, keep=keep, executor=executor, memory=memory)
+    )
+    full = report.needed_nbytes
+    assert least <= full
+    for number in range(COUNT):
+        nbytes = least + (full - least) * number // (COUNT - 1)
+        within = graph.compile(keep, executor=executor, memory=nbytes)
+        found = graph.memory(n=512, keep=keep, executor=executor, memory=nbytes)
+        assert found.needed_nbytes <= nbytes
+        simulate(found.main.usage.schedule)
+        got = within.run(given)
+        for name, value in want.items():
+            assert got[name].tobytes() == value.tobytes()
+    with pytest.raises(MemoryLimitError):
+        graph.compile(keep, executor=executor, memory=least - 1).run(given)
+
+
+@EITHER
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_training_steps_within_budgets(executor: str, name: str) -> None:
+    program = PROGRAMS[name]
+    plain = program.step(executor=executor)
+    full = plain.memory(n=N).needed_nbytes
+    least = least_of(lambda memory: program.step(executor=executor, memory=memory).memory(n=N))
+    state = program.state(plain)
+    want = [plain(state, x=program.batch(N)) for _ in range(3)]
+    assert least < full
+    for number in range(COUNT):
+        nbytes = least + (full - least) * number // (COUNT - 1)
+        step = program.step(executor=executor, memory=nbytes)
+        assert step.memory(n=N).needed_nbytes <= nbytes
+        mine = program.state(step)
+        assert [step(mine, x=program.batch(N)) for _ in range(3)] == want
+        for key, array in state.items():
+            assert mine[key].tobytes() == array.tobytes()
+
+
+@EITHER
+def test_a_budget_that_is_large_enough_changes_nothing(executor: str) -> None:
+    graph = gradients()
+    plain = graph.memory(n=64, executor=executor)
+    within = graph.memory(n=64, executor=executor, memory="1 TiB")
+    assert within.needed_nbytes == plain.needed_nbytes
+    assert within.main.usage.live_nbytes == plain.main.usage.live_nbytes
+
+
+@EITHER
+def test_each_size_has_a_plan_of_its_own(executor: str) -> None:
+    graph = gradients()
+    limit = graph.memory(n=512, executor=executor).needed_nbytes - 300_000
+    within = graph.compile(executor=executor, memory=limit)
+    for n in (8, 512, 520):
+        given = arguments(n)
+        want = graph.compile(executor=executor)(given)
+        assert graph.memory(n=n, executor=executor, memory=limit).needed_nbytes <= limit
+        np.testing.assert_array_equal(within(given)[0], want[0])
+    with pytest.raises(MemoryLimitError):
+        within(arguments(20_000))
+
+
+@EITHER
+def test_functions_are_compiled_within_a_budget(executor: str) -> None:
+    program = deep(LAYERS, W)
+    gradient = cr.grad(network, wrt="Ws")
+    x = program.batch(512)
+    want = gradient(x, program.parameters)
+    graph = gradients()
+    limit = graph.memory(n=512, executor=executor).needed_nbytes - 300_000
+    got = cr.compile(gradient, executor=executor, memory=limit)(x, program.parameters)
+    plain = cr.compile(gradient, executor=executor)(x, program.parameters)
+    for one, other, near in zip(got, plain, want, strict=True):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, near, rtol=1e-4, atol=1e-6)
+
+
+def test_the_reference_executor_counts_arguments_as_they_lie() -> None:
+    graph = gradients()
+    limit = graph.memory(n=512, executor="reference").needed_nbytes - 300_000
+    given = {**arguments(512), "x": np.asfortranarray(arguments(512)["x"])}
+    report = graph.memory(n=512, executor="reference", memory=limit, layout={"x": "F"})
+    assert report.needed_nbytes <= limit
+    want = graph.compile(executor="reference")(given)
+    got = graph.compile(executor="reference", memory=limit)(given)
+    for one, other in zip(got, want, strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+@needs_native
+def test_what_runs_again_is_compiled_once() -> None:
+    from chainrule.execute.native.plan_to_ir.driver import program
+
+    graph = gradients()
+    limit = graph.memory(n=512, executor="native").needed_nbytes - 300_000
+    plain = graph.compile(executor="native").plan(n=512)
+    found = graph.compile(executor="native", memory=limit).plan(n=512)
+    assert len(found.works) > len(plain.works)
+    texts = [program(one, "").text for one in (plain, found)]
+    kernels = [len(re.findall(r"^define .*@(?:nest|product)\d+\(", text, re.M)) for text in texts]
+    assert kernels[0] == kernels[1]
+
+
+def test_amounts_and_executors_that_cannot_be_are_told() -> None:
+    graph = gradients()
+    with pytest.raises(InputError, match=r"memory='much' is not an amount[\s\S]*memory=\"8GiB\""):
+        graph.compile(memory="much")
+
+    from chainrule.execute.plain import PlainExecutor
+    from chainrule.execute.reference import evaluate
+
+    cr.register_executor(PlainExecutor("counted", evaluate))
+    with pytest.raises(InputError, match=r"memory='1 MiB' is for[\s\S]*'counted' cannot"):
+        graph.compile(executor="counted", memory="1 MiB")
+    assert not any("within" in name for name in executor_names())

@@ -1,0 +1,73 @@
+"""Training within a budget of memory: trainers, and batches that are taken in parts."""
+
+from __future__ import annotations
+
+import pytest
+from deep_programs import deep
+from executors import EITHER
+
+import chainrule as cr
+from chainrule.errors import InputError, MemoryLimitError
+
+ROWS, PARTS = 512, 4
+PROGRAM = deep(8, 32)
+
+
+@EITHER
+def test_parts_and_update_are_within_the_budget_together(executor: str) -> None:
+    plain = PROGRAM.step(executor=executor).micro_batched(PARTS)
+    full = plain.memory(n=ROWS).needed_nbytes
+    with pytest.raises(MemoryLimitError) as error:
+        PROGRAM.step(executor=executor, memory=0).micro_batched(PARTS).memory(n=ROWS)
+    assert error.value.budget_nbytes == 0
+    state = PROGRAM.state(plain)
+    want = [plain(state, x=PROGRAM.batch(ROWS)) for _ in range(2)]
+    for saved in (0, 16_000, 40_000, 60_000):
+        nbytes = full - saved
+        step = PROGRAM.step(executor=executor, memory=nbytes).micro_batched(PARTS)
+        assert step.memory(n=ROWS).needed_nbytes <= nbytes
+        mine = PROGRAM.state(step)
+        assert [step(mine, x=PROGRAM.batch(ROWS)) for _ in range(2)] == want
+        for key, array in state.items():
+            assert mine[key].tobytes() == array.tobytes()
+        values = step.memory(n=ROWS).accumulating.values.values()
+        again = sum(bool(value.again_at) for value in values)
+        assert saved or not again
+    assert again or executor == "reference"  # where another order is enough
+
+
+def test_one_part_that_does_not_fit_says_so() -> None:
+    with pytest.raises(MemoryLimitError) as alone:
+        parts = PROGRAM.step(executor="reference", memory=0).micro_batched(PARTS)
+        parts.accumulating.memory(n=ROWS // PARTS)
+    nbytes = alone.value.needed_nbytes + 1000
+    step = PROGRAM.step(executor="reference", memory=nbytes).micro_batched(PARTS)
+    with pytest.raises(MemoryLimitError, match="needs at least") as error:
+        step(PROGRAM.state(step), x=PROGRAM.batch(ROWS))
+    assert f"what {nbytes:,} bytes leave for one of 4 parts" in "".join(error.value.__notes__)
+
+
+@EITHER
+def test_trainers_have_budgets(executor: str) -> None:
+    def trained(**options: object) -> cr.Trainer:
+        trainer = cr.Trainer(
+            cr.trace(PROGRAM.objective, x=cr.float32["n", 32], Ws=PROGRAM.parameters),
+            {"Ws": PROGRAM.parameters},
+            cr.sgd(0.1),
+            {"x": PROGRAM.batch(1024)},
+            batch_size=ROWS,
+            executor=executor,
+            progress=False,
+            **options,  # pyright: ignore[reportArgumentType]
+        )
+        trainer.fit(2)
+        return trainer
+
+    plain = trained()
+    nbytes = plain.memory().needed_nbytes - 100_000
+    within = trained(memory=nbytes)
+    assert within.memory().needed_nbytes <= nbytes
+    for key, array in plain.state.items():
+        assert within.state[key].tobytes() == array.tobytes()
+    with pytest.raises(InputError, match="memory= was given beside a training step"):
+        cr.Trainer(PROGRAM.step(), {"Ws": PROGRAM.parameters}, memory=nbytes)
