@@ -8,6 +8,7 @@ from typing import Any
 from chainrule.errors import InputError
 from chainrule.execute.executors import call_of, executor_with, prepare, refuse_strict
 from chainrule.execute.run import Keep, Run, kept_nodes, leaves_of, prepared
+from chainrule.execute.shorter_loops import in_memory
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.tracebacks import entry
@@ -65,6 +66,7 @@ class CompiledGraph(Frozen):
     def plan(self, **sizes: int) -> Any:
         """How its executor runs the graph at these sizes: `print(f.plan(n=256))`."""
         graph = self.graph.bind(**sizes)
+        graph = in_memory(self.executor, graph, lambda form: (kept_nodes(form, self.keep), {}))
         return prepare(self.executor, graph, kept_nodes(graph, self.keep)).plan
 
     def __repr__(self) -> str:

@@ -14,7 +14,8 @@ from chainrule.execute.free_memory import refuse_beyond_free
 from chainrule.execute.plain import PlainProgram
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.schedule.records import Schedule
+from chainrule.plan.duration import node_nanoseconds
+from chainrule.schedule.records import Compute, Schedule
 from chainrule.schedule.usage import usage_of
 
 
@@ -64,6 +65,12 @@ class RepeatingProgram(PlainProgram):
         usage = usage_of(schedule, self.results, block=False)
         refuse_beyond_free(usage.peak_nbytes - usage.given_nbytes)
         return reference.evaluate(self.graph, inputs, self.results, self.traced, schedule=schedule)
+
+    @property
+    def nanoseconds(self) -> float:
+        """About how long a run takes."""
+        computes = (one for one in self.schedule({}).instructions if isinstance(one, Compute))
+        return sum(node_nanoseconds(node) for one in computes for node in one.nodes)
 
     def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
         """See `Program.schedule`; MemoryLimitError where no schedule is within the budget."""

@@ -12,6 +12,7 @@ from chainrule.errors import InputError, NameLookupError
 from chainrule.execute.arguments import by_name
 from chainrule.execute.executors import executor_named, prepare, refuse_strict
 from chainrule.execute.prepared import Prepared
+from chainrule.execute.shorter_loops import in_memory
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -137,6 +138,7 @@ def prepared(
     """The graph ready to be called by name, for what `keep` says; the rest as for `run_graph`."""
 
     def make(concrete: Graph) -> Program:
+        concrete = in_memory(executor, concrete, lambda form: (kept_nodes(form, keep), {}))
         kept = kept_nodes(concrete, keep)
         return prepare(executor, concrete, kept, traced=graph, strict=strict)
 

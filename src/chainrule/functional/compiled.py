@@ -13,6 +13,7 @@ from chainrule.errors import ForeignValueError, InputError, MemoryLimitError
 from chainrule.execute.compiled import CompiledGraph
 from chainrule.execute.executors import call_of, executor_with, prepare
 from chainrule.execute.run import distinct, run_graph
+from chainrule.execute.shorter_loops import in_memory
 from chainrule.functional.arguments import (
     check_call,
     input_arrays,
@@ -22,6 +23,7 @@ from chainrule.functional.arguments import (
 )
 from chainrule.functional.made import makes_a_function
 from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
 from chainrule.tracebacks import shorten
 from chainrule.tracing import function_name, leaf_type, trace
@@ -180,7 +182,8 @@ class _Traced:
         strict: bool,
     ) -> None:
         self.name = function_name(function)
-        self.graph = trace(function, *args, **kwargs)
+        traced = trace(function, *args, **kwargs)
+        self.graph = in_memory(executor, traced, lambda form: (_outputs(form), {}))
         self.executor, self.strict = executor, strict
         self.leaf_of = _leaf_of_inputs(self.graph, function, args, kwargs)
         given = input_arrays(self.graph, function, args, kwargs)
@@ -197,8 +200,9 @@ class _Traced:
             for name, value in self.fixed.items()
         }
         self.places = [(nodes[name], leaf) for name, leaf in self.leaf_of.items()]
-        outputs = [node for _, node in self.graph.outputs]
-        self.program = prepare(executor, self.graph, outputs, traced=self.graph, strict=strict)
+        self.program = prepare(
+            executor, self.graph, _outputs(self.graph), traced=traced, strict=strict
+        )
         self.call = call_of(self.program, [node for node, _ in self.places], self.arrays)
         self.quick_calls: dict[tuple[str, ...], _Latest | None] = {}
 
@@ -259,6 +263,10 @@ class _Traced:
             strict=self.strict,
         )
         return run.outputs
+
+
+def _outputs(graph: Graph) -> list[Node]:
+    return [node for _, node in graph.outputs]
 
 
 def _leaf_of_inputs(graph: Graph, function: Any, args: Any, kwargs: Any) -> dict[str, int]:

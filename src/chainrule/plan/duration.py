@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chainrule.graph.body import bodies_of
 from chainrule.graph.node import Node
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.sharing import BYTES_EACH_NANOSECOND, FLOPS_EACH_NANOSECOND, Sharing
@@ -10,7 +11,7 @@ from chainrule.primitives.primitive import Contract, Library
 
 BEGINNING = 300.0  # nanoseconds in which an instruction of compiled code begins and threads meet
 CALLING = 2000.0  # in which NumPy begins
-STEPPING = 5000.0  # in which a step of a loop begins
+BEGINNING_ITERATION = 5000.0  # of a loop
 NUMPY_FLOPS_EACH_NANOSECOND = 1.0  # of what is no product
 
 
@@ -39,10 +40,20 @@ def node_nanoseconds(node: Node) -> float:
     kernel, flops = node.primitive.kernel, int(node.primitive.flops(node))
     moved = nbytes_of(node) + sum(map(nbytes_of, dict.fromkeys(node.inputs)))
     rate = NUMPY_FLOPS_EACH_NANOSECOND
-    steps = 0
+    iterations = 0
     match kernel:
         case Contract():
             rate = FLOPS_EACH_NANOSECOND
         case Library(turns=turns) if turns is not None:
-            rate, steps = FLOPS_EACH_NANOSECOND, turns(node) or 0
-    return CALLING + STEPPING * steps + flops / rate + moved / BYTES_EACH_NANOSECOND
+            rate, iterations = FLOPS_EACH_NANOSECOND, _iterations(node)
+    return CALLING + BEGINNING_ITERATION * iterations + flops / rate + moved / BYTES_EACH_NANOSECOND
+
+
+def _iterations(node: Node) -> int:
+    """How many there are in a loop, and in the loops in it; as far as it is known before a run."""
+    kernel = node.primitive.kernel
+    turns = kernel.turns if isinstance(kernel, Library) else None
+    if turns is None:
+        return 0
+    inside = sum(_iterations(one) for body in bodies_of(node) for one in body.graph.nodes)
+    return (turns(node) or 0) * (1 + inside)

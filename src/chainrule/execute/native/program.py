@@ -18,6 +18,7 @@ from chainrule.execute.native.runtime.quick import QuickCall
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
+from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import Role, roles_of
 from chainrule.schedule.records import Schedule
@@ -56,6 +57,11 @@ class NativeProgram:
     def plan(self) -> Plan:
         """The plan that is compiled on this machine."""
         return plan_for(self.graph, self.results, self.overwrites, self.settings)
+
+    @property
+    def nanoseconds(self) -> float:
+        """About how long a run takes."""
+        return sum(map(work_nanoseconds, self.plan.works))
 
     @cached_property
     def launcher(self) -> Launcher:

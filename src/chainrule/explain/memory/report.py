@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.errors import InputError
 from chainrule.execute.executors import executor_named, executor_with
 from chainrule.execute.run import Keep, kept_nodes
+from chainrule.execute.shorter_loops import in_memory
 from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
 from chainrule.explain.memory.html import page, section
 from chainrule.explain.memory.kinds import Kind
@@ -252,7 +253,7 @@ def _of_graph(
 ) -> MemoryReport:
     check_sizes(graph, sizes)
     used, assumed = _all_sizes(graph, sizes)
-    concrete = graph.bound(used)
+    concrete = in_memory(executor, graph.bound(used), lambda form: (kept_nodes(form, keep), {}))
     outputs = {node for _, node in concrete.outputs}
     inputs = {item.node for item in concrete.inputs}
     parameters = {
@@ -323,7 +324,7 @@ def of_step(
     executor = executor_named(executor or step.executor)
     check_sizes(step.graph, sizes)
     used, assumed = _all_sizes(step.graph, sizes)
-    concrete = step.graph.bound(used)
+    concrete = in_memory(executor, step.graph.bound(used), step.results)
     results, overwrites = step.results(concrete)
     parameters = {concrete.input(name).node for name in step.parameters}
     persistent = {concrete.input(part.name).node for part in step.persistent}

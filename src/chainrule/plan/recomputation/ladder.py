@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 
+from chainrule.plan.recomputation.chains import best_of_chain
 from chainrule.plan.recomputation.greedy import RULES, greedy
 from chainrule.plan.recomputation.problem import Problem
-from chainrule.plan.recomputation.search import Found, Round, annealed, found
+from chainrule.plan.recomputation.search import Cooling, Found, annealed, found
 
 RUNGS = 24
 EFFORT = 450  # moves for each node and budget
-PASSES = (  # from the sequence for the budget above, and from the best
-    Round(2 / 3, 0.5, 0.01, 0.03, True),
-    Round(1 / 3, 0.1, 0.01, 0.03, True),
+PASSES = (  # parts of the moves: from the sequence for the budget above, and from the best
+    (2 / 3, Cooling(0.5, 0.01, 0.03, True)),
+    (1 / 3, Cooling(0.1, 0.01, 0.03, True)),
 )
 FAILURES = 3  # budgets in a row for which nothing is found
 HALVINGS = 3  # of the distance between the last two, for the least bytes
@@ -66,11 +67,12 @@ class _Climb:
         above = best = self.best
         for one in self._begun(problem):
             best = one if one.beats(best, budget) else best
-        for number, one in enumerate(PASSES):
-            moves = int(one.part * self.effort * problem.size)
+        for number, (part, one) in enumerate(PASSES):
+            moves = int(part * self.effort * problem.size)
             start = best if number else above
             bound = problem.plain_cost
-            run = annealed(problem, start, one, moves, inf, self.seed + number, bound)
+            longest = len(best.sequence)
+            run = annealed(problem, start, one, moves, inf, self.seed + number, bound, longest)
             best = run if run.beats(best, budget) else best
         self.best = best
         if best.peak_nbytes > budget:
@@ -79,6 +81,9 @@ class _Climb:
         return True
 
     def _begun(self, problem: Problem) -> Iterator[Found]:
+        chain = best_of_chain(problem)
+        if chain is not None:
+            yield found(problem, chain, "dynamic programming along the chain")
         for rule in RULES:
             walk = greedy(problem, rule)
             if walk is not None:

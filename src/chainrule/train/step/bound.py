@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.execute.executor import InPlace
 from chainrule.execute.executors import held_call, prepare
+from chainrule.execute.shorter_loops import in_memory
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.train.step.state import State
@@ -41,6 +43,7 @@ class BoundStep:
 
     def __init__(self, step: TrainingStep, state: State, concrete: Graph) -> None:
         self.step, self.state = step, state
+        concrete = in_memory(step.executor, concrete, partial(results_of, step))
         given = [item for item in concrete.inputs if item.name not in state.memory]
         arrays = [item for item in given if item.default is None]
         self.arrays = tuple([item.name for item in arrays])

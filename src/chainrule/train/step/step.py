@@ -15,6 +15,7 @@ from chainrule.execute.arguments import by_name
 from chainrule.execute.executors import executor_with, prepare
 from chainrule.execute.prepared import Prepared
 from chainrule.execute.run import Keep, leaves_of
+from chainrule.execute.shorter_loops import in_memory
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -243,7 +244,7 @@ class TrainingStep(Frozen, ShownAsGraph):
     @entry
     def plan(self, **sizes: int) -> Any:
         """Shows how the executor runs a step at these sizes: `print(step.plan(n=256))`."""
-        concrete = self.graph.bind(**sizes)
+        concrete = in_memory(self.executor, self.graph.bind(**sizes), self.results)
         return prepare(self.executor, concrete, *self.results(concrete)).plan
 
     @entry
