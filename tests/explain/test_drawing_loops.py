@@ -46,7 +46,10 @@ def test_the_iteration_of_a_loop_is_drawn_in_a_frame() -> None:
     drawing = cr.trace(recurrent).draw()
     (forward, step) = drawing.scene.bands
     assert frames(drawing) == ["cell"]
-    assert drawing.scene.notes[1] == "each iteration of cell, t = 1, …, n → (dashed: values from above)"
+    assert (
+        drawing.scene.notes[1]
+        == "each iteration of cell, t = 1, …, n → (dashed: values from above)"
+    )
     shown = {drawing.scene.looks[one.key].label.text: one for one in step.items}
     squares = {text for text, one in shown.items() if one.form is Form.SQUARE}
     assert squares == {"h_{t−1}", "x_t", "z_t", "h_t", "o_t"}

@@ -253,7 +253,7 @@ def _of_graph(
 ) -> MemoryReport:
     check_sizes(graph, sizes)
     used, assumed = _all_sizes(graph, sizes)
-    concrete = in_memory(executor, graph.bound(used), lambda form: (kept_nodes(form, keep), {}))
+    concrete = in_memory(executor, graph.bound(used), lambda one: (kept_nodes(one, keep), {}))
     outputs = {node for _, node in concrete.outputs}
     inputs = {item.node for item in concrete.inputs}
     parameters = {
@@ -274,7 +274,7 @@ def _of_graph(
     names = _predicted(predict, targets or tuple(name for name, _ in concrete.outputs))
     if targets or predict is not None:
         predicting = _without_dropout(graph, names)
-        own = _names_of(concrete, parameters)
+        own = {item.name for item in concrete.inputs if item.node in parameters}
         prediction = _prediction(predicting, used, own, executor, lying)
     else:  # a run of the graph as it is
         predicting = graph
@@ -380,10 +380,6 @@ def _prediction(
     return run_memory_of(
         graph, results, objectives=results, parameters=own, executor=executor, lying=lying
     )
-
-
-def _names_of(graph: Graph, nodes: Collection[Node]) -> set[str]:
-    return {item.name for item in graph.inputs if item.node in nodes}
 
 
 def _predicted(asked: str | Sequence[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
