@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,10 @@ HERE = [name for name, target in TARGETS.items() if target.vector_nbytes == WIDT
 VECTORS = [name for name in HERE if name != "sse2"] or HERE  # of those, what graphs are run for
 
 
+# What emits, the dtypes of inputs and result, and the lanes of a vector (0: scalars).
+Emission = tuple[Callable[..., Operand], Sequence[np.dtype], np.dtype, int]
+
+
 def function(
     emit: Callable[..., Operand],
     inputs: Sequence[np.dtype],
@@ -42,8 +47,22 @@ def function(
     target: Target,
 ) -> Callable[..., np.ndarray]:
     """`emit(code, *operands)` over whole arrays, in vectors of `count` lanes (0: scalars)."""
-    step = max(count, 1)
+    (found,) = functions([(emit, inputs, output, count)], target)
+    return found
+
+
+def functions(emissions: Sequence[Emission], target: Target) -> list[Callable[..., np.ndarray]]:
+    """Several of them, compiled at once: of what one takes, most is for the module."""
     module = Module(avx512=target.has_avx512)
+    for number, emission in enumerate(emissions):
+        write(module, f"f{number}", emission, target)
+    library = load_objects([compile_object(module.text(), target)], {})
+    return [called(library, f"f{number}", one) for number, one in enumerate(emissions)]
+
+
+def write(module: Module, name: str, emission: Emission, target: Target) -> None:
+    emit, inputs, output, count = emission
+    step = max(count, 1)
     code = Code(module)
     pointers = [Operand(f"%p{k}", "ptr") for k in range(len(inputs) + 1)]
     stop = Operand("%n", "i64")
@@ -65,10 +84,13 @@ def function(
 
     code.loop(Operand("0", "i64"), stop, step, [], body)
     code.do("ret void")
-    code.function("f", [*pointers, stop], attributes=target.function_attributes)
-    library = load_objects([compile_object(module.text(), target)], {})
-    address = library.address("f")
-    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers), ctypes.c_int64)(address)
+    code.function(name, [*pointers, stop], attributes=target.function_attributes)
+
+
+def called(library: Any, name: str, emission: Emission) -> Callable[..., np.ndarray]:
+    _, inputs, output, count = emission
+    step, address = max(count, 1), library.address(name)
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (len(inputs) + 1), ctypes.c_int64)(address)
 
     def run(*arrays: np.ndarray) -> np.ndarray:
         size = arrays[0].size

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emitted import TARGETS, function
+from emitted import TARGETS, function, functions
 from exact_special import EXACT_SPECIAL
 from noting import noted
 
@@ -79,18 +79,17 @@ def cases(primitive: Primitive) -> list[tuple[Sample, np.dtype]]:
 EVERY = pytest.mark.parametrize("primitive", MAPS, ids=lambda one: one.name)
 
 
-def run_native(primitive, sample, dtype, lanes, target, arrays=None):
-    arrays = arguments(sample, dtype) if arrays is None else arrays
+def emission(primitive, sample, dtype, lanes):
     output = accepted(primitive, sample, dtype)
     assert output is not None
-    dtypes = [x.dtype for x in arrays]
+    dtypes = [x.dtype for x in arguments(sample, dtype)]
 
     def emit(code: Code, *operands: Operand) -> Operand:
         pairs = zip(operands, dtypes, strict=True)
         names = {**dict(sample.params), **dict(zip(primitive.inputs, pairs, strict=True))}
         return emit_expression(code, primitive.kernel.expression, names, output)
 
-    return function(emit, dtypes, output, lanes, TARGETS[target])(*arrays)
+    return emit, dtypes, output, lanes
 
 
 def reference(primitive, sample, arrays, output):
@@ -123,18 +122,21 @@ def assert_same(primitive, got, expected):
 
 def check(primitive: Primitive, lanes: Any, targets: tuple[str, ...]) -> None:
     """In every dtype, with `lanes(dtype)` lanes for the first target and those for the second."""
+    tried = []
     for sample, dtype in cases(primitive):
-        with noted(f"{primitive.name} {sample.domains} {dict(sample.params)} of {dtype}"):
-            if primitive.name in REFUSED and dtype.kind != "f":
-                with pytest.raises(ValueError, match="no known name or operation on"):
-                    run_native(primitive, sample, dtype, 4, "avx512")
-                continue
-            arrays, output = arguments(sample, dtype), accepted(primitive, sample, dtype)
-            expected = reference(primitive, sample, arrays, output)
-            for target, count in zip(targets, lanes(dtype), strict=True):
-                with noted(f"{count} lanes for {target}"):
-                    got = run_native(primitive, sample, dtype, count, target)
-                    assert_same(primitive, got, expected)
+        if primitive.name in REFUSED and dtype.kind != "f":
+            with pytest.raises(ValueError, match="no known name or operation on"):
+                functions([emission(primitive, sample, dtype, 4)], TARGETS["avx512"])
+        else:
+            tried.append((sample, dtype))
+    for place, target in enumerate(targets):
+        emissions = [emission(primitive, *one, lanes(one[1])[place]) for one in tried]
+        runs = functions(emissions, TARGETS[target])
+        for (sample, dtype), (_, _, output, count), run in zip(tried, emissions, runs, strict=True):
+            arrays = arguments(sample, dtype)
+            what = f"{primitive.name} {sample.domains} {dict(sample.params)} of {dtype}"
+            with noted(f"{what}, {count} lanes for {target}"):
+                assert_same(primitive, run(*arrays), reference(primitive, sample, arrays, output))
 
 
 @pytest.mark.sweep(9)
@@ -164,12 +166,22 @@ def test_every_primitive_is_tried_in_both_floats_or_on_what_has_bits():
 )
 @pytest.mark.parametrize("source", FLOATS + WHOLE, ids=str)
 def test_casts_are_those_of_numpy(source, lanes, machine):
-    for target in FLOATS + WHOLE:
+    dtypes = FLOATS + WHOLE
+    casts = functions([cast_to(target, source, lanes) for target in dtypes], TARGETS[machine])
+    for target, cast in zip(dtypes, casts, strict=True):
         with noted(f"{source} as {target}"):
-            check_cast(source, target, lanes, machine)
+            check_cast(source, target, cast)
 
 
-def check_cast(source, target, lanes, machine):
+def cast_to(target, source, lanes):
+    def emit(code, x):
+        names = {"x": (x, source), "dtype": target, "weak": False}
+        return emit_expression(code, "cast(x)", names, target)
+
+    return emit, [source], target, lanes
+
+
+def check_cast(source, target, cast):
     x, nbytes = special(source), target.itemsize
     if source.kind == "f":
         with np.errstate(over="ignore"):
@@ -180,15 +192,6 @@ def check_cast(source, target, lanes, machine):
             x = x[(x >= 0) & (x.astype(np.float64) < 2.0 ** (8 * nbytes))]
     with np.errstate(all="ignore"):
         expected = x.astype(target)
-    cast = function(
-        lambda code, x: emit_expression(
-            code, "cast(x)", {"x": (x, source), "dtype": target, "weak": False}, target
-        ),
-        [source],
-        target,
-        lanes,
-        TARGETS[machine],
-    )
     np.testing.assert_array_equal(cast(x), expected)
 
 
