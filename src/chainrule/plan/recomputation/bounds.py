@@ -17,7 +17,8 @@ from time import monotonic
 from chainrule.plan.recomputation.covering import Moment, program_of
 from chainrule.plan.recomputation.problem import Problem
 
-MOST_MOMENTS = 400  # the first executions that are looked at
+MOST_MOMENTS = 400  # the first executions that are looked at,
+MOST_ANCESTORS = 500_000  # and about how many ancestors they have together: some 50 MB
 MOST_VARIABLES = 60_000  # of one linear program: a few seconds
 BATCH = 12  # moments that are added at a time
 
@@ -50,7 +51,8 @@ def lower_bound(problem: Problem, deadline: float) -> int:
 
 def moments_of(problem: Problem, deadline: float) -> list[Moment]:
     """Moments at which not everything that is needed later can be alive."""
-    step = max(1, math.ceil(problem.size / MOST_MOMENTS))
+    most = min(MOST_MOMENTS, MOST_ANCESTORS // problem.size)
+    step = math.ceil(problem.size / max(most, 1))
     found = []
     for w in problem.order[::-step]:
         if monotonic() > deadline:
