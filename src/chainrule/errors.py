@@ -165,12 +165,13 @@ class MemoryLimitError(ChainruleError, MemoryError):
     """A run that needs more memory than there is, refused before it starts.
 
     `needed_nbytes` is what it would have allocated, `free_nbytes` what was free (0: not such a
-    refusal), which `source` says.  `budget_nbytes` is what it was to take at most (0: no budget).
+    refusal), which `source` says.  `budget_nbytes` is what it was to take at most, if it had a
+    budget: then `needed_nbytes` is the least that was found, with all that a memory report counts.
     """
 
     needed_nbytes: int = 0
     free_nbytes: int = 0
-    budget_nbytes: int = 0
+    budget_nbytes: int | None = None
     source: str = ""
 
 

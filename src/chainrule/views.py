@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from chainrule.errors import MemoryLimitError
 from chainrule.execute import CompiledGraph, Run, run_graph
 from chainrule.graph.graph import Graph
 from chainrule.graph.uses import uses
@@ -22,9 +23,20 @@ if TYPE_CHECKING:
 
 
 def _memory(graph: Graph, sizes: Mapping[str, int], **options: Any) -> MemoryReport:
-    from chainrule.explain.memory.report import memory_of_graph
+    from chainrule.explain.memory.report import REFERENCE_SIZE, memory_of_graph
 
-    return memory_of_graph(graph, sizes, **options)
+    def report(sizes: Mapping[str, int]) -> MemoryReport:
+        return memory_of_graph(graph, sizes, **options)
+
+    try:
+        return report(sizes)
+    except MemoryLimitError as error:
+        from chainrule.explain.memory.refusal import smaller_size, with_ways_out
+
+        used = {name: sizes.get(name, REFERENCE_SIZE) for name in graph.sizes}
+        size = smaller_size(error, report, used)
+        ways = [f"{graph.sizes[0]} = {size:,} fits"] if size else []
+        raise with_ways_out(error, ways) from None
 
 
 def _fits(report: MemoryReport, nbytes: int | str | None) -> Fit:

@@ -133,7 +133,10 @@ def test_the_reference_executor_counts_arguments_as_they_lie() -> None:
 
 @needs_native
 def test_what_runs_again_is_compiled_once() -> None:
+    from chainrule.execute.native.artifact import artifact_of
+    from chainrule.execute.native.native_overhead import CODE_NBYTES_PER_REPETITION
     from chainrule.execute.native.plan_to_ir.driver import program
+    from chainrule.machine_code.target import host_target
 
     graph = gradients()
     limit = graph.memory(n=512, executor="native").needed_nbytes - 300_000
@@ -143,6 +146,9 @@ def test_what_runs_again_is_compiled_once() -> None:
     texts = [program(one, "").text for one in (plain, found)]
     kernels = [len(re.findall(r"^define .*@(?:nest|product)\d+\(", text, re.M)) for text in texts]
     assert kernels[0] == kernels[1]
+    codes = [len(artifact_of(one, {}, host_target()).code) for one in (plain, found)]
+    again = len(found.works) - len(plain.works)
+    assert 0 < codes[1] - codes[0] <= CODE_NBYTES_PER_REPETITION * again
 
 
 def test_amounts_and_executors_that_cannot_be_are_told() -> None:

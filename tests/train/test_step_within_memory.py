@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from deep_programs import deep
 from executors import EITHER
@@ -71,3 +73,49 @@ def test_trainers_have_budgets(executor: str) -> None:
         assert within.state[key].tobytes() == array.tobytes()
     with pytest.raises(InputError, match="memory= was given beside a training step"):
         cr.Trainer(PROGRAM.step(), {"Ws": PROGRAM.parameters}, memory=nbytes)
+
+
+@EITHER
+def test_what_a_refusal_advises_is_right(executor: str) -> None:
+    """Every way that it names is taken, with the same budget."""
+    optimizer = cr.adam(1e-3)
+    plain = PROGRAM.step(optimizer, executor=executor)
+    with pytest.raises(MemoryLimitError) as found:
+        PROGRAM.step(optimizer, executor=executor, memory=0).memory(n=ROWS)
+    least = found.value.needed_nbytes
+    assert least < plain.memory(n=ROWS).needed_nbytes
+    nbytes = least - 30_000
+    step = PROGRAM.step(optimizer, executor=executor, memory=nbytes)
+    state = PROGRAM.state(step)
+    with pytest.raises(MemoryLimitError) as refused:
+        step(state, x=PROGRAM.batch(ROWS))
+    error = refused.value
+    assert (error.needed_nbytes, error.budget_nbytes) == (least, nbytes)
+    text = str(error)
+    assert f"a run of network needs at least {least:,} bytes" in text
+    assert f"and memory is {nbytes:,}" in text
+    assert re.search(r"at the peak, while .* is computed:\n    \S+ +[\d,]+\n", text)
+    (enough,) = re.findall(r"try: memory=(\d+) is enough; ", text)
+    assert PROGRAM.step(optimizer, executor=executor, memory=int(enough)).memory(n=ROWS)
+    (smaller,) = re.findall(r"; n = (\d+) fits; ", text)
+    assert 8 < int(smaller) < ROWS
+    step(state, x=PROGRAM.batch(int(smaller)))
+    (count,) = re.findall(r"; step.micro_batched\((\d+)\) fits; ", text)
+    parts = step.micro_batched(int(count))
+    parts(PROGRAM.state(parts), x=PROGRAM.batch(ROWS))
+    assert "; cr.sgd as the optimizer, which has no arrays of its own, fits" in text
+    other = PROGRAM.step(cr.sgd(0.1), executor=executor, memory=nbytes)
+    other(PROGRAM.state(other), x=PROGRAM.batch(ROWS))
+
+
+def test_a_graph_that_is_refused_says_which_size_fits() -> None:
+    graph = cr.trace(PROGRAM.objective, x=cr.float32["n", 32], Ws=PROGRAM.parameters)
+    graph = cr.backward(graph, wrt="Ws")
+    limit = graph.memory(n=256, executor="reference").needed_nbytes
+    compiled = graph.compile(executor="reference", memory=limit)
+    given = {"Ws": PROGRAM.parameters}
+    with pytest.raises(MemoryLimitError, match=r"memory=\d+ is enough; n = [\d,]+ fits") as error:
+        compiled(x=PROGRAM.batch(4096), **given)
+    (size,) = re.findall(r"n = ([\d,]+) fits", str(error.value))
+    assert int(size.replace(",", "")) >= 256
+    compiled(x=PROGRAM.batch(int(size.replace(",", ""))), **given)

@@ -47,8 +47,7 @@ def refuse_beyond_budget(least: Needs, memory_nbytes: int) -> NoReturn:
     lines += [f"    {names[one.node]:{width}}  {one.nbytes:>19,}" for one in alive[:SHOWN]]
     error = MemoryLimitError(
         "\n".join(lines),
-        hint=f"memory={least.nbytes} is enough; a smaller batch, parts of a batch one after "
-        "another (micro-batches) and an optimizer with fewer arrays need less",
+        hint=f"memory={least.nbytes} is enough",
     )
     error.needed_nbytes, error.budget_nbytes = least.nbytes, memory_nbytes
     raise error

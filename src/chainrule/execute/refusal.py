@@ -54,6 +54,9 @@ def explain_refusal(
     """
     if not error.needed_nbytes:  # of NumPy's, in the middle of a run
         raise error
+    if error.budget_nbytes is not None:
+        report(dict(sizes))  # is refused, too, and says what would help
+        raise error
     flags = {name: array.flags for name, array in arrays.items()}
     layout = {n: arrays[n] for n, one in flags.items() if not (one.c_contiguous and one.aligned)}
     made = report(dict(sizes), layout=layout)

@@ -1,13 +1,17 @@
-"""Writes the message of a refused run: what it needs, for what, and the largest size that fits."""
+"""Writes the message of a refused run: what it needs, for what, and which sizes would fit."""
 
 from __future__ import annotations
 
-from chainrule.errors import MemoryLimitError
+from collections.abc import Callable, Iterable, Mapping
+
+from chainrule.errors import MemoryLimitError, SizeError
 from chainrule.explain.memory.largest import largest
 from chainrule.explain.memory.report import MemoryReport
 from chainrule.graph.bytes_text import in_bytes
 
 SHOWN = 5  # parts
+TRIED = 4  # sizes
+CAREFULLY = 0.98  # of the size that the line gives
 
 
 def explained(report: MemoryReport, needed: int, free: int, source: str) -> tuple[str, str]:
@@ -41,3 +45,42 @@ def _largest(report: MemoryReport, free: int) -> str:
 def _beside_arguments(report: MemoryReport) -> int:
     run = report.main
     return run.peak_nbytes - run.usage.given_nbytes
+
+
+def with_ways_out(error: MemoryLimitError, ways: Iterable[str]) -> MemoryLimitError:
+    """The refusal of a run within a budget, with what else would help."""
+    found = MemoryLimitError(error.what, hint="; ".join([error.hint, *ways]))
+    found.needed_nbytes, found.budget_nbytes = error.needed_nbytes, error.budget_nbytes
+    return found
+
+
+def smaller_size(
+    error: MemoryLimitError,
+    report: Callable[[Mapping[str, int]], object],
+    sizes: Mapping[str, int],
+) -> int:
+    """The first of the sizes, so much smaller that `report` finds a run within its budget; 0 where
+    none was found.
+
+    `error` is the refusal at these sizes.  The least that is needed is taken for a line; each size
+    that is tried is planned.
+    """
+    name, budget = next(iter(sizes), ""), error.budget_nbytes or 0
+    refused = [(0, 0), (sizes.get(name, 0), error.needed_nbytes)]
+    for _ in range(TRIED):
+        (before, less), (size, least) = refused[-2:]
+        if size == before or least == less:
+            break
+        line = size + (budget - least) * (size - before) / (least - less)
+        guess = min(int(line * CAREFULLY), size - 1)
+        if guess < 1:
+            break
+        try:
+            report({**sizes, name: guess})
+        except MemoryLimitError as error_there:
+            refused.append((guess, error_there.needed_nbytes))
+        except SizeError:
+            break
+        else:
+            return guess
+    return 0

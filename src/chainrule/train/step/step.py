@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import InputError
+from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute import Run, run_graph
 from chainrule.execute.arguments import by_name
 from chainrule.execute.executors import executor_with, prepare
@@ -272,7 +272,13 @@ class TrainingStep(Frozen, ShownAsGraph):
                 hint="step.memory(" + ", ".join(f"{name}=256" for name in self.graph.sizes) + ")",
             )
         given = {**(sizes or {}), **named}
-        return memory_of_step(self, given, predict=predict, executor=executor, layout=layout)
+        options: Any = {"predict": predict, "executor": executor, "layout": layout}
+        try:
+            return memory_of_step(self, given, **options)
+        except MemoryLimitError as error:
+            from chainrule.train.step.over_budget import advised  # where a budget is too small
+
+            raise advised(error, self, given, options) from None
 
     @entry
     def fits(

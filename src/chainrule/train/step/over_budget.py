@@ -1,0 +1,73 @@
+"""What else would help where a training step needs more than its budget: each way is planned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from chainrule.errors import InputError, MemoryLimitError, SizeError
+from chainrule.explain.memory.refusal import smaller_size, with_ways_out
+from chainrule.explain.memory.report import REFERENCE_SIZE, MemoryReport, memory_of_step
+from chainrule.train.optimizers.optimizers import sgd
+from chainrule.train.step.update import with_update
+
+if TYPE_CHECKING:
+    from chainrule.train.step.step import TrainingStep
+
+COUNTS = (2, 4, 8, 16, 32)  # of parts of a batch
+
+
+def advised(
+    error: MemoryLimitError, step: TrainingStep, given: Mapping[str, int], options: Any
+) -> MemoryLimitError:
+    """The refusal of a step at these sizes, with the ways that fit: a smaller batch, parts of the
+    batch, another optimizer.  `options` are those of `memory_of_step`."""
+    sizes = {name: given.get(name, REFERENCE_SIZE) for name in step.graph.sizes}
+
+    def report(sizes: Mapping[str, int]) -> MemoryReport:
+        return memory_of_step(step, sizes, **options)
+
+    ways, size = [], smaller_size(error, report, sizes)
+    if size:
+        ways.append(f"{step.graph.sizes[0]} = {size:,} fits")
+    if {part.name for part in step.persistent}.issuperset(step.parameters):  # else it is one part
+        least = sizes[step.graph.sizes[0]] / size if size else math.inf
+        ways += _in_parts(step, sizes, least, options["executor"])
+        ways += _with_sgd(step, sizes, options)
+    return with_ways_out(error, ways)
+
+
+def _in_parts(
+    step: TrainingStep, sizes: Mapping[str, int], least: float, executor: str | None
+) -> Iterator[str]:
+    """The batch in at least so many parts."""
+    for count in COUNTS:
+        if count < least:
+            continue
+        try:
+            step.micro_batched(count).memory(sizes, executor=executor)
+        except (MemoryLimitError, InputError, SizeError):
+            continue
+        yield f"step.micro_batched({count}) fits"
+        return
+
+
+def _with_sgd(step: TrainingStep, sizes: Mapping[str, int], options: Any) -> Iterator[str]:
+    """Plain gradient descent, where the optimizer has arrays of its own."""
+    if len(step.persistent) == len(step.parameters):
+        return
+    update = with_update(step.differentiated, step.objective, step.parameters, sgd(0.1))
+    other = replace(
+        step,
+        graph=update.graph,
+        optimizer=sgd(0.1),
+        persistent=update.persistent,
+        scalars=update.scalars,
+    )
+    try:
+        memory_of_step(other, sizes, **options)
+    except MemoryLimitError:
+        return
+    yield "cr.sgd as the optimizer, which has no arrays of its own, fits"
