@@ -4,6 +4,7 @@ fit."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import fsum
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class RepeatingProgram(PlainProgram):
     def nanoseconds(self) -> float:
         """About how long a run takes."""
         computes = (one for one in self.schedule({}).instructions if isinstance(one, Compute))
-        return sum(node_nanoseconds(node) for one in computes for node in one.nodes)
+        return fsum(node_nanoseconds(node) for one in computes for node in one.nodes)
 
     def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
         """See `Program.schedule`; MemoryLimitError where no schedule is within the budget."""

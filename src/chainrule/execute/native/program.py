@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import fsum
 from typing import Any, NoReturn
 
 import numpy as np
@@ -61,7 +62,7 @@ class NativeProgram:
     @property
     def nanoseconds(self) -> float:
         """About how long a run takes."""
-        return sum(map(work_nanoseconds, self.plan.works))
+        return fsum(map(work_nanoseconds, self.plan.works))
 
     @cached_property
     def launcher(self) -> Launcher:

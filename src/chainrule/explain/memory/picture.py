@@ -106,7 +106,7 @@ class _Picture:
             f'<desc id="{self.key}-desc">{escape(self.description)}</desc>',
             f"<defs>{self._patterns()}</defs>",
             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-            _words(LEFT, 24, self.title, size=16, weight=600),
+            words_at(LEFT, 24, self.title, size=16, weight=600),
             *self._axis(),
             *(self._area(layer) for layer in self.layers),
             *self._below(),
@@ -189,7 +189,7 @@ class _Picture:
         )
         x, y = self._x((first + last) / 2), (low + high) / 2 + 4
         colour, _, ink = PAINTS[kind]
-        return _words(x, y, kind, anchor="middle", fill=ink, outline=colour)
+        return words_at(x, y, kind, anchor="middle", fill=ink, outline=colour)
 
     def _axis(self) -> list[str]:
         """Lines and bytes of the vertical axis."""
@@ -198,7 +198,7 @@ class _Picture:
             y = self._y(nbytes)
             found.append(f'<path d="M{LEFT} {_n(y)}H{RIGHT}" stroke="{GRID}" stroke-width="1"/>')
             words = in_bytes(nbytes) if nbytes else "0"
-            found.append(_words(LEFT - 8, y + 4, words, anchor="end", fill=MUTED))
+            found.append(words_at(LEFT - 8, y + 4, words, anchor="end", fill=MUTED))
         return found
 
     def _below(self) -> list[str]:
@@ -209,14 +209,14 @@ class _Picture:
         wanted = range(count + 1) if few else sorted({*ticks(count)[1:], 1})
         for number in wanted:
             x = self._center(number)
-            found.append(_words(x, BOTTOM + 16, str(number), anchor="middle", fill=MUTED))
+            found.append(words_at(x, BOTTOM + 16, str(number), anchor="middle", fill=MUTED))
             label = _cut(printable(self.run.timeline[number].label), 12)
             if few and label:
                 place = f' transform="rotate(-40 {_n(x + 3)} {BOTTOM + 30})"'
-                found.append(_words(x + 3, BOTTOM + 30, label, anchor="end", size=11, more=place))
-        found.append(_words(RIGHT + 24, BOTTOM + 16, "instruction", fill=MUTED, size=11))
+                found.append(words_at(x + 3, BOTTOM + 30, label, anchor="end", size=11, more=place))
+        found.append(words_at(RIGHT + 24, BOTTOM + 16, "instruction", fill=MUTED, size=11))
         if few:
-            found.append(_words(RIGHT + 24, BOTTOM + 34, "what it writes", fill=MUTED, size=11))
+            found.append(words_at(RIGHT + 24, BOTTOM + 34, "what it writes", fill=MUTED, size=11))
         return found
 
     def _center(self, number: int) -> float:
@@ -234,8 +234,8 @@ class _Picture:
                 return [
                     f'<path d="M{_n(x)} {TOP - 28}V{BOTTOM}" stroke="{INK}" '
                     'stroke-dasharray="4 3" fill="none"/>',
-                    _words(x - 5, TOP - 18, "forward", anchor="end", fill=MUTED, size=11),
-                    _words(x + 5, TOP - 18, "backward", fill=MUTED, size=11),
+                    words_at(x - 5, TOP - 18, "forward", anchor="end", fill=MUTED, size=11),
+                    words_at(x + 5, TOP - 18, "backward", fill=MUTED, size=11),
                 ]
         return []
 
@@ -258,13 +258,13 @@ class _Picture:
             f'<rect x="{_n(x - wide / 2)}" y="{_n(y)}" width="{_n(wide)}" '
             f'height="{_n(BOTTOM - y)}" fill="none" stroke="{MARK}" stroke-width="2"/>',
             f'<path d="M{_n(x)} {_n(y - 2)}l-6 -10h12Z" fill="{MARK}"/>',
-            _words(at, TOP - 36, words, anchor=anchor, weight=600),
+            words_at(at, TOP - 36, words, anchor=anchor, weight=600),
         ]
 
     def _legend(self) -> list[str]:
         """The kinds in the order of the layers, the highest first, with their bytes at the peak."""
         x, y = RIGHT + 24, TOP + 6
-        found = [_words(x, y, "at the peak", fill=MUTED, size=11)]
+        found = [words_at(x, y, "at the peak", fill=MUTED, size=11)]
         shown_kinds = [kind for kind, _ in self.layers]
         for kind in reversed(shown_kinds):
             y += 24
@@ -272,14 +272,14 @@ class _Picture:
                 f'<rect x="{x}" y="{y - 11}" width="18" height="14" fill="{self._paint(kind)}" '
                 f'stroke="{INK}" stroke-width="0.8"/>'
             )
-            found.append(_words(x + 26, y, kind))
+            found.append(words_at(x + 26, y, kind))
             found.append(
-                _words(WIDTH - 12, y, in_bytes(self.run.parts[kind]), anchor="end", fill=MUTED)
+                words_at(WIDTH - 12, y, in_bytes(self.run.parts[kind]), anchor="end", fill=MUTED)
             )
         if self.run.padding_nbytes:
-            found.append(_words(x + 26, y + 24, "padding"))
+            found.append(words_at(x + 26, y + 24, "padding"))
             words = in_bytes(self.run.padding_nbytes)
-            found.append(_words(WIDTH - 12, y + 24, words, anchor="end", fill=MUTED))
+            found.append(words_at(WIDTH - 12, y + 24, words, anchor="end", fill=MUTED))
         return found
 
     def _tooltips(self) -> list[str]:
@@ -355,7 +355,7 @@ def _cut(words: str, most: int) -> str:
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
-def _words(
+def words_at(
     x: float,
     y: float,
     words: str,

@@ -14,7 +14,6 @@ from chainrule.execute.run import Keep, kept_nodes
 from chainrule.execute.shorter_loops import in_memory
 from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
 from chainrule.explain.memory.html import page, section
-from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.lying import Layout, Lying, lying_of
 from chainrule.explain.memory.overhead import overhead_of
@@ -22,6 +21,7 @@ from chainrule.explain.memory.picture import picture, save
 from chainrule.explain.memory.run_memory import RunMemory, run_memory_of
 from chainrule.explain.memory.schema import data
 from chainrule.explain.memory.table import ROWS, picture_title, runs, text
+from chainrule.explain.memory.value import Value
 from chainrule.explain.memory.why import reason, sentence
 from chainrule.graph.bind import check_sizes, named_nodes, with_sizes
 from chainrule.graph.cached import cached_property
@@ -33,32 +33,10 @@ from chainrule.tracebacks import entry
 from chainrule.transforms.forward_only import evaluation_graph, prediction_graph
 
 if TYPE_CHECKING:
+    from chainrule.explain.memory.tradeoff import Tradeoff
     from chainrule.train.step.step import TrainingStep
 
 REFERENCE_SIZE = 256  # of a named size that was not given
-
-
-@dataclass(frozen=True)
-class Value:
-    """One named value: its type and bytes, and when it is in memory.
-
-    Instructions are counted from 1; 0 is before the first.  `stored` is False for a value that is
-    used where it comes about and never written: it takes no bytes, and `nbytes` is what its array
-    would have.  `in_place` says that its bytes are those of another value, for which they are
-    counted: of a parameter before its update.  `kept_because` says which later value needs it; ""
-    for one that is needed at once.  `again_at`: the instructions that compute it again.
-    """
-
-    name: str
-    type: str
-    nbytes: int
-    kind: Kind
-    stored: bool
-    in_place: bool
-    made_at: int
-    last_needed_at: int
-    kept_because: str
-    again_at: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +64,19 @@ class MemoryReport(NotPickled):
     lying: Mapping[str, Lying]
     training: RunMemory | None
     prediction: RunMemory
-    _again: Callable[[Mapping[str, int]], MemoryReport] = field(repr=False)
+    again: Callable[[str, Mapping[str, int]], MemoryReport] = field(repr=False)
 
     @entry
     def at(self, **sizes: int) -> MemoryReport:
         """The report at other sizes, planned anew; those not given are as they are here."""
-        return self._again({**self.sizes, **sizes})
+        return self.again(self.executor, {**self.sizes, **sizes})
+
+    @entry
+    def tradeoff(self) -> Tradeoff:
+        """Bytes against predicted time, from the bytes of this report to the least."""
+        from chainrule.explain.memory.tradeoff import tradeoff_of
+
+        return tradeoff_of(self)
 
     @property
     def needed_nbytes(self) -> int:
@@ -240,15 +225,15 @@ def memory_of_graph(
 ) -> MemoryReport:
     """The report of a graph; see `Graph.memory`."""
     executor = executor_with(executor, placement_seconds, memory)
-    return _of_graph(graph, keep, predict, executor, lying_of(graph, layout), sizes)
+    return _of_graph(graph, keep, predict, lying_of(graph, layout), executor, sizes)
 
 
 def _of_graph(
     graph: Graph,
     keep: Keep,
     predict: str | Sequence[str] | None,
-    executor: str,
     lying: Mapping[str, Lying],
+    executor: str,
     sizes: Mapping[str, int],
 ) -> MemoryReport:
     check_sizes(graph, sizes)
@@ -281,7 +266,7 @@ def _of_graph(
         prediction = run_memory_of(
             concrete, kept, objectives=kept, parameters=parameters, executor=executor, lying=lying
         )
-    again = partial(_of_graph, graph, keep, predict, executor, lying)
+    again = partial(_of_graph, graph, keep, predict, lying)
     return MemoryReport(
         graph,
         concrete,
@@ -310,14 +295,14 @@ def memory_of_step(
     """The report of a training step with its optimizer; see `TrainingStep.memory`."""
     own = {part.name for part in step.persistent}
     given = [item.name for item in step.graph.inputs if item.name not in own]
-    return of_step(step, predict, executor, lying_of(step.graph, layout, given), sizes)
+    return of_step(step, predict, lying_of(step.graph, layout, given), executor, sizes)
 
 
 def of_step(
     step: TrainingStep,
     predict: str | Sequence[str] | None,
-    executor: str | None,
     lying: Mapping[str, Lying],
+    executor: str | None,
     sizes: Mapping[str, int],
 ) -> MemoryReport:
     """As `memory_of_step`, where the inputs with these names lie so."""
@@ -342,7 +327,7 @@ def of_step(
     known = all(name in step.differentiated for name in names)
     predicting = _without_dropout(step.differentiated if known else step.graph, names)
     prediction = _prediction(predicting, used, set(step.parameters), executor, lying)
-    again = partial(of_step, step, predict, executor, lying)
+    again = partial(of_step, step, predict, lying)
     return MemoryReport(
         step.graph,
         concrete,
@@ -392,6 +377,3 @@ def _all_sizes(graph: Graph, given: Mapping[str, int]) -> tuple[dict[str, int], 
     """Every named size, and those that were not given."""
     assumed = tuple(name for name in graph.sizes if name not in given)
     return {**given, **dict.fromkeys(assumed, REFERENCE_SIZE)}, assumed
-
-
-__all__ = ["MemoryReport", "Value", "memory_of_graph", "memory_of_step"]

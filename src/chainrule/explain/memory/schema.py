@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from chainrule.explain.memory.run_memory import RunMemory
 
 if TYPE_CHECKING:
-    from chainrule.explain.memory.report import MemoryReport, Value
+    from chainrule.explain.memory.report import MemoryReport
+    from chainrule.explain.memory.value import Value
 
 SCHEMA = "chainrule.memory/1"
 

@@ -12,8 +12,9 @@ from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
-    from chainrule.explain.memory.report import MemoryReport, Value
+    from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.memory.run_memory import RunMemory
+    from chainrule.explain.memory.value import Value
 
 ROWS = 40  # values that a table shows where nobody asks for more
 WIDTH = 100

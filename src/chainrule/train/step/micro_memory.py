@@ -138,7 +138,7 @@ def memory_of_parts(
     if update is None:
         update = memory_of_step(step.updating, known, executor=executor)
     if one is None:
-        one = of_step(step.accumulating, None, executor, lies, part)
+        one = of_step(step.accumulating, None, lies, executor, part)
     sums = _nbytes(one.concrete, [summed.name for summed in step.accumulating.persistent])
     swapped = _nbytes(whole, [name for name, one in lying.items() if one.swapped])
     stays = executor_of(one.executor).traits.one_block
@@ -166,7 +166,7 @@ def memory_of_parts(
         others = found.needed_nbytes - unused - one.needed_nbytes
         within = executor_with(found.executor, memory=max(limit - others, 0))
         try:
-            found = together(of_step(step.accumulating, None, within, lies, part))
+            found = together(of_step(step.accumulating, None, lies, within, part))
         except MemoryLimitError as error:
             error.add_note(f"that is what {limit:,} bytes leave for one of {step.count} parts")
             raise

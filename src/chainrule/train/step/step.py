@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.fits import Fit
     from chainrule.explain.memory.lying import Layout
     from chainrule.explain.memory.report import MemoryReport
+    from chainrule.explain.memory.tradeoff import Tradeoff
     from chainrule.train.step.micro_batches import MicroBatchedStep
 
 
@@ -279,6 +280,18 @@ class TrainingStep(Frozen, ShownAsGraph):
             from chainrule.train.step.over_budget import advised  # where a budget is too small
 
             raise advised(error, self, given, options) from None
+
+    @entry
+    def tradeoff(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        executor: str | None = None,
+        **named: int,
+    ) -> Tradeoff:
+        """What less memory costs in time at these sizes: `print(step.tradeoff(n=256))`."""
+        return self.memory(sizes, predict=None, executor=executor, layout=None, **named).tradeoff()
 
     @entry
     def fits(
