@@ -66,7 +66,7 @@ def test_values_and_derivatives_of_every_composite(call: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", list(CALLS)[::2])  # what narrow vectors change is in the loops
 def test_values_and_derivatives_in_float32(call: str, narrow_vectors: str) -> None:
     case = CALLS[call][-1]
     check(scalar(case.call), [x.astype(np.float32) for x in case.arguments()], orders=1)
