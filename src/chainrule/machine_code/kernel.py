@@ -39,6 +39,11 @@ class Kernel:
     def __call__(self, state: Any) -> int:
         return self.in_python(state) if native_refusal() else self.native(state)
 
+    def prepare(self) -> None:
+        """Compile now, so that no call has to."""
+        if not native_refusal():
+            self._compiled()
+
     def in_python(self, state: Any) -> int:
         """The same by Python; arrays are lists meanwhile, which it indexes faster."""
         names = [name for name, kind in fields_of(self._state).items() if kind in ELEMENTS]

@@ -66,4 +66,4 @@ def test_training_steps_are_proved_optimal(name, percent):
     numbers = instance(name)
     plain = problem(**numbers, budget_nbytes=0)
     budget = measured(plain, plain.order).peak_nbytes * percent // 100
-    assert recompute(**numbers, budget_nbytes=budget, effort=3_000).gap < 1e-5
+    assert recompute(**numbers, budget_nbytes=budget).gap < 1e-5

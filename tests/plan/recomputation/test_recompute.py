@@ -1,9 +1,13 @@
 """Sequences stay within the budget, count as promised, and wrong numbers are told."""
 
+from time import monotonic
+
 import pytest
+from executors import needs_native
 from recomputed_chains import chain
 
 from chainrule.errors import InputError, MemoryLimitError
+from chainrule.machine_code import kernel
 from chainrule.plan import recompute
 from chainrule.plan.recomputation.problem import problem
 from chainrule.plan.recomputation.sequence import fault, lives, measured, without_useless
@@ -95,6 +99,29 @@ def test_the_same_call_gives_the_same_answer():
     first, second = (recompute(**numbers, effort=500) for _ in range(2))
     assert first == second and first.cost > first.plain_cost
     assert recompute(**numbers, effort=500, seed=1).peak_nbytes <= 24
+
+
+@needs_native
+def test_python_gives_the_answer_of_machine_code(monkeypatch):
+    numbers = chain([3, 5, 2, 4, 6], [2] * 5, [5, 2, 4, 3, 6], [4] * 5, [(True, True)] * 5, 19)
+    numbers["kept"] = [4, 9]
+    native = recompute(**numbers, effort=300)
+    monkeypatch.setattr(kernel, "native_refusal", lambda: "not here")
+    assert recompute(**numbers, effort=300) == native
+    assert native.cost > native.plain_cost
+
+
+@pytest.mark.parametrize("seconds", [0, 0.3])
+def test_time_ends_the_search(seconds):
+    """A greedy walk is made in any case."""
+    n = 400
+    numbers = chain([3] * n, [2] * n, [5] * n, [4] * n, [(True, True)] * n, 600)
+    numbers["kept"] = [n - 1, 2 * n - 1]
+    recompute(**numbers, effort=1, seconds=1)  # compiles
+    begun = monotonic()
+    found = recompute(**numbers, effort=10**9, seconds=seconds)
+    assert monotonic() - begun < seconds + 5
+    assert found.peak_nbytes <= 600
 
 
 @pytest.mark.parametrize("factor", [1, 1 << 20, 1 << 50])

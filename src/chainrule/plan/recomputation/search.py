@@ -40,7 +40,9 @@ POLISH = Cooling(0.2, 0.01, 0.03, True)
 ROUNDS = ((0.05, GENTLE), (0.15, HOT), (0.5, None), (0.3, POLISH))
 QUICK_ROUNDS = ((0.8, GENTLE), (0.2, POLISH))
 LITTLE_EFFORT = 2_000
-BOUND_SHARE = 0.15  # of the time, for the lower bound, behind the first round
+# The lower bound comes behind the first round; it may take this part of the time that all rounds
+# take, and these seconds.
+BOUND_SHARE, BOUND_SECONDS = 0.15, 0.1
 EXCESS_LEFT = 0.01  # of the excess that is allowed, when it ends
 EXCESS_ENDS = 0.7  # of the cooling
 SWING = 1.01
@@ -132,13 +134,16 @@ def searched(problem: Problem, deadline: float, effort: int, seed: int) -> tuple
         if sequence is not None:
             one = found(problem, sequence, strategy)
             best = one if one.beats(best, budget) else best
+    KERNEL.prepare()
     begun = monotonic()
-    seconds = deadline - begun
+    seconds = max(deadline - begun, 0.0)
     part, winner = 0.0, GENTLE
     rounds = ROUNDS if effort > LITTLE_EFFORT else QUICK_ROUNDS
     for number, (share, cooling) in enumerate(rounds):
         if number == 1 and best.cost > bound:
-            bound = lower_bound(problem, begun + (part + BOUND_SHARE) * seconds)
+            now = monotonic()
+            all_rounds = min((now - begun) / part, seconds)
+            bound = lower_bound(problem, now + BOUND_SHARE * all_rounds + BOUND_SECONDS)
         if best.peak_nbytes <= budget and best.cost == bound:
             break
         part += share
