@@ -184,7 +184,7 @@ def damaged(path: Path) -> Path:
 
 CHOSEN: dict[str, Callable[[Path], Any]] = {
     "step.memory": lambda _: objects()["step"].memory(q=3),
-    "step.fits": lambda _: objects()["step"].fits("1 GiB", q=3),
+    "step.fits": lambda _: objects()["step"].fits("1 GiB", q=3, nbytes="2 GiB"),
     "graph.fits": lambda _: objects()["graph"].fits("1 GiB", q=3),
     "memory.largest": lambda _: objects()["memory"].largest("q", "1 GiB"),
     "trainer.memory": lambda _: objects()["trainer"].memory(executor="nope"),

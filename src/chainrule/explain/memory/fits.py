@@ -17,13 +17,30 @@ SHOWN = 3  # parts that the reason names
 
 
 @dataclass(frozen=True)
+class Way:
+    """A way to fit: what it is, the bytes it needs, and about how long it takes in nanoseconds."""
+
+    what: str
+    needed_nbytes: int
+    nanoseconds: float
+
+    def __str__(self) -> str:
+        milliseconds = f"{self.nanoseconds / 1e6:,.3g} ms"
+        return f"{in_bytes(self.needed_nbytes):>12}  about {milliseconds:>10}  {self.what}"
+
+
+@dataclass(frozen=True)
 class Fit:
-    """True where `needed_nbytes` are at most `limit_nbytes`; as text, the reason."""
+    """True where `needed_nbytes` are at most `limit_nbytes`; as text, the reason.
+
+    `ways`, of a training step: the ways in which it fits, the quickest first.
+    """
 
     needed_nbytes: int
     limit_nbytes: int
     parts: Mapping[str, int]
     sizes: Mapping[str, int]
+    ways: tuple[Way, ...] = ()
 
     def __bool__(self) -> bool:
         return self.needed_nbytes <= self.limit_nbytes
@@ -40,7 +57,7 @@ class Fit:
         return f"{text} ({most_of(self.parts, SHOWN)})"
 
     def __str__(self) -> str:
-        return self.reason
+        return "\n".join([self.reason, *(f"  {way}" for way in self.ways)])
 
 
 def most_of(parts: Mapping[str, int], count: int) -> str:

@@ -296,22 +296,22 @@ class TrainingStep(Frozen, ShownAsGraph):
     @entry
     def fits(
         self,
-        sizes: Mapping[str, int] | None = None,
+        amount: int | str | Mapping[str, int] | None = None,
         /,
         *,
         nbytes: int | str | None = None,
         executor: str | None = None,
         layout: Layout | None = None,
-        **named: int,
+        **sizes: int,
     ) -> Fit:
-        """Whether a step at these sizes fits in `nbytes`: `step.fits(n=256, nbytes="8GiB")`.
+        """Whether a step at these sizes fits in an amount: `step.fits("8 GiB", n=256)`.
 
-        As `Graph.fits`; parameters and the optimizer's arrays are counted.
+        As `Graph.fits`; parameters and the optimizer's arrays are counted.  `print` it: `ways` are
+        those in which it fits, with bytes and predicted time, the quickest first.
         """
-        from chainrule.explain.memory.fits import fit_of
+        from chainrule.train.step.ways_to_fit import fit_of_step
 
-        report = self.memory(sizes, predict=None, executor=executor, layout=layout, **named)
-        return fit_of(report, nbytes)
+        return fit_of_step(self, amount, nbytes, executor, layout, sizes)
 
     @entry
     def results(self, concrete: Graph) -> tuple[list[Node], dict[Node, Node]]:

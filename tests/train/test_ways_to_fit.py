@@ -1,0 +1,69 @@
+"""`step.fits(amount)` lists ways that fit, and each does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule import float32
+from chainrule.errors import InputError
+from chainrule.machine_code.target import native_refusal
+
+RANDOM = np.random.default_rng(0)
+WS = [RANDOM.normal(size=(64, 64)).astype(np.float32) / 8 for _ in range(8)]
+EXECUTOR = pytest.mark.parametrize(
+    "executor", ["reference"] if native_refusal() else ["reference", "native"]
+)
+N = 2048
+
+
+def objective(x: float32["n 64"], Ws: Any) -> Any:
+    h = x
+    for W in Ws:
+        h = np.tanh(h @ W)
+    return np.mean(h * h)
+
+
+@EXECUTOR
+def test_every_way_fits_when_it_is_taken(executor: str) -> None:
+    step = cr.training_step(objective, "Ws", cr.sgd(0.1), Ws=WS, executor=executor)
+    needed = step.memory(n=N).needed_nbytes
+    arrays = step.memory(n=N).main.peak_nbytes
+    amount = needed - arrays // 2
+    fit = step.fits(amount, n=N)
+    assert not fit and fit.limit_nbytes == amount
+    assert all(way.needed_nbytes <= amount for way in fit.ways)
+    times = [way.nanoseconds for way in fit.ways]
+    assert times == sorted(times) and times[0] > 0
+    whole, parts, smaller = (
+        next(way for way in fit.ways if word in way.what)
+        for word in ("computed again", "parts of it", "another batch")
+    )
+    within = cr.training_step(objective, "Ws", cr.sgd(0.1), Ws=WS, executor=executor, memory=amount)
+    assert within.memory(n=N).needed_nbytes == whole.needed_nbytes
+    assert f"memory={amount}" in whole.what
+    count = int(parts.what.split()[0])
+    assert step.micro_batched(count).memory(n=N).needed_nbytes <= amount
+    size = int(smaller.what.split("n = ")[1].split()[0].replace(",", ""))
+    assert step.memory(n=size).needed_nbytes <= amount < step.memory(n=size + 1).needed_nbytes
+    lines = str(fit).splitlines()
+    assert lines[0] == fit.reason and len(lines) == 1 + len(fit.ways)
+
+
+@EXECUTOR
+def test_what_fits_anyway_needs_no_other_way(executor: str) -> None:
+    step = cr.training_step(objective, "Ws", cr.sgd(0.1), Ws=WS, executor=executor)
+    fit = step.fits("1 GiB", n=N)
+    assert fit and fit.ways[0].what == "the whole batch"
+    assert fit.ways[0].needed_nbytes == step.memory(n=N).needed_nbytes
+    assert not any("computed again" in way.what for way in fit.ways)
+    assert step.fits({"n": N}, nbytes="1 GiB") == fit
+
+
+def test_two_amounts_are_refused() -> None:
+    step = cr.training_step(objective, "Ws", cr.sgd(0.1), Ws=WS)
+    with pytest.raises(InputError, match="two amounts of memory"):
+        step.fits("1 GiB", n=4, nbytes="2 GiB")
