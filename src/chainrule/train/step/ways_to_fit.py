@@ -53,7 +53,7 @@ def ways_to_fit(
     if getattr(executor_of(executor), "within", None) is None:
         return ()
     within = executor_with(executor, memory=nbytes)
-    found = [*_whole(step, sizes, within, nbytes), *_in_parts(step, sizes, within)]
+    found = [*_whole(step, sizes, within, nbytes), *_in_parts(step, sizes, within, nbytes)]
     found += _smaller(step, sizes, executor, within)
     return tuple(sorted(found, key=lambda way: way.nanoseconds))
 
@@ -75,7 +75,9 @@ def _whole(step: TrainingStep, sizes: Mapping[str, int], within: str, nbytes: in
     yield Way(what, report.needed_nbytes, _nanoseconds(report))
 
 
-def _in_parts(step: TrainingStep, sizes: Mapping[str, int], within: str) -> Iterator[Way]:
+def _in_parts(
+    step: TrainingStep, sizes: Mapping[str, int], within: str, nbytes: int
+) -> Iterator[Way]:
     shown = 0
     for count in COUNTS:
         if shown == SHOWN:
@@ -86,7 +88,8 @@ def _in_parts(step: TrainingStep, sizes: Mapping[str, int], within: str) -> Iter
             continue
         taken = count * _nanoseconds(report.accumulating) + _nanoseconds(report.updating)
         shown += 1
-        yield Way(f"{count} parts of it: step.micro_batched({count})", report.needed_nbytes, taken)
+        what = f"{count} parts of it: training_step(..., memory={nbytes}).micro_batched({count})"
+        yield Way(what, report.needed_nbytes, taken)
 
 
 def _smaller(
