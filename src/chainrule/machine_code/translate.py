@@ -50,8 +50,6 @@ COMPARED = {
     ast.NotEq: ("ne", "une"),
 }
 
-INLINED = 12  # statements; inlining larger functions takes LLVM longer than it saves the search
-
 Value = tuple[str, str]  # a register or constant of LLVM's, and its type
 Fields = Mapping[str, str]  # of a state: the type of each field, in the order of its memory
 
@@ -129,9 +127,7 @@ class _Function:
             f"  %{name}.at = alloca {_machine_type(kind)}" for name, kind in self.locals.items()
         ]
         listed = ", ".join(f"{_machine_type(kind)} %{name}" for name, kind in typed)
-        small = sum(isinstance(one, ast.stmt) for one in ast.walk(self.tree)) <= INLINED
-        attributes = "nounwind" if small else "nounwind noinline"
-        head = f"define {self.linkage}{self.result} @{self.tree.name}({listed}) {attributes} {{"
+        head = f"define {self.linkage}{self.result} @{self.tree.name}({listed}) nounwind {{"
         return "\n".join([head, *places, *self.lines, "}"])
 
     def line(self, text: str) -> None:

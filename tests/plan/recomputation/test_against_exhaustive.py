@@ -40,7 +40,7 @@ def test_answers_reach_the_least_cost(found):
 def test_bounds_are_below_the_least_cost(found):
     one = as_problem(found)
     least = least_cost(one)
-    bound = lower_bound(one, monotonic() + 60)
+    bound = lower_bound(one, monotonic() + 60, 50_000)
     assert bound >= one.plain_cost
     if least is not None:
         event(f"bound {bound - one.plain_cost} of {least - one.plain_cost}")

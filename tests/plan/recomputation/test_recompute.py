@@ -1,5 +1,6 @@
 """Sequences stay within the budget, count as promised, and wrong numbers are told."""
 
+from itertools import count
 from time import monotonic
 
 import pytest
@@ -9,6 +10,8 @@ from recomputed_chains import chain
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.machine_code import kernel
 from chainrule.plan import recompute
+from chainrule.plan.recomputation import recompute as recomputing
+from chainrule.plan.recomputation import search
 from chainrule.plan.recomputation.problem import problem
 from chainrule.plan.recomputation.sequence import fault, lives, measured, without_useless
 
@@ -99,6 +102,21 @@ def test_the_same_call_gives_the_same_answer():
     first, second = (recompute(**numbers, effort=500) for _ in range(2))
     assert first == second and first.cost > first.plain_cost
     assert recompute(**numbers, effort=500, seed=1).peak_nbytes <= 24
+
+
+def test_the_clock_has_no_part_in_what_is_found(monkeypatch):
+    n = 60
+    sizes, costs = [3 + 7 * i % 11 for i in range(n)], [1 + 5 * i % 17 for i in range(n)]
+    numbers = chain(sizes, sizes, costs, costs, [(True, True)] * n, 170)
+    numbers["kept"] = [n - 1, 2 * n - 1]
+    answers = []
+    for tick in (0.0, 0.1, 0.5):
+        ticks = count()
+        for one in (recomputing, search):
+            monkeypatch.setattr(one, "monotonic", lambda t=tick, c=ticks: t * next(c))
+        answers.append(recompute(**numbers, effort=1_500, seconds=1_000))
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0].cost > answers[0].plain_cost
 
 
 @needs_native

@@ -20,38 +20,47 @@ from chainrule.plan.recomputation.problem import Problem
 MOST_MOMENTS = 400  # the first executions that are looked at,
 MOST_ANCESTORS = 500_000  # and about how many ancestors they have together: some 50 MB
 MOST_VARIABLES = 60_000  # of one linear program: a few seconds
+BRANCHING_EFFORT = 2_000  # moves for each node; for less, the relaxation has to do
 BATCH = 12  # moments that are added at a time
 
 
-def lower_bound(problem: Problem, deadline: float) -> int:
-    """No sequence within the budget costs less; the cost of each node once, or more."""
-    moments = moments_of(problem, deadline)
+def lower_bound(problem: Problem, deadline: float, effort: int) -> int:
+    """No sequence within the budget costs less; the cost of each node once, or more.
+
+    More `effort` looks at more moments, and branches more; the same effort gives the same bound,
+    unless the time has ended it.
+    """
+    moments = moments_of(problem, deadline, effort)
     again: Sequence[float] = [0.0] * problem.size
     chosen: list[Moment] = []
-    program, extra = None, 0
+    program, extra, variables = None, 0, 0
+    most_variables = min(MOST_VARIABLES, 20 * effort)
     while True:
         by_need = sorted(
             ((one.missing_nbytes(problem, again), -at) for at, one in enumerate(moments)),
             reverse=True,
         )
         more = [moments[-at] for missing, at in by_need[:BATCH] if missing > 0.5]
-        more = [one for one in more if one not in chosen]
-        if not more or sum(len(one.past) for one in (*chosen, *more)) > MOST_VARIABLES:
+        before = len(chosen)
+        for one in more:
+            variables += len(one.past)
+            if one not in chosen and variables <= most_variables:
+                chosen.append(one)
+        if len(chosen) == before:
             break
-        chosen += more
         program = program_of(problem, chosen)
         solved = program.relaxed(deadline)
         if solved is None:
             break
         extra, again = max(extra, solved[0]), solved[1]
-    if program is not None and extra > 0:
-        extra = max(extra, program.integral(deadline))
+    if program is not None and extra > 0 and effort >= BRANCHING_EFFORT:
+        extra = max(extra, program.integral(deadline, effort // 10))
     return problem.plain_cost + extra
 
 
-def moments_of(problem: Problem, deadline: float) -> list[Moment]:
+def moments_of(problem: Problem, deadline: float, effort: int) -> list[Moment]:
     """Moments at which not everything that is needed later can be alive."""
-    most = min(MOST_MOMENTS, MOST_ANCESTORS // problem.size)
+    most = min(MOST_MOMENTS, min(MOST_ANCESTORS, 1_000 * effort) // problem.size)
     step = math.ceil(problem.size / max(most, 1))
     found = []
     for w in problem.order[::-step]:

@@ -77,8 +77,8 @@ class Program:
         rounding = 1e-9 * (1.0 + float(np.abs(y) @ np.abs(self.right)))
         return self.whole(proved - rounding), list(found.x[: len(self.integers)])
 
-    def integral(self, deadline: float) -> int:
-        """The cost that branching over the integers proves before the deadline."""
+    def integral(self, deadline: float, most_nodes: int) -> int:
+        """The cost that branching over the integers proves, in so many nodes of the search."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         left = deadline - monotonic()
@@ -90,7 +90,12 @@ class Program:
             bounds=Bounds(0, self.upper),
             constraints=LinearConstraint(self.matrix, -np.inf, self.right),
             # Presolving saves a third of the time, but HiGHS may then print a line of its own.
-            options={"time_limit": left, "mip_rel_gap": 0.0, "presolve": False},
+            options={
+                "time_limit": left,
+                "node_limit": most_nodes,
+                "mip_rel_gap": 0.0,
+                "presolve": False,
+            },
         )
         if found.status == 0:  # solved: the cost of the solution, without the rounding of sums
             return sum(one for one, x in zip(self.integers, found.x, strict=False) if x > 0.5)

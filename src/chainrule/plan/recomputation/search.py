@@ -40,11 +40,10 @@ POLISH = Cooling(0.2, 0.01, 0.03, True)
 ROUNDS = ((0.05, GENTLE), (0.15, HOT), (0.5, None), (0.3, POLISH))
 QUICK_ROUNDS = ((0.8, GENTLE), (0.2, POLISH))
 LITTLE_EFFORT = 2_000
-# The lower bound comes behind the first round; it may take this part of the time that all rounds
-# take, and these seconds.
-BOUND_SHARE, BOUND_SECONDS = 0.15, 0.1
+BOUND_SHARE = 0.15  # of the time at most, for the lower bound, behind the first round
 EXCESS_LEFT = 0.01  # of the excess that is allowed, when it ends
 EXCESS_ENDS = 0.7  # of the cooling
+LATE = 0.01  # by how much of the time the moves may be behind
 SWING = 1.01
 SLOTS = 2.5  # for each execution
 
@@ -96,8 +95,9 @@ def annealed(
     s.weight, s.swing = cost / nbytes, SWING
     made, since_new = 0, NO_LIMIT
     while made < moves:
-        now = monotonic()
-        progress = max(made / moves, min(1.0, (now - begun) / max(deadline - begun, 1e-9)))
+        progress, passed = made / moves, (monotonic() - begun) / max(deadline - begun, 1e-9)
+        if passed > progress + LATE:  # else the clock has no part in what is found
+            progress = min(passed, 1.0)
         if progress >= 1 or (s.best_excess == 0 and s.best_cost <= bound):
             break
         s.temperature = cost * one.warm * (one.cold / one.warm) ** progress
@@ -141,9 +141,7 @@ def searched(problem: Problem, deadline: float, effort: int, seed: int) -> tuple
     rounds = ROUNDS if effort > LITTLE_EFFORT else QUICK_ROUNDS
     for number, (share, cooling) in enumerate(rounds):
         if number == 1 and best.cost > bound:
-            now = monotonic()
-            all_rounds = min((now - begun) / part, seconds)
-            bound = lower_bound(problem, now + BOUND_SHARE * all_rounds + BOUND_SECONDS)
+            bound = lower_bound(problem, monotonic() + BOUND_SHARE * seconds, effort)
         if best.peak_nbytes <= budget and best.cost == bound:
             break
         part += share
