@@ -17,6 +17,8 @@ from chainrule.plan.ways import ways
 from chainrule.plan.work import ForeignWork
 from chainrule.schedule.records import aligned
 
+PLACED = 4  # ways of which offsets are looked for, where none is within the budget
+
 
 def within(plan: Plan, nbytes: int, repetition_nbytes: int = 0) -> Plan:
     """The plan with the least work done again whose scratch memory has at most `nbytes`; where none
@@ -27,25 +29,30 @@ def within(plan: Plan, nbytes: int, repetition_nbytes: int = 0) -> Plan:
     """
     if plan.schedule.scratch_nbytes <= nbytes:
         return plan
-    best = plain = _stored(plan, range(len(plan.works)))
-    least = plain.scratch_nbytes
-    for way in ways(_tasks(plain)):
-        found = _stored(plan, way.sequence)
-        again = len(way.sequence) - len(plan.works)
-        needed = found.scratch_nbytes + again * repetition_nbytes
-        if needed < least:
-            best, least = found, needed
-        if least <= nbytes:
+    plain = _stored(plan, range(len(plan.works)))
+    found = ways(_tasks(plain))
+    beside = [(len(one.sequence) - len(plan.works)) * repetition_nbytes for one in found]
+    loads: list[tuple[int, int]] = []
+    best = None
+    for number, way in enumerate(found):
+        stored = _stored(plan, way.sequence, nbytes - beside[number])
+        if not stored.exceeds and stored.scratch_nbytes + beside[number] <= nbytes:
+            best = stored
             break
+        loads.append((stored.load_nbytes + beside[number], number))
+    if best is None:
+        least = [number for _, number in sorted(loads)[:PLACED]]
+        made = [(_stored(plan, found[number].sequence), beside[number]) for number in least]
+        best, _ = min(made, key=lambda one: one[0].scratch_nbytes + one[1])
     schedule = best.schedule(plan.graph)
     return replace(plan, schedule=schedule, works=tuple(best.works), load_nbytes=best.load_nbytes)
 
 
-def _stored(plan: Plan, sequence: Iterable[int]) -> Storage:
+def _stored(plan: Plan, sequence: Iterable[int], capacity: int | None = None) -> Storage:
     """The storage of these works of the plan, by their numbers."""
-    schedule = plan.schedule
+    schedule, overwrites = plan.schedule, plan.overwrites
     works = [plan.works[number] for number in sequence]
-    return Storage(works, list(schedule.given), schedule.results, plan.overwrites)
+    return Storage(works, list(schedule.given), schedule.results, overwrites, capacity=capacity)
 
 
 def _tasks(storage: Storage) -> Tasks:

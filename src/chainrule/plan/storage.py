@@ -18,7 +18,7 @@ from chainrule.plan.overwriting import successors
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.work import Work
 from chainrule.schedule.lives import BEFORE, Life, lives_of
-from chainrule.schedule.placement.place import Placement, Request, place
+from chainrule.schedule.placement.place import Placement, Request, load_of, place
 from chainrule.schedule.records import (
     SCRATCH,
     Buffer,
@@ -33,8 +33,9 @@ from chainrule.schedule.records import (
 class Storage:
     """The buffers of all lives of values, and of workspaces.
 
-    `seconds` is how long offsets are searched for.  `overwrites` maps a given value to the result
-    that takes its array.  A result, or what takes its array before, has one life.
+    `seconds` is how long offsets are searched for; none are where the largest load is above
+    `capacity` bytes (`exceeds`).  `overwrites` maps a given value to the result that takes its
+    array.  A result, or what takes its array before, has one life.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Storage:
         results: Sequence[Node],
         overwrites: Mapping[Node, Node],
         seconds: float = 0.0,
+        capacity: int | None = None,
     ) -> None:
         self.works, self.results, self.overwrites = works, results, overwrites
         self.given = {node: _array(f"given {n}", node) for n, node in enumerate(given)}
@@ -58,7 +60,7 @@ class Storage:
         for life in self.scratch:
             self.dying[self.lives.last[life]].append(life)
         self.in_place = {Life(result): Life(one) for one, result in overwrites.items()}
-        self._place(self._inherited(), seconds)
+        self._place(self._inherited(), seconds, capacity)
 
     def _inherited(self) -> dict[Life, Life]:
         """For lives with memory of their own, those in scratch whose bytes they take over."""
@@ -74,7 +76,7 @@ class Storage:
                 found |= {written[node]: dying[value] for node, value in taken.items()}
         return found
 
-    def _place(self, inherited: Mapping[Life, Life], seconds: float) -> None:
+    def _place(self, inherited: Mapping[Life, Life], seconds: float, capacity: int | None) -> None:
         """Find the buffers of what is neither given nor a result."""
         for result in self.results:
             life = Life(result)
@@ -95,6 +97,10 @@ class Storage:
         spaces = [(k, work.workspace_nbytes) for k, work in enumerate(self.works)]
         spaces = [(number, nbytes) for number, nbytes in spaces if nbytes]
         requests += [Request(nbytes, number, number) for number, nbytes in spaces]
+        self.load_nbytes = load_of(requests)
+        self.exceeds = capacity is not None and self.load_nbytes > capacity
+        if self.exceeds:
+            return
         placement = _placed(tuple(requests), seconds)
         self.load_nbytes, self.scratch_nbytes = placement.largest_load, placement.nbytes
         found = iter(placement.offsets)

@@ -10,7 +10,7 @@ from chainrule.explain.memory.report import MemoryReport
 from chainrule.graph.bytes_text import in_bytes
 
 SHOWN = 5  # parts
-TRIED = 4  # sizes
+TRIED = 5  # sizes
 CAREFULLY = 0.98  # of the size that the line gives
 
 
@@ -68,11 +68,10 @@ def smaller_size(
     name, budget = next(iter(sizes), ""), error.budget_nbytes or 0
     refused = [(0, 0), (sizes.get(name, 0), error.needed_nbytes)]
     for _ in range(TRIED):
-        (before, less), (size, least) = refused[-2:]
-        if size == before or least == less:
-            break
-        line = size + (budget - least) * (size - before) / (least - less)
-        guess = min(int(line * CAREFULLY), size - 1)
+        (before, before_least), (size, least) = refused[-2:]
+        slope = (before_least - least) / (before - size) if before != size else 0
+        line = size - (least - budget) / slope if slope > 0 else 0
+        guess = min(int(line * CAREFULLY), size * 7 // 8) if line > 0 else size // 4
         if guess < 1:
             break
         try:

@@ -6,22 +6,24 @@ for: who takes the cheapest sequence within a budget never pays more for more by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 
+from chainrule.machine_code.target import native_refusal
 from chainrule.plan.recomputation.chains import best_of_chain
 from chainrule.plan.recomputation.greedy import RULES, greedy
 from chainrule.plan.recomputation.problem import Problem
 from chainrule.plan.recomputation.search import Cooling, Found, annealed, found
 
 RUNGS = 24
-EFFORT = 450  # moves for each node and budget
-PASSES = (  # parts of the moves: from the sequence for the budget above, and from the best
+EFFORT = 300  # moves for each node and budget
+LARGE = 500  # nodes; of more, each has fewer moves, as a move takes longer
+IN_PYTHON = 100  # times as long takes a move where there is no machine code
+PASSES = (  # parts of the moves; both go on from the best, at first that for the budget above
     (2 / 3, Cooling(0.5, 0.01, 0.03, True)),
     (1 / 3, Cooling(0.1, 0.01, 0.03, True)),
 )
-FAILURES = 3  # budgets in a row for which nothing is found
+FAILURES = 4  # budgets in a row for which nothing is found
 HALVINGS = 3  # of the distance between the last two, for the least bytes
 
 
@@ -55,7 +57,10 @@ class _Climb:
     """What was found so far; `best` is where the search goes on."""
 
     def __init__(self, problem: Problem, effort: int, seed: int) -> None:
-        self.problem, self.effort, self.seed = problem, effort, seed
+        self.problem, self.seed = problem, seed
+        self.moves = effort * min(problem.size, LARGE)
+        if native_refusal():
+            self.moves //= IN_PYTHON
         self.best = found(problem, problem.order, "each node once, in the given order")
         self.found = [self.best]
 
@@ -64,27 +69,32 @@ class _Climb:
         problem = replace(self.problem, budget_nbytes=budget)
         if problem.least_nbytes > budget:
             return False
-        above = best = self.best
-        for one in self._begun(problem):
-            best = one if one.beats(best, budget) else best
-        for number, (part, one) in enumerate(PASSES):
-            moves = int(part * self.effort * problem.size)
-            start = best if number else above
-            bound = problem.plain_cost
-            longest = len(best.sequence)
-            run = annealed(problem, start, one, moves, inf, self.seed + number, bound, longest)
-            best = run if run.beats(best, budget) else best
+        best = self._annealed(problem, self._along_the_chain(problem))
+        if best.peak_nbytes > budget:
+            rules = RULES if problem.size <= LARGE else RULES[:1]
+            walks = [walk for rule in rules if (walk := greedy(problem, rule)) is not None]
+            for walk in walks:
+                one = found(problem, walk, "greedy eviction")
+                best = one if one.beats(best, budget) else best
+            best = self._annealed(problem, best) if walks else best
         self.best = best
         if best.peak_nbytes > budget:
             return False
         self.found.append(best)
         return True
 
-    def _begun(self, problem: Problem) -> Iterator[Found]:
+    def _along_the_chain(self, problem: Problem) -> Found:
+        """The best sequence of a chain; of other programs that for the budget above."""
         chain = best_of_chain(problem)
-        if chain is not None:
-            yield found(problem, chain, "dynamic programming along the chain")
-        for rule in RULES:
-            walk = greedy(problem, rule)
-            if walk is not None:
-                yield found(problem, walk, "greedy eviction")
+        if chain is None:
+            return self.best
+        one = found(problem, chain, "dynamic programming along the chain")
+        return one if one.beats(self.best, problem.budget_nbytes) else self.best
+
+    def _annealed(self, problem: Problem, best: Found) -> Found:
+        budget, bound = problem.budget_nbytes, problem.plain_cost
+        for number, (part, one) in enumerate(PASSES):
+            moves, longest = int(part * self.moves), len(best.sequence)
+            run = annealed(problem, best, one, moves, inf, self.seed + number, bound, longest)
+            best = run if run.beats(best, budget) else best
+        return best

@@ -80,6 +80,11 @@ def place(
     return _placed(blocks, block_of, seconds, capacity)
 
 
+def load_of(requests: Sequence[Request]) -> int:
+    """The bytes below which no arena of these requests can be: the most in use at one moment."""
+    return largest_load(_blocks(requests)[0])
+
+
 @entry
 def place_buffers(
     buffers: Iterable[Sequence[int]], *, seconds: float = 1.0, capacity: int | None = None
