@@ -38,6 +38,16 @@ def budgets(made: Plan) -> list[int]:
     return [least + (most - least) * number // (COUNT - 1) for number in range(COUNT)]
 
 
+def sources(made: Plan) -> set[Any]:
+    """Which work reads which value of which work."""
+    writer: dict[Any, Any] = {}
+    found = set()
+    for work in made.works:
+        found.update((work, node, writer.get(node)) for node in work.reads)
+        writer |= dict.fromkeys(work.writes, work)
+    return found
+
+
 def check_budgets(made: Plan) -> list[Plan]:
     """Every budget holds, nothing else is run, and more bytes never cost more time."""
     plans = []
@@ -46,6 +56,7 @@ def check_budgets(made: Plan) -> list[Plan]:
         assert simulate(found.schedule).peak_nbytes <= found.schedule.scratch_nbytes <= nbytes
         assert set(found.works) == set(made.works)
         assert found.schedule.results == made.schedule.results
+        assert sources(found) == sources(made)
         plans.append(found)
     times = [nanoseconds(one) for one in plans]
     assert times == sorted(times, reverse=True)

@@ -30,7 +30,8 @@ def within(plan: Plan, nbytes: int, repetition_nbytes: int = 0) -> Plan:
     if plan.schedule.scratch_nbytes <= nbytes:
         return plan
     plain = _stored(plan, range(len(plan.works)))
-    found = ways(_tasks(plain))
+    known = _sources(plan, range(len(plan.works)))
+    found = [way for way in ways(_tasks(plain)) if _sources(plan, way.sequence) <= known]
     beside = [(len(one.sequence) - len(plan.works)) * repetition_nbytes for one in found]
     loads: list[tuple[int, int]] = []
     best = None
@@ -46,6 +47,18 @@ def within(plan: Plan, nbytes: int, repetition_nbytes: int = 0) -> Plan:
         best, _ = min(made, key=lambda one: one[0].scratch_nbytes + one[1])
     schedule = best.schedule(plan.graph)
     return replace(plan, schedule=schedule, works=tuple(best.works), load_nbytes=best.load_nbytes)
+
+
+def _sources(plan: Plan, sequence: Iterable[int]) -> set[tuple[int, Node, int]]:
+    """Which work reads which value of which work: two that write the same value need not round it
+    alike."""
+    writer: dict[Node, int] = {}
+    found: set[tuple[int, Node, int]] = set()
+    for number in sequence:
+        work = plan.works[number]
+        found.update((number, node, writer[node]) for node in work.reads if node in writer)
+        writer |= dict.fromkeys(work.writes, number)
+    return found
 
 
 def _stored(plan: Plan, sequence: Iterable[int], capacity: int | None = None) -> Storage:
