@@ -54,8 +54,8 @@ If you draw random numbers in a traced function (with `np.random`, `random`, `se
 `os.urandom`, PyTorch, JAX, or your own generator), they become constants of the graph, the same in
 every run. A `FrozenRandomWarning` shows your line. [`cr.random`](random.md) draws in every run. The
 same warning covers clocks and files that you read while tracing, if their values may enter the graph
-(a clock read for a log is silent, and so is an unused draw). It also covers draws in the step of a
-loop or in a function under `cr.vmap`, which are called once for all steps or examples. There is no
+(a clock read for a log is silent, and so is an unused draw). It also covers draws in the body of a
+loop or in a function under `cr.vmap`, which are called once for all iterations or examples. There is no
 warning for values that are constant within a process but may differ in the next (`os.environ`,
 `os.getpid()`, `id(x)`, `hash` of a text), as with NumPy alone. Nor is there one for `np.empty`,
 because you may set its elements later; those that you do not set become constants of the graph,

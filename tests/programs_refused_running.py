@@ -272,7 +272,7 @@ def a_value_that_numpy_refuses():
 @provokes(errors.StepLimitError)
 def a_loop_that_does_not_end_in_time():
     """
-    while_loop(halved) has not ended after max_steps=3 steps: its condition still holds
+    while_loop(halved) has not ended after max_steps=3 iterations: its condition still holds
       where: FILE:LINE, in a_loop_that_does_not_end_in_time.<locals>.objective
         return cr.while_loop(lambda v: v > 1, halved, x, max_steps=3)
                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^

@@ -95,6 +95,23 @@ def memory_of(name: str) -> int | None:
     return getattr(executor_of(name), "memory_nbytes", None)
 
 
+def in_memory(
+    executor: str,
+    graph: Graph,
+    wanted: Callable[[Graph], tuple[Sequence[Node], Mapping[Node, Node]]],
+) -> Graph:
+    """The concrete graph in which its loops keep as many states as the executor's budget has room
+    for: the graph itself without a budget.
+
+    `wanted` gives the results of such a graph, and its overwrites, as `prepare` takes them.
+    """
+    if memory_of(executor) is None:
+        return graph
+    from chainrule.execute.shorter_loops import shorter_form  # where there is a budget
+
+    return shorter_form(executor, graph, wanted)
+
+
 def _searching(name: str, placement_seconds: float) -> str:
     is_number = isinstance(placement_seconds, (int, float)) and not isinstance(
         placement_seconds, bool

@@ -10,9 +10,8 @@ import numpy as np
 
 from chainrule.errors import InputError, NameLookupError
 from chainrule.execute.arguments import by_name
-from chainrule.execute.executors import executor_named, prepare, refuse_strict
+from chainrule.execute.executors import executor_named, in_memory, prepare, refuse_strict
 from chainrule.execute.prepared import Prepared
-from chainrule.execute.shorter_loops import in_memory
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 
 from chainrule.errors import MemoryLimitError
-from chainrule.execute.executors import memory_of, prepare
+from chainrule.execute.executors import prepare
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.primitive import Library
@@ -14,14 +14,12 @@ from chainrule.primitives.primitive import Library
 Wanted = tuple[Sequence[Node], Mapping[Node, Node]]
 
 
-def in_memory(executor: str, graph: Graph, wanted: Callable[[Graph], Wanted]) -> Graph:
+def shorter_form(executor: str, graph: Graph, wanted: Callable[[Graph], Wanted]) -> Graph:
     """The concrete graph, or that of its shorter forms which takes the least time within the
     budget of the executor; where none is within it, the one that needs the least.
 
-    `wanted` gives the results of a form, and its overwrites, as `prepare` takes them.
+    See `in_memory`.
     """
-    if memory_of(executor) is None:
-        return graph
     forms = [graph, *_shorter(graph)]
     if len(forms) == 1:
         return graph

@@ -11,9 +11,8 @@ import numpy as np
 
 from chainrule.errors import ForeignValueError, InputError, MemoryLimitError
 from chainrule.execute.compiled import CompiledGraph
-from chainrule.execute.executors import call_of, executor_with, prepare
+from chainrule.execute.executors import call_of, executor_with, in_memory, prepare
 from chainrule.execute.run import distinct, run_graph
-from chainrule.execute.shorter_loops import in_memory
 from chainrule.functional.arguments import (
     check_call,
     input_arrays,

@@ -59,10 +59,10 @@ def compiles(graph: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
 @pytest.mark.parametrize(
     ("graph", "said"),
     [
-        (lambda: summed(12), "12 steps of compiled code called from Python"),
-        (lambda: summed(4), "4 steps of compiled code called from Python"),
+        (lambda: summed(12), "12 iterations of compiled code called from Python"),
+        (lambda: summed(4), "4 iterations of compiled code called from Python"),
         (lambda: summed(3), "reference evaluation between native parts"),
-        (lambda: cr.trace(doubled, X), "steps while a condition holds of compiled code"),
+        (lambda: cr.trace(doubled, X), "iterations while a condition holds of compiled code"),
         (lambda: cr.trace(chosen, X), "reference evaluation between native parts"),
     ],
     ids=["scan", "shortest scan", "short scan", "while", "cond"],
@@ -81,4 +81,4 @@ def test_the_text_says_what_a_run_does(
 
 def test_the_plan_of_a_graph_says_it() -> None:
     plan = summed(12).compile(executor="native").plan()
-    assert "12 steps of compiled code called from Python" in str(plan)
+    assert "12 iterations of compiled code called from Python" in str(plan)

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import InputError
-from chainrule.execute.executors import executor_named, executor_with
+from chainrule.execute.executors import executor_named, executor_with, in_memory
 from chainrule.execute.run import Keep, kept_nodes
-from chainrule.execute.shorter_loops import in_memory
 from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
 from chainrule.explain.memory.html import page, section
 from chainrule.explain.memory.largest import Largest, largest

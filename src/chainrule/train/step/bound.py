@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.execute.executor import InPlace
-from chainrule.execute.executors import held_call, prepare
-from chainrule.execute.shorter_loops import in_memory
+from chainrule.execute.executors import held_call, in_memory, prepare
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.train.step.state import State

@@ -12,10 +12,9 @@ import numpy as np
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute import Run, run_graph
 from chainrule.execute.arguments import by_name
-from chainrule.execute.executors import executor_with, prepare
+from chainrule.execute.executors import executor_with, in_memory, prepare
 from chainrule.execute.prepared import Prepared
 from chainrule.execute.run import Keep, leaves_of
-from chainrule.execute.shorter_loops import in_memory
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
