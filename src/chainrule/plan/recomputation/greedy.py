@@ -15,7 +15,9 @@ import numpy as np
 from chainrule.plan.recomputation.problem import Problem
 from chainrule.plan.recomputation.sequence import without_useless
 
-MOST_REPEATS = 4  # executions, in all, for each node: a thrashing walk is given up
+MOST_REPEATS = 4  # executions, in all, for each node: a thrashing walk is given up,
+MOST_LOOKS = 200_000_000  # and one that looks at too many values for what to evict: some seconds
+LOOK, VISIT = 1, 40  # what it costs to look at a value in an array, and to follow a read
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class _Walk:
         self.problem = problem
         self.sequence: list[int] = []
         self.now = 0
+        self.looks = 0
         size = problem.size
         self.resident = np.zeros(size, bool)
         self.alive_nbytes = 0
@@ -132,7 +135,7 @@ class _Walk:
         more = problem.nbytes[node] + problem.workspace[node]
         if not self.make_room(problem.budget_nbytes - more, pinned):
             return False
-        if len(self.sequence) > MOST_REPEATS * problem.size:
+        if len(self.sequence) > MOST_REPEATS * problem.size or self.looks > MOST_LOOKS:
             return False
         self.sequence.append(node)
         self.resident[node] = True
@@ -143,6 +146,7 @@ class _Walk:
         """Evict until no more than the allowed bytes are in use; False where that cannot be."""
         if self.alive_nbytes <= allowed:
             return True
+        self.looks += LOOK * self.problem.size
         candidates = np.flatnonzero(self.resident & self.evictable & (self.next_read >= 0))
         distance = np.maximum(self.next_read[candidates] - self.now, 1)
         score = self.merit[candidates] * distance**self.distance
@@ -158,6 +162,7 @@ class _Walk:
         """Whether a value, once evicted, can be computed from what is there."""
         pending, seen = [node], {node}
         while pending:
+            self.looks += VISIT
             one = pending.pop()
             if not self.may_run_again[one]:
                 return False

@@ -127,6 +127,10 @@ def searched(problem: Problem, deadline: float, effort: int, seed: int) -> tuple
     """The best sequence of all methods, perhaps one above the budget, and a lower bound on the
     cost of all sequences within it; at most `effort` moves for each node."""
     budget, bound = problem.budget_nbytes, problem.plain_cost
+    # A move walks along lives: 0.5 µs for small programs, 10 µs for 20,000 nodes.  What there is
+    # no time for is not begun: a little effort does other things than a part of a large one.
+    moves = (deadline - monotonic()) * 2e6 / (1 + problem.size / 1_000)
+    rounds = ROUNDS if min(effort, moves / problem.size) > LITTLE_EFFORT else QUICK_ROUNDS
     plain = best = found(problem, problem.order, "each node once, in the given order")
     starts = [(best_of_chain(problem), "dynamic programming along the chain")]
     starts += [(greedy(problem, rule), "greedy eviction") for rule in RULES]
@@ -138,7 +142,6 @@ def searched(problem: Problem, deadline: float, effort: int, seed: int) -> tuple
     begun = monotonic()
     seconds = max(deadline - begun, 0.0)
     part, winner = 0.0, GENTLE
-    rounds = ROUNDS if effort > LITTLE_EFFORT else QUICK_ROUNDS
     for number, (share, cooling) in enumerate(rounds):
         if number == 1 and best.cost > bound:
             bound = lower_bound(problem, monotonic() + BOUND_SHARE * seconds, effort)
