@@ -44,17 +44,17 @@ def plain_schedule_within(
     best, least = plain, measured(plain)
     if least <= nbytes:
         return plain
-    steps = list(_evaluations(plain))
+    evaluations = list(_evaluations(plain))
     tasks = tasks_of(
-        steps,
+        evaluations,
         nbytes_of,
-        [one.workspace_nbytes for one in steps],
-        (node_nanoseconds(one.writes[0]) for one in steps),
-        kept={n for n, one in enumerate(steps) if one.writes[0] in results},
-        once=_once(plain, steps),
+        [one.workspace_nbytes for one in evaluations],
+        (node_nanoseconds(one.writes[0]) for one in evaluations),
+        kept={n for n, one in enumerate(evaluations) if one.writes[0] in results},
+        once=_once(plain, evaluations),
         overwrites={},
     )
-    nodes = [one.writes[0] for one in steps]
+    nodes = [one.writes[0] for one in evaluations]
     own = set(nodes)
     for way in ways(tasks):
         sequence = [nodes[number] for number in way.sequence]
@@ -74,13 +74,13 @@ def _evaluations(schedule: Schedule) -> Iterator[Evaluation]:
             yield Evaluation(one.reads, one.nodes, workspace)
 
 
-def _once(schedule: Schedule, steps: Sequence[Evaluation]) -> list[int]:
+def _once(schedule: Schedule, evaluations: Sequence[Evaluation]) -> list[int]:
     """What is evaluated once: results, what views that are results show, and users' functions."""
     results = set(schedule.results)
-    shown = {node for one in steps if results.intersection(one.writes) for node in one.reads}
+    shown = {node for one in evaluations if results.intersection(one.writes) for node in one.reads}
     return [
         number
-        for number, one in enumerate(steps)
+        for number, one in enumerate(evaluations)
         if one.writes[0] in results or one.writes[0] in shown or not may_repeat(one.writes[0])
     ]
 

@@ -64,7 +64,7 @@ class Tasks:
 
 
 def tasks_of(
-    steps: Sequence[Task],
+    given: Sequence[Task],
     nbytes: Callable[[Node], int],
     workspaces: Sequence[int],
     durations: Iterable[float],
@@ -73,12 +73,12 @@ def tasks_of(
     once: Container[int] = (),
     overwrites: Mapping[Node, Node],
 ) -> Tasks:
-    """The tasks `steps`, which are in a right order; `overwrites` as in `plan`.
+    """The tasks `given`, which are in a right order; `overwrites` as in `plan`.
 
     `nbytes` says what a value takes: 0 for one in an array from outside.  Tasks of `kept` write
     values that stay to the end, those of `once` must not be done again.
     """
-    return _Parts(steps, nbytes, workspaces, tuple(map(round, durations)), once).made(
+    return _Parts(given, nbytes, workspaces, tuple(map(round, durations)), once).made(
         kept, overwrites
     )
 
@@ -92,14 +92,14 @@ def may_repeat(node: Node) -> bool:
 class _Parts:
     def __init__(
         self,
-        steps: Sequence[Task],
+        given: Sequence[Task],
         nbytes: Callable[[Node], int],
         workspaces: Sequence[int],
         durations: tuple[int, ...],
         once: Container[int],
     ) -> None:
-        self.steps, self.workspaces, self.durations = steps, workspaces, durations
-        self.lives = lives_of((one.reads, one.writes) for one in steps)
+        self.given, self.workspaces, self.durations = given, workspaces, durations
+        self.lives = lives_of((one.reads, one.writes) for one in given)
         self.read = {life for found in self.lives.reads for life in found}
         self.nbytes: list[int] = []
         self.costs: list[int] = []
@@ -109,7 +109,7 @@ class _Parts:
         self.reads: set[tuple[int, int]] = set()
         self.part_of: dict[Life, int] = {}
         self.main: list[int] = []  # of each task, the part that is done
-        for number in range(len(steps)):
+        for number in range(len(given)):
             self._take_apart(number, nbytes, number in once)
 
     def _take_apart(self, number: int, nbytes: Callable[[Node], int], once: bool) -> None:
@@ -161,7 +161,7 @@ class _Parts:
             for life in read:
                 if self.lives.first[life] == BEFORE:
                     readers[life.node].append(number)
-        failing = [number for number, one in enumerate(self.steps) if one.fails]
+        failing = [number for number, one in enumerate(self.given) if one.fails]
         found: set[tuple[int, int]] = set()
         for given, result in overwrites.items():
             update = self.lives.first[Life(result)]

@@ -239,7 +239,7 @@ def _microseconds(nanoseconds: float) -> str:
 def _iterations(node: Node) -> str:
     params = dict(node.params)
     if "length" in params:
-        return _counted(params["length"], "step")
+        return _counted(params["length"], "iteration")
     most = "" if params["limit"] is None else f"at most {params['limit']:,} "
     back = ", forth and back," if "states" in params else ""
     return f"{most}iterations while a condition holds{back}"
