@@ -18,7 +18,7 @@ def test_a_result_of_a_loop_shows_the_recurrence(opened) -> None:
     page = opened("recurrent")
     text = text_of(page, "value o")
     assert "loop (scan of cell)" in text.lower()
-    assert "40 steps of the loop, from the first to the last slice." in text
+    assert "40 iterations of the loop, from the first to the last slice." in text
     formulas = page.locator("#inspector .katex annotation").all_text_contents()
     assert any(r"\tanh" in one for one in formulas), formulas
     rows = page.locator("#inspector table.results tbody tr")

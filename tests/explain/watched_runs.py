@@ -64,22 +64,28 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Measured]]:
     evaluate, call, launch = reference.evaluate, Machine.call, Launcher.__call__
 
     def evaluated(
-        graph: Graph, inputs: Any, keep: Any, traced: Any = None, watch: Any = None
+        graph: Graph,
+        inputs: Any,
+        keep: Any,
+        traced: Any = None,
+        watch: Any = None,
+        schedule: Any = None,
     ) -> Any:
         kept = list(dict.fromkeys(keep))
 
         def planned() -> Measured:
             lie = [(one.dtype, one.shape, one.strides) for one in inputs.values()]
-            key = (id(graph), *kept, *lie)
+            key = (id(graph), id(schedule), *kept, *lie)
             if key not in plans:
-                usage = usage_of(plain_schedule(graph, kept, inputs), kept, block=False)
+                followed = schedule or plain_schedule(graph, kept, inputs)
+                usage = usage_of(followed, kept, block=False)
                 nbytes = usage.peak_nbytes - usage.given_nbytes
                 one = _planned(f"reference: {graph.name}", graph, kept, nbytes)
                 plans[key] = graph, one  # the graph stays, and so its number is its own
             return plans[key][1]
 
         def work() -> Any:
-            return evaluate(graph, inputs, kept, traced, watch)
+            return evaluate(graph, inputs, kept, traced, watch, schedule)
 
         return work() if watch else watching.measure(work, planned)
 
