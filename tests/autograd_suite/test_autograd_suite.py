@@ -149,6 +149,7 @@ def test_every_other_test_passes(outcomes: Outcomes):
     assert failing(outcomes).keys() == FAILING.keys(), failing(outcomes)
 
 
+@pytest.mark.slow
 def test_every_other_test_of_all_files_but_two_passes(suite: Path, tmp_path: Path):
     files = [name for name in files_of(suite) if name not in LONGEST]
     outcomes = outcomes_of(suite, files, tmp_path / "outcomes.json")

@@ -55,6 +55,7 @@ def gradient(f: Any, length: int) -> tuple[Any, dict[str, np.ndarray]]:
     return cr.backward(cr.trace(f, **arguments), wrt="all").bind(), arguments
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("f", [plain, backward, several, mixed])
 @pytest.mark.parametrize("length", [16, 23, 40])

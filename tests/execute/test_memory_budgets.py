@@ -36,6 +36,7 @@ def least_of(report: Any) -> int:
     return error.value.needed_nbytes
 
 
+@pytest.mark.sweep(6)
 @EITHER
 @pytest.mark.parametrize("keep", ["outputs", "named", ["z", "dJ/dx"]])
 def test_compiled_graphs_within_budgets(executor: str, keep: Any) -> None:
@@ -61,6 +62,7 @@ def test_compiled_graphs_within_budgets(executor: str, keep: Any) -> None:
         graph.compile(keep, executor=executor, memory=least - 1).run(given)
 
 
+@pytest.mark.sweep(6)
 @EITHER
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_training_steps_within_budgets(executor: str, name: str) -> None:
@@ -90,6 +92,7 @@ def test_a_budget_that_is_large_enough_changes_nothing(executor: str) -> None:
     assert within.main.usage.live_nbytes == plain.main.usage.live_nbytes
 
 
+@pytest.mark.sweep(2)
 @EITHER
 def test_each_size_has_a_plan_of_its_own(executor: str) -> None:
     graph = gradients()

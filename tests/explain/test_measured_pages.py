@@ -21,7 +21,7 @@ def is_run(page: Path) -> bool:
     return any(block.is_run for block in pages.blocks(page.read_text(encoding="utf-8")))
 
 
-@pytest.mark.sweep(13)
+@pytest.mark.slow
 @EITHER
 @pytest.mark.parametrize(
     "page", [page for page in pages.PAGES if is_run(page)], ids=lambda page: page.stem

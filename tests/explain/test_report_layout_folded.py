@@ -69,7 +69,7 @@ def without_faults(seeds: Sequence[int]) -> None:
     assert len(met) <= RARE * sum(map(len, found)), met
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 160, 40))
 def test_random_figures_in_random_states_have_no_faults(first: int) -> None:
     without_faults(range(first, first + 40))

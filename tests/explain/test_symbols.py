@@ -132,6 +132,7 @@ def unescaped(latex: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30))
 def test_escaped_text_holds_no_active_character_and_its_braces_match(text: str):
     latex = escape(text)

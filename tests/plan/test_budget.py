@@ -87,6 +87,7 @@ def test_random_programs_within_budgets_have_the_same_bits(program: Program, see
                 np.testing.assert_array_equal(got[node], value)
 
 
+@pytest.mark.slow
 def test_a_deep_network_needs_the_root_of_its_layers() -> None:
     layers = 50
     made = of_step(deep(layers, 64).step(cr.sgd(0.1)), 512)

@@ -185,6 +185,7 @@ def drawn(
     return result
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("executor", ["reference", "native"])
 def test_a_graph_has_the_bits_that_are_drawn_at_once(executor: str) -> None:
     graph = cr.trace(drawn)

@@ -46,6 +46,7 @@ def training(executor: str, memory: int | None = None) -> tuple[Any, list[float]
     return step, [*losses, *(float(np.sum(state[name])) for name in WEIGHTS)]
 
 
+@pytest.mark.sweep(2)
 @EXECUTOR
 def test_a_training_step_keeps_a_part_of_the_states(executor: str) -> None:
     step, expected = training(executor)
@@ -77,6 +78,7 @@ def test_more_bytes_never_cost_more_time(executor: str) -> None:
         before = run.program.nanoseconds
 
 
+@pytest.mark.slow
 @EXECUTOR
 def test_gradients_and_hessians_have_the_same_bits(executor: str) -> None:
     gradient = cr.grad(objective, wrt=("W", "U"))
@@ -91,6 +93,7 @@ def test_gradients_and_hessians_have_the_same_bits(executor: str) -> None:
         assert all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
 
+@pytest.mark.sweep(2)
 @EXECUTOR
 def test_a_refusal_says_what_is_enough(executor: str) -> None:
     with pytest.raises(MemoryLimitError, match="needs at least") as caught:

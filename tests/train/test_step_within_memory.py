@@ -15,6 +15,7 @@ ROWS, PARTS = 512, 4
 PROGRAM = deep(8, 32)
 
 
+@pytest.mark.sweep(2)
 @EITHER
 def test_parts_and_update_are_within_the_budget_together(executor: str) -> None:
     plain = PROGRAM.step(executor=executor).micro_batched(PARTS)
@@ -75,6 +76,7 @@ def test_trainers_have_budgets(executor: str) -> None:
         cr.Trainer(PROGRAM.step(), {"Ws": PROGRAM.parameters}, memory=nbytes)
 
 
+@pytest.mark.sweep(2)
 @EITHER
 def test_what_a_refusal_advises_is_right(executor: str) -> None:
     """Every way that it names is taken, with the same budget."""

@@ -16,6 +16,7 @@ from chainrule.plan.recomputation.sequence import fault, measured
 EFFORT = 20_000
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(programs())
 def test_answers_reach_the_least_cost(found):

@@ -40,6 +40,7 @@ def test_sequences_are_valid_and_the_first_is_the_plain_one(seed: int) -> None:
     assert ladder(asked) == found
 
 
+@pytest.mark.slow
 def test_a_chain_needs_the_root_of_its_length() -> None:
     found = ladder(chain(40))
     assert found[0].peak_nbytes == 4100

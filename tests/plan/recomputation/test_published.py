@@ -47,6 +47,7 @@ def check(name, percent):
     assert round(100 * found.extra, digits) <= published or found.gap < 1e-5, found
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("percent", PERCENTS)
 @pytest.mark.parametrize("name", QUICK)
 def test_small_programs_cost_no_more_than_published(name, percent):
@@ -60,6 +61,7 @@ def test_large_programs_cost_no_more_than_published(name, percent):
     check(name, percent)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", ["fcn8_train", "resnet50_train"])
 @pytest.mark.parametrize("percent", PERCENTS)
 def test_training_steps_are_proved_optimal(name, percent):
