@@ -183,6 +183,7 @@ def stores_and_loads(seed):
     return faults
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("size", ["256", "0.01"])
 def test_many_processes_may_use_one_folder(folder, monkeypatch, size):

@@ -36,6 +36,7 @@ def test_answers_reach_the_least_cost(found):
     assert answer.cost == least
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(programs(most=4))
 def test_bounds_are_below_the_least_cost(found):
