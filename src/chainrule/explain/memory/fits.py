@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from chainrule.errors import InputError, SizeError
@@ -33,14 +34,20 @@ class Way:
 class Fit:
     """True where `needed_nbytes` are at most `limit_nbytes`; as text, the reason.
 
-    `ways`, of a training step: the ways in which it fits, the quickest first.
+    `ways`, of a training step: the ways in which it fits, the quickest first; planned when asked
+    for.
     """
 
     needed_nbytes: int
     limit_nbytes: int
     parts: Mapping[str, int]
     sizes: Mapping[str, int]
-    ways: tuple[Way, ...] = ()
+    find_ways: Callable[[], tuple[Way, ...]] = field(default=tuple, repr=False, compare=False)
+
+    @cached_property
+    def ways(self) -> tuple[Way, ...]:
+        """The ways to fit; none of a graph."""
+        return self.find_ways()
 
     def __bool__(self) -> bool:
         return self.needed_nbytes <= self.limit_nbytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from chainrule.errors import InputError, MemoryLimitError, SizeError
@@ -39,22 +40,20 @@ def fit_of_step(
         nbytes = nbytes if amount is None else amount
     report = step.memory(sizes, predict=None, executor=executor, layout=layout)
     fit = fit_of(report, nbytes)
-    return replace(fit, ways=ways_to_fit(step, report.sizes, fit.limit_nbytes, report.executor))
+    return replace(fit, find_ways=partial(_ways_to_fit, step, report, fit.limit_nbytes))
 
 
-def ways_to_fit(
-    step: TrainingStep, sizes: Mapping[str, int], nbytes: int, executor: str
-) -> tuple[Way, ...]:
-    """The ways in which a step at these sizes fits in `nbytes`, the quickest first for each row.
+def _ways_to_fit(step: TrainingStep, plain: MemoryReport, nbytes: int) -> tuple[Way, ...]:
+    """The ways in which the step of a report fits in `nbytes`, the quickest first for each row.
 
-    The whole batch, perhaps with values computed again; the batch in parts; a smaller batch.  None
-    where the executor does not say how long a run takes.
+    The whole batch, perhaps within a budget; the batch in parts; a smaller batch.  None where the
+    executor cannot keep to a budget.
     """
-    if getattr(executor_of(executor), "within", None) is None:
+    if getattr(executor_of(plain.executor), "within", None) is None:
         return ()
-    within = executor_with(executor, memory=nbytes)
-    found = [*_whole(step, sizes, within, nbytes), *_in_parts(step, sizes, within, nbytes)]
-    found += _smaller(step, sizes, executor, within)
+    within = executor_with(plain.executor, memory=nbytes)
+    found = [*_whole(step, plain, within, nbytes), *_in_parts(step, plain.sizes, within, nbytes)]
+    found += _smaller(step, plain, within, nbytes)
     return tuple(sorted(found, key=lambda way: way.nanoseconds))
 
 
@@ -62,16 +61,14 @@ def _nanoseconds(report: MemoryReport) -> float:
     return float(getattr(report.main.program, "nanoseconds", 0.0))
 
 
-def _whole(step: TrainingStep, sizes: Mapping[str, int], within: str, nbytes: int) -> Iterator[Way]:
+def _whole(step: TrainingStep, plain: MemoryReport, within: str, nbytes: int) -> Iterator[Way]:
     try:
-        report = memory_of_step(step, sizes, executor=within)
+        report = memory_of_step(step, plain.sizes, executor=within)
     except MemoryLimitError:
         return
-    lives = report.main.lives_of.values()
-    again = any(len(one) > 1 for one in lives)
     what = "the whole batch"
-    if again:
-        what += f", some values computed again: training_step(..., memory={nbytes})"
+    if plain.needed_nbytes > nbytes:
+        what += f" within a budget: training_step(..., memory={nbytes})"
     yield Way(what, report.needed_nbytes, _nanoseconds(report))
 
 
@@ -92,24 +89,18 @@ def _in_parts(
         yield Way(what, report.needed_nbytes, taken)
 
 
-def _smaller(
-    step: TrainingStep, sizes: Mapping[str, int], executor: str, within: str
-) -> Iterator[Way]:
-    """The largest batch that fits without a value computed again, if this one does not; the time is
-    that of as many rows."""
-    if not step.graph.sizes:
+def _smaller(step: TrainingStep, plain: MemoryReport, within: str, nbytes: int) -> Iterator[Way]:
+    """The largest batch that fits without a budget, if this one does not; the time is that of as
+    many rows."""
+    if not step.graph.sizes or plain.needed_nbytes <= nbytes:
         return
     name = step.graph.sizes[0]
-    report = memory_of_step(step, sizes, executor=executor)
-    nbytes = executor_of(within).memory_nbytes  # type: ignore[attr-defined]
-    if report.needed_nbytes <= nbytes:
-        return
     try:
-        size = report.largest(name, nbytes).size
+        size = plain.largest(name, nbytes).size
     except MemoryLimitError:
         return
-    part = memory_of_step(step, {**sizes, name: size}, executor=within)
-    times = sizes[name] / size
+    part = memory_of_step(step, {**plain.sizes, name: size}, executor=within)
+    times = plain.sizes[name] / size
     yield Way(
         f"another batch, {name} = {size:,} (time for as many rows)",
         part.needed_nbytes,
