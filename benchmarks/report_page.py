@@ -10,7 +10,6 @@ network under 1.5 MB and 1 s, 20,000 nodes under 3 s, more than 30 frames a seco
 """
 
 import argparse
-import shutil
 import statistics
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "browser"))
-from browser_options import ARGUMENTS
+from browser_options import ARGUMENTS, find_chromium
 from report_pages import PAGES
 
 MOVES = 120
@@ -56,7 +55,7 @@ def main() -> None:
 
 
 def browser_of(playwright):
-    program = shutil.which("chromium")
+    program = find_chromium()
     return playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_options import ARGUMENTS
+from browser_options import ARGUMENTS, find_chromium
 from report_pages import PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """Debian's Chromium, driven by Playwright."""
-    program = shutil.which("chromium")
+    program = find_chromium()
     if program is None:
         pytest.skip(f"there is no chromium (apt-get install chromium); {INSTALL}")
     try:

@@ -28,6 +28,7 @@ import chainrule as cr
 torch = pytest.importorskip("torch")
 database = pytest.importorskip("torch.testing._internal.common_methods_invocations")
 common_utils = pytest.importorskip("torch.testing._internal.common_utils")
+samples_made = pytest.importorskip("torch.testing._internal.opinfo.core")
 
 pytestmark = [
     pytest.mark.peers,
@@ -143,6 +144,7 @@ def compared(
         mock.patch.object(torch.cuda, "manual_seed_all", lambda seed: None),
         mock.patch.object(torch.xpu, "manual_seed_all", lambda seed: None),
         mock.patch.object(torch.mtia, "manual_seed_all", lambda seed: None),
+        mock.patch.object(samples_made, "extract_test_fn", lambda: None),
         mock.patch.object(common_utils, "extract_test_fn", lambda: None),
     ):
         for sample in chosen(samples_of(op, dtype)):
