@@ -20,7 +20,6 @@ from autograd_left_out import CALLS_ALONE, COMPLEX_ONLY, FAILING, FILES, LEFT_OU
 VERSION = "1.9.1"
 HERE = Path(__file__).parent
 ENOUGH = 0.9
-LONGEST = ("test_systematic.py", "test_numpy.py")  # they take most of the time of all
 # Of each test: [passed, failed, complex or uncollected; the message; how much was compared].
 Outcomes = dict[str, list[Any]]
 
@@ -146,13 +145,6 @@ def test_every_test_that_is_left_out_exists(suite: Path):
 
 @pytest.mark.slow
 def test_every_other_test_passes(outcomes: Outcomes):
-    assert failing(outcomes).keys() == FAILING.keys(), failing(outcomes)
-
-
-@pytest.mark.slow
-def test_every_other_test_of_all_files_but_two_passes(suite: Path, tmp_path: Path):
-    files = [name for name in files_of(suite) if name not in LONGEST]
-    outcomes = outcomes_of(suite, files, tmp_path / "outcomes.json")
     assert failing(outcomes).keys() == FAILING.keys(), failing(outcomes)
 
 

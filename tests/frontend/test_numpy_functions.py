@@ -199,10 +199,9 @@ def test_a_function_gives_numpys_numbers(function):
         assert disagreement(function, args, kwargs) == "", (args, kwargs)
 
 
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("function", CALLS, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("function", list(CALLS)[::3], ids=lambda function: function.__name__)
 def test_a_function_follows_numpys_dtypes(function):
-    """In its first call; the others below."""
+    """Some functions in their first call; all of them, and their other calls, below."""
     found = without_numpys_dtypes(function, CALLS[function][:1])
     assert set(found) <= DIFFERENT.get(function, set()), found
 
