@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from chainrule.plan.pipelines.pipeline import Pipeline, pipeline
     from chainrule.plan.recomputation.recompute import Recomputation, recompute
 
-__all__ = ["Recomputation", "recompute"]
+__all__ = ["Pipeline", "Recomputation", "pipeline", "recompute"]
+
+# What is public, imported when it is first asked for: who compiles does not wait for it.
+_MODULES = {
+    "Pipeline": "chainrule.plan.pipelines.pipeline",
+    "Recomputation": "chainrule.plan.recomputation.recompute",
+    "pipeline": "chainrule.plan.pipelines.pipeline",
+    "recompute": "chainrule.plan.recomputation.recompute",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What is public, imported when it is first asked for: who compiles does not wait for it."""
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from chainrule.plan.recomputation import recompute as module
-
-    return getattr(module, name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

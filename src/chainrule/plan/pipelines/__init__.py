@@ -1,0 +1,1 @@
+"""Pipelines: stages that work on micro-batches one after the other, and in which order."""
