@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -12,6 +14,7 @@ import pytest
 import chainrule as cr
 from chainrule import float32
 from chainrule.errors import InputError, MemoryLimitError
+from chainrule.explain.memory.tradeoff import LOOPS, PARTS, Tradeoff, worth_choosing
 from chainrule.machine_code.target import native_refusal
 
 RANDOM = np.random.default_rng(0)
@@ -27,6 +30,15 @@ def objective(x: float32["n 32"], Ws: Any) -> Any:
     for W in Ws:
         h = np.tanh(h @ W)
     return np.mean(h * h)
+
+
+def named(x: float32["n 32"], Ws: Any) -> Any:
+    h = x
+    for W in Ws:
+        z = h @ W
+        h = np.tanh(z)
+    J = np.mean(h * h)
+    return J
 
 
 def trained(executor: str, memory: int | None = None) -> tuple[Any, float]:
@@ -93,5 +105,86 @@ def test_a_picture_is_saved_and_another_name_refused(tmp_path: Any) -> None:
 def test_a_graph_has_a_tradeoff_too() -> None:
     graph = cr.backward(cr.trace(objective, x=X, Ws=WS), wrt="Ws")
     found = graph.memory(executor="reference").tradeoff()
-    assert len(found) > 2
+    assert len(found) > 1
     assert found.points[0].report.needed_nbytes == found.points[0].needed_nbytes
+
+
+def test_each_point_but_the_last_is_worth_choosing() -> None:
+    found = trained("reference")[0].tradeoff(n=512)
+    needs = [one.needed_nbytes for one in found]
+    part = (needs[0] - needs[-1]) // PARTS
+    assert all(more - fewer >= part for more, fewer in pairwise(needs[:-1]))
+    times = [one.nanoseconds for one in found]
+    assert all(later > earlier for earlier, later in pairwise(times[1:]))
+    with pytest.raises(MemoryLimitError) as caught:
+        trained("reference", 1)
+    assert needs[-1] == caught.value.needed_nbytes, "the least is among them"
+
+
+def points(*pairs: tuple[int, float]) -> list[Any]:
+    first = pairs[0][1]
+    return [
+        SimpleNamespace(
+            needed_nbytes=nbytes, nanoseconds=time, extra=time / first - 1, again=(), words=()
+        )
+        for nbytes, time in pairs
+    ]
+
+
+def test_what_a_later_point_is_as_quick_as_is_left_out() -> None:
+    made = points((100, 10.0), (90, 10.0), (80, 10.0), (70, 12.0), (60, 12.001), (50, 20.0))
+    kept = [one.needed_nbytes for one in worth_choosing(made)]
+    assert kept == [100, 80, 60, 50]
+    for few in (points((100, 1.0)), points((100, 1.0), (90, 1.0))):
+        assert worth_choosing(few) == few
+
+
+def test_a_last_point_that_saves_nothing_leaves_room_for_the_others() -> None:
+    steep = Tradeoff("f", "native", tuple(points((1000, 10.0), (500, 12.0), (496, 72.0))))
+    assert steep.highest == pytest.approx(0.2)
+    texts = [one.text for one in ElementTree.fromstring(steep.svg()).iter() if one.text]
+    assert "620% ↑" in texts
+    fair = Tradeoff("f", "native", tuple(points((1000, 10.0), (500, 12.0), (300, 72.0))))
+    assert fair.highest == pytest.approx(6.2) and "↑" not in fair.svg()
+    assert Tradeoff("f", "native", tuple(points((1000, 10.0)))).highest == 0
+
+
+@pytest.mark.sweep(2)
+@EXECUTOR
+def test_what_is_computed_again_from_what_at_which_cost_and_what_it_saves(executor: str) -> None:
+    step = cr.training_step(named, "Ws", cr.sgd(0.1), Ws=WS, executor=executor)
+    found = step.tradeoff(n=512)
+    first = found.points[0]
+    for one in found:
+        own = [repeat for repeat in one.repeats if repeat.nanoseconds]
+        total = sum(repeat.nanoseconds for repeat in own)
+        assert first.nanoseconds + total == pytest.approx(one.nanoseconds, rel=1e-9)
+        for repeat in own:
+            assert repeat.nbytes > 0 and repeat.free_from <= repeat.number
+    assert json.dumps(found.json()["points"][-1]["repeats"][0])
+    sources = {name: one.sources for one in found.points[-1].repeats for name in one.values}
+    assert {"h", "Ws[1]"} <= {*sources["h_1"], *sources.get("z_1", ())}
+
+
+@pytest.mark.sweep(2)
+@EXECUTOR
+def test_parts_and_states_of_loops_are_told(executor: str) -> None:
+    def normed(x: float32["n 32"], Ws: Any) -> Any:
+        for W in Ws:
+            x = x + cr.gelu(cr.layer_norm(x) @ W)
+        return np.mean(x * x)
+
+    graph = cr.backward(cr.trace(normed, x=X, Ws=WS[:4]), wrt="Ws")
+    last = graph.memory(executor=executor).tradeoff().points[-1]
+    assert any(word.startswith("a part of x") for word in last.words), last.words
+    assert set(last.again) <= set(last.words)
+
+    def walk(x: float32["2000 8"], W: float32["8 8"]) -> Any:
+        h, _ = cr.scan(lambda h, x: (np.tanh(x + h @ W), None), np.zeros(8, np.float32), x)
+        return np.sum(h)
+
+    graph = cr.backward(cr.trace(walk), wrt="W")
+    found = graph.memory(executor=executor).tradeoff()
+    if len(found) > 1:
+        assert LOOPS in found.points[-1].words and LOOPS in str(found)
+    assert not found.points[0].in_loops

@@ -70,8 +70,13 @@ class RepeatingProgram(PlainProgram):
     @property
     def nanoseconds(self) -> float:
         """About how long a run takes."""
+        return fsum(self.durations)
+
+    @property
+    def durations(self) -> tuple[float, ...]:
+        """About how many nanoseconds each instruction takes."""
         computes = (one for one in self.schedule({}).instructions if isinstance(one, Compute))
-        return fsum(node_nanoseconds(node) for one in computes for node in one.nodes)
+        return tuple(sum(map(node_nanoseconds, one.nodes)) for one in computes)
 
     def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
         """See `Program.schedule`; MemoryLimitError where no schedule is within the budget."""

@@ -62,7 +62,12 @@ class NativeProgram:
     @property
     def nanoseconds(self) -> float:
         """About how long a run takes."""
-        return fsum(map(work_nanoseconds, self.plan.works))
+        return fsum(self.durations)
+
+    @property
+    def durations(self) -> tuple[float, ...]:
+        """About how many nanoseconds each instruction takes."""
+        return tuple(map(work_nanoseconds, self.plan.works))
 
     @cached_property
     def launcher(self) -> Launcher:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute.executors import executor_of, executor_with
+from chainrule.explain.memory.repeats import Repeat, repeats_of
 from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.cached import cached_property
 from chainrule.schedule.records import Compute
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
 
-MOST = 64  # points
+PARTS = 64  # of what can be saved: less than one of them is worth no point
+SLOWER = 1.001  # times as long, or more, takes a point than one that needs more
 SHOWN = 6  # names of a row
+LOOPS = "states of loops"
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,8 @@ class Point:
 
     `nanoseconds` is about what a run takes, `extra` how much longer that is than without a budget,
     as a fraction; `extra_flops` are the operations done again.  `again` names the values that are
-    computed again.  `report` is the memory report of the plan.
+    computed again; `in_loops` says whether states of loops are, too.  `report` is the memory report
+    of the plan.
     """
 
     needed_nbytes: int
@@ -34,14 +39,28 @@ class Point:
     extra: float
     extra_flops: int
     again: tuple[str, ...]
+    in_loops: bool
     report: MemoryReport
+
+    @cached_property
+    def repeats(self) -> tuple[Repeat, ...]:
+        """What each instruction computes again, from what, at which cost, and what it saves."""
+        return repeats_of(self.report.main)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is computed again: values by name, then parts of them, then states of loops."""
+        parts = [name for one in self.repeats for name in one.values]
+        return tuple(dict.fromkeys([*self.again, *parts, *([LOOPS] if self.in_loops else [])]))
 
 
 @dataclass(frozen=True)
 class Tradeoff:
     """Bytes against time: `points` from no value computed again to the least bytes.
 
-    `print` shows a table; `svg()` is a picture, `json()` the numbers.
+    Each saves at least a 64th of what can be saved more than the one before it, but for the last,
+    which needs the least; and each but the first takes longer than those before it.  `print` shows
+    a table; `svg()` is a picture, `json()` the numbers.
     """
 
     name: str
@@ -56,7 +75,7 @@ class Tradeoff:
 
     @entry
     def within(self, nbytes: int | str) -> Point:
-        """The quickest plan within so many bytes.  MemoryLimitError where there is none."""
+        """The quickest point within so many bytes.  MemoryLimitError where there is none."""
         from chainrule.graph.bytes_text import nbytes_of
 
         limit = nbytes_of(nbytes)
@@ -82,10 +101,23 @@ class Tradeoff:
                     "extra": one.extra,
                     "extra_flops": one.extra_flops,
                     "again": list(one.again),
+                    "in_loops": one.in_loops,
+                    "repeats": [repeat.json() for repeat in one.repeats],
                 }
                 for one in self.points
             ],
         }
+
+    @property
+    def highest(self) -> float:
+        """The most extra time that a picture has room for: that of the points, but not of a last
+        one that saves next to nothing and takes more than twice as long."""
+        *_, before, last = (self.points[0], *self.points)
+        worth = (self.points[0].needed_nbytes - last.needed_nbytes) / PARTS
+        is_steep = before.needed_nbytes - last.needed_nbytes < worth
+        if is_steep and last.extra > 2 * before.extra > 0:
+            return before.extra
+        return last.extra
 
     def svg(self) -> str:
         """The curve of predicted time by bytes."""
@@ -104,7 +136,7 @@ class Tradeoff:
         rows = [("needed", "of all", "more time", "operations again", "computed again")]
         most = self.points[0].needed_nbytes
         for one in self.points:
-            names = [*one.again[:SHOWN], *(["…"] if len(one.again) > SHOWN else [])]
+            names = [*one.words[:SHOWN], *(["…"] if len(one.words) > SHOWN else [])]
             rows.append(
                 (
                     f"{one.needed_nbytes:,}",
@@ -133,27 +165,53 @@ def tradeoff_of(report: MemoryReport) -> Tradeoff:
     InputError for an executor that cannot compute values again.
     """
     base = report.executor
-    if getattr(executor_of(base), "within", None) is None:
-        raise InputError(
-            f"the executor {base!r} cannot compute values again, so there is nothing to weigh",
-            hint='executor="native" or "reference"',
-        )
+    refuse_without_budgets(base)
     points: list[Point] = []
+    try:
+        report.again(executor_with(base, memory=1), report.sizes)
+    except MemoryLimitError as error:
+        least = error.needed_nbytes or report.needed_nbytes
+    else:
+        least = 1
+    part = max((report.needed_nbytes - least) // PARTS, 1)
     nbytes = report.needed_nbytes
-    while len(points) < MOST:
+    while True:
         try:
             now = report.again(executor_with(base, memory=nbytes), report.sizes)
         except MemoryLimitError:
             break
         points.append(_point(now, points))
-        nbytes = now.needed_nbytes - 1
-    return Tradeoff(report.graph.name, base, tuple(points))
+        if nbytes <= least or now.needed_nbytes <= least:
+            break
+        nbytes = max(now.needed_nbytes - part, least)
+    return Tradeoff(report.graph.name, base, tuple(worth_choosing(points)))
+
+
+def refuse_without_budgets(executor: str) -> None:
+    """InputError for the name of an executor that cannot compute values again."""
+    if getattr(executor_of(executor), "within", None) is None:
+        raise InputError(
+            f"the executor {executor!r} cannot compute values again, so there is nothing to weigh",
+            hint='executor="native" or "reference"',
+        )
+
+
+def worth_choosing(points: Sequence[Point]) -> list[Point]:
+    """The first and the last point, and those between that no later one is as quick as.
+
+    Points come with fewer and fewer bytes.
+    """
+    kept = list(points[-1:])
+    for one in reversed(points[1:-1]):
+        if kept[-1].nanoseconds >= one.nanoseconds * SLOWER:
+            kept.append(one)
+    return [*points[: len(points) > 1], *reversed(kept)]
 
 
 def _point(report: MemoryReport, before: list[Point]) -> Point:
     run = report.main
     nanoseconds = float(getattr(run.program, "nanoseconds", 0.0))
-    first = before[0].nanoseconds if before else nanoseconds
+    first = before[0] if before else None
     names = run.graph.name_of
     again = [names[node] for node, lives in run.lives_of.items() if lives[1:] and node in names]
     flops = 0
@@ -163,5 +221,6 @@ def _point(report: MemoryReport, before: list[Point]) -> Point:
             if one.nodes in done:
                 flops += sum(int(node.primitive.flops(node)) for node in (*one.nodes, *one.inner))
             done.add(one.nodes)
-    extra = nanoseconds / first - 1 if first else 0.0
-    return Point(report.needed_nbytes, nanoseconds, extra, flops, tuple(again), report)
+    extra = nanoseconds / first.nanoseconds - 1 if first and first.nanoseconds else 0.0
+    in_loops = first is not None and len(run.graph.nodes) != len(first.report.main.graph.nodes)
+    return Point(report.needed_nbytes, nanoseconds, extra, flops, tuple(again), in_loops, report)

@@ -21,7 +21,7 @@ FILL = "#7a4fa3"
 def tradeoff_picture(found: Tradeoff) -> str:
     """Needed bytes to the right, more time upwards; a pointer over a point is told its numbers."""
     most = max(found.points[0].needed_nbytes, 1)
-    highest = max(max(one.extra for one in found.points), 0.01)
+    highest = max(found.highest, 0.01)
     title = printable(f"Memory against time of {found.name}, by {found.executor}")
     key = f"t{hashlib.sha256(f'{title}{found.points}'.encode()).hexdigest()[:8]}"
 
@@ -29,7 +29,7 @@ def tradeoff_picture(found: Tradeoff) -> str:
         return LEFT + (RIGHT - LEFT) * nbytes / most
 
     def y(extra: float) -> float:
-        return BOTTOM - (BOTTOM - TOP) * extra / (highest * 1.08)
+        return BOTTOM - (BOTTOM - TOP) * min(extra / (highest * 1.08), 1.0)
 
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
@@ -70,13 +70,17 @@ def tradeoff_picture(found: Tradeoff) -> str:
     for one in found.points:
         told = (
             f"{one.needed_nbytes:,} bytes, {one.extra:.1%} more time"
-            f"{': ' + printable(', '.join(one.again)) if one.again else ''}"
+            f"{': ' + printable(', '.join(one.words)) if one.words else ''}"
         )
         lines.append(
             f'<circle cx="{x(one.needed_nbytes):.1f}" cy="{y(one.extra):.1f}" r="4" '
             f'fill="{MARK if one is found.points[-1] else FILL}"><title>{escape(told)}</title>'
             "</circle>"
         )
+    if found.points[-1].extra > highest:  # it has no room
+        last = found.points[-1]
+        told, place = f"{last.extra:.0%} ↑", x(last.needed_nbytes)
+        lines.append(words_at(place + 8, TOP + 4, told, fill=INK))
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 

@@ -76,12 +76,12 @@ def _reason(run: RunMemory, life: Life | None) -> str:
     place = reader.origin.short()
     text = expression(run.graph, reader)
     if reader not in run.graph.name_of:
-        named = _first_named(run, reader)
+        named = first_named(run, reader)
         text += f", a part of {named}," if named else ""
     return f"{text} needs it" + (f" ({place})" if place else "")
 
 
-def _first_named(run: RunMemory, node: Node) -> str:
+def first_named(run: RunMemory, node: Node) -> str:
     """The name of the next named value that is computed from this one; "" if there is none."""
     pending, seen = [node], {node}
     while pending:
