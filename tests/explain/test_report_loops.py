@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from report_data_checks import by_name, checked
 
 import chainrule as cr
-from chainrule import float64
+from chainrule import float32, float64
+from chainrule.errors import InputError, MemoryLimitError
 from chainrule.explain.report.data import report_data
 
 
@@ -82,3 +84,32 @@ def test_a_loop_backward_a_choice_and_a_while_loop() -> None:
     assert len(values["chosen"]["loop"]["bodies"]) == 2
     assert values["root"]["loop"]["operation"] == "while"
     assert values["root"]["loop"]["length"] is None
+
+
+def walk(x: float32["n 8"], W: float32["8 8"]) -> Any:
+    h, _ = cr.scan(lambda h, x: (np.tanh(x + h @ W), None), np.zeros(8, np.float32), x)
+    J = np.sum(h)
+    return J
+
+
+def test_a_loop_that_computes_states_again_within_a_budget() -> None:
+    graph = cr.backward(cr.trace(walk), wrt="W")
+    with pytest.raises(MemoryLimitError) as refused:
+        graph.memory(n=500, executor="reference", memory=1)
+    least = refused.value.needed_nbytes
+    assert least is not None
+    step = cr.training_step(walk, "W", cr.sgd(0.1), executor="reference", memory=least + 2000)
+    random = np.random.default_rng(0)
+    inputs = {
+        "x": random.standard_normal((500, 8), dtype=np.float32),
+        "W": np.eye(8, dtype=np.float32) / 9,
+    }
+    data = checked(report_data(step, inputs))
+    assert any("loops keep fewer states" in note for note in data["notes"])
+    assert data["memory"]["peak_nbytes"] == step.memory(n=500).main.peak_nbytes
+    values = by_name(data)
+    plain = by_name(report_data(cr.training_step(walk, "W", cr.sgd(0.1)), inputs))
+    assert values["dJ/dW"]["numbers"] == plain["dJ/dW"]["numbers"]
+    assert values["dJ/dW"]["stats"] == plain["dJ/dW"]["stats"]
+    with pytest.raises(InputError, match="as many states as fit at these sizes"):
+        _ = step.memory(n=500).formulas

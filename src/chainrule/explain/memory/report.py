@@ -87,7 +87,14 @@ class MemoryReport(NotPickled):
         """The peaks and their parts as formulas in the named sizes, for the order of this report.
 
         In logical bytes; a plan made at other sizes may choose another order, and need less.
+        InputError where, within a budget, loops keep as many states as these sizes leave room for.
         """
+        if len(self.concrete.nodes) != len(self.graph.nodes):
+            raise InputError(
+                f"within its budget, loops of {self.graph.name} keep as many states as fit at "
+                "these sizes, so its bytes are no formulas of sizes",
+                hint="the formulas of a report without memory=",
+            )
         reference = {name: self.sizes[name] for name in self.graph.sizes}
         named = named_nodes(self.predicting, self.prediction.graph)
         prediction = formulas_of(self.prediction, named, reference)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
 
 State = Mapping[str, Any]
+SHORTER = (
+    "To need less memory, loops keep fewer states and compute the others again: the graph shows "
+    "them so."
+)
 WALKED = "reference"  # whose order and memory the page of a graph shows, where none is named
 
 
@@ -223,6 +227,8 @@ def _subject(
     notes: tuple[str, ...],
 ) -> Subject:
     shown = memory.main.graph
+    if len(shown.nodes) != len(graph.nodes):  # within a budget, loops compute states again
+        graph, notes = shown, (*notes, SHORTER)
     values = None if run is None else {shown.names[name]: run[name] for name in run}
     return Subject(graph, shown, sizes, values, memory, executor, parameters, state, notes)
 
