@@ -73,6 +73,22 @@ def mlp() -> Report:
     return cr.report(network(), network_inputs(), history=history)
 
 
+def budgets() -> Report:
+    """A training step with plans for less and less memory."""
+
+    def layers(x: float32["n 32"], Ws: Any):
+        h = x
+        for W in Ws:
+            z = h @ W
+            h = np.tanh(z)
+        J = np.mean(h * h)
+        return J
+
+    weights = [np.eye(32, dtype=np.float32) / 3 for _ in range(4)]
+    step = cr.training_step(layers, "Ws", cr.sgd(0.1), Ws=weights, executor="reference")
+    return cr.report(step, sizes={"n": 512}, title="budgets", tradeoff=True)
+
+
 def symbolic() -> Report:
     """Neither values nor sizes."""
     return cr.report(network())
@@ -184,7 +200,8 @@ def hostile() -> Report:
         inputs = {"params": params, "x": generator.normal(size=(5, 3))}
         graph = cr.backward(cr.trace(module.objective, **inputs), wrt="params")
         history = [{"step": step, MARKUP: step * 1.0, END: 2.0} for step in range(3)]
-        return cr.report(graph, inputs, history=history, title=f"{MARKUP}{END}{QUOTES}")
+        title = f"{MARKUP}{END}{QUOTES}"
+        return cr.report(graph, inputs, history=history, title=title, tradeoff=True)
 
 
 def orders() -> Report:
@@ -201,6 +218,7 @@ def orders() -> Report:
 
 PAGES: dict[str, Callable[[], Report]] = {
     "mlp": mlp,
+    "budgets": budgets,
     "symbolic": symbolic,
     "adam": adam,
     "blocks": blocks,

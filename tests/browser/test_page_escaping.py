@@ -28,7 +28,7 @@ def test_no_text_becomes_markup_in_any_view(opened) -> None:
         calm(page)
         page.keyboard.press("g")
         calm(page)
-    for tab in ("memory", "training", "values"):
+    for tab in ("memory", "budget", "training", "values"):
         page.locator(f"#tab-{tab}").click()
         settle(page)
     for step in range(6):

@@ -92,6 +92,7 @@ def test_boxes_can_be_coloured_by_a_quantity(opened) -> None:
         ("blocks", "#step=3", 1440, False),
         ("adam", "#value=W1_next", 1440, False),
         ("recurrent", "#value=o&step=5", 1440, False),
+        ("budgets", "#value=h&tab=budget&budget=1", 1440, True),
         ("trained", "#value=dJ%2FdW1&tab=training", 1440, False),
         ("trained", "#value=dJ%2FdW1&tab=training", 1440, True),
     ],

@@ -124,7 +124,8 @@ def test_the_address_leads_back(opened) -> None:
     page.locator("#tab-values").click()
     page.wait_for_url(re.compile("#.*step=5.*tab=values"))
     hash_ = page.evaluate("location.hash")
-    again = opened("mlp", at=hash_)
+    again = opened("mlp", at=f"{hash_}&budget=5")
+    assert again.locator("#tab-budget, .again-mark").count() == 0, "no budgets were planned"
     assert cursor(again) == (5, 12)
     assert again.locator("#panel-values").is_visible()
     selected = "#outline-tree .selected"

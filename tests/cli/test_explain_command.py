@@ -93,6 +93,16 @@ def test_sizes_alone_give_the_memory() -> None:
     assert data["memory"]["peak_nbytes"] > 0 and not data["has_values"]
 
 
+def test_budgets_are_planned_if_they_are_asked_for() -> None:
+    sizes = ("--dim", "n=32", "--dim", "d=4")
+    assert (
+        page("model.py:objective", "--wrt", "w", *sizes, "-o", "a.html", path="a.html")["tradeoff"]
+        is None
+    )
+    data = page("model.py:objective", "--wrt", "w", *sizes, "--tradeoff")
+    assert data["tradeoff"]["points"][0]["peak_nbytes"] == data["memory"]["peak_nbytes"]
+
+
 def test_the_arrays_of_a_file_are_those_of_the_page() -> None:
     x, w = np.arange(10.0).reshape(5, 2), np.eye(2, 3)
     np.savez("run.npz", x=x, y=np.zeros(5, np.int64), w=w)
@@ -157,6 +167,7 @@ def test_the_file_has_the_name_of_the_function() -> None:
         (["model.py:objective", "--inputs", "x.npz"], 2, "try: --random 0, which draws"),
         (["model.py:objective", "--inputs", "z.npz", "--random", "0"], 2, "--dim n=16 --dim d=16"),
         (["model.py:objective", "--random", "0", "--dim", "n=4"], 2, "what d is"),
+        (["model.py:objective", "--tradeoff", "--dim", "n=4"], 2, "try: --dim d=256"),
         (["model.py:objective", "--random", "-1"], 2, "-1 is not in the range x>=0"),
         (["model.py:objective", "--history", "no.jsonl"], 1, "cannot read the history no.jsonl"),
         (["model.py:objective", "--history", "model.py"], 1, "line 2 of model.py"),

@@ -13,8 +13,8 @@ from chainrule.explain.memory.report import MemoryReport
 Data = dict[str, Any]
 
 PARTS = set(
-    "schema version title subtitle has_values facts notes sources values steps memory curves "
-    "drawing".split()
+    "schema version title subtitle has_values facts notes sources values steps memory tradeoff "
+    "curves drawing".split()
 )
 VALUE = {
     "name": str, "label": str, "latex": str, "kind": str, "pass": str, "shape": list, "dtype": str,
@@ -38,6 +38,11 @@ MEMORY = set(
     "executor keep peak_nbytes peak_instruction peak_step unit count parts lives rest live "
     "prediction_peak_nbytes".split()
 )
+WEIGHED = set(
+    "needed_nbytes peak_nbytes nanoseconds extra extra_flops in_loops adds drops count "
+    "kinds".split()
+)
+REPEATED = set("values parts_of label sources from_parts steps times nanoseconds nbytes".split())
 LOOP = set("operation bodies length limit reverse latex text results".split())
 GIVEN = {"input", "parameter", "state", "constant"}
 

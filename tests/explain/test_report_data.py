@@ -13,9 +13,11 @@ from report_data_checks import (
     LOOP,
     MEMORY,
     PARTS,
+    REPEATED,
     STATISTICS,
     STEP,
     VALUE,
+    WEIGHED,
     assert_agrees,
     by_name,
     checked,
@@ -337,7 +339,19 @@ def test_a_file_that_has_changed_shows_no_columns(tmp_path: Path) -> None:
 def test_every_key_is_documented() -> None:
     page = Path(__file__).parents[2] / "docs" / "report_schema.md"
     words = page.read_text("utf-8")
-    keys = {*PARTS, *VALUE, *STEP, *MEMORY, *STATISTICS, *KINDS, *LOOP, "consumer", "upstream"}
+    keys = {
+        *PARTS,
+        *VALUE,
+        *STEP,
+        *MEMORY,
+        *STATISTICS,
+        *KINDS,
+        *LOOP,
+        *WEIGHED,
+        *REPEATED,
+        "consumer",
+        "upstream",
+    }
     keys |= {"norm", "share", "counts", "width", "height", "bytes", "caption", "file", "lines"}
     assert {key for key in keys if f"`{key}`" not in words} == set()
 

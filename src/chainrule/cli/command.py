@@ -376,6 +376,7 @@ def python(
     default="reference",
     show_default=True,
 )
+@click.option("--tradeoff", is_flag=True, help="Show what less memory costs in time.")
 @output_option(".html", "FUNCTION.html in this folder")
 def explain(
     place: str,

@@ -31,6 +31,7 @@ def explain(
     seed: int | None,
     history: Path | None,
     executor: str,
+    tradeoff: bool,
     output: Path | None,
 ) -> None:
     """Write the page about the function at `place`, by default to a file with its name."""
@@ -40,10 +41,19 @@ def explain(
     given = None if inputs is None else read_npz(inputs)
     what = step_of(place, wrt, of, optimizer) if optimizer else graph_of(place, wrt, of)
     graph = what.graph if isinstance(what, TrainingStep) else what
+    missing = [name for name in graph.sizes if name not in sizes]
+    if tradeoff and missing and given is None and seed is None:
+        raise click.UsageError(
+            f"--tradeoff plans a run, and nothing says what {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'}\n"
+            f"  try: {' '.join(f'--dim {name}=256' for name in missing)}"
+        )
     notes = []
     if given is not None or seed is not None:
         given, notes = _completed(what, graph, given or {}, sizes, seed)
-    made = report(what, given, sizes=sizes or None, executor=executor, history=history)
+    made = report(
+        what, given, sizes=sizes or None, executor=executor, history=history, tradeoff=tradeoff
+    )
     made = _noted(made, notes, path)
     made.save(path)
     click.echo(f"{path}: {made}")

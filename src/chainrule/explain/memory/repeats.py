@@ -20,9 +20,10 @@ class Repeat:
     """Instruction `number` of a plan computes `values` again, from `sources`.
 
     Both are names; an array without one is called after the named value that it is a part of.
-    `nanoseconds` is about how long the instruction takes; 0 where the values come about on the way
-    to others.  Meanwhile, from instruction `free_from` on, `nbytes` are free.  `nodes` and `reads`
-    are the nodes of `values` and `sources`, in the graph of the plan.
+    `nanoseconds` is about how long the instruction takes; where the values come about on the way to
+    others, for which the instruction is there, it is 0 and there are no sources.  Meanwhile, from
+    instruction `free_from` on, `nbytes` are free.  `nodes` and `reads` are the nodes of `values`
+    and `sources`, in the graph of the plan.
     """
 
     number: int
@@ -61,7 +62,7 @@ def repeats_of(run: RunMemory) -> tuple[Repeat, ...]:
         if number not in begun:
             continue
         nodes = tuple(life.node for _, life in begun[number])
-        reads = tuple(node for node in one.reads if int(node.type.nbytes) >= SMALL)
+        reads = tuple(node for node in one.reads if is_again and int(node.type.nbytes) >= SMALL)
         found.append(
             Repeat(
                 number,

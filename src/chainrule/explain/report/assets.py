@@ -19,6 +19,7 @@ STYLES = (  # later ones count more
     "graph.css",
     "inspector.css",
     "below.css",
+    "budget.css",
     "help.css",
     "narrow.css",
     "print.css",

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from chainrule.errors import InputError
+from chainrule.execute.executors import executor_named
 from chainrule.execute.run import Keep
+from chainrule.explain.memory.tradeoff import Tradeoff, refuse_without_budgets
 from chainrule.explain.reading.statements import read_apart
 from chainrule.explain.reading.symbols import Indices, notation_of
 from chainrule.explain.report.curves import History, curves_of
@@ -15,7 +18,8 @@ from chainrule.explain.report.memory_view import memory_data
 from chainrule.explain.report.pictures import BUDGET, Pictures
 from chainrule.explain.report.plain import text
 from chainrule.explain.report.steps import steps_of
-from chainrule.explain.report.subject import subject_of
+from chainrule.explain.report.subject import WALKED, Subject, subject_of
+from chainrule.explain.report.tradeoff_view import tradeoff_data
 from chainrule.explain.report.values import Values
 from chainrule.graph.collector import without_collector
 from chainrule.version import VERSION
@@ -36,6 +40,7 @@ def report_data(
     title: str | None = None,
     indices: Indices = "subscript",
     symbols: Mapping[str, str] | None = None,
+    tradeoff: bool = False,
     picture_nbytes: int = BUDGET,
 ) -> dict[str, Any]:
     """What the page about `what` shows, as dicts and lists (docs/report_schema.md).
@@ -49,14 +54,18 @@ def report_data(
     says: "reference" computes forward and then backward, "native" in the order of its plan.  None
     is the executor of a training step, and the reference for a graph or a run.
     `history` is a JSON Lines file or dicts, one for each step of a training.  `indices` and
-    `symbols` are as for equations.  All pictures of values together take at most `picture_nbytes`
+    `symbols` are as for equations.  With `tradeoff`, what less memory costs in time is planned, as
+    `MemoryReport.tradeoff` does.  All pictures of values together take at most `picture_nbytes`
     bytes.
 
     InputError for anything else, for arguments that do not go together, and for a damaged history;
     what the run raises.
     """
+    if tradeoff:
+        refuse_without_budgets(executor_named(executor or getattr(what, "executor", WALKED)))
     curves, notes = (None, []) if history is None else curves_of(history)
     subject = subject_of(what, inputs, state=state, sizes=sizes, executor=executor, keep=keep)
+    found = _found(subject) if tradeoff else None
     graph = subject.shown
     reading = read_apart(graph)
     equations = subject.graph.equations(indices=indices, symbols=symbols)
@@ -68,6 +77,11 @@ def report_data(
     memory = None
     if subject.memory is not None:
         memory = memory_data(subject.memory, reading, values.id_of, steps.data)
+    weighed = None
+    if found is not None:
+        pairs = zip(subject.graph.nodes, graph.nodes, strict=True)
+        making = {node: steps.making[one] for one, node in pairs if one in steps.making}
+        weighed = tradeoff_data(found, reading, values.id_of, making)
     notes = [*subject.notes, *notes, *values.notes()]
     return {
         "schema": SCHEMA,
@@ -81,6 +95,19 @@ def report_data(
         "values": listed,
         "steps": steps.data,
         "memory": memory,
+        "tradeoff": weighed,
         "curves": curves,
         "drawing": drawing_data(graph, indices=indices, symbols=symbols),
     }
+
+
+def _found(subject: Subject) -> Tradeoff:
+    if subject.memory is None:
+        missing = [name for name in subject.graph.sizes if name not in subject.sizes]
+        example = ", ".join(f'"{name}": 256' for name in missing)
+        raise InputError(
+            f"tradeoff=True plans {subject.graph.name} for less and less memory, and its bytes are "
+            f"not known: {', '.join(missing)} has no number",
+            hint=f"give inputs, or sizes={{{example}}}",
+        )
+    return subject.memory.tradeoff()

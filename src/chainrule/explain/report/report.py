@@ -95,6 +95,7 @@ def report(
     title: str | None = None,
     indices: Indices = "subscript",
     symbols: Mapping[str, str] | None = None,
+    tradeoff: bool = False,
 ) -> Report:
     """The page that walks through a graph or a training step, value by value.
 
@@ -108,7 +109,8 @@ def report(
     that of the training step; of a graph or a run the reference, which goes forward and then
     backward; with "native" the steps come in the order of its plan).  The values are those of the
     reference executor.  `keep` is as for `Graph.memory`, `indices` and `symbols` are as
-    for equations.
+    for equations.  With `tradeoff`, the page has a slider over budgets of memory, which shows what
+    is computed again within each; planning them takes a second or so, of thousands of nodes more.
 
     InputError for an argument that cannot be used, before anything is run or written.
     """
@@ -127,6 +129,7 @@ def report(
         title=title,
         indices=indices,
         symbols=symbols,
+        tradeoff=tradeoff,
     )
     made = Report(data, place)
     if place is not None:

@@ -22,11 +22,13 @@ class Steps:
     """`data` is the `steps` of a page.
 
     `adding` gives the place of the step in which a gradient gets what comes through a statement, by
-    the names of the two, for gradients that are drawn below the forward pass.
+    the names of the two, for gradients that are drawn below the forward pass.  `making` gives that
+    in which a node is computed.
     """
 
     data: list[dict[str, Any]]
     adding: Mapping[tuple[str, str], int]
+    making: Mapping[Node, int]
 
 
 def steps_of(
@@ -40,7 +42,11 @@ def steps_of(
     circles = circles_of(graph)
     times = _times(circles, graph, run)
     order = _order(circles, times)
-    writes, adds = _writes(order, ids, given, graph)
+    making: dict[Node, int] = {}
+    for at, one in enumerate(order):
+        for node in one.nodes:
+            making.setdefault(node, at)
+    writes, adds = _writes(order, making, ids, given, graph)
     # a circle may have to wait for one that is begun later: to a reader, numbers only rise
     instructions = list(accumulate((times[one.key] for one in order), max))
     frees = _frees(writes, instructions, run, ids)
@@ -71,7 +77,7 @@ def steps_of(
         if one.is_mirrored
         for name in one.gives
     }
-    return Steps(data, adding)
+    return Steps(data, adding, making)
 
 
 def _times(circles: Sequence[Circle], graph: Graph, run: RunMemory | None) -> dict[str, int]:
@@ -124,7 +130,11 @@ def _order(circles: Sequence[Circle], times: Mapping[str, int]) -> list[Circle]:
 
 
 def _writes(
-    order: Sequence[Circle], ids: Mapping[str, int], given: Collection[str], graph: Graph
+    order: Sequence[Circle],
+    making: Mapping[Node, int],
+    ids: Mapping[str, int],
+    given: Collection[str],
+    graph: Graph,
 ) -> tuple[list[list[int]], list[list[int]]]:
     """The values that are there after each step: each once, where the last part of it is made; and
     those of which each step makes a part before that.
@@ -133,16 +143,13 @@ def _writes(
     computing, when the backward pass begins.
     """
     last: dict[str, int] = {}
-    inside: dict[Node, int] = {}
     for at, one in enumerate(order):
         last |= dict.fromkeys(one.gives, at)
-        for node in one.nodes:
-            inside.setdefault(node, at)
     begins = next((at for at, one in enumerate(order) if one.is_mirrored), len(order) - 1)
     writes: list[list[int]] = [[] for _ in order]
     for name, value in ids.items():
         if name not in given and order:
-            at = last.get(name, inside.get(graph.names[name], begins))
+            at = last.get(name, making.get(graph.names[name], begins))
             writes[at].append(value)
     adds = [
         [ids[name] for name in one.gives if name not in given and at < last[name]]

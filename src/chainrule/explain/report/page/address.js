@@ -11,7 +11,7 @@ const WRITE_MILLISECONDS = 200;
  * @param {import("./chips.js").Page} page without store and actions
  * @returns {Partial<import("./store.js").State>}
  */
-export function stateIn(hash, { model, scopes, data }) {
+export function stateIn(hash, { model, scopes, data, budgets }) {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const found = {};
   const cursor = Number(parts.get("step"));
@@ -31,8 +31,12 @@ export function stateIn(hash, { model, scopes, data }) {
   if (view.length === 3 && view.every(Number.isFinite) && view[2] > 0) {
     found.view = { x: view[0], y: view[1], scale: view[2] };
   }
-  const tabs = hasCurves(data) ? ["memory", "training", "values"] : ["memory", "values"];
+  const tabs = ["memory", "values"];
+  if (budgets) tabs.push("budget");
+  if (hasCurves(data)) tabs.push("training");
   if (tabs.includes(parts.get("tab"))) found.tab = parts.get("tab");
+  const nbytes = Number(parts.get("budget"));
+  if (budgets && nbytes > 0) found.budget = budgets.within(nbytes);
   if (["light", "dark"].includes(parts.get("theme"))) found.theme = parts.get("theme");
   const colour = parts.get("colour");
   if (colourChoices(data).some(([key]) => key === colour)) found.colour = colour;
@@ -45,7 +49,7 @@ export function stateIn(hash, { model, scopes, data }) {
  * @param {boolean} moved whether the view is a person's own
  * @returns {string}
  */
-export function hashOf(state, { model, data }, moved) {
+export function hashOf(state, { model, data, budgets }, moved) {
   const parts = new URLSearchParams();
   if (state.cursor) parts.set("step", String(state.cursor));
   if (typeof state.selected === "number") parts.set("value", model.values[state.selected].name);
@@ -53,6 +57,7 @@ export function hashOf(state, { model, data }, moved) {
   for (const key of state.open) if (!data.drawing.open.includes(key)) parts.append("open", key);
   for (const key of data.drawing.open) if (!state.open.has(key)) parts.append("fold", key);
   if (state.tab !== "memory") parts.set("tab", state.tab);
+  if (state.budget) parts.set("budget", String(budgets.points[state.budget].needed_nbytes));
   if (state.theme !== "auto") parts.set("theme", state.theme);
   if (state.colour !== "kind") parts.set("colour", state.colour);
   const { x, y, scale } = state.view;
@@ -88,14 +93,17 @@ export function keepAddress(page, graph) {
       // a page inside another one may not have an address of its own
     }
   };
-  store.subscribe(["cursor", "selected", "open", "view", "tab", "theme", "colour"], () => {
-    clearTimeout(timer);
-    timer = setTimeout(write, WRITE_MILLISECONDS);
-  });
+  store.subscribe(
+    ["cursor", "selected", "open", "view", "tab", "budget", "theme", "colour"],
+    () => {
+      clearTimeout(timer);
+      timer = setTimeout(write, WRITE_MILLISECONDS);
+    },
+  );
   addEventListener("hashchange", () => {
     const usual = { cursor: 0, selected: null, open: new Set(page.data.drawing.open) };
     const found = stateIn(location.hash, page);
-    store.set({ ...usual, tab: "memory", colour: "kind", ...found });
+    store.set({ ...usual, tab: "memory", budget: 0, colour: "kind", ...found });
     revealGiven(page, found);
   });
 }

@@ -1,5 +1,6 @@
-// A line that screen readers speak when the step or the selection changes.
+// A line that screen readers speak when the step, the budget or the selection changes.
 
+import { spokenBudget } from "./budgets.js";
 import { element } from "./dom.js";
 import { stepText } from "./stepper.js";
 import { kindText, typeText } from "./words.js";
@@ -19,13 +20,15 @@ export function createAnnouncer(page) {
   });
   let timer = 0;
   let stepped = false;
+  let weighed = false;
   const speak = () => {
     const parts = [];
     if (stepped) parts.push(`Step ${stepText(page, page.store.state.cursor)}`);
-    const { selected } = page.store.state;
-    if (selected === null) parts.push(stepped ? "" : "Nothing selected");
-    else parts.push(`Selected ${selectionText(page, selected)}`);
-    stepped = false;
+    const { budget, selected } = page.store.state;
+    if (weighed && page.budgets) parts.push(`Budget ${spokenBudget(page.budgets, budget)}`);
+    else if (selected !== null) parts.push(`Selected ${selectionText(page, selected)}`);
+    else if (!stepped) parts.push("Nothing selected");
+    stepped = weighed = false;
     line.textContent = parts.filter(Boolean).join(". ");
   };
   const soon = () => {
@@ -34,6 +37,10 @@ export function createAnnouncer(page) {
   };
   page.store.subscribe(["cursor"], () => {
     stepped = true;
+    soon();
+  });
+  page.store.subscribe(["budget"], () => {
+    weighed = true;
     soon();
   });
   page.store.subscribe(["selected"], soon);

@@ -11,6 +11,7 @@ import { countText, kindText, typeText } from "./words.js";
  * @property {import("./store.js").Store} store
  * @property {import("./scopes.js").Scopes} scopes
  * @property {import("./actions.js").Actions} actions
+ * @property {import("./budgets.js").Budgets|null} budgets
  */
 
 const WORD = /\p{L}{3}|[._]/u; // in names that are words rather than symbols

@@ -77,7 +77,7 @@ export class GraphView {
     const decorate = oncePerFrame(() => this.scene.decorate(this.held));
     store.subscribe(["view"], () => this.#seen());
     store.subscribe(["open"], () => this.lay());
-    store.subscribe(["cursor", "colour", "dark"], decorate);
+    store.subscribe(["cursor", "budget", "colour", "dark"], decorate);
     store.subscribe(["selected"], () => {
       const key = this.page.scopes.keyOf(store.state.selected);
       const shown = key === null ? null : this.page.scopes.shownAs(store.state.open, key);

@@ -11,7 +11,8 @@ function createLegend(page) {
   const draw = () => {
     const { colour } = page.store.state;
     const quantity = quantityOf(page.model, colour);
-    view.replaceChildren(...(quantity ? quantityLegend(page, colour, quantity) : kindLegend(page)));
+    const entries = quantity ? quantityLegend(page, colour, quantity) : kindLegend(page);
+    view.replaceChildren(...entries, ...budgetLegend(page));
   };
   page.store.subscribe(["colour"], draw);
   draw();
@@ -32,6 +33,12 @@ function kindLegend({ data }) {
   const marks = shown.map(([role, text]) => legendEntry(`mark ${role}`, text));
   if (data.drawing.backward) marks.push(legendEntry("mark kept", "kept"));
   return marks;
+}
+
+/** What is dashed within the chosen budget; always there, so that the slider moves nothing else. */
+function budgetLegend({ budgets }) {
+  const entry = legendEntry("mark again-mark", "↻ computed again within the budget");
+  return budgets?.rows.length ? [entry] : [];
 }
 
 function legendEntry(look, text) {

@@ -10,13 +10,13 @@ const COLLAPSE_BELOW = 26;
  * inside them.
  * @param {[string, any][]} boxes keys and boxes in sight
  * @param {any[]} arrows in sight
- * @param {function(any): string} stateOf a box
+ * @param {function(any, string): string} stateOf a box with its key
  * @returns {SVGElement[]}
  */
 export function farShapes(boxes, arrows, stateOf) {
   const rectangles = new Map();
-  for (const [, box] of boxes) {
-    const key = `${box.item.role} ${stateOf(box)}`;
+  for (const [own, box] of boxes) {
+    const key = `${box.item.role} ${stateOf(box, own)}`;
     const found = rectangles.get(key) ?? [];
     if (!found.length) rectangles.set(key, found);
     const [x, y, width, height] = [box.x, box.y, box.width, box.height].map(rounded);

@@ -3,7 +3,8 @@
 import { vector } from "./dom.js";
 import { collapsedFrames, farShapes, holds } from "./graph_far.js";
 import { drawnPasses, stripesOf } from "./graph_passes.js";
-import { arrowHeads, arrowShape, boxShape, frameShape, haloShape } from "./graph_shapes.js";
+import { arrowHeads, arrowShape, boxShape, frameShape } from "./graph_shapes.js";
+import { haloShape, markAgain } from "./graph_shapes.js";
 import { mirroredKey } from "./layout_index.js";
 import { GraphStates, quantityOf } from "./graph_states.js";
 
@@ -105,7 +106,9 @@ export class GraphScene {
 
   #fillFar() {
     const { boxes, arrows } = this.coarseParts;
-    this.far.replaceChildren(...farShapes(boxes, arrows, (box) => this.states.stateOf(box)));
+    this.far.replaceChildren(
+      ...farShapes(boxes, arrows, (box, key) => this.states.shownState(box, key)),
+    );
   }
 
   #drawFrames(frames) {
@@ -138,7 +141,8 @@ export class GraphScene {
     if (this.coarse) this.#fillFar();
     for (const [key, shape] of this.shown) {
       const box = this.layout.boxes.get(key);
-      shape.setAttribute("data-state", now.has(key) ? "now" : this.states.stateOf(box));
+      shape.setAttribute("data-state", now.has(key) ? "now" : this.states.shownState(box, key));
+      markAgain(shape, box, this.states.again().get(key) ?? 0);
       this.#mark(shape, box, this.isSame(key, selected), key === held);
       const painted = this.states.colourOf(box, quantity);
       shape.style.setProperty("--painted", painted?.fill ?? "");

@@ -61,6 +61,20 @@ export function haloShape(box) {
   return shape;
 }
 
+/**
+ * Says at a square, or at a folded scope with how many, that it is computed again.
+ * @param {SVGElement} shape of `boxShape`
+ * @param {any} box of the layout
+ * @param {number} count of what is computed again
+ */
+export function markAgain(shape, box, count) {
+  shape.querySelector(".again-badge")?.remove();
+  if (!count || box.item.form === "circle") return;
+  const place = { x: rounded(box.x + box.width - 1), y: rounded(box.y - 3) };
+  const told = box.scope ? `↻ ${count}` : "↻";
+  shape.append(vector("text", { class: "again-badge", ...place }, told));
+}
+
 function words(box, look, scale) {
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
   if (look.form !== "folded") return labelShapes(x, y, look.label);

@@ -45,6 +45,20 @@ export class GraphStates {
   constructor(page) {
     this.page = page;
     this.spans = new Map();
+    this.repeats = { budget: -1, open: null, boxes: new Map() };
+  }
+
+  /**
+   * How much of what the chosen budget computes again each box shows; those without are left out.
+   * @returns {Map<string, number>}
+   */
+  again() {
+    const { budgets, scopes, store } = this.page;
+    const { budget, open } = store.state;
+    if (budgets && (this.repeats.budget !== budget || this.repeats.open !== open)) {
+      this.repeats = { budget, open, boxes: budgets.boxes(budget, scopes, open) };
+    }
+    return this.repeats.boxes;
   }
 
   /**
@@ -68,6 +82,16 @@ export class GraphStates {
     const squares = [...step.writes, ...step.adds].map((id) => scopes.keyOf(id));
     const keys = [step.circle, ...squares].filter((key) => scopes.numberOf.has(key));
     return new Set(keys.map((key) => scopes.shownAs(store.state.open, key)));
+  }
+
+  /**
+   * @param {any} box
+   * @param {string} key of the box
+   * @returns {"later"|"begun"|"there"|"again"|"freed"}
+   */
+  shownState(box, key) {
+    const state = this.stateOf(box);
+    return state === "there" && this.again().has(key) ? "again" : state;
   }
 
   /**

@@ -32,10 +32,14 @@ const READING = [
   ["(7)", "the number of an equation, in the order of the program"],
 ];
 
+const BUDGETS = [["dashed, ↻", "computed again within the budget that the tab Budget chooses"]];
+
 /**
+ * @param {import("./chips.js").Page} page
  * @returns {HTMLDialogElement}
  */
-export function createHelp() {
+export function createHelp({ budgets }) {
+  const reading = budgets ? [...READING, ...BUDGETS] : READING;
   const close = element("button", { type: "button", click: () => dialog.close() }, "Close");
   const dialog = /** @type {HTMLDialogElement} */ (
     element(
@@ -47,7 +51,7 @@ export function createHelp() {
       element("h3", {}, "Pointer"),
       element("dl", { class: "keys" }, ...POINTER.flatMap(([term, told]) => wordRow(term, told))),
       element("h3", {}, "The graph"),
-      element("dl", { class: "keys" }, ...READING.flatMap(([term, told]) => wordRow(term, told))),
+      element("dl", { class: "keys" }, ...reading.flatMap(([term, told]) => wordRow(term, told))),
       close,
     )
   );

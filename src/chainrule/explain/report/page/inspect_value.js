@@ -1,5 +1,6 @@
 // Everything about one value: where it comes from, what it is, what it is needed for.
 
+import { timeText } from "./budgets.js";
 import { chainRule } from "./chain_rule.js";
 import { labelText, makerChips, swatch, valueChips } from "./chips.js";
 import { copyButton } from "./copying.js";
@@ -35,7 +36,7 @@ export function inspectValue(page, id) {
     ...reasons(value),
     ...sourceSection(page, value),
     section("Numbers", statisticsTable(page, both), ...pictures(page, both), silence(page)),
-    section("In memory", lifetime(page, id), ...memoryText(page, value)),
+    section("In memory", lifetime(page, id), ...memoryText(page, value), againWithin(page, id)),
     ...links(page, value, id),
   ].filter(Boolean);
 }
@@ -157,6 +158,22 @@ function memoryText({ data }, { why }) {
   const steps = counted(data.steps.length, "step");
   const told = `All ${steps} are ${counted(count, "instruction")} of the ${executor} executor.`;
   return [element("p", {}, why), element("p", { class: "muted" }, told)];
+}
+
+/** What the chosen budget means for a value. */
+function againWithin({ budgets, model, store }, id) {
+  const { budget } = store.state;
+  const row = budgets?.rowOf(budget, id);
+  if (!row) return null;
+  const from = row.sources.map((one) => labelText(model.values[one])).join(", ");
+  const parts = [
+    `Within ${bytesText(budgets.points[budget].needed_nbytes)}: computed again`,
+    from && ` from ${from}`,
+    row.times > 1 && `, ${countText(row.times)} times`,
+    row.nanoseconds && `, in about ${timeText(row.nanoseconds)}`,
+    `; ${bytesText(row.nbytes)} are free meanwhile.`,
+  ];
+  return element("p", {}, parts.filter(Boolean).join(""));
 }
 
 function links(page, value, id) {

@@ -45,7 +45,10 @@ export function createInspector(page) {
     document.body.classList.toggle("something-selected", selected !== null);
     document.body.classList.toggle("sheet-open", selected !== null && asked);
   };
-  page.store.subscribe(["selected", "asked", "cursor", "open"], whenCalm(draw, PAUSE_MILLISECONDS));
+  page.store.subscribe(
+    ["selected", "asked", "cursor", "open", "budget"],
+    whenCalm(draw, PAUSE_MILLISECONDS),
+  );
   const refit = () => content.querySelectorAll(".equation").forEach((one) => fitEquation(one));
   new ResizeObserver(refit).observe(view);
   document.fonts?.addEventListener("loadingdone", () => {

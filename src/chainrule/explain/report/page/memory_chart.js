@@ -29,7 +29,7 @@ export function drawMemory(svg, { data, model }, { width, height }) {
   const y = (nbytes) => TOP + (1 - nbytes / top) * Math.max(height - TOP - BOTTOM, 10);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.replaceChildren(
-    ...axis(top, y, width),
+    ...axisShapes(top, y, width),
     ...bands.map((band) => bandPath(band, x, y)),
     ...bands.map((band) => bandLabel(band, x, y)).filter(Boolean),
     ...passes(data.steps, columns, x, y),
@@ -44,7 +44,14 @@ export function drawMemory(svg, { data, model }, { width, height }) {
   };
 }
 
-function axis(top, y, width) {
+/**
+ * Three lines with their bytes.
+ * @param {number} top bytes of the upper one
+ * @param {function(number): number} y
+ * @param {number} width
+ * @returns {SVGElement[]}
+ */
+export function axisShapes(top, y, width) {
   return [0, 0.5, 1].flatMap((share) => {
     const height = y(top * share);
     const text = share === 0 ? "0" : bytesText(Math.round(top * share));
@@ -55,7 +62,13 @@ function axis(top, y, width) {
   });
 }
 
-function bandPath(band, x, y) {
+/**
+ * @param {import("./memory_stack.js").Band} band
+ * @param {function(number): number} x of a column
+ * @param {function(number): number} y of bytes
+ * @returns {SVGElement}
+ */
+export function bandPath(band, x, y) {
   const above = [];
   const below = [];
   const count = band.last - band.first + 1;

@@ -1,15 +1,18 @@
 // The page: makes the store and every view, and puts them in their places.
 //
 // Hooks for tests and links: #graph (the focus stop of the graph), [data-key] on every box and frame
-// in sight (data-state "later", "begun", "there", "now" or "freed"; class "selected"), #step-back,
+// in sight (data-state "later", "begun", "there", "again", "now" or "freed"; class "selected"), #step-back,
 // #step-slider, #step-next, #step-text, #colour, #find, #find-results, #fit, #theme, #help,
-// #help-dialog, #outline, #outline-tree, #inspector, #value-path, #tab-memory, #tab-training,
-// #tab-values, #panel-memory, #panel-training, #panel-values, #announcer; [data-value-id] wherever a
-// value is shown outside the graph. The step 0 is before the first one and shows all at once.
+// #help-dialog, #outline, #outline-tree, #inspector, #value-path, #tab-memory, #tab-budget,
+// #tab-training, #tab-values, #panel-memory, #panel-budget, #panel-training, #panel-values,
+// #budget-slider, #budget-text, #announcer; [data-value-id] wherever a value is shown outside the
+// graph. The step 0 is before the first one and shows all at once.
 
 import { createActions } from "./actions.js";
 import { keepAddress, revealGiven, stateIn } from "./address.js";
 import { createAnnouncer } from "./announcer.js";
+import { createBudgetView } from "./budget_view.js";
+import { createBudgets } from "./budgets.js";
 import { element } from "./dom.js";
 import { createGraph } from "./graph.js";
 import { createHeader } from "./header.js";
@@ -40,7 +43,7 @@ export async function start(root, data) {
   if (data.schema !== SCHEMA) throw new Error(`the data are ${data.schema}, not ${SCHEMA}`);
   const page = pageOf(data);
   followTheme(page.store, data.drawing.colours);
-  const help = createHelp();
+  const help = createHelp(page);
   const graph = createGraph(page);
   page.actions.graph = graph;
   const outline = () => document.body.classList.toggle("outline-shown");
@@ -96,7 +99,8 @@ export async function start(root, data) {
 function pageOf(data) {
   const model = createModel(data);
   const scopes = createScopes(data.drawing, model);
-  const given = stateIn(location.hash, { data, model, scopes });
+  const budgets = createBudgets(data);
+  const given = stateIn(location.hash, { data, model, scopes, budgets });
   const store = createStore({
     cursor: 0,
     selected: null,
@@ -104,17 +108,19 @@ function pageOf(data) {
     open: new Set(data.drawing.open),
     view: { x: 0, y: 0, scale: 1 },
     tab: "memory",
+    budget: 0,
     theme: "auto",
     dark: false,
     colour: "kind",
     ...given,
   });
   const actions = createActions(model, store, scopes);
-  return { data, model, scopes, store, actions, given };
+  return { data, model, scopes, budgets, store, actions, given };
 }
 
 function tabsOf(page) {
   const tabs = [{ key: "memory", title: "Memory", view: createMemory(page) }];
+  if (page.budgets) tabs.push({ key: "budget", title: "Budget", view: createBudgetView(page) });
   if (hasCurves(page.data))
     tabs.push({ key: "training", title: "Training", view: createTraining(page) });
   tabs.push({ key: "values", title: "Values", view: createValuesTable(page) });

@@ -1,8 +1,9 @@
 // On paper: the facts, and the graph as it is unfolded, whole and without states.
 
+import { spokenBudget } from "./budgets.js";
 import { element, vector } from "./dom.js";
 import { drawnPasses } from "./graph_passes.js";
-import { arrowHeads, arrowShape, boxShape, frameShape } from "./graph_shapes.js";
+import { arrowHeads, arrowShape, boxShape, frameShape, markAgain } from "./graph_shapes.js";
 import { factList } from "./header.js";
 
 const MOST_PRINTED = 3000;
@@ -20,7 +21,8 @@ export function createPrint(page, graph) {
   return view;
 }
 
-function printed({ data }, graph) {
+function printed({ budgets, data, store }, graph) {
+  const { budget } = store.state;
   const { layout } = graph;
   const found = [
     element("h1", {}, data.title),
@@ -28,15 +30,20 @@ function printed({ data }, graph) {
     factList(data.facts),
     ...data.notes.map((note) => element("p", {}, note)),
   ];
+  if (budget) found.push(element("p", {}, `Within a budget: ${spokenBudget(budgets, budget)} (↻)`));
   if (layout.boxes.size > MOST_PRINTED) {
     found.push(element("p", {}, "The graph is too large for paper: fold some of it."));
     return found;
   }
   const ends = graph.scene.ends;
   const { states } = graph.scene;
-  const boxes = [...layout.boxes].map(([key, box]) =>
-    boxShape(key, box, ends.get(key) ?? [], states.stepOf(box)),
-  );
+  const again = states.again();
+  const boxes = [...layout.boxes].map(([key, box]) => {
+    const shape = boxShape(key, box, ends.get(key) ?? [], states.stepOf(box));
+    if (again.has(key)) shape.setAttribute("data-state", "again");
+    markAgain(shape, box, again.get(key) ?? 0);
+    return shape;
+  });
   found.push(
     vector(
       "svg",

@@ -10,6 +10,7 @@
  * @property {Set<string>} open keys of the scopes that are unfolded
  * @property {{x: number, y: number, scale: number}} view
  * @property {string} tab
+ * @property {number} budget place of the plan that is shown; 0 for that of the page
  * @property {"auto"|"light"|"dark"} theme
  * @property {boolean} dark what the theme comes to
  * @property {string} colour what the colours of the boxes say
