@@ -13,7 +13,8 @@ from provoking import provokes
 
 import chainrule as cr
 from chainrule import errors
-from chainrule.execute.native.runtime import cache
+from chainrule.disk import cache
+from chainrule.machine_code.kernel import Compiled
 from chainrule.testing import check_gradients
 from chainrule.train.loop.history import History, read
 
@@ -59,7 +60,7 @@ def a_decision_by_the_text_of_a_size():
 @provokes(errors.CacheWarning)
 def a_cache_that_cannot_be_a_folder():
     """
-    compiled code is not kept on disk: a_file/below cannot be opened (Not a directory)
+    compiled code and plans are not kept on disk: a_file/below cannot be opened (Not a directory)
       try: set CHAINRULE_CACHE_DIR to a folder of your own, or CHAINRULE_CACHE=0 to do without
     """
 
@@ -71,7 +72,7 @@ def a_cache_that_cannot_be_a_folder():
         with patch.dict(os.environ, wanted), unedited, warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
-                cache.load("key")
+                cache.load("key", Compiled, lambda _: True)
             except errors.CacheWarning as warning:
                 raise errors.CacheWarning(str(warning).replace(f"{place}/", "")) from None
 

@@ -21,6 +21,7 @@ LAYERS = (
     "errors",
     "tracebacks",
     "source",
+    "disk",
     "machine_code",
     "graph",
     "annotations",

@@ -201,7 +201,7 @@ class BroadcastWarning(UserWarning):
 
 
 class CacheWarning(UserWarning):
-    """Compiled code is not kept on disk: everything works, but is compiled in each process."""
+    """Compiled code and plans are not kept on disk: each process makes them anew."""
 
 
 class DamagedCheckpointWarning(UserWarning):

@@ -4,16 +4,21 @@ where there is none."""
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.disk import cache
 from chainrule.machine_code.forks import making
 from chainrule.machine_code.target import (
     Library,
+    ObjectError,
     compile_object,
     host_target,
+    llvm_versions,
     load_objects,
     native_refusal,
 )
@@ -22,11 +27,19 @@ from chainrule.machine_code.translate import ELEMENTS, fields_of, translate
 NUMBERS = {"i64": np.int64, "double": np.float64}
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """The object file of a kernel."""
+
+    code: bytes
+
+
 class Kernel:
     """A function of one state that returns an integer, with the functions that it calls.
 
     The fields of a state are numbers, and NumPy's arrays of int64 or float64.  `kernel(state)`
-    changes arrays and numbers in place; it compiles at the first call (some 0.1 s).
+    changes arrays and numbers in place; it compiles at the first call (some 0.2 s), unless
+    an earlier process did.
     """
 
     def __init__(
@@ -78,8 +91,22 @@ class Kernel:
         with making:
             if self._call is None:
                 text = translate((*self._helpers, self._function), (self._state,))
-                data = compile_object(text, host_target(), through_passes=True)
-                self._library = load_objects([data], {})
+                self._library = _loaded(text)
                 address = self._library.address(self._function.__name__)
                 self._call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
             return self._call
+
+
+def _loaded(text: str) -> Library:
+    """The code of a text, as the user's cache folder has it, or compiled."""
+    target = host_target()
+    key = hashlib.sha256(f"kernel|{target}|{llvm_versions()}|{text}".encode()).hexdigest()
+    stored = cache.load(key, Compiled, lambda one: bool(one.code))
+    if stored is not None:
+        try:
+            return load_objects([stored.code], {})
+        except ObjectError:  # no code for this machine
+            pass
+    code = compile_object(text, target, through_passes=True)
+    cache.store(key, Compiled(code))
+    return load_objects([code], {})

@@ -93,6 +93,14 @@ def native_refusal() -> str | None:
     return None
 
 
+def llvm_versions() -> str:
+    """Which LLVM makes code here, for the key of a cache of code."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    return f"{llvmlite.__version__} {llvm.llvm_version_info}"
+
+
 def host_target(without: tuple[str, ...] = ()) -> Target:
     """This machine, less the features in `without` and in the variable CHAINRULE_WITHOUT.
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from chainrule.plan.recomputation.ladder import ladder
 from chainrule.plan.recomputation.problem import problem
+from chainrule.plan.remembered import sequences
 from chainrule.plan.tasks import Tasks
 
 
@@ -41,6 +41,6 @@ def ways(tasks: Tasks) -> Sequence[Way]:
         once=tasks.once,
         before=tasks.before,
     )
-    distinct = dict.fromkeys(tasks.done(one.sequence) for one in ladder(asked))
+    distinct = dict.fromkeys(map(tasks.done, sequences(asked)))
     made = [Way(one, sum(tasks.durations[number] for number in one)) for one in distinct]
     return sorted(made, key=lambda one: one.nanoseconds)

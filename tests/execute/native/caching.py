@@ -4,10 +4,12 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 
-from chainrule.execute.native.artifact import Artifact, Foreign, Part, Place
-from chainrule.execute.native.runtime import cache, machine
+from chainrule.disk import cache, entry
+from chainrule.execute.native.artifact import Artifact, Foreign, Part, Place, is_sensible
+from chainrule.execute.native.runtime import machine
 
 KEY = sha256(b"a key").hexdigest()
 PLACES = Place(3, "scratch", 64, (8, -4)), Place(0, "given 0", 0, ())
@@ -28,6 +30,9 @@ ARTIFACT = Artifact(
 )
 
 
+# No functions of their own, as warnings show the line of the caller.
+load = partial(cache.load, kind=Artifact, is_sensible=is_sensible)
+unpack = partial(entry.unpack, kind=Artifact, is_sensible=is_sensible)
 digest = cache._generator.__wrapped__
 
 

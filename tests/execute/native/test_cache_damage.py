@@ -7,11 +7,11 @@ import tracemalloc
 from dataclasses import replace
 
 import pytest
-from caching import ARTIFACT, KEY, fresh_folder, stored_file
+from caching import ARTIFACT, KEY, fresh_folder, load, stored_file, unpack
 from executors import needs_native
 
-from chainrule.execute.native.runtime import cache, entry
-from chainrule.execute.native.runtime.entry import DamagedEntryError, pack, unpack
+from chainrule.disk import cache, entry
+from chainrule.disk.entry import DamagedEntryError, pack
 
 pytestmark = needs_native
 
@@ -40,7 +40,7 @@ def refused(folder, data):
     path = folder / cache._name(KEY)
     path.write_bytes(data)
     path.chmod(0o600)
-    return cache.load(KEY) is None and not path.exists()
+    return load(KEY) is None and not path.exists()
 
 
 def test_a_file_as_stored_is_not_refused(folder):
@@ -75,7 +75,7 @@ def test_reading_an_entry_takes_no_more_memory_than_its_length(folder):
         stored_file(folder).write_bytes(given)
         tracemalloc.start()
         try:
-            assert (cache.load(KEY) is None) == (given is not data)
+            assert (load(KEY) is None) == (given is not data)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -172,12 +172,12 @@ def test_a_large_file_is_refused_in_little_memory(folder):
     worst = b"[" + b"[]," * (entry.MOST_JSON_NBYTES // 3 - 2) + b"[]]"
     folder.mkdir(mode=0o700)
     path = folder / cache._name(KEY)
-    cache.load(KEY)
+    load(KEY)
     tracemalloc.start()
     try:
         path.touch(0o600)
         os.truncate(path, 1 << 40)  # of holes
-        assert cache.load(KEY) is None
+        assert load(KEY) is None
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
         assert refused(folder, sealed(text=worst))
         assert tracemalloc.get_traced_memory()[1] < 200 << 20
@@ -192,17 +192,17 @@ def test_what_is_no_file_of_the_user_is_ignored(folder, tmp_path):
     path.rename(elsewhere)
 
     path.symlink_to(elsewhere)
-    assert cache.load(KEY) is None
+    assert load(KEY) is None
     assert elsewhere.exists()
     path.unlink(missing_ok=True)
     os.mkfifo(path, 0o600)
-    assert cache.load(KEY) is None
+    assert load(KEY) is None
     path.unlink(missing_ok=True)
     path.mkdir()
-    assert cache.load(KEY) is None
+    assert load(KEY) is None
     path.rmdir()
     elsewhere.rename(path)
-    assert cache.load(KEY) == ARTIFACT
+    assert load(KEY) == ARTIFACT
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
@@ -210,7 +210,7 @@ def test_a_file_that_others_can_write_is_ignored(folder, mode):
     cache.store(KEY, ARTIFACT)
     assert stat.S_IMODE(stored_file(folder).stat().st_mode) == 0o600
     stored_file(folder).chmod(mode)
-    assert cache.load(KEY) is None
+    assert load(KEY) is None
 
 
 def test_a_file_of_another_user_is_ignored(folder, monkeypatch):
@@ -224,4 +224,4 @@ def test_a_file_of_another_user_is_ignored(folder, monkeypatch):
         return os.stat_result((*found[:4], found.st_uid + 1, *found[5:]))
 
     monkeypatch.setattr(os, "fstat", of_another)
-    assert cache.load(KEY) is None
+    assert load(KEY) is None

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from caching import ARTIFACT, KEY, as_nobody, fresh_folder, stored_file
+from caching import ARTIFACT, KEY, as_nobody, fresh_folder, load, stored_file
 from executors import needs_native
 
-from chainrule.execute.native.runtime import cache
-from chainrule.execute.native.runtime.cache import CacheWarning
+from chainrule.disk import cache
+from chainrule.errors import CacheWarning
 
 pytestmark = needs_native
 
@@ -30,32 +30,33 @@ def test_the_folder_is_made_for_the_user_alone(folder, monkeypatch):
         os.umask(before)
     assert stat.S_IMODE((folder / "deep" / "down").stat().st_mode) == 0o700
     assert not list(folder.glob("*.code"))
-    assert cache.load(KEY) == ARTIFACT
+    assert load(KEY) == ARTIFACT
 
 
 def test_a_folder_that_others_can_enter_is_not_used_and_one_warning_says_so(folder):
     cache.store(KEY, ARTIFACT)
     folder.chmod(0o755)
     with pytest.warns(CacheWarning) as told:
-        assert cache.load(KEY) is None
-        assert cache.load(KEY) is None
+        assert load(KEY) is None
+        assert load(KEY) is None
         cache.store("another", ARTIFACT)
     assert [str(one.message) for one in told] == [
-        f"compiled code is not kept on disk: {folder} is open to other users (mode 0755)\n"
+        f"compiled code and plans are not kept on disk: {folder} is open to other users "
+        "(mode 0755)\n"
         f"  try: chmod 700 {folder}, or set CHAINRULE_CACHE_DIR to a folder of your own, or "
         "CHAINRULE_CACHE=0 to do without"
     ]
     assert told[0].filename == __file__
     stored_file(folder)
     folder.chmod(0o700)
-    assert cache.load(KEY) == ARTIFACT
+    assert load(KEY) == ARTIFACT
 
 
 def test_a_folder_of_another_user_is_not_used(folder, monkeypatch):
     cache.store(KEY, ARTIFACT)
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
     with pytest.warns(CacheWarning, match="belongs to another user"):
-        assert cache.load(KEY) is None
+        assert load(KEY) is None
 
 
 def test_a_symbolic_link_or_a_file_is_no_folder(folder, tmp_path, monkeypatch):
@@ -78,7 +79,7 @@ def test_a_folder_that_the_user_may_not_enter_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv(cache.FOLDER, str(closed / "cache"))
     with as_nobody(), pytest.warns(CacheWarning, match=r"cannot be opened \(Permission denied\)"):
         cache.store(KEY, ARTIFACT)
-        assert cache.load(KEY) is None
+        assert load(KEY) is None
 
 
 def test_the_environment_says_where_the_folder_is(monkeypatch, tmp_path):
@@ -105,11 +106,11 @@ def test_without_a_home_there_is_no_cache(monkeypatch):
 def test_the_cache_can_be_turned_off(folder, monkeypatch):
     cache.store(KEY, ARTIFACT)
     monkeypatch.setenv(cache.SWITCH, "0")
-    assert cache.load(KEY) is None
+    assert load(KEY) is None
     cache.store("another", ARTIFACT)
     monkeypatch.delenv(cache.SWITCH)
-    assert cache.load(KEY) == ARTIFACT
-    assert cache.load("another") is None
+    assert load(KEY) == ARTIFACT
+    assert load("another") is None
 
 
 def test_a_full_disk_is_told_once_and_leaves_nothing_behind(folder):
@@ -124,7 +125,7 @@ def test_a_full_disk_is_told_once_and_leaves_nothing_behind(folder):
     )
     command = [sys.executable, "-c", script, str(Path(__file__).parent)]
     told = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    assert told.count("compiled code is not kept on disk") == 1
+    assert told.count("compiled code and plans are not kept on disk") == 1
     assert f"{folder} cannot be written (File too large)\n  try: make room there, or set" in told
     assert list(folder.iterdir()) == []
 
@@ -135,5 +136,5 @@ def test_a_folder_that_cannot_be_written_is_read(folder):
     folder.chmod(0o500)
     with pytest.warns(CacheWarning, match="cannot be written"):
         cache.store("another", ARTIFACT)
-    assert cache.load(KEY) == ARTIFACT
+    assert load(KEY) == ARTIFACT
     folder.chmod(0o700)

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from caching import KEY, fresh_folder, stored_file
+from caching import KEY, fresh_folder, load, stored_file, unpack
 from executors import needs_native
 
 import chainrule as cr
 from chainrule import float32
+from chainrule.disk import cache
+from chainrule.disk.entry import pack
 from chainrule.execute.native.artifact import Part, compiled, key_of
 from chainrule.execute.native.program import NativeProgram
-from chainrule.execute.native.runtime import cache, machine
-from chainrule.execute.native.runtime.entry import pack, unpack
+from chainrule.execute.native.runtime import machine
 from chainrule.machine_code.target import host_target
 
 pytestmark = needs_native
@@ -89,7 +90,7 @@ def test_code_that_cannot_be_loaded_is_compiled_again(folder, damaged):
     results = [node for _, node in graph.outputs]
     threads = machine._default_threads()
     key = key_of(graph, results, {}, threads, host_target())
-    whole = cache.load(key)
+    whole = load(key)
     assert whole is not None
     changed = {
         "nothing": replace(whole, code=b""),
@@ -99,7 +100,7 @@ def test_code_that_cannot_be_loaded_is_compiled_again(folder, damaged):
     cache.store(key, changed[damaged])
     machine._machines.clear()
     assert all(map(np.array_equal, first, values()))
-    assert cache.load(key) == whole
+    assert load(key) == whole
 
 
 def test_constants_of_one_type_are_told_apart_in_the_key():
@@ -116,6 +117,25 @@ def test_constants_of_one_type_are_told_apart_in_the_key():
         graph = cr.trace(function)
         keys.add(key_of(graph, [node for _, node in graph.outputs], {}, 1, host_target()))
     assert len(keys) == 2
+
+
+def test_another_llvm_has_other_keys(monkeypatch):
+    graph = program()
+    results = [node for _, node in graph.outputs]
+    target = host_target()
+
+    def key():
+        return key_of(graph, results, {}, 1, target)
+
+    keys = {key()}
+    with monkeypatch.context() as patch:
+        patch.setattr("llvmlite.__version__", "99")
+        keys.add(key())
+    with monkeypatch.context() as patch:
+        patch.setattr("llvmlite.binding.llvm_version_info", (99, 0, 0))
+        keys.add(key())
+    assert len(keys) == 3
+    assert key() in keys
 
 
 def test_a_real_artifact_comes_back_as_it_was():

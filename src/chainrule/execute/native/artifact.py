@@ -7,19 +7,29 @@ process and (see `cache`) in later ones.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME, program
 from chainrule.execute.native.planned import planned
+from chainrule.execute.native.products.blas import ROUTINES
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.machine_code.target import Target, compile_object
+from chainrule.machine_code.target import Target, compile_object, llvm_versions
 from chainrule.plan.planner import Plan
 from chainrule.plan.work import ForeignWork
 from chainrule.schedule.records import SCRATCH, Buffer, Compute
 
 Strides = tuple[int, ...]
+
+MOST_THREADS = 1 << 12
+MOST_BARRIERS = 1 << 20
+MOST_AXES = 64  # NumPy's own limit
+FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+# What code assumes about the BLAS.  Which one it is does not matter: its functions are called
+# through pointers that are put into place when the code is loaded.
+BLAS_CONVENTION = "Fortran's, with integers of 32 bits"
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,8 @@ def key_of(
     # The hash alone does not tell (x - A) * B + A from (x - A) * B + B, for constants of one type.
     wiring = [[positions[parent] for parent in node.inputs] for node in graph.nodes]
     settings = f"{threads}|{target}|{plain}|{placement_seconds}|{memory_nbytes}"
-    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{settings}"
+    tools = f"{llvm_versions()}|{BLAS_CONVENTION}"
+    text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{settings}|{tools}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -168,3 +179,40 @@ def artifact_of(made: Plan, overwrites: Mapping[Node, Node], target: Target) -> 
 def slot_count(artifact: Artifact) -> int:
     """The number of pointers in a context."""
     return len(RUNTIME) + len(artifact.arenas)
+
+
+def is_sensible(artifact: Artifact) -> bool:
+    """What `machine` relies on, beyond the types of the fields: a file may hold anything."""
+    names = [part.function for part in artifact.parts]
+    foreign = [part.then for part in artifact.parts if part.then is not None]
+    places = [place for one in foreign for place in (one.result, *one.reads)]
+    arenas = set(artifact.arenas)
+    return bool(
+        names
+        and len(set(names)) == len(names)
+        and all(map(FUNCTION.fullmatch, names))
+        and len(arenas) == len(artifact.arenas)
+        and SCRATCH not in arenas
+        and 0 <= artifact.scratch_nbytes
+        and 0 <= artifact.allocated_nbytes
+        and 1 <= artifact.threads <= MOST_THREADS
+        and 0 <= artifact.barrier_count <= MOST_BARRIERS
+        and {*artifact.routines} <= {*ROUTINES} & {*RUNTIME}
+        and all(_is_sensible_place(place, arenas) for place in places)
+        and all(_has_room(one, artifact.scratch_nbytes) for one in foreign)
+    )
+
+
+def _has_room(foreign: Foreign, scratch_nbytes: int) -> bool:
+    """Whether the workspace lies in the scratch memory."""
+    offset, nbytes = foreign.workspace_offset, foreign.workspace_nbytes
+    return 0 <= offset and 0 <= nbytes and (not nbytes or offset + nbytes <= scratch_nbytes)
+
+
+def _is_sensible_place(place: Place, arenas: set[str]) -> bool:
+    return (
+        (place.arena == SCRATCH or place.arena in arenas)
+        and place.node >= 0
+        and place.offset >= 0
+        and len(place.strides) <= MOST_AXES
+    )

@@ -12,13 +12,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chainrule.disk import cache
 from chainrule.errors import InputError, UnsupportedError
-from chainrule.execute.native.artifact import Artifact, Foreign, Place, compiled, key_of, slot_count
+from chainrule.execute.native.artifact import (
+    Artifact,
+    Foreign,
+    Place,
+    compiled,
+    is_sensible,
+    key_of,
+    slot_count,
+)
 from chainrule.execute.native.plan_to_ir.barriers import BARRIER_NBYTES
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME
 from chainrule.execute.native.planned import planned
 from chainrule.execute.native.products.blas import Blas, load_blas
-from chainrule.execute.native.runtime import cache
 from chainrule.execute.native.runtime.in_pieces import apply_in_pieces
 from chainrule.execute.native.runtime.pool import pool, thread_count
 from chainrule.execute.reference import apply
@@ -347,7 +355,7 @@ def _refusal() -> str | None:
 
 def _stored(key: str, settings: Settings) -> Machine | None:
     """The code that this process or another one has stored on disk."""
-    artifact = cache.load(key)
+    artifact = cache.load(key, Artifact, is_sensible)
     if artifact is None:
         return None
     try:

@@ -1,4 +1,6 @@
-"""Compiled code in the user's cache folder, so that a later process need not compile it again.
+"""What took long to make, in the user's cache folder: a later process need not make it again.
+
+Compiled code is there, and the sequences of instructions that fit into less memory.
 
 The folder is $CHAINRULE_CACHE_DIR, else $XDG_CACHE_HOME/chainrule, else ~/.cache/chainrule.
 Code that is loaded is run, so the folder must belong to the user and be closed to all others
@@ -19,14 +21,13 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+from chainrule.disk.entry import MOST_NBYTES, DamagedEntryError, Record, pack, unpack
 from chainrule.errors import CacheWarning
-from chainrule.execute.native.artifact import Artifact
-from chainrule.execute.native.runtime.entry import MOST_NBYTES, DamagedEntryError, pack, unpack
 from chainrule.tracebacks import warn_user
 
 SWITCH, FOLDER, SIZE = "CHAINRULE_CACHE", "CHAINRULE_CACHE_DIR", "CHAINRULE_CACHE_SIZE"
@@ -37,33 +38,34 @@ ENTRY, UNFINISHED = ".code", ".part"
 ABANDONED_SECONDS = 600  # after which an unfinished entry is taken for that of a dead process
 
 IMPORTED = time.time() - 2  # seconds; this module is imported after most others
-PACKAGE = Path(__file__).parents[3]
-# The parts of the package that code depends on, given the structure of a graph.
-GENERATOR = ("graph", "primitives", "schedule", "plan", "execute/native")
-# What code assumes about the BLAS.  Which one it is does not matter: its functions are called
-# through pointers that are put into place when the code is loaded.
-BLAS_CONVENTION = "Fortran's, with integers of 32 bits"
+PACKAGE = Path(__file__).parents[1]
+# The parts of the package that what is made depends on, given the numbers in its key.
+GENERATOR = ("disk", "machine_code", "graph", "primitives", "schedule", "plan", "execute/native")
 
 
-def load(key: str) -> Artifact | None:
-    """What was stored under this key by this version of the library; None if there is nothing."""
+def load(key: str, kind: type[Record], is_sensible: Callable[[Record], bool]) -> Record | None:
+    """What was stored under this key by this version of the library; None if there is nothing.
+
+    `kind` is a dataclass as in `entry`.  A file can hold anything: `is_sensible` says whether a
+    record with fields of the right types is one that its reader can rely on.
+    """
     with _folder(create=False) as folder:
         if folder is None:
             return None
         name = _name(key)
         try:
             data = _read(folder, name)
-            return None if data is None else unpack(key, data)
+            return None if data is None else unpack(key, data, kind, is_sensible)
         except DamagedEntryError:
             _remove(folder, name)
             return None
 
 
-def store(key: str, artifact: Artifact) -> None:
-    """Keep an artifact; where that cannot be, a CacheWarning says so once in a process."""
+def store(key: str, record: object) -> None:
+    """Keep a record; where that cannot be, a CacheWarning says so once in a process."""
     if not _is_on():
         return
-    data, most = pack(key, artifact), _most_nbytes()
+    data, most = pack(key, record), _most_nbytes()
     if data is None or len(data) > most:
         return
     with _folder(create=True) as folder:
@@ -96,7 +98,7 @@ def folder_path() -> Path:
 
 
 def _is_on() -> bool:
-    return os.environ.get(SWITCH) != "0"
+    return os.environ.get(SWITCH) != "0" and os.name == "posix"
 
 
 @contextmanager
@@ -158,7 +160,7 @@ def _warn(what: str, hint: str = "") -> None:
         return
     _told.add(path)
     hints = f"{hint} set {FOLDER} to a folder of your own, or {SWITCH}=0 to do without".strip()
-    text = f"compiled code is not kept on disk: {what}\n  try: {hints}"
+    text = f"compiled code and plans are not kept on disk: {what}\n  try: {hints}"
     warn_user(text, CacheWarning)
 
 
@@ -177,17 +179,13 @@ def _most_nbytes() -> int:
 
 
 def _name(key: str) -> str:
-    """The name of a file: what code depends on, other than what `artifact.key_of` says."""
-    import llvmlite
-    import llvmlite.binding
-
-    parts = (key, _generator(), llvmlite.__version__, llvmlite.binding.llvm_version_info)
-    return hashlib.sha256(repr((*parts, BLAS_CONVENTION)).encode()).hexdigest() + ENTRY
+    """The name of a file: what its key says, and the library that makes it."""
+    return hashlib.sha256(repr((key, _generator())).encode()).hexdigest() + ENTRY
 
 
 @lru_cache(maxsize=1)
 def _generator() -> str:
-    """A digest of the files that make code: a new version of the library, or an edit of it.
+    """A digest of the files that make entries: a new version of the library, or an edit of it.
 
     Empty, which turns the cache off, where there are no such files (they are in an archive), and
     where one was edited since it was imported: it would speak of other code than what runs.

@@ -1,0 +1,1 @@
+"""What later processes find again: the cache folder of the user."""
