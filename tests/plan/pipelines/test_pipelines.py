@@ -23,13 +23,13 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "search")
 @ROWS
 @pytest.mark.parametrize(("column", "schedule"), [(0, "1f1b"), (2, "zb-h1"), (3, "zb-h2")])
 def test_rates_are_those_that_were_published(row: Any, column: int, schedule: str) -> None:
-    found = pipeline(*row.numbers, schedule)
+    found = pipeline(*row.numbers, schedule=schedule)
     assert round(found.bubble, 4) == row.rates[column]
 
 
 @ROWS
 def test_interleaving_waits_less_than_was_published(row: Any) -> None:
-    found = pipeline(*row.numbers, "interleaved", chunks=row.chunks)
+    found = pipeline(*row.numbers, schedule="interleaved", chunks=row.chunks)
     assert round(found.bubble, 4) <= row.rates[1]
 
 
@@ -39,7 +39,7 @@ def test_interleaving_in_the_published_memory_is_near(row: Any) -> None:
     one message a stage more than in the published rates."""
     p, message = row.numbers[0], row.numbers[5]
     units = p * (1 + (p - 1) / (p * row.chunks))
-    found = pipeline(*row.numbers, "interleaved", units, chunks=row.chunks)
+    found = pipeline(*row.numbers, schedule="interleaved", memory_units=units, chunks=row.chunks)
     assert max(found.peak_units) <= units + 1e-9
     assert found.bubble == pytest.approx(row.rates[1], abs=p * message / found.cost)
 
@@ -50,7 +50,12 @@ def test_interleaving_in_the_published_memory_is_near(row: Any) -> None:
 def test_what_is_searched_waits_no_longer_than_was_published(row: Any, times: int) -> None:
     units = times * row.numbers[0]
     found = pipeline(
-        *row.numbers, "search", units, kept_units=row.kept_units, effort=110, seconds=600
+        *row.numbers,
+        schedule="search",
+        memory_units=units,
+        kept_units=row.kept_units,
+        effort=110,
+        seconds=600,
     )
     assert max(found.peak_units) <= units + 1e-6
     if row is PUBLISHED[0] and times == 2 and not is_installed():
@@ -111,7 +116,7 @@ def cases() -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("case", cases(), ids=lambda case: f"{case[0]}-{case[1]}")
 def test_every_task_runs_once_after_what_it_needs(case: Any, schedule: str) -> None:
     _, m, *times, transfer = case
-    found = pipeline(*case, schedule, effort=30)
+    found = pipeline(*case, schedule=schedule, effort=30)
     assert_valid(found, times, transfer)
     assert found.cost >= found.lower_bound * (1 - 1e-12)
     assert found.cost >= max(m * (f + b + w) for f, b, w in zip(*times, strict=True)) - 1e-9
@@ -182,13 +187,16 @@ def test_no_schedule_is_below_the_bound() -> None:
     for kept, units in itertools.product((0.5, 1.0), (1.0, 1.5, 2.0)):
         for times in ((1.0, 1.0, 1.0), (2.0, 1.0, 3.0), (1.0, 3.0, 0.5)):
             best = best_of_all(2, 2, times, 0.25, units, kept)
-            found = pipeline(2, 2, *times, 0.25, "search", units, kept_units=kept)
+            found = pipeline(
+                2, 2, *times, 0.25, schedule="search", memory_units=units, kept_units=kept
+            )
             assert found.lower_bound <= best + 1e-9 <= found.cost + 2e-9
             assert found.cost <= 1.1 * best
 
 
 def best_of_all(p: int, m: int, times: Any, transfer: float, units: float, kept: float) -> float:
-    stages = stages_of(p, m, *times, transfer, 1, kept)
+    forward, backward, weights = times
+    stages = stages_of(p, m, forward, backward, weights, transfer, 1, kept)
     tasks = [
         Task(kind, i) for kind in (Kind.FORWARD, Kind.BACKWARD, Kind.WEIGHTS) for i in range(m)
     ]
