@@ -14,6 +14,7 @@ from small_machine import having
 import chainrule as cr
 from chainrule import float32
 from chainrule.errors import InputError, MemoryLimitError
+from chainrule.execute.arguments import bound_to
 
 N, D = 64, 48
 NBYTES = 4 * N * D
@@ -161,3 +162,12 @@ def test_containers_are_told_whole() -> None:
         for layout in (None, {"params": turned}, {"params": "F"}, "F")
     ]
     assert np.diff(nbytes).tolist() == [8 * 4 * 6, 8 * 5 * 3, 8 * 6 * 2]
+
+
+def test_the_line_of_an_argument_is_looked_up_for_a_message_only(monkeypatch):
+    graph = cr.trace(lambda x, y: x + y, x=cr.float32["n"], y=cr.float32["n"])
+    given = {"x": np.zeros(3, np.float32), "y": np.zeros(3, np.float32)}
+    sought = []
+    monkeypatch.setattr(type(graph.input("x").node.origin), "describe", sought.append)
+    bound_to(graph, given)
+    assert not sought
