@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from chainrule import data, random, testing
     from chainrule.control import cond, fori_loop, scan, while_loop
     from chainrule.custom import custom_derivative, primitive
+    from chainrule.execute.native.measured_speeds import measured_speeds
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
     from chainrule.explain.memory.report import MemoryReport
@@ -191,6 +192,7 @@ __all__ = [
     "max_pool2d",
     "maximum",
     "mean",
+    "measured_speeds",
     "minimum",
     "ndtr",
     "norm",
@@ -294,6 +296,7 @@ _LATER = {
     "max_pool1d": "chainrule.nn.pooling",
     "max_pool2d": "chainrule.nn.pooling",
     "ndtr": "chainrule.numpy.special",
+    "measured_speeds": "chainrule.execute.native.measured_speeds",
     "norm": "chainrule.numpy.norms",
     "one_hot": "chainrule.nn.one_hot",
     "place_buffers": "chainrule.schedule.placement.place",

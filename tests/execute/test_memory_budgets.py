@@ -12,7 +12,9 @@ from executors import EITHER, needs_native
 
 import chainrule as cr
 from chainrule.errors import InputError, MemoryLimitError
+from chainrule.execute import repeating
 from chainrule.execute.executors import executor_names
+from chainrule.schedule.usage import usage_of
 from chainrule.testing import simulate
 
 COUNT = 5  # budgets
@@ -166,3 +168,17 @@ def test_amounts_and_executors_that_cannot_be_are_told() -> None:
     with pytest.raises(InputError, match=r"memory='1 MiB' is for[\s\S]*'counted' cannot"):
         graph.compile(executor="counted", memory="1 MiB")
     assert not any("within" in name for name in executor_names())
+
+
+def test_a_run_of_the_reference_executor_counts_its_bytes_once(monkeypatch):
+    counted = []
+    monkeypatch.setattr(
+        repeating, "usage_of", lambda *args, **named: counted.append(1) or usage_of(*args, **named)
+    )
+    graph = cr.trace(lambda x: np.tanh(x) * x, x=cr.float32["50"])
+    run = graph.compile(executor="reference", memory="10 MB")
+    x = np.ones(50, np.float32)
+    run(x=x)
+    first = len(counted)
+    run(x=x)
+    assert first and len(counted) == first

@@ -29,7 +29,7 @@ def of_step(step: cr.TrainingStep, n: int) -> Plan:
 
 
 def nanoseconds(made: Plan) -> float:
-    return sum(map(work_nanoseconds, made.works))
+    return sum(work_nanoseconds(work, made.speeds) for work in made.works)
 
 
 def budgets(made: Plan) -> list[int]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import fsum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +18,10 @@ from chainrule.execute.refusal import refuse_reference
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.schedule.records import Schedule
+from chainrule.schedule.records import Compute, Schedule
+
+if TYPE_CHECKING:
+    from chainrule.plan.speeds import Speeds
 
 Evaluate = Callable[
     [Graph, Mapping[Node, np.ndarray], Iterable[Node], Graph | None], Mapping[Node, np.ndarray]
@@ -73,6 +77,18 @@ class PlainProgram:
         from chainrule.schedule.plain import plain_schedule
 
         return plain_schedule(self.graph, self.results, outlines)
+
+    def durations(self, speeds: Speeds | None = None) -> tuple[float, ...]:
+        """About how many nanoseconds NumPy takes for each instruction, on a machine with these
+        speeds; by default on the one of AVX-512."""
+        from chainrule.plan.numpy_duration import node_nanoseconds  # loaded where it is asked for
+        from chainrule.plan.speeds import SPEEDS
+
+        known = (SPEEDS[64] if speeds is None else speeds).numpy
+        computes = (one for one in self.schedule({}).instructions if isinstance(one, Compute))
+        return tuple(
+            [fsum(node_nanoseconds(node, known) for node in one.nodes) for one in computes]
+        )
 
     @property
     def plan(self) -> PlainPlan:

@@ -4,7 +4,6 @@ fit."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import fsum
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from chainrule.execute.free_memory import refuse_beyond_free
 from chainrule.execute.plain import PlainProgram
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.duration import node_nanoseconds
-from chainrule.schedule.records import Compute, Schedule
+from chainrule.schedule.records import Schedule
 from chainrule.schedule.usage import usage_of
 
 
@@ -57,33 +55,28 @@ class RepeatingProgram(PlainProgram):
     ) -> None:
         super().__init__(graph, results, traced, reference.evaluate)
         self.memory_nbytes = memory_nbytes
-        self._schedules: dict[tuple[object, ...], Schedule] = {}
+        self._schedules: dict[tuple[object, ...], tuple[Schedule, int]] = {}
 
     def __call__(self, inputs: Mapping[Node, np.ndarray]) -> Mapping[Node, np.ndarray]:
         """See `Program.__call__`."""
         lying = {node: one for node, one in inputs.items() if not one.flags.c_contiguous}
-        schedule = self.schedule(lying)
-        usage = usage_of(schedule, self.results, block=False)
-        refuse_beyond_free(usage.peak_nbytes - usage.given_nbytes)
+        schedule, allocated_nbytes = self._known(lying)
+        refuse_beyond_free(allocated_nbytes)
         return reference.evaluate(self.graph, inputs, self.results, self.traced, schedule=schedule)
-
-    @property
-    def nanoseconds(self) -> float:
-        """About how long a run takes."""
-        return fsum(self.durations)
-
-    @property
-    def durations(self) -> tuple[float, ...]:
-        """About how many nanoseconds each instruction takes."""
-        computes = (one for one in self.schedule({}).instructions if isinstance(one, Compute))
-        return tuple(sum(map(node_nanoseconds, one.nodes)) for one in computes)
 
     def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
         """See `Program.schedule`; MemoryLimitError where no schedule is within the budget."""
+        return self._known(outlines)[0]
+
+    def _known(self, outlines: Mapping[Node, np.ndarray]) -> tuple[Schedule, int]:
+        """The schedule, and the bytes that a run by it allocates."""
         key = tuple([(node, one.strides) for node, one in outlines.items()])
         found = self._schedules.get(key)
         if found is None:
-            found = self._schedules[key] = self._planned(outlines)
+            schedule = self._planned(outlines)
+            usage = usage_of(schedule, self.results, block=False)
+            found = schedule, usage.peak_nbytes - usage.given_nbytes
+            self._schedules[key] = found
         return found
 
     def _planned(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:

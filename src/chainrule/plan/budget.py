@@ -11,6 +11,7 @@ from chainrule.graph.node import Node
 from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import nbytes_of
+from chainrule.plan.speeds import Speeds
 from chainrule.plan.storage import Storage
 from chainrule.plan.tasks import Tasks, may_repeat, tasks_of
 from chainrule.plan.ways import ways
@@ -31,7 +32,9 @@ def within(plan: Plan, nbytes: int, repetition_nbytes: int = 0) -> Plan:
         return plan
     plain = _stored(plan, range(len(plan.works)))
     known = _sources(plan, range(len(plan.works)))
-    found = [way for way in ways(_tasks(plain)) if _sources(plan, way.sequence) <= known]
+    found = [
+        way for way in ways(_tasks(plain, plan.speeds)) if _sources(plan, way.sequence) <= known
+    ]
     beside = [(len(one.sequence) - len(plan.works)) * repetition_nbytes for one in found]
     loads: list[tuple[int, int]] = []
     best = None
@@ -68,7 +71,7 @@ def _stored(plan: Plan, sequence: Iterable[int], capacity: int | None = None) ->
     return Storage(works, list(schedule.given), schedule.results, overwrites, capacity=capacity)
 
 
-def _tasks(storage: Storage) -> Tasks:
+def _tasks(storage: Storage, speeds: Speeds) -> Tasks:
     """The works as tasks; results take nothing, as their arrays come from outside."""
     works = storage.works
     results = {*storage.results, *storage.overwrites.values()}
@@ -87,5 +90,5 @@ def _tasks(storage: Storage) -> Tasks:
     for life, source in storage.in_place.items():
         if readers[source.node] == 1 and nbytes(source.node) == nbytes(life.node):
             spaces[storage.lives.first[life]] -= nbytes(life.node)
-    costs = map(work_nanoseconds, works)
+    costs = (work_nanoseconds(work, speeds) for work in works)
     return tasks_of(works, nbytes, spaces, costs, once=once, overwrites=storage.overwrites)

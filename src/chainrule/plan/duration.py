@@ -2,58 +2,138 @@
 
 from __future__ import annotations
 
-from chainrule.graph.body import bodies_of
+from collections.abc import Sequence
+from math import prod
+
 from chainrule.graph.node import Node
+from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest
+from chainrule.plan.loops.nest import NestLayout
+from chainrule.plan.loops.sweeps import Sweep
+from chainrule.plan.numpy_duration import iterations, node_nanoseconds
+from chainrule.plan.products.contraction import Gemm
+from chainrule.plan.products.tiles import Tiles
 from chainrule.plan.roles import nbytes_of
-from chainrule.plan.sharing import BYTES_EACH_NANOSECOND, FLOPS_EACH_NANOSECOND, Sharing
+from chainrule.plan.speeds import Speeds
+from chainrule.plan.weights import weight
 from chainrule.plan.work import Call, ForeignWork, NestWork, ProductWork, Work
-from chainrule.primitives.primitive import Contract, Library
 
-BEGINNING = 300.0  # nanoseconds in which an instruction of compiled code begins and threads meet
-CALLING = 2000.0  # in which NumPy begins
-BEGINNING_ITERATION = 5000.0  # of a loop
-NUMPY_FLOPS_EACH_NANOSECOND = 1.0  # of what is no product
+# Of what is done at the same time, computing and moving, how much of the shorter is on top.
+OVERLAP = 0.3
 
 
-def work_nanoseconds(work: Work) -> float:
-    """About how long the work takes, on the threads that share it."""
+def work_nanoseconds(work: Work, speeds: Speeds) -> int:
+    """About how long the work takes, on the threads that share it; in whole nanoseconds, so that
+    sums do not depend on the order."""
+    return round(_nanoseconds(work, speeds))
+
+
+def _nanoseconds(work: Work, speeds: Speeds) -> float:
     match work:
         case NestWork():
-            return BEGINNING + sum(_shared(one.sharing) for one in work.layouts)
+            return speeds.instruction + _nests(work.layouts, speeds)
         case ProductWork():
-            return BEGINNING + sum(map(_call_nanoseconds, work.calls))
+            root = work.products.root
+            return speeds.instruction + sum(_call(one, root, speeds) for one in work.calls)
+        case ForeignWork(works=()):
+            return node_nanoseconds(work.node, speeds.numpy)
         case ForeignWork():
-            return node_nanoseconds(work.node)
+            each = sum(work_nanoseconds(one, speeds) for one in work.works)
+            return (iterations(work.node) or 1) * (each + speeds.iteration)
 
 
-def _call_nanoseconds(call: Call) -> float:
-    packs = [one.pack.sharing for one in (call.x, call.y) if one.pack is not None]
-    return sum(map(_shared, [*packs, call.sharing]))
+def _shared(nanoseconds: float, parts: int, speeds: Speeds) -> float:
+    return nanoseconds if parts == 1 else nanoseconds / parts + speeds.sharing
 
 
-def _shared(sharing: Sharing) -> float:
-    return sharing.nanoseconds / sharing.parts
+def _call(call: Call, root: Node, speeds: Speeds) -> float:
+    """About how long a product and the copies before it take."""
+    packs = [one.pack for one in (call.x, call.y) if one.pack is not None]
+    itemsize, gemm = root.dtype.itemsize, call.gemm
+    matrices = gemm.calls * (gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n)
+    arrays = sum(map(nbytes_of, {call.x.node, call.y.node, root}))
+    moving = speeds.moving(min(matrices * itemsize, arrays))
+    product = gemm.calls * _product(gemm, call.tiles, itemsize, speeds) + moving
+    return _nests(packs, speeds) + _shared(product, call.sharing.parts, speeds)
 
 
-def node_nanoseconds(node: Node) -> float:
-    """About how long NumPy takes to evaluate a node of a concrete graph."""
-    kernel, flops = node.primitive.kernel, int(node.primitive.flops(node))
-    moved = nbytes_of(node) + sum(map(nbytes_of, dict.fromkeys(node.inputs)))
-    rate = NUMPY_FLOPS_EACH_NANOSECOND
-    iterations = 0
-    match kernel:
-        case Contract():
-            rate = FLOPS_EACH_NANOSECOND
-        case Library(turns=turns) if turns is not None:
-            rate, iterations = FLOPS_EACH_NANOSECOND, _iterations(node)
-    return CALLING + BEGINNING_ITERATION * iterations + flops / rate + moved / BYTES_EACH_NANOSECOND
+# loop nests
 
 
-def _iterations(node: Node) -> int:
-    """How many there are in a loop, and in the loops in it; as far as it is known before a run."""
-    kernel = node.primitive.kernel
-    turns = kernel.turns if isinstance(kernel, Library) else None
-    if turns is None:
-        return 0
-    inside = sum(_iterations(one) for body in bodies_of(node) for one in body.graph.nodes)
-    return (turns(node) or 0) * (1 + inside)
+def _nests(layouts: Sequence[NestLayout], speeds: Speeds) -> float:
+    """About how long nests take one after another; each array is moved once for all of them."""
+    computing = sum(_shared(_computing(one, speeds), one.parts, speeds) for one in layouts)
+    nodes: dict[Node, int] = {}
+    for one in layouts:
+        nodes |= _moved_nbytes(one.nest, one.row_count * prod(one.nest.columns))
+    moving = speeds.moving(sum(nodes.values())) / max((one.parts for one in layouts), default=1)
+    return max(computing, moving) + OVERLAP * min(computing, moving)
+
+
+def _computing(layout: NestLayout, speeds: Speeds) -> float:
+    """About how long a nest takes on one thread, its arrays in the nearest cache."""
+    lanes = max(layout.width, 1)
+    *outer, columns = layout.nest.columns or (1,)
+    vectors = prod(outer) * -(-columns // lanes)
+    swept = [one for one in layout.sweeps if not one.is_empty]
+    row = vectors * sum(_of_vector(one, lanes, speeds) for one in swept)
+    return layout.row_count * (row + speeds.row * len(swept))
+
+
+def _of_vector(sweep: Sweep, lanes: int, speeds: Speeds) -> float:
+    """About how long a sweep takes for one vector of columns, its data in the nearest cache."""
+    found = speeds.reduction * len(sweep.folds)
+    found += speeds.access * (len(sweep.restores) + len(sweep.rereads) + len(sweep.saves))
+    for one in sweep.computes:
+        match one.kind:
+            case Kind.LOAD if one.node.dtype.kind == "b":
+                found += speeds.mask
+            case Kind.LOAD:
+                found += _access(one.place[-1], lanes, speeds)
+            case Kind.GATHER | Kind.LOOKUP:
+                found += lanes * speeds.lane
+            case _:
+                found += speeds.operation * weight(one, speeds.vector_nbytes)
+    for store in sweep.stores:
+        found += lanes * speeds.lane if store.indices else 0.0
+        found += _access(store.place[-1], lanes, speeds)
+        if store.fold:
+            found += speeds.operation + speeds.access
+    return found
+
+
+def _access(step: int, lanes: int, speeds: Speeds) -> float:
+    return speeds.access if step in (0, 1) else lanes * speeds.lane
+
+
+def _moved_nbytes(nest: LoopNest, points: int) -> dict[Node, int]:
+    """The bytes that a nest reads and writes of each array."""
+    nodes: dict[Node, int] = {}
+    for one in nest.instances:
+        if one.kind in (Kind.LOAD, Kind.GATHER) and one.source is not None:
+            nodes[one.source] = _most(one, points)
+    return nodes | {one.node: nbytes_of(one.node) for one in nest.stores}
+
+
+def _most(one: Instance, points: int) -> int:
+    assert one.source is not None
+    return min(nbytes_of(one.source), points * one.source.dtype.itemsize)
+
+
+# products
+
+
+def _product(gemm: Gemm, tiles: Tiles | None, itemsize: int, speeds: Speeds) -> float:
+    """About how long one call takes on one thread, its matrices in a cache."""
+    lanes = speeds.vector_nbytes // itemsize
+    m, n, k = gemm.m, gemm.n, gemm.k
+    if gemm.routine == "inline":
+        return speeds.operation * m * n * (k + 4)
+    if gemm.routine == "gemv":
+        return speeds.product + speeds.access * m * n * k / lanes
+    multiplied = speeds.product + speeds.multiply_add * -(-m // lanes) * n * k
+    if tiles is None:  # BLAS packs both matrices
+        return multiplied + speeds.packing * (m + n) * k
+    count = tiles.panels(gemm) * tiles.strips(gemm) * -(-k // tiles.depth)
+    packed = tiles.groups * m * k if tiles.packs else 0
+    packed += tiles.stacks(gemm) * n * k if tiles.packs_strips else 0
+    return multiplied + speeds.tile * count + speeds.packing * packed

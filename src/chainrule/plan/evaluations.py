@@ -12,8 +12,9 @@ import numpy as np
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.duration import node_nanoseconds
+from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.roles import nbytes_of
+from chainrule.plan.speeds import SPEEDS
 from chainrule.plan.tasks import may_repeat, tasks_of
 from chainrule.plan.ways import ways
 from chainrule.primitives.primitive import Given
@@ -44,12 +45,12 @@ def plain_schedule_within(
     best, least = plain, measured(plain)
     if least <= nbytes:
         return plain
-    evaluations = list(_evaluations(plain))
+    evaluations, numpy = list(_evaluations(plain)), SPEEDS[64].numpy
     tasks = tasks_of(
         evaluations,
         nbytes_of,
         [one.workspace_nbytes for one in evaluations],
-        (node_nanoseconds(one.writes[0]) for one in evaluations),
+        (node_nanoseconds(one.writes[0], numpy) for one in evaluations),
         kept={n for n, one in enumerate(evaluations) if one.writes[0] in results},
         once=_once(plain, evaluations),
         overwrites={},

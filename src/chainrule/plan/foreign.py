@@ -9,7 +9,7 @@ copied: piece by piece where it can, at once where it may read what it writes ov
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.graph.body import Body, bodies_of, holds_bodies
 from chainrule.graph.node import Node
@@ -20,12 +20,17 @@ from chainrule.schedule.in_numpy import taken_nbytes, without_memory
 from chainrule.schedule.plain import Outlines, iteration_nbytes
 from chainrule.schedule.records import aligned
 
+if TYPE_CHECKING:
+    from chainrule.plan.work import Work
+
 
 class Needs(NamedTuple):
-    """Bytes of the arena, and those that are allocated outside of it at its fullest."""
+    """Bytes of the arena, and those that are allocated outside of it at its fullest; of a loop of
+    compiled bodies, the works of one iteration."""
 
     workspace_nbytes: int
     allocated_nbytes: int
+    works: tuple[Work, ...] = ()
 
 
 def needs(
@@ -63,14 +68,16 @@ def needs(
         piece = piece_of(node) if direct else ()
         return Needs(0, max(fullest, held + evaluation_nbytes(node, piece, operands)))
     workspace, scratch = 0, taken_nbytes(node, operands)
+    works: tuple[Work, ...] = ()
     if repeats_compiled_code(node):
         bodies = list(bodies_of(node))
         found = [of_body(body) for body in bodies]
         workspace = sum(one.workspace_nbytes for one in found)
         scratch -= max(map(iteration_nbytes, bodies))
         scratch += max(one.allocated_nbytes for one in found)
+        works = tuple(work for one in found for work in one.works)
     result = 0 if direct else nbytes_of(node)
-    return Needs(workspace, max(fullest, held + scratch + result))
+    return Needs(workspace, max(fullest, held + scratch + result), works)
 
 
 def workspace_of_iterations(arena_nbytes: int, body: Body) -> int:

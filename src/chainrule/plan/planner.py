@@ -23,6 +23,7 @@ from chainrule.plan.products.fold import Products, folded_products
 from chainrule.plan.rematerialise import Again, mattering, order_with, rematerialisable
 from chainrule.plan.reorder import orders
 from chainrule.plan.roles import TRANSPARENT, Role, roles_of
+from chainrule.plan.speeds import Speeds, speeds_of
 from chainrule.plan.storage import Storage
 from chainrule.plan.work import ForeignWork, Work, Worker
 from chainrule.primitives.affine import row_major
@@ -36,8 +37,9 @@ class Plan(NotPickled):
     """How a graph runs: for each instruction that computes, the work that it stands for.
 
     `strides` are those, in elements, of the array of every value in memory.  `overwrites` maps
-    a given value to the result that takes its array.  `load_nbytes` are the most bytes of scratch
-    memory in use at one instruction, so that no arena is smaller.
+    a given value to the result that takes its array.  It is made for vectors of
+    `vector_nbytes`.  `load_nbytes` are the most bytes of scratch memory in use at one instruction,
+    so that no arena is smaller.
     """
 
     _called = "a plan"
@@ -49,6 +51,7 @@ class Plan(NotPickled):
     strides: Mapping[Node, tuple[int, ...]]
     overwrites: Mapping[Node, Node]
     threads: int
+    vector_nbytes: int
     load_nbytes: int
 
     def __str__(self) -> str:
@@ -56,6 +59,11 @@ class Plan(NotPickled):
         from chainrule.plan.text import text
 
         return text(self)
+
+    @property
+    def speeds(self) -> Speeds:
+        """How quick its target is taken to be."""
+        return speeds_of(self.vector_nbytes)
 
     @property
     def computes(self) -> list[Compute]:
@@ -125,7 +133,9 @@ def _of_body(body: Body, settings: tuple[int, int, bool]) -> Needs:
         )
         schedule = made.schedule
         workspace = workspace_of_iterations(schedule.scratch_nbytes, body)
-        found = body.made["needs", *settings] = Needs(workspace, schedule.allocated_nbytes)
+        found = body.made["needs", *settings] = Needs(
+            workspace, schedule.allocated_nbytes, made.works
+        )
     return found
 
 
@@ -212,9 +222,8 @@ class _Planner:
         if not self.plain:
             best = self._with_second_lives(best, made, worker, values)
         schedule, load = best.schedule(self.traced), best.load_nbytes
-        return Plan(
-            self.traced, schedule, tuple(best.works), strides, overwrites, self.threads, load
-        )
+        works, width = tuple(best.works), worker.vector_nbytes
+        return Plan(self.traced, schedule, works, strides, overwrites, self.threads, width, load)
 
     def _least(self, works: Sequence[Work], overwrites: Mapping[Node, Node]) -> Storage:
         """The storage that needs least, of all orders of the works; the first of several."""

@@ -1,4 +1,8 @@
-"""How many threads share a piece of work: as many as there are, where it is worth it."""
+"""How many threads share a piece of work: as many as there are, where it is worth it.
+
+The estimates here serve this decision alone, which is the same for every processor; what is told
+and weighed otherwise is that of `duration`.
+"""
 
 from __future__ import annotations
 

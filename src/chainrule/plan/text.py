@@ -35,7 +35,7 @@ Row = tuple[str, str, str, str]  # what, threads and why, bytes, names
 
 
 def text(plan: Plan) -> str:
-    """The plan as text; the same plan gives the same text, on any machine."""
+    """The plan as text; the same plan gives the same text, on any speeds."""
     lines = [f"plan of {plan.graph.name}", *_Text(plan).lines(), *_wrapped(summary(plan), "")]
     return "\n".join(lines)
 
@@ -66,8 +66,9 @@ def _repeated(plan: Plan) -> str:
     again = len(plan.works) - len(set(plan.works))
     if not again:
         return ""
-    once = sum(map(work_nanoseconds, dict.fromkeys(plan.works)))
-    more = sum(map(work_nanoseconds, plan.works)) - once
+    costs = {work: work_nanoseconds(work, plan.speeds) for work in plan.works}
+    once = sum(costs.values())
+    more = sum(costs[work] for work in plan.works) - once
     share = f" ({more / once:.1%} more)".replace("%", " %")
     return f" ({again} of them again: about {_microseconds(more)}{share})"
 
@@ -188,7 +189,7 @@ class _Text:
         if work in self.seen:  # else a nest has taken it in
             sources = [self.word(node) for node in work.reads if nbytes_of(node) >= SMALL]
             price = f" from {_listed(sources)}" if sources else ""
-            price += f", in about {_microseconds(work_nanoseconds(work))}"
+            price += f", in about {_microseconds(work_nanoseconds(work, self.plan.speeds))}"
         self.seen.add(work)
         for life in self.lives.writes[number]:
             if not life.number:

@@ -107,7 +107,10 @@ class ProductWork:
 
 @dataclass(frozen=True, eq=False)
 class ForeignWork:
-    """A node that has no kernel; what it takes, see `foreign.needs`."""
+    """A node that has no kernel; what it takes, see `foreign.needs`.
+
+    `works` are those of one iteration, of a loop whose bodies are compiled.
+    """
 
     node: Node
     reads: tuple[Node, ...]
@@ -116,6 +119,7 @@ class ForeignWork:
     label: str = ""
     workspace_nbytes: int = 0
     allocated_nbytes: int = 0
+    works: tuple[Work, ...] = ()
 
     @property
     def writes(self) -> tuple[Node, ...]:

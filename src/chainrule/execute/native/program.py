@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import fsum
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,6 +21,7 @@ from chainrule.graph.node import Node, topological
 from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import Role, roles_of
+from chainrule.plan.speeds import Speeds
 from chainrule.schedule.records import Schedule
 
 
@@ -59,15 +59,11 @@ class NativeProgram:
         """The plan that is compiled on this machine."""
         return plan_for(self.graph, self.results, self.overwrites, self.settings)
 
-    @property
-    def nanoseconds(self) -> float:
-        """About how long a run takes."""
-        return fsum(self.durations)
-
-    @property
-    def durations(self) -> tuple[float, ...]:
-        """About how many nanoseconds each instruction takes."""
-        return tuple(map(work_nanoseconds, self.plan.works))
+    def durations(self, speeds: Speeds | None = None) -> tuple[float, ...]:
+        """About how many nanoseconds each instruction takes on a machine with these speeds; by
+        default with those by which the plan was made."""
+        known = self.plan.speeds if speeds is None else speeds
+        return tuple([work_nanoseconds(work, known) for work in self.plan.works])
 
     @cached_property
     def launcher(self) -> Launcher:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.explain.memory.why import first_named
 from chainrule.graph.node import Node
 from chainrule.schedule.usage import Life
+
+if TYPE_CHECKING:
+    from chainrule.plan.speeds import Speeds
 
 SMALL = 64  # bytes of a source that is not worth telling
 
@@ -47,13 +50,13 @@ class Repeat:
         }
 
 
-def repeats_of(run: RunMemory) -> tuple[Repeat, ...]:
-    """What the run computes again, instruction by instruction."""
+def repeats_of(run: RunMemory, speeds: Speeds | None = None) -> tuple[Repeat, ...]:
+    """What the run computes again, instruction by instruction; times as `Tradeoff` tells them."""
     begun: dict[int, list[tuple[Life, Life]]] = {}
     for lives in run.lives_of.values():
         for before, life in pairwise(lives):
             begun.setdefault(life.first, []).append((before, life))
-    durations = getattr(run.program, "durations", ())
+    durations = run.durations(speeds)
     done = set[tuple[Node, ...]]()
     found = []
     for number, one in enumerate(run.computes, 1):

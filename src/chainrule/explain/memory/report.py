@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from chainrule.transforms.forward_only import evaluation_graph, prediction_graph
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.tradeoff import Tradeoff
+    from chainrule.plan.speeds import Speeds
     from chainrule.train.step.step import TrainingStep
 
 REFERENCE_SIZE = 256  # of a named size that was not given
@@ -71,11 +73,19 @@ class MemoryReport(NotPickled):
         return self.again(self.executor, {**self.sizes, **sizes})
 
     @entry
-    def tradeoff(self) -> Tradeoff:
-        """Bytes against predicted time, from the bytes of this report to the least."""
+    def tradeoff(self, *, speeds: Speeds | None = None) -> Tradeoff:
+        """Bytes against predicted time, from the bytes of this report to the least.
+
+        `speeds` as for `TrainingStep.tradeoff`.
+        """
         from chainrule.explain.memory.tradeoff import tradeoff_of
 
-        return tradeoff_of(self)
+        return tradeoff_of(self, speeds)
+
+    def nanoseconds(self, speeds: Speeds | None = None) -> float:
+        """About how long the main run takes, on a machine with these speeds; 0 where the executor
+        does not say."""
+        return fsum(self.main.durations(speeds))
 
     @property
     def needed_nbytes(self) -> int:

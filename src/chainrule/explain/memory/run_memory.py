@@ -20,6 +20,7 @@ from chainrule.schedule.usage import Life, Usage, usage_of
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.timeline import Moment
+    from chainrule.plan.speeds import Speeds
 
 PADDING, WORKSPACE = "padding", "workspace"
 
@@ -98,6 +99,12 @@ class RunMemory:
         """The instructions that compute; the first is instruction 1."""
         found = self.usage.schedule.instructions
         return tuple(one for one in found if isinstance(one, Compute))
+
+    def durations(self, speeds: Speeds | None = None) -> tuple[float, ...]:
+        """About how many nanoseconds each of `computes` takes, on a machine with these speeds;
+        none where the executor does not say."""
+        known = getattr(self.program, "durations", None)
+        return () if known is None else tuple(known(speeds))
 
     @cached_property
     def users(self) -> Mapping[Node, tuple[Node, ...]]:

@@ -17,6 +17,7 @@ from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
+    from chainrule.plan.speeds import Speeds
 
 PARTS = 64  # of what can be saved: less than one of them is worth no point
 SLOWER = 1.001  # times as long, or more, takes a point than one that needs more
@@ -31,7 +32,7 @@ class Point:
     `nanoseconds` is about what a run takes, `extra` how much longer that is than without a budget,
     as a fraction; `extra_flops` are the operations done again.  `again` names the values that are
     computed again; `in_loops` says whether states of loops are, too.  `report` is the memory report
-    of the plan.
+    of the plan, `speeds` those of the machine whose times are told.
     """
 
     needed_nbytes: int
@@ -41,11 +42,12 @@ class Point:
     again: tuple[str, ...]
     in_loops: bool
     report: MemoryReport
+    speeds: Speeds | None = None
 
     @cached_property
     def repeats(self) -> tuple[Repeat, ...]:
         """What each instruction computes again, from what, at which cost, and what it saves."""
-        return repeats_of(self.report.main)
+        return repeats_of(self.report.main, self.speeds)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -159,9 +161,10 @@ class Tradeoff:
         return self.svg()
 
 
-def tradeoff_of(report: MemoryReport) -> Tradeoff:
+def tradeoff_of(report: MemoryReport, speeds: Speeds | None = None) -> Tradeoff:
     """The plans for less and less memory than a report needs, each planned by its executor.
 
+    `speeds` are of the machine whose times are told: by default those by which plans are made.
     InputError for an executor that cannot compute values again.
     """
     base = report.executor
@@ -180,7 +183,7 @@ def tradeoff_of(report: MemoryReport) -> Tradeoff:
             now = report.again(executor_with(base, memory=nbytes), report.sizes)
         except MemoryLimitError:
             break
-        points.append(_point(now, points))
+        points.append(_point(now, points, speeds))
         if nbytes <= least or now.needed_nbytes <= least:
             break
         nbytes = max(now.needed_nbytes - part, least)
@@ -208,9 +211,9 @@ def worth_choosing(points: Sequence[Point]) -> list[Point]:
     return [*points[: len(points) > 1], *reversed(kept)]
 
 
-def _point(report: MemoryReport, before: list[Point]) -> Point:
+def _point(report: MemoryReport, before: list[Point], speeds: Speeds | None) -> Point:
     run = report.main
-    nanoseconds = float(getattr(run.program, "nanoseconds", 0.0))
+    nanoseconds = report.nanoseconds(speeds)
     first = before[0] if before else None
     names = run.graph.name_of
     again = [names[node] for node, lives in run.lives_of.items() if lives[1:] and node in names]
@@ -223,4 +226,6 @@ def _point(report: MemoryReport, before: list[Point]) -> Point:
             done.add(one.nodes)
     extra = nanoseconds / first.nanoseconds - 1 if first and first.nanoseconds else 0.0
     in_loops = first is not None and len(run.graph.nodes) != len(first.report.main.graph.nodes)
-    return Point(report.needed_nbytes, nanoseconds, extra, flops, tuple(again), in_loops, report)
+    return Point(
+        report.needed_nbytes, nanoseconds, extra, flops, tuple(again), in_loops, report, speeds
+    )

@@ -18,9 +18,12 @@ from chainrule.graph.graph import Graph
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
+    from chainrule.plan.speeds import Speeds
     from chainrule.train.step.micro_batches import MicroBatchedStep
 
 # By all graphs that a process runs:
+ARGUMENT = 5000.0  # nanoseconds in which an array is looked at
+ZERO = 0.1  # in which a byte is set to zero
 SHARED = ("stacks of threads", "buffers of BLAS", "buffers of NumPy")
 
 
@@ -62,6 +65,14 @@ class MicroBatchMemory:
     def needed_nbytes(self) -> int:
         """The peak, and what is taken outside arrays."""
         return self.peak_nbytes + self.overhead_nbytes
+
+    def nanoseconds(self, speeds: Speeds | None = None) -> float:
+        """About how long a step takes: its runs, looking at their arguments before each, and
+        setting the sums to zero."""
+        each, last = self.accumulating, self.updating
+        arguments = self.count * len(each.concrete.inputs) + len(last.concrete.inputs)
+        runs = self.count * each.nanoseconds(speeds) + last.nanoseconds(speeds)
+        return runs + arguments * ARGUMENT + self.sums_nbytes * ZERO
 
     @property
     def parts(self) -> dict[str, int]:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.lying import Layout
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.memory.tradeoff import Tradeoff
+    from chainrule.plan.speeds import Speeds
     from chainrule.train.step.micro_batches import MicroBatchedStep
 
 
@@ -287,10 +288,15 @@ class TrainingStep(Frozen, ShownAsGraph):
         /,
         *,
         executor: str | None = None,
+        speeds: Speeds | None = None,
         **named: int,
     ) -> Tradeoff:
-        """What less memory costs in time at these sizes: `print(step.tradeoff(n=256))`."""
-        return self.memory(sizes, predict=None, executor=executor, layout=None, **named).tradeoff()
+        """What less memory costs in time at these sizes: `print(step.tradeoff(n=256))`.
+
+        Times are of a known processor, with `speeds=cr.measured_speeds()` of this one.
+        """
+        report = self.memory(sizes, predict=None, executor=executor, layout=None, **named)
+        return report.tradeoff(speeds=speeds)
 
     @entry
     def fits(
@@ -301,16 +307,18 @@ class TrainingStep(Frozen, ShownAsGraph):
         nbytes: int | str | None = None,
         executor: str | None = None,
         layout: Layout | None = None,
+        speeds: Speeds | None = None,
         **sizes: int,
     ) -> Fit:
         """Whether a step at these sizes fits in an amount: `step.fits("8 GiB", n=256)`.
 
         As `Graph.fits`; parameters and the optimizer's arrays are counted.  `print` it: `ways` are
-        those in which it fits, with bytes and predicted time, the quickest first.
+        those in which it fits, with bytes and predicted time (`speeds` as for `tradeoff`), the
+        quickest first.
         """
         from chainrule.train.step.ways_to_fit import fit_of_step
 
-        return fit_of_step(self, amount, nbytes, executor, layout, sizes)
+        return fit_of_step(self, amount, nbytes, executor, layout, sizes, speeds)
 
     @entry
     def results(self, concrete: Graph) -> tuple[list[Node], dict[Node, Node]]:

@@ -14,6 +14,7 @@ from chainrule.explain.memory.lying import Layout
 from chainrule.explain.memory.report import MemoryReport, memory_of_step
 
 if TYPE_CHECKING:
+    from chainrule.plan.speeds import Speeds
     from chainrule.train.step.step import TrainingStep
 
 COUNTS = (2, 4, 8, 16, 32)  # of parts of a batch
@@ -27,6 +28,7 @@ def fit_of_step(
     executor: str | None,
     layout: Layout | None,
     sizes: Mapping[str, int],
+    speeds: Speeds | None = None,
 ) -> Fit:
     """See `TrainingStep.fits`; `amount` may be the sizes, as elsewhere."""
     if isinstance(amount, Mapping):
@@ -40,10 +42,12 @@ def fit_of_step(
         nbytes = nbytes if amount is None else amount
     report = step.memory(sizes, predict=None, executor=executor, layout=layout)
     fit = fit_of(report, nbytes)
-    return replace(fit, find_ways=partial(_ways_to_fit, step, report, fit.limit_nbytes))
+    return replace(fit, find_ways=partial(_ways_to_fit, step, report, fit.limit_nbytes, speeds))
 
 
-def _ways_to_fit(step: TrainingStep, plain: MemoryReport, nbytes: int) -> tuple[Way, ...]:
+def _ways_to_fit(
+    step: TrainingStep, plain: MemoryReport, nbytes: int, speeds: Speeds | None
+) -> tuple[Way, ...]:
     """The ways in which the step of a report fits in `nbytes`, the quickest first for each row.
 
     The whole batch, perhaps within a budget; the batch in parts; a smaller batch.  None where the
@@ -52,16 +56,15 @@ def _ways_to_fit(step: TrainingStep, plain: MemoryReport, nbytes: int) -> tuple[
     if getattr(executor_of(plain.executor), "within", None) is None:
         return ()
     within = executor_with(plain.executor, memory=nbytes)
-    found = [*_whole(step, plain, within, nbytes), *_in_parts(step, plain.sizes, within, nbytes)]
-    found += _smaller(step, plain, within, nbytes)
+    found = [*_whole(step, plain, within, nbytes, speeds)]
+    found += _in_parts(step, plain.sizes, within, nbytes, speeds)
+    found += _smaller(step, plain, within, nbytes, speeds)
     return tuple(sorted(found, key=lambda way: way.nanoseconds))
 
 
-def _nanoseconds(report: MemoryReport) -> float:
-    return float(getattr(report.main.program, "nanoseconds", 0.0))
-
-
-def _whole(step: TrainingStep, plain: MemoryReport, within: str, nbytes: int) -> Iterator[Way]:
+def _whole(
+    step: TrainingStep, plain: MemoryReport, within: str, nbytes: int, speeds: Speeds | None
+) -> Iterator[Way]:
     try:
         report = memory_of_step(step, plain.sizes, executor=within)
     except MemoryLimitError:
@@ -69,11 +72,15 @@ def _whole(step: TrainingStep, plain: MemoryReport, within: str, nbytes: int) ->
     what = "the whole batch"
     if plain.needed_nbytes > nbytes:
         what += f" within a budget: training_step(..., memory={nbytes})"
-    yield Way(what, report.needed_nbytes, _nanoseconds(report))
+    yield Way(what, report.needed_nbytes, report.nanoseconds(speeds))
 
 
 def _in_parts(
-    step: TrainingStep, sizes: Mapping[str, int], within: str, nbytes: int
+    step: TrainingStep,
+    sizes: Mapping[str, int],
+    within: str,
+    nbytes: int,
+    speeds: Speeds | None,
 ) -> Iterator[Way]:
     shown = 0
     for count in COUNTS:
@@ -83,13 +90,14 @@ def _in_parts(
             report = step.micro_batched(count).memory(sizes, executor=within)
         except (MemoryLimitError, InputError, SizeError):
             continue
-        taken = count * _nanoseconds(report.accumulating) + _nanoseconds(report.updating)
         shown += 1
         what = f"{count} parts of it: training_step(..., memory={nbytes}).micro_batched({count})"
-        yield Way(what, report.needed_nbytes, taken)
+        yield Way(what, report.needed_nbytes, report.nanoseconds(speeds))
 
 
-def _smaller(step: TrainingStep, plain: MemoryReport, within: str, nbytes: int) -> Iterator[Way]:
+def _smaller(
+    step: TrainingStep, plain: MemoryReport, within: str, nbytes: int, speeds: Speeds | None
+) -> Iterator[Way]:
     """The largest batch that fits without a budget, if this one does not; the time is that of as
     many rows."""
     if not step.graph.sizes or plain.needed_nbytes <= nbytes:
@@ -104,5 +112,5 @@ def _smaller(step: TrainingStep, plain: MemoryReport, within: str, nbytes: int) 
     yield Way(
         f"another batch, {name} = {size:,} (time for as many rows)",
         part.needed_nbytes,
-        times * _nanoseconds(part),
+        times * part.nanoseconds(speeds),
     )

@@ -1,0 +1,165 @@
+"""What less memory costs in time, predicted and measured.
+
+    python benchmarks/budget_time.py [--executor native] [--threads 1] [--programs MLP]
+
+Each program runs in a fresh process, in which the step without a budget and those within budgets
+take turns.  Budgets are percents of the bytes that a run without one allocates at its peak.  With
+one thread the CPU time of the thread is taken, so that other processes matter little.  A cell is
+"predicted / measured" extra time in percent; * marks a prediction that is off by more than 20 % of
+the measured extra time, and by more than 2 points.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter, thread_time
+from typing import Any
+
+from budget_programs import PROGRAMS, Program
+
+from chainrule.errors import MemoryLimitError
+
+PERCENTS = (80, 60, 40, 30, 20)
+PARTS = (2, 4)  # of a batch
+TOLERANCE, POINTS = 0.2, 0.02
+SHORTEST = 0.03  # seconds of a turn
+
+
+def seconds_of(call: Callable[[], Any], clock: Callable[[], float]) -> float:
+    """The least seconds of calls that take a turn together."""
+    begun, found = clock(), []
+    while not found or clock() - begun < SHORTEST:
+        before = clock()
+        call()
+        found.append(clock() - before)
+    return min(found)
+
+
+def measured(program: Program, executor: str, percents: Sequence[int], rounds: int, clock: Any):
+    """Of each way: what it is, the bytes, and the predicted and measured seconds."""
+    plain = program.step(executor=executor)
+    report = plain.memory(n=program.rows)
+    allocated = report.main.peak_nbytes - sum(one.type.nbytes for one in report.concrete.inputs)
+    steps: dict[str, Any] = {"100": plain}
+    needed = {"100": report.needed_nbytes}
+    predicted = {"100": report.nanoseconds()}
+    for percent in percents:
+        budget = report.needed_nbytes - allocated * (100 - percent) // 100
+        step = program.step(executor=executor, memory=budget)
+        try:
+            within = step.memory(n=program.rows)
+        except MemoryLimitError:
+            continue
+        name = str(percent)
+        steps[name], needed[name] = step, within.needed_nbytes
+        predicted[name] = within.nanoseconds()
+    for count in PARTS:
+        name, step = f"{count} parts", plain.micro_batched(count)
+        try:
+            parts = step.memory(n=program.rows)
+        except Exception as error:
+            print(name, error, file=sys.stderr)
+            continue
+        steps[name], needed[name] = step, parts.needed_nbytes
+        predicted[name] = parts.nanoseconds()
+    calls = {name: _call(step, program) for name, step in steps.items()}
+    for call in calls.values():
+        call()
+        call()
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            taken[name].append(seconds_of(call, clock))
+    ratios = {
+        name: median(a / b for a, b in zip(one, taken["100"], strict=True))
+        for name, one in taken.items()
+    }
+    return [
+        {
+            "way": name,
+            "nbytes": needed[name],
+            "predicted": predicted[name] / 1e9,
+            "measured": median(taken[name]),
+            "predicted_extra": predicted[name] / predicted["100"] - 1,
+            "measured_extra": ratios[name] - 1,
+        }
+        for name in steps
+    ]
+
+
+def _call(step: Any, program: Program) -> Callable[[], Any]:
+    state = step.init(params=program.params)
+    return lambda: step(state, **program.batch)
+
+
+def is_off(row: dict[str, Any]) -> bool:
+    """Whether the predicted extra time is beyond what is allowed."""
+    predicted, found = row["predicted_extra"], row["measured_extra"]
+    return abs(predicted - found) > max(POINTS, TOLERANCE * abs(found))
+
+
+def table(name: str, rows: Sequence[dict[str, Any]]) -> str:
+    """A line for each program, a cell for each way."""
+    plain, *others = rows
+    cells = [
+        f"{100 * one['predicted_extra']:.1f} / {100 * one['measured_extra']:.1f}"
+        + (" *" if is_off(one) else "")
+        for one in others
+    ]
+    absolute = f"{1e3 * plain['predicted']:.2f} / {1e3 * plain['measured']:.2f}"
+    found = dict(zip((one["way"] for one in others), cells, strict=True))
+    ways = [*map(str, PERCENTS), *(f"{count} parts" for count in PARTS)]
+    return f"| {name} | {absolute} | " + " | ".join(found.get(way, "–") for way in ways) + " |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--executor", default="native")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--programs", nargs="+", default=[""], help="parts of names")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", type=Path, help="save the numbers")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.one:
+        clock = thread_time if asked.threads == 1 else perf_counter
+        rows = measured(PROGRAMS[asked.one](), asked.executor, PERCENTS, asked.rounds, clock)
+        print(json.dumps(rows))
+        return 0
+    head = ["program", "ms without a budget", *(f"{one} %" for one in PERCENTS)]
+    head += [f"{count} parts" for count in PARTS]
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head), flush=True)
+    threads = str(asked.threads)
+    names = ("CHAINRULE_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(names, threads)}
+    found, off = {}, 0
+    for name in PROGRAMS:
+        if not any(part in name for part in asked.programs):
+            continue
+        command = [sys.executable, __file__, "--one", name, "--executor", asked.executor]
+        command += ["--threads", threads, "--rounds", str(asked.rounds)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            print(done.stderr, file=sys.stderr)
+            return 1
+        sys.stderr.write(done.stderr)
+        found[name] = json.loads(done.stdout.splitlines()[-1])
+        off += sum(map(is_off, found[name]))
+        print(table(name, found[name]), flush=True)
+    total = sum(len(rows) - 1 for rows in found.values())
+    print(f"\n{total - off} of {total} within 20 % of the measured extra time, or 2 points")
+    if asked.json:
+        asked.json.write_text(json.dumps(found, indent=1), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

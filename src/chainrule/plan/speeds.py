@@ -1,0 +1,118 @@
+"""How quick a machine is: the numbers by which instructions are timed before they run.
+
+Plans must be the same wherever they are made, so they are chosen by the record of the target's
+vectors in SPEEDS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a level of memory holds, in bytes, and how many it moves in a nanosecond."""
+
+    nbytes: float
+    nbytes_each_nanosecond: float
+
+
+@dataclass(frozen=True)
+class InNumPy:
+    """What NumPy takes, in nanoseconds.
+
+    `call` is a call, `element` what a simple operation takes for an element in float32 of each
+    operand and of the result, `fresh` a byte that is written.  Of products of matrices, in float32:
+    `flop` is an operation, `packing` an element of the matrices, `copying` one that is brought into
+    another order first.  `iteration` is one of a loop, beside the nodes in it.
+    """
+
+    call: float = 4000.0
+    element: float = 0.12
+    fresh: float = 0.07
+    flop: float = 0.006
+    packing: float = 0.35
+    copying: float = 2.4
+    iteration: float = 10000.0
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """One core; all times are in nanoseconds.
+
+    Of loops: `operation` is one instruction on a whole vector, `access` a load or store of one,
+    `mask` a load of one of booleans, `lane` that of an element that does not lie beside the next,
+    `reduction` what a sum over columns waits for in each vector, `row` what a row takes beside its
+    columns.  Of products: `multiply_add` is that of two vectors, `tile` what a tile takes beside
+    them, `packing` an element, `product` a call.  `instruction` is what each begins with, `sharing`
+    what threads take to meet, `iteration` one of a loop whose body is compiled, beside the body.
+    `memory` are the levels, the nearest first; the last holds everything.
+    """
+
+    vector_nbytes: int
+    operation: float
+    access: float
+    mask: float
+    lane: float
+    reduction: float
+    row: float
+    multiply_add: float
+    tile: float
+    packing: float
+    product: float
+    instruction: float
+    sharing: float
+    memory: tuple[Level, ...]
+    iteration: float = 10000.0
+    numpy: InNumPy = InNumPy()
+
+    def moving(self, nbytes: float) -> float:
+        """About how long so many bytes take between memory and vectors, read or written once."""
+        level = next((one for one in self.memory if nbytes <= one.nbytes), self.memory[-1])
+        return nbytes / level.nbytes_each_nanosecond
+
+
+_MEMORY = (Level(2**15, 150.0), Level(2**19, 60.0), Level(2**26, 30.0), Level(2**62, 12.0))
+
+# Fitted to the instructions of the programs of benchmarks/budget_programs.py, each timed on its
+# own on one core of an Intel Xeon (Sapphire Rapids) at about 3 GHz: with AVX-512, with AVX2.
+SPEEDS = {
+    64: Speeds(
+        vector_nbytes=64,
+        operation=0.22,
+        access=0.065,
+        mask=1.6,
+        lane=0.45,
+        reduction=1.5,
+        row=3.0,
+        multiply_add=0.185,
+        tile=5.0,
+        packing=0.12,
+        product=40.0,
+        instruction=150.0,
+        sharing=1000.0,
+        memory=_MEMORY,
+    ),
+    32: Speeds(
+        vector_nbytes=32,
+        operation=0.2,
+        access=0.07,
+        mask=18.0,
+        lane=0.4,
+        reduction=1.4,
+        row=3.0,
+        multiply_add=0.19,
+        tile=3.0,
+        packing=0.12,
+        product=50.0,
+        instruction=150.0,
+        sharing=1000.0,
+        memory=_MEMORY,
+    ),
+}
+
+
+def speeds_of(vector_nbytes: int) -> Speeds:
+    """The record of a target by the width of its vectors; that of AVX2 stands for narrower ones,
+    which take as long for each of theirs."""
+    return SPEEDS.get(vector_nbytes, SPEEDS[32])

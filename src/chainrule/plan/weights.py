@@ -1,0 +1,109 @@
+"""How many vector instructions compiled code takes for an elementwise expression."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from chainrule.graph.node import Node
+from chainrule.plan.loops.loop_work import Instance, Kind
+from chainrule.plan.loops.sweeps import QUOTIENT, is_row_quotient
+from chainrule.primitives.arithmetic import integer_power
+from chainrule.primitives.primitive import Map
+
+# By function, in float32 and in float64: the instructions that `execute.native.libm` emits, with
+# divisions and square roots left out where they run beside the others.
+FUNCTIONS: dict[str, tuple[int, int]] = {
+    "acos": (28, 41),
+    "acosh": (44, 48),
+    "asin": (30, 43),
+    "asinh": (44, 48),
+    "atan": (27, 40),
+    "atan2": (36, 49),
+    "atanh": (39, 43),
+    "cbrt": (56, 67),
+    "cos": (32, 37),
+    "cosh": (21, 28),
+    "erf": (18, 35),
+    "erfc": (55, 78),
+    "erfcx": (45, 63),
+    "erfcx_slope": (60, 93),
+    "exp": (12, 17),
+    "exp2": (18, 25),
+    "expm1": (21, 27),
+    "fmax_nan": (4, 4),
+    "fmin_nan": (4, 4),
+    "hypot": (11, 13),
+    "i0e": (33, 63),
+    "i0e_slope": (36, 69),
+    "i1e": (35, 64),
+    "i1e_slope": (35, 68),
+    "log": (30, 34),
+    "log10": (42, 46),
+    "log1p": (34, 38),
+    "log2": (40, 44),
+    "logistic": (19, 26),
+    "ndtr": (46, 64),
+    "sign": (5, 5),
+    "sin": (33, 38),
+    "sinh": (24, 30),
+    "tan": (32, 37),
+    "tanh": (21, 27),
+}
+# Those that take others without AVX-512, which has tables in registers and scales by powers of 2.
+NARROW = {
+    "cbrt": (62, 75),
+    "erf": (42, 68),
+    "erfc": (62, 85),
+    "erfcx": (52, 70),
+    "erfcx_slope": (67, 100),
+    "exp": (18, 25),
+    "i0e": (39, 71),
+    "i1e": (41, 72),
+    "ndtr": (53, 71),
+}
+# What one call takes as long as so many instructions: the divider is slow, and wide vectors take
+# it twice; remainders and powers are computed one element after another.
+SLOW = {"sqrt": (14, 30), "pow": (450, 500), "fmod": (1000, 400)}
+SLOW_NARROW = {"sqrt": (7, 18), "pow": (330, 350), "fmod": (850, 370)}
+SLOW |= {name: SLOW["fmod"] for name in ("remainder", "floor_divide")}
+SLOW_NARROW |= {name: SLOW_NARROW["fmod"] for name in ("remainder", "floor_divide")}
+DIVISION, DIVISION_NARROW = (11, 18), (5, 10)
+CIPHER = 80  # of Threefry
+
+_NAME = re.compile(r"([a-z_][a-z_0-9]*)\(")
+_SIGN = re.compile(r"[-+*&|<>~]|==")
+
+
+def weight(one: Instance, vector_nbytes: int) -> float:
+    """About how many instructions of a vector one point of an instance takes, without its
+    operands."""
+    if one.kind is not Kind.MAP:
+        return 1.0
+    if is_row_quotient(one):
+        return QUOTIENT
+    return expression_weight(one.node, vector_nbytes)
+
+
+def expression_weight(node: Node, vector_nbytes: int) -> float:
+    """The same for an element of an elementwise node."""
+    kernel = node.primitive.kernel
+    assert isinstance(kernel, Map)
+    double = max(one.dtype.itemsize for one in (node, *node.inputs)) == np.dtype(float).itemsize
+    wide = vector_nbytes >= 64
+    if node.primitive is integer_power:
+        return 2.0 * abs(node.param("exponent")).bit_length()
+    total = float(len(_SIGN.findall(kernel.expression)))
+    total += kernel.expression.count("/") * (DIVISION if wide else DIVISION_NARROW)[double]
+    for name in _NAME.findall(kernel.expression):
+        total += function_weight(name, double, wide)
+    return max(total, 1.0)
+
+
+def function_weight(name: str, double: bool, wide: bool) -> int:
+    """The same for a call of a function, in float32 or float64, with AVX-512 or without."""
+    if name.startswith("threefry"):
+        return CIPHER
+    known = FUNCTIONS | SLOW if wide else FUNCTIONS | NARROW | SLOW_NARROW
+    return known[name][double] if name in known else 1
