@@ -176,7 +176,7 @@ def test_a_run_of_the_reference_executor_counts_its_bytes_once(monkeypatch):
         repeating, "usage_of", lambda *args, **named: counted.append(1) or usage_of(*args, **named)
     )
     graph = cr.trace(lambda x: np.tanh(x) * x, x=cr.float32["50"])
-    run = graph.compile(executor="reference", memory="10 MB")
+    run = graph.compile(executor="reference", memory="200 MB")
     x = np.ones(50, np.float32)
     run(x=x)
     first = len(counted)
