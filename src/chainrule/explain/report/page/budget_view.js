@@ -5,10 +5,11 @@ import { drawCurve } from "./budget_curve.js";
 import { drawProfile } from "./budget_profile.js";
 import { labelText, shortened, swatch, valueLabel } from "./chips.js";
 import { copyButton } from "./copying.js";
-import { element, oncePerFrame, vector } from "./dom.js";
+import { element, oncePerFrame, vector, whenCalm } from "./dom.js";
 import { bytesText, countText, counted } from "./words.js";
 
-const ROWS_LISTED = 150;
+const ROWS_LISTED = 80;
+const LIST_PAUSE = 60; // milliseconds; a list with formulas takes longer than a frame
 const NAME_LETTERS = 18;
 const PART_LETTERS = 10;
 const SOURCE_LETTERS = 15;
@@ -38,10 +39,10 @@ export function createBudgetView(page) {
     const beside = `${bytesText(needed - peak)} more are beside them`;
     profile.caption.textContent = `Arrays during a run; ${beside}`;
   });
-  const write = oncePerFrame(() => {
+  const write = whenCalm(() => {
     list.replaceChildren(...againList(page));
     mark();
-  });
+  }, LIST_PAUSE);
   curve.svg.addEventListener("click", (event) => {
     const place = event.clientX - curve.svg.getBoundingClientRect().left;
     if (scale) store.set({ budget: scale.nearest(place) });
