@@ -1,4 +1,4 @@
-"""Writes docs/screenshots: the page that docs/report.md makes, in light and in dark colours.
+"""Writes docs/screenshots: the pages that docs/report.md and docs/memory-budget.md make.
 
     python scripts/make_screenshots.py
 
@@ -19,21 +19,24 @@ from browser_options import ARGUMENTS
 from pages import ROOT, run_page
 
 FOLDER = ROOT / "docs" / "screenshots"
-# Name, colours, what the address says.
+BUDGET = "#tab=budget&budget=33000000&open=scope+0+from+0"
+# Name, the page and its file, colours, what the address says.
 SCREENSHOTS = [
-    ("report_page.png", "light", "#value=dJ%2Fdh"),
-    ("report_page_dark.png", "dark", "#step=9&value=h"),
+    ("report_page.png", "report.md", "report.html", "light", "#value=dJ%2Fdh"),
+    ("report_page_dark.png", "report.md", "report.html", "dark", "#step=9&value=h"),
+    ("report_page_budget.png", "memory-budget.md", "budgets.html", "light", BUDGET),
 ]
 
 
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), sync_playwright() as p:
-        run_page(ROOT / "docs" / "report.md")
+        for made_by in dict.fromkeys(one for _, one, *_ in SCREENSHOTS):
+            run_page(ROOT / "docs" / made_by)
         browser = p.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
-        for name, colours, address in SCREENSHOTS:
+        for name, _, file, colours, address in SCREENSHOTS:
             page = browser.new_page(viewport={"width": 1200, "height": 780}, color_scheme=colours)
-            page.goto(Path("report.html").resolve().as_uri() + address)
+            page.goto(Path(file).resolve().as_uri() + address)
             page.wait_for_selector("html[data-ready=true]", state="attached")
             page.wait_for_timeout(500)
             page.screenshot(path=FOLDER / name)
