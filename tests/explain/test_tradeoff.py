@@ -149,6 +149,21 @@ def test_a_last_point_that_saves_nothing_leaves_room_for_the_others() -> None:
     assert Tradeoff("f", "native", tuple(points((1000, 10.0)))).highest == 0
 
 
+def test_amounts_that_are_near_each_other_are_apart_in_a_picture() -> None:
+    def drawn(*pairs: tuple[int, float]) -> tuple[list[float], list[str]]:
+        made = Tradeoff("f", "native", tuple(points(*pairs)))
+        parts = list(ElementTree.fromstring(made.svg()).iter())
+        return [float(one.get("cx", 0)) for one in parts if one.get("cx")], [
+            one.text for one in parts if one.text
+        ]
+
+    near, words = drawn((10_000_000, 1.0), (9_999_000, 1.1), (9_998_000, 1.3))
+    assert near[0] - near[-1] > 400 and "9,998,000" in words
+    far, words = drawn((10_000_000, 1.0), (5_000_000, 1.1), (1_000_000, 1.3))
+    assert far[0] - far[-1] > 400 and "0" in words
+    assert drawn((10_000_000, 1.0))[0] == [690.0]
+
+
 @pytest.mark.sweep(2)
 @EXECUTOR
 def test_what_is_computed_again_from_what_at_which_cost_and_what_it_saves(executor: str) -> None:

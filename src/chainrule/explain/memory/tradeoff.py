@@ -30,9 +30,9 @@ class Point:
     """One plan: `needed_nbytes` is the `memory=` for which it is chosen.
 
     `nanoseconds` is about what a run takes, `extra` how much longer that is than at the first
-    point, as a fraction; `extra_flops` are the operations done again.  `again` names the values that are
-    computed again; `in_loops` says whether states of loops are, too.  `report` is the memory report
-    of the plan, `speeds` those of the machine whose times are told.
+    point, as a fraction; `extra_flops` are the operations done again.  `again` names the values
+    that are computed again; `in_loops` says whether states of loops are, too.  `report` is the
+    memory report of the plan, `speeds` are of the machine whose times are told.
     """
 
     needed_nbytes: int

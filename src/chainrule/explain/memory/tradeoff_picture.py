@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 690, 64, 340  # of the plot
 FILL = "#7a4fa3"
+SPARE = 0.08  # of what can be saved, left of the least bytes where the axis does not begin at 0
 
 
 def tradeoff_picture(found: Tradeoff) -> str:
     """Needed bytes to the right, more time upwards; a pointer over a point is told its numbers."""
     most = max(found.points[0].needed_nbytes, 1)
+    least = found.points[-1].needed_nbytes
+    low = least - SPARE * (most - least) if most / 2 < least < most else 0.0
     highest = max(found.highest, 0.01)
     title = printable(f"Memory against time of {found.name}, by {found.executor}")
     key = f"t{hashlib.sha256(f'{title}{found.points}'.encode()).hexdigest()[:8]}"
 
     def x(nbytes: float) -> float:
-        return LEFT + (RIGHT - LEFT) * nbytes / most
+        return LEFT + (RIGHT - LEFT) * (nbytes - low) / max(most - low, 1)
 
     def y(extra: float) -> float:
         return BOTTOM - (BOTTOM - TOP) * min(extra / (highest * 1.08), 1.0)
@@ -39,7 +42,7 @@ def tradeoff_picture(found: Tradeoff) -> str:
         f'<desc id="{key}-desc">{escape(_description(found))}</desc>',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
         words_at(16, 26, title, size=16, weight=600),
-        words_at(16, 48, "more predicted time than without a budget", fill=MUTED),
+        words_at(16, 48, "more predicted time than with the most bytes", fill=MUTED),
         words_at(RIGHT, HEIGHT - 12, "bytes that a run needs", anchor="end", fill=MUTED),
     ]
     for part in range(5):
@@ -54,10 +57,10 @@ def tradeoff_picture(found: Tradeoff) -> str:
                 fill=MUTED,
             )
         )
-    for nbytes in ticks(most):
-        shown = in_bytes(nbytes) if nbytes else "0"
+    for nbytes, shown in _marks(least, most, from_zero=not low):
         lines.append(f'<path d="M{x(nbytes):.1f} {BOTTOM}v5" stroke="{INK}"/>')
-        lines.append(words_at(x(nbytes), BOTTOM + 20, shown, anchor="middle", fill=MUTED))
+        anchor = "end" if low and nbytes == most else "middle"
+        lines.append(words_at(x(nbytes), BOTTOM + 20, shown, anchor=anchor, fill=MUTED))
     path = f"M{RIGHT} {y(0):.1f}"
     for one in found.points:
         path += (
@@ -82,6 +85,17 @@ def tradeoff_picture(found: Tradeoff) -> str:
         told, place = f"{last.extra:.0%} ↑", x(last.needed_nbytes)
         lines.append(words_at(place + 8, TOP + 4, told, fill=INK))
     return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _marks(least: int, most: int, *, from_zero: bool) -> list[tuple[int, str]]:
+    """Amounts along the axis, in words that differ."""
+    if from_zero:
+        return [(nbytes, in_bytes(nbytes) if nbytes else "0") for nbytes in ticks(most)]
+    several = dict.fromkeys((least, (least + most) // 2, most))
+    words = [in_bytes(nbytes) for nbytes in several]
+    if len(set(words)) < len(words):
+        words = [f"{nbytes:,}" for nbytes in several]
+    return list(zip(several, words, strict=True))
 
 
 def _description(found: Tradeoff) -> str:
