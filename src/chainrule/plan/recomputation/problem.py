@@ -64,12 +64,12 @@ class Problem:
     @cached_property
     def earlier(self) -> tuple[Numbers, ...]:
         """For each v, the nodes u of the pairs (u, v) in `before`."""
-        return _grouped(self.size, ((v, u) for u, v in self.before))
+        return grouped(self.size, ((v, u) for u, v in self.before))
 
     @cached_property
     def later(self) -> tuple[Numbers, ...]:
         """For each u, the nodes v of the pairs (u, v) in `before`."""
-        return _grouped(self.size, self.before)
+        return grouped(self.size, self.before)
 
 
 def problem(
@@ -85,20 +85,20 @@ def problem(
     before: Iterable[tuple[int, int]] = (),
 ) -> Problem:
     """The problem with these numbers; InputError says which of them is wrong."""
-    sizes = _counts("nbytes", nbytes, MOST_NBYTES)
+    sizes = counts("nbytes", nbytes, MOST_NBYTES)
     size = len(sizes)
-    costs = _counts("cost", cost, MOST_COST)
-    extra = (0,) * size if workspace is None else _counts("workspace", workspace, MOST_NBYTES)
+    costs = counts("cost", cost, MOST_COST)
+    extra = (0,) * size if workspace is None else counts("workspace", workspace, MOST_NBYTES)
     for name, found in (("cost", costs), ("workspace", extra)):
         if len(found) != size:
             raise InputError(
                 f"nbytes has {size} numbers and {name} has {len(found)}",
                 hint="one number for each node in both",
             )
-    pairs = _pairs("reads", reads, size)
-    inputs, readers = _grouped(size, ((v, u) for u, v in pairs)), _grouped(size, pairs)
-    first = tuple(_node("order", one, size) for one in order)
-    behind = _pairs("before", before, size)
+    pairs = node_pairs("reads", reads, size)
+    inputs, readers = grouped(size, ((v, u) for u, v in pairs)), grouped(size, pairs)
+    first = tuple(node_number("order", one, size) for one in order)
+    behind = node_pairs("before", before, size)
     _check_order(first, inputs, behind, size)
     budget = _integer("budget_nbytes", budget_nbytes)
     if budget < 0:
@@ -112,8 +112,8 @@ def problem(
         readers=readers,
         order=first,
         budget_nbytes=budget,
-        kept=frozenset(unread if kept is None else (_node("kept", v, size) for v in kept)),
-        once=frozenset(_node("once", v, size) for v in once),
+        kept=frozenset(unread if kept is None else (node_number("kept", v, size) for v in kept)),
+        once=frozenset(node_number("once", v, size) for v in once),
         before=behind,
     )
 
@@ -128,7 +128,7 @@ def _integer(name: str, value: object) -> int:
         ) from None
 
 
-def _counts(name: str, values: Sequence[int], most: int) -> Numbers:
+def counts(name: str, values: Sequence[int], most: int) -> Numbers:
     """The values, each an integer that is not negative."""
     found = tuple(_integer(name, one) for one in values)
     for node, value in enumerate(found):
@@ -142,7 +142,7 @@ def _counts(name: str, values: Sequence[int], most: int) -> Numbers:
     return found
 
 
-def _node(name: str, value: object, size: int) -> int:
+def node_number(name: str, value: object, size: int) -> int:
     node = _integer(name, value)
     if not 0 <= node < size:
         raise InputError(
@@ -152,18 +152,20 @@ def _node(name: str, value: object, size: int) -> int:
     return node
 
 
-def _pairs(name: str, pairs: Iterable[tuple[int, int]], size: int) -> tuple[tuple[int, int], ...]:
+def node_pairs(
+    name: str, pairs: Iterable[tuple[int, int]], size: int
+) -> tuple[tuple[int, int], ...]:
     found: dict[tuple[int, int], None] = {}
     for one in pairs:
         try:
             u, v = one
         except (TypeError, ValueError):
             raise InputError(f"{name} has {one!r}", hint="pairs of nodes, (u, v)") from None
-        found[_node(name, u, size), _node(name, v, size)] = None
+        found[node_number(name, u, size), node_number(name, v, size)] = None
     return tuple(found)
 
 
-def _grouped(size: int, pairs: Iterable[tuple[int, int]]) -> tuple[Numbers, ...]:
+def grouped(size: int, pairs: Iterable[tuple[int, int]]) -> tuple[Numbers, ...]:
     """For each node, in ascending order, the second of the pairs whose first it is."""
     found: list[list[int]] = [[] for _ in range(size)]
     for one, other in pairs:
