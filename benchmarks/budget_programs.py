@@ -1,6 +1,7 @@
 """Training steps whose predicted time within a budget is compared with what they take.
 
-None of them is a case of `cases/`, on which plans were tuned.
+They have other sizes than the cases of `cases/`.  The speeds of `chainrule.plan.speeds` were fitted to
+the instructions of all but the scan, so that they are no independent test of these.
 """
 
 from __future__ import annotations
