@@ -1,7 +1,7 @@
 """Training steps whose predicted time within a budget is compared with what they take.
 
-They have other sizes than the cases of `cases/`.  The speeds of `chainrule.plan.speeds` were fitted to
-the instructions of all but the scan, so that they are no independent test of these.
+They have other sizes than the cases of `cases/`.  The speeds of `chainrule.plan.speeds` were fitted
+to the instructions of all but the scan, so that they are no independent test of these.
 """
 
 from __future__ import annotations

@@ -74,8 +74,10 @@ class Speeds:
 
 _MEMORY = (Level(2**15, 150.0), Level(2**19, 60.0), Level(2**26, 30.0), Level(2**62, 12.0))
 
-# Fitted to the instructions of the programs of benchmarks/budget_programs.py, each timed on its
-# own on one core of an Intel Xeon (Sapphire Rapids) at about 3 GHz: with AVX-512, with AVX2.
+# Rounded from fits to the instructions of the programs of benchmarks/budget_programs.py, each timed
+# on its own on one core of an Intel Xeon (Sapphire Rapids) at about 3 GHz: with AVX-512, and with
+# AVX2.  The levels of memory are set by hand; the last is a guess, as this machine has a cache of
+# 260 MB.  `sharing` was not fitted.
 SPEEDS = {
     64: Speeds(
         vector_nbytes=64,

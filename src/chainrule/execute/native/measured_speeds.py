@@ -30,7 +30,7 @@ LEAST = 0.1  # of a ratio
 def measured_speeds() -> Speeds:
     """The record of this machine: that of its vectors, its groups of numbers scaled as measured.
 
-    Takes less than a second, on one thread.  What a plan does never depends on it: give it to
+    Takes about a second, on one thread.  What a plan does never depends on it: give it to
     `step.tradeoff(speeds=)` and `step.fits(speeds=)`, for times on this machine.
     """
     known = speeds_of(settings_now(1).target.vector_nbytes)
