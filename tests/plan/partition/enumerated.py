@@ -104,3 +104,43 @@ def graphs(draw, most=6, places=3):
         "hosts": hosts,
         "host_seconds": draw(times),
     }
+
+
+@st.composite
+def idle_graphs(draw):
+    """Graphs most of whose nodes take no time, so that they can be merged into others."""
+    size = draw(st.integers(2, 7))
+    pairs = [(u, v) for v in range(size) for u in range(v)]
+    times = st.lists(st.sampled_from([0, 0, 0, 2, 3]), min_size=size, max_size=size)
+    moves = st.sampled_from([0, 0.25, 0.5, 0.75, 1])
+    return {
+        "seconds": draw(times),
+        "nbytes": [draw(st.sampled_from([0, 0, 0, 1])) for _ in range(size)],
+        "edges": draw(st.lists(st.sampled_from(pairs), min_size=size - 1, max_size=10)),
+        "transfer_seconds": [draw(moves) for _ in range(size)],
+        "devices": 2,
+        "memory_nbytes": draw(st.sampled_from([2, 3, 9])),
+        "backward": [],
+        "together": [],
+        "hosts": 0,
+        "host_seconds": [0] * size,
+    }
+
+
+def least_load_of_chain(seconds, transfer_seconds, devices):
+    """The least largest load of a chain whose stages follow each other, cut at `devices` - 1
+    places or fewer."""
+    size = len(seconds)
+
+    def load(start, stop):
+        enters = transfer_seconds[start - 1] if start else 0
+        leaves = transfer_seconds[stop - 1] if stop < size else 0
+        return sum(seconds[start:stop]) + enters + leaves
+
+    best = [0.0] + [float("inf")] * size
+    for _ in range(devices):
+        best = [
+            min([best[stop], *(max(best[start], load(start, stop)) for start in range(stop))])
+            for stop in range(size + 1)
+        ]
+    return best[size]

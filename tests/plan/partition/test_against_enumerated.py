@@ -1,13 +1,13 @@
 """On small graphs a split is the best of all splits, tried one by one."""
 
 import pytest
-from enumerated import graphs, least_load
+from enumerated import graphs, idle_graphs, least_load, least_load_of_chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import MemoryLimitError
 from chainrule.plan import split
-from chainrule.plan.partition import search
+from chainrule.plan.partition import anywhere, search
 
 
 def answer(graph, **options):
@@ -26,14 +26,14 @@ def check(graph):
     assert found.load == pytest.approx(least, rel=1e-12) == found.lower_bound
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(graphs(most=5))
 def test_a_contiguous_split_is_the_best_of_all(graph):
     check(graph)
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(graphs(most=7))
 def test_larger_contiguous_splits_are_the_best_of_all(graph):
     check(graph)
@@ -59,6 +59,38 @@ def test_a_split_without_order_is_the_best_of_all(graph):
 @given(graphs(most=7))
 def test_larger_splits_without_order_are_the_best_of_all(graph):
     check_anywhere(graph)
+
+
+@settings(max_examples=80, deadline=None)
+@given(idle_graphs())
+def test_merging_nodes_without_time_loses_no_split(graph):
+    check(graph)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None)
+@given(idle_graphs())
+def test_merging_nodes_without_time_loses_no_split_of_many(graph):
+    check(graph)
+
+
+@settings(max_examples=30, deadline=None)
+@given(idle_graphs())
+def test_merging_nodes_without_time_loses_no_split_without_order(graph):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(anywhere, "MOVES", 2_000)
+        check_anywhere(graph)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(2, 25), st.integers(1, 7))
+def test_chains_are_split_as_by_a_plain_programme(data, size, devices):
+    times = st.lists(st.integers(0, 9), min_size=size, max_size=size)
+    seconds, moves = data.draw(times), data.draw(times)
+    edges = [(v, v + 1) for v in range(size - 1)]
+    found = split(seconds, [0] * size, edges, moves, devices, 0)
+    assert found.proved_optimal
+    assert found.load == least_load_of_chain(seconds, moves, devices)
 
 
 @settings(max_examples=60, deadline=None)

@@ -53,6 +53,21 @@ def test_groups_in_a_circle_lie_together_only_in_contiguous_splits():
     assert split(**numbers, contiguous=False).load == 6
 
 
+def test_backward_nodes_without_forward_ones_are_contiguous_themselves():
+    numbers = {
+        "seconds": [5, 2, 5, 2, 2, 2],
+        "nbytes": [0] * 6,
+        "edges": [(v, v + 1) for v in range(5)],
+        "transfer_seconds": [0] * 6,
+        "devices": 2,
+        "memory_nbytes": 0,
+    }
+    forward, backward = split(**numbers), split(**numbers, backward=range(6))
+    assert forward.load == backward.load == 11
+    assert backward.stages[backward.order[0]][-1] == 5  # gradients end on the first device
+    assert split(**numbers, contiguous=False).load == 9
+
+
 def test_a_host_pays_no_transfers_and_has_no_limit():
     found = split([1, 1], [5, 500], [(0, 1)], [9, 0], 1, 10, hosts=1, host_seconds=[100, 7])
     assert found.stages == ((0,), (1,))

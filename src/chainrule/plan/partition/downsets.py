@@ -149,9 +149,9 @@ def down_sets(before: Sequence[int], most: int) -> DownSets | None:
     empty = np.zeros(0, np.int64)
     s.table = s.links_from = s.link_part = s.link_to = empty
     while s.at < s.count:
-        if s.room > most:
+        if s.count > most:
             return None
-        s.room = max(256, 4 * s.room) + s.parts
+        s.room = min(max(256, 4 * s.room), most) + s.parts + 1
         s.sets = _longer(s.sets, s.room * s.words)
         s.last, s.code = _longer(s.last, s.room), _longer(s.code, s.room)
         s.last[0] = NONE

@@ -158,7 +158,8 @@ def _check_memory(asked: Problem, contiguous: bool) -> None:
             )
             error = MemoryLimitError(
                 f"{which} {held:,} bytes, and the largest device {largest:,}",
-                hint=f"a device of {held:,} bytes or more, or smaller groups",
+                hint=f"a device of {held:,} bytes or more"
+                + ", or smaller groups" * (len(nodes) > 1),
             )
             error.free_nbytes, error.source = largest, "memory_nbytes"
             raise error
