@@ -43,6 +43,7 @@ LAYERS = (
     "testing",
     "data",
     "train",
+    "devices",
     "examples",
     "__init__",
     "cli",

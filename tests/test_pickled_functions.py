@@ -151,6 +151,7 @@ REFUSED: dict[str, Any] = {
     "Run": GRAPH.run(x=X, W=np.ones(3)),
     "State": STEP.init(W=np.ones(3)),
     "Trainer": TRAINER,
+    "ParallelStep": cr.parallel(STEP, micro_batches=2, stages=2),
     "TrainingStep": STEP,
     "a cost": GRAPH.cost(n=4),
     "a plan": STEP.plan(n=4),

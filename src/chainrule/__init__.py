@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from chainrule import data, random, testing
     from chainrule.control import cond, fori_loop, scan, while_loop
     from chainrule.custom import custom_derivative, primitive
+    from chainrule.devices.parallel import ParallelStep, parallel
     from chainrule.execute.native.measured_speeds import measured_speeds
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
@@ -117,6 +118,7 @@ __all__ = [
     "MemoryReport",
     "Node",
     "Optimizer",
+    "ParallelStep",
     "Placement",
     "Report",
     "Run",
@@ -197,6 +199,7 @@ __all__ = [
     "ndtr",
     "norm",
     "one_hot",
+    "parallel",
     "place_buffers",
     "predict",
     "primitive",
@@ -246,6 +249,7 @@ _LATER = {
     "Measures": "chainrule.train.evaluation.measures",
     "MemoryReport": "chainrule.explain.memory.report",
     "Optimizer": "chainrule.train",
+    "ParallelStep": "chainrule.devices.parallel",
     "Placement": "chainrule.schedule.placement.place",
     "Report": "chainrule.explain.report",
     "State": "chainrule.train",
@@ -255,8 +259,8 @@ _LATER = {
     "absolute_error": "chainrule.nn.distances",
     "adam": "chainrule.train",
     "adamw": "chainrule.train",
-    "at": "chainrule.numpy.at",
     "array": "chainrule.numpy.creating",
+    "at": "chainrule.numpy.at",
     "avg_pool1d": "chainrule.nn.pooling",
     "avg_pool2d": "chainrule.nn.pooling",
     "batch_norm": "chainrule.nn.normalisation",
@@ -295,10 +299,11 @@ _LATER = {
     "logit": "chainrule.numpy.special",
     "max_pool1d": "chainrule.nn.pooling",
     "max_pool2d": "chainrule.nn.pooling",
-    "ndtr": "chainrule.numpy.special",
     "measured_speeds": "chainrule.execute.native.measured_speeds",
+    "ndtr": "chainrule.numpy.special",
     "norm": "chainrule.numpy.norms",
     "one_hot": "chainrule.nn.one_hot",
+    "parallel": "chainrule.devices.parallel",
     "place_buffers": "chainrule.schedule.placement.place",
     "predict": "chainrule.train.evaluation.predict",
     "primitive": "chainrule.custom",

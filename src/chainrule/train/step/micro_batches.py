@@ -84,7 +84,7 @@ class MicroBatchedStep(Frozen):
         given = {**(batch or {}), **named}
         state.refuse_second_step()
         with state.stepping, state.updating:
-            parts = self._parts(state, given)
+            parts = self.split_batch(state, given)
             sums = self._sums_at_zero(state)
             accumulating = self._within_memory(parts[0])
             for number, part in enumerate(parts, 1):
@@ -176,7 +176,7 @@ class MicroBatchedStep(Frozen):
             )
         return rows // self.count
 
-    def _parts(self, state: State, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def split_batch(self, state: State, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The inputs of each part, checked as by the whole step: views of the batch, keys of their
         own, the rest as it is."""
         graph = self.whole.graph

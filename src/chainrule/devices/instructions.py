@@ -1,0 +1,71 @@
+"""The program of a rank: plain records, which are checked before anything runs.
+
+A value is told by a number, which is the same on all ranks; `micro_batch` is None for what is
+there once a step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Key:
+    """A value of one micro-batch, or of the step."""
+
+    value: int
+    micro_batch: int | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """Computes `gives` from `reads` by a piece of the graph; the values of `frees` are not needed
+    any more after it."""
+
+    piece: int
+    micro_batch: int | None
+    reads: tuple[Key, ...]
+    gives: tuple[Key, ...]
+    frees: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True)
+class Send:
+    """Begins to send a value to another rank, and goes on."""
+
+    key: Key
+    to: int
+    frees: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True)
+class Receive:
+    """Waits until a value of another rank is there."""
+
+    key: Key
+    sender: int
+
+
+@dataclass(frozen=True)
+class AllReduce:
+    """Adds values of all ranks of a group, in their order; each of them has the sums then."""
+
+    keys: tuple[Key, ...]
+    group: tuple[int, ...]
+
+
+Instruction = Run | Send | Receive | AllReduce
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a rank does in a step, one instruction after the other.
+
+    `given` are the values that are there at first: parameters, sums at 0, data.  `results` are
+    those that are there at last: the updated arrays, and the objective where the rank has it.
+    """
+
+    rank: int
+    given: tuple[Key, ...]
+    instructions: tuple[Instruction, ...]
+    results: tuple[Key, ...]

@@ -1,0 +1,115 @@
+"""Cuts a concrete graph into pieces that run one by one, each a graph of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from chainrule.graph.frozen import Frozen
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.graph.parts import Input
+from chainrule.graph.words import names_of
+from chainrule.primitives.sources import input_
+
+
+@dataclass(frozen=True, eq=False)
+class Piece(Frozen):
+    """Some nodes of a graph, `nodes`, as a graph that runs alone.
+
+    `reads` maps what it needs from outside, nodes of the whole graph, to its own inputs; `gives`
+    maps what others need from it to its own nodes.
+    """
+
+    _called = "a piece of a graph"
+
+    name: str
+    graph: Graph
+    nodes: tuple[Node, ...]
+    reads: Mapping[Node, Node]
+    gives: Mapping[Node, Node]
+
+
+def is_everywhere(nodes: Iterable[Node]) -> set[Node]:
+    """The nodes that every piece computes for itself rather than have them sent: what is made of
+    constants and scalar inputs alone."""
+    found: set[Node] = set()
+    for node in nodes:
+        if node.inputs:
+            if found.issuperset(node.inputs):
+                found.add(node)
+        elif node.primitive is not input_ or not node.shape:
+            found.add(node)
+    return found
+
+
+def piece_of(
+    graph: Graph,
+    name: str,
+    own: Collection[Node],
+    gives: Collection[Node],
+    shared: Collection[Node],
+) -> Piece:
+    """The piece that computes the nodes `own`, and gives some of them; it computes those of
+    `shared` that it needs for itself."""
+    needed = _with_shared({*own, *(node for node in gives if node in shared)}, shared)
+    names = names_of(graph)
+    new: dict[Node, Node] = {}
+    reads: dict[Node, Node] = {}
+    inputs: list[Input] = []
+    defaults = {item.node: item.default for item in graph.inputs}
+
+    def read(node: Node) -> Node:
+        if node not in new:
+            made = input_(index=len(inputs), type=node.type)
+            object.__setattr__(made, "origin", node.origin)
+            inputs.append(Input(names[node], made, defaults.get(node)))
+            new[node] = reads[node] = made
+        return new[node]
+
+    made: list[Node] = []
+    for node in graph.nodes:
+        if node not in needed:
+            continue
+        if node.primitive is input_:
+            read(node)
+            continue
+        parents = tuple(
+            [read(parent) if parent not in needed else new[parent] for parent in node.inputs]
+        )
+        new[node] = Node(node.primitive, parents, node.params, node.type, node.origin)
+        made.append(new[node])
+    return Piece(
+        name,
+        Graph(
+            f"{graph.name}: {name}",
+            tuple(inputs),
+            tuple((names[node], new[node]) for node in gives),
+            (*(item.node for item in inputs), *made),
+            _names(graph, new, inputs, names),
+        ),
+        tuple(node for node in graph.nodes if node in own),
+        reads,
+        {node: new[node] for node in gives},
+    )
+
+
+def _with_shared(own: Collection[Node], shared: Collection[Node]) -> set[Node]:
+    found, pending = set(own), list(own)
+    while pending:
+        for parent in pending.pop().inputs:
+            if parent in shared and parent not in found:
+                found.add(parent)
+                pending.append(parent)
+    return found
+
+
+def _names(
+    graph: Graph, new: Mapping[Node, Node], inputs: Iterable[Input], names: Mapping[Node, str]
+) -> dict[str, Node]:
+    """The user's names of what is in the piece, and one for each input."""
+    found = {item.name: item.node for item in inputs}
+    for name, node in graph.names.items():
+        if node in new:
+            found.setdefault(name, new[node])
+    return found

@@ -1,0 +1,173 @@
+"""Which stage of a pipeline each node of a training step belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from chainrule.devices.pieces import is_everywhere
+from chainrule.errors import InputError
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node, topological
+from chainrule.plan import split
+from chainrule.primitives.sources import input_
+
+MESSAGE_SECONDS = 20e-6  # that a message takes between threads, whatever its size
+BYTES_EACH_SECOND = 5e9
+
+
+@dataclass(frozen=True)
+class Placed:
+    """`forward` and `backward` map the nodes of the two passes to stages; `owner` does so for the
+    inputs that live on one stage: parameters, and the sums of their gradients.  `everywhere` are
+    the nodes that each stage computes for itself."""
+
+    count: int
+    forward: Mapping[Node, int]
+    backward: Mapping[Node, int]
+    owner: Mapping[Node, int]
+    everywhere: frozenset[Node]
+
+
+def placed(
+    graph: Graph,
+    objective: Node,
+    sums: Mapping[Node, Node],
+    parameters: Collection[Node],
+    count: int,
+    cuts: Callable[[Sequence[Node]], Mapping[Node, int]],
+) -> Placed:
+    """Places the nodes of a graph whose outputs are sums of gradients.
+
+    `sums` maps the input of each sum to the value that is added; `cuts` places the nodes of the
+    forward pass that depend on the data, each on no earlier stage than those it reads.
+    """
+    everywhere = is_everywhere(graph.nodes)
+    forward_nodes = [
+        node
+        for node in topological([objective])
+        if node not in everywhere and node.primitive is not input_
+    ]
+    of_data = _depending(forward_nodes, parameters)
+    forward = dict(cuts([node for node in forward_nodes if node in of_data]))
+    owner = _owners(forward, parameters)
+    for node in forward_nodes:  # penalties: where their parameters are
+        if node not in forward:
+            read = [forward.get(parent, owner.get(parent, 0)) for parent in node.inputs]
+            forward[node] = max(read, default=0)
+    late = {node: forward[node] for node in forward_nodes}
+    for node in forward_nodes:  # no earlier than what they read
+        late[node] = max([late[node], *(late[one] for one in node.inputs if one in late)])
+    backward = _backward(graph, late, owner, everywhere, sums, objective, count)
+    return Placed(count, late, backward, owner, frozenset(everywhere))
+
+
+def _depending(nodes: Iterable[Node], parameters: Collection[Node]) -> set[Node]:
+    """The nodes that depend on data: on an array that is no parameter."""
+    found: set[Node] = set()
+    for node in nodes:
+        for parent in node.inputs:
+            is_data = parent.primitive is input_ and parent.shape and parent not in parameters
+            if is_data or parent in found:
+                found.add(node)
+    return found
+
+
+def _owners(forward: Mapping[Node, int], parameters: Collection[Node]) -> dict[Node, int]:
+    """The first stage that reads each parameter."""
+    owner = dict.fromkeys(parameters, 0)
+    readers: dict[Node, list[int]] = {}
+    for node, stage in forward.items():
+        for parent in node.inputs:
+            if parent in owner:
+                readers.setdefault(parent, []).append(stage)
+    return owner | {node: min(stages) for node, stages in readers.items()}
+
+
+def _backward(
+    graph: Graph,
+    forward: Mapping[Node, int],
+    owner: dict[Node, int],
+    everywhere: Collection[Node],
+    sums: Mapping[Node, Node],
+    objective: Node,
+    count: int,
+) -> dict[Node, int]:
+    """A node of the backward pass is where the node of the forward pass is that it is made for, but
+    never after what it reads; sums are where their parameters are."""
+    found: dict[Node, int] = {}
+    for node in graph.nodes:
+        if node in forward or node in everywhere or node.primitive is input_:
+            continue
+        held = next((one for one in node.inputs if one in sums), None)
+        if held is not None:
+            found[node] = owner.get(held, forward[objective])
+            continue
+        source = node.origin.node
+        stage = count - 1
+        if source is not None:
+            stage = forward.get(source, owner.get(source, stage))
+        before = [found[parent] for parent in node.inputs if parent in found]
+        found[node] = min([stage, *before])
+    return found
+
+
+def cuts_after(graph: Graph, names: Sequence[str]) -> Callable[[Sequence[Node]], dict[Node, int]]:
+    """Stages that end with values of these names: what they are computed from comes before."""
+    for name in names:
+        if name not in graph.names:
+            raise graph.unknown_name(name)
+    ends = [set(topological([graph[name]])) for name in names]
+
+    def cut(nodes: Sequence[Node]) -> dict[Node, int]:
+        missing = [name for name in names if graph[name] not in set(nodes)]
+        if missing:
+            raise InputError(
+                f"a stage cannot end with {missing[0]}",
+                hint="a value of the forward pass that depends on the data",
+            )
+        return {
+            node: next((stage for stage, end in enumerate(ends) if node in end), len(ends))
+            for node in nodes
+        }
+
+    return cut
+
+
+def cuts_of_least_load(
+    graph: Graph, seconds: Callable[[Node], float], count: int
+) -> Callable[[Sequence[Node]], dict[Node, int]]:
+    """Stages of which the one with most to do, messages included, has least: the best there are.
+
+    A node of the forward pass counts with those of the backward pass that were made for it.
+    """
+    work = {node: seconds(node) for node in graph.nodes}
+    together = dict(work)
+    for node in graph.nodes:
+        source = node.origin.node
+        if source is not None and source in together:
+            together[source] += work[node]
+
+    def cut(nodes: Sequence[Node]) -> dict[Node, int]:
+        number = {node: at for at, node in enumerate(nodes)}
+        edges = {
+            (number[parent], number[node])
+            for node in nodes
+            for parent in node.inputs
+            if parent in number
+        }
+        found = split(
+            [together[node] for node in nodes],
+            [0] * len(nodes),
+            sorted(edges),
+            [MESSAGE_SECONDS + int(node.type.nbytes) / BYTES_EACH_SECOND for node in nodes],
+            count,
+            1,
+        )
+        return {
+            nodes[at]: stage
+            for stage, device in enumerate(found.order)
+            for at in found.stages[device]
+        }
+
+    return cut

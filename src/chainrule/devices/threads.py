@@ -1,0 +1,91 @@
+"""Messages between the threads of one process, one thread a rank."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from chainrule.devices.instructions import Key
+from chainrule.errors import StateError
+
+DEADLINE = 60.0  # seconds that a rank waits for another one
+
+
+class Stopped(Exception):
+    """Another rank has failed: this one ends without a message of its own."""
+
+
+class Mailboxes:
+    """What ranks have sent each other, and not yet received."""
+
+    def __init__(self, count: int, deadline: float = DEADLINE) -> None:
+        self.count, self.deadline = count, deadline
+        self.changed = threading.Condition()
+        self.messages: dict[tuple[int, int, Key], np.ndarray] = {}
+        self.shares: dict[tuple[tuple[int, ...], tuple[Key, ...]], dict[int, Any]] = {}
+        self.stopped = False
+
+    def stop(self) -> None:
+        """Wakes all ranks that wait: they end."""
+        with self.changed:
+            self.stopped = True
+            self.changed.notify_all()
+
+    def _wait_for(self, there: Callable[[], Any], what: str) -> Any:
+        """What `there` gives, once it is not None; StateError at the deadline."""
+        end = monotonic() + self.deadline
+        while True:
+            if self.stopped:
+                raise Stopped
+            found = there()
+            if found is not None:
+                return found
+            left = end - monotonic()
+            if left <= 0:
+                raise StateError(f"{what} within {self.deadline:g} s")
+            self.changed.wait(left)
+
+
+class ThreadTransport:
+    """The transport of one rank among threads."""
+
+    def __init__(self, rank: int, boxes: Mailboxes) -> None:
+        self.rank, self.boxes = rank, boxes
+
+    def send(self, key: Key, array: np.ndarray, to: int) -> None:
+        """Leaves an array, which nobody changes any more, for another rank."""
+        with self.boxes.changed:
+            self.boxes.messages[self.rank, to, key] = array
+            self.boxes.changed.notify_all()
+
+    def receive(self, key: Key, sender: int) -> np.ndarray:
+        """The array that a rank sends, once it is there."""
+        boxes = self.boxes
+        what = f"rank {self.rank} has got nothing from rank {sender}"
+        with boxes.changed:
+            return boxes._wait_for(lambda: boxes.messages.pop((sender, self.rank, key), None), what)
+
+    def all_reduce(
+        self, keys: tuple[Key, ...], arrays: Sequence[np.ndarray], group: tuple[int, ...]
+    ) -> list[np.ndarray]:
+        """The sums of the arrays of all ranks of a group, added in the order of ranks."""
+        boxes = self.boxes
+        what = f"rank {self.rank} has waited in vain for the ranks {group}"
+        with boxes.changed:
+            share = boxes.shares.setdefault((group, keys), {})
+            share[self.rank] = arrays
+            boxes.changed.notify_all()
+            all_there = boxes._wait_for(lambda: share if len(share) == len(group) else None, what)
+            parts = [all_there[one] for one in group]
+        return [_added([part[number] for part in parts]) for number in range(len(arrays))]
+
+
+def _added(parts: Sequence[np.ndarray]) -> np.ndarray:
+    total = np.array(parts[0], copy=True)
+    for part in parts[1:]:
+        total += part
+    return total
