@@ -68,6 +68,19 @@ def test_backward_nodes_without_forward_ones_are_contiguous_themselves():
     assert split(**numbers, contiguous=False).load == 9
 
 
+def test_merging_alone_can_better_a_contiguous_split():
+    found = split(
+        seconds=[0, 2, 2, 0, 0, 2],
+        nbytes=[0] * 6,
+        edges=[(0, 1), (1, 3), (2, 3), (0, 5), (3, 5)],
+        transfer_seconds=[0.5, 0, 0.25, 0, 0, 0],
+        devices=2,
+        memory_nbytes=9,
+        contiguous=False,
+    )
+    assert found.load == 4
+
+
 def test_a_host_pays_no_transfers_and_has_no_limit():
     found = split([1, 1], [5, 500], [(0, 1)], [9, 0], 1, 10, hosts=1, host_seconds=[100, 7])
     assert found.stages == ((0,), (1,))

@@ -127,9 +127,20 @@ def lay_out(s: Places) -> None:
         put(s, part, s.place[part], 1)
 
 
+def keep(s: Places) -> None:
+    """Note where the parts lie, if the largest load is less than ever."""
+    most = largest(s)
+    if most < s.best_load:
+        s.best_load = most
+        for part in range(s.parts):
+            s.best[part] = s.place[part]
+
+
 def anneal(s: Places) -> int:
     """Make some moves and keep the best split on the way; returned is how many were accepted."""
     lay_out(s)
+    if s.excess == 0:
+        keep(s)
     accepted = 0
     for _number in range(s.moves):
         s.temperature = s.temperature * s.cooling
@@ -157,15 +168,11 @@ def anneal(s: Places) -> int:
             continue
         accepted += 1
         if s.excess == 0 and s.load[here] < s.best_load and s.load[there] < s.best_load:
-            most = largest(s)
-            if most < s.best_load:
-                s.best_load = most
-                for one in range(s.parts):
-                    s.best[one] = s.place[one]
+            keep(s)
     return accepted
 
 
-ANNEAL = Kernel(anneal, (draw, weight, put, shift, largest, lay_out), Places)
+ANNEAL = Kernel(anneal, (draw, weight, put, shift, largest, lay_out, keep), Places)
 
 
 def exchanged(
