@@ -20,10 +20,11 @@ FOLDER = ".venv-test"
 # makes that of what it installs there, too, where the tests look for it.
 BYTECODE = {"PYTHONPYCACHEPREFIX": str(environment.ROOT / FOLDER / "bytecode")}
 TIERS = {
-    "quick": ["-m", "not slow"],
-    "skipped": ["-m", "not slow", "--skipped"],
-    "slow": ["-m", "slow"],
-    "slow and skipped": ["--skipped"],
+    "quick": ["-m", "not slow and not exhaustive"],
+    "skipped": ["-m", "not slow and not exhaustive", "--skipped"],
+    "slow": ["-m", "slow and not exhaustive"],
+    "slow and skipped": ["-m", "not exhaustive", "--skipped"],
+    "exhaustive": ["-m", "exhaustive"],
 }
 # Who has done its half takes of what is left of another's: some tests take a minute.
 IN_PARALLEL = ["-n", "auto", "--dist", "worksteal"]
@@ -51,7 +52,8 @@ def main(arguments):
     seconds["environment"] = time.perf_counter() - begin
 
     named = " and ".join(tier for tier in ("slow", "skipped") if getattr(options, tier))
-    chosen = ["quick", "slow"] if options.all else [named or "quick"]
+    named = "exhaustive" if options.exhaustive else named
+    chosen = ["quick", "slow", "exhaustive"] if options.all else [named or "quick"]
     statuses = []
     for tier in chosen:
         command = [str(python), "-m", "pytest", *IN_PARALLEL, "-rs", *TIERS[tier], *passed_on]
@@ -63,7 +65,7 @@ def main(arguments):
 
     print()
     if not any("slow" in tier for tier in chosen):
-        print("not run: the tests marked slow (--slow runs these, --all runs both tiers)")
+        print("not run: the tests marked slow (--slow runs these, --all runs all tiers)")
     _tell_missing_peers(python)
     print("took: " + ", ".join(f"{part} {duration:.1f} s" for part, duration in seconds.items()))
     return _verdict(statuses)
@@ -71,7 +73,8 @@ def main(arguments):
 
 def _options(arguments):
     parser = argparse.ArgumentParser(
-        usage="%(prog)s [--slow] [--skipped] [--all] [--python PATH] [pytest's arguments]",
+        usage="%(prog)s [--slow] [--skipped] [--exhaustive] [--all] [--python PATH] "
+        "[pytest's arguments]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -83,7 +86,10 @@ def _options(arguments):
         help="of the quick tier, what was skipped last, and what compares with PyTorch or JAX; "
         "with --slow both at once",
     )
-    parser.add_argument("--all", action="store_true", help="the quick tier, then the slow one")
+    parser.add_argument(
+        "--exhaustive", action="store_true", help="only the further cases of tests marked sweep"
+    )
+    parser.add_argument("--all", action="store_true", help="all tiers, one after the other")
     parser.add_argument(
         "--python",
         type=_command,

@@ -1,7 +1,8 @@
 """What a run remembers and tells; this folder is on the import path of all tests by its being here.
 
 `--skipped` runs what may differ since libraries were installed: the tests that were skipped when
-they ran last, and those marked `peers`; and those marked `slow`, which have a tier of their own.
+they ran last, and those marked `peers`; and those marked `slow` or `exhaustive`, which have tiers
+of their own.
 """
 
 import gc
@@ -35,7 +36,7 @@ SKIPPED = "chainrule/skipped"  # where pytest's cache has the tests that were sk
 
 
 def pytest_addoption(parser):
-    parser.addoption("--skipped", action="store_true", help="only skipped tests, peers, slow ones")
+    parser.addoption("--skipped", action="store_true", help="only skipped, peers, slow ones")
 
 
 def pytest_configure():
@@ -71,21 +72,21 @@ def pytest_collection_modifyitems(config, items):
         before = set(config.cache.get(SKIPPED, []))
         chosen, left_out = [], []
         for item in items:
-            marked = any(map(item.get_closest_marker, ("peers", "slow")))
+            marked = any(map(item.get_closest_marker, ("peers", "slow", "exhaustive")))
             (chosen if marked or item.nodeid in before else left_out).append(item)
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
 
 
 def part_sweeps(items):
-    """Of a test marked `sweep(n)`, every nth case stays quick: the others become slow."""
+    """Of a test marked `sweep(n)`, every nth case stays as it is: the others are exhaustive."""
     counts = Counter()
     for item in items:
         sweep = item.get_closest_marker("sweep")
         if sweep is not None:
             name = item.nodeid.partition("[")[0]
             if counts[name] % sweep.args[0]:
-                item.add_marker(pytest.mark.slow)
+                item.add_marker(pytest.mark.exhaustive)
             counts[name] += 1
 
 

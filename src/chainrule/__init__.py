@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from chainrule.control import cond, fori_loop, scan, while_loop
     from chainrule.custom import custom_derivative, primitive
     from chainrule.devices.parallel import ParallelStep, parallel
-    from chainrule.execute.native.measured_speeds import measured_speeds
+    from chainrule.explain.cost.measured_speeds import measured_speeds
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
     from chainrule.explain.memory.report import MemoryReport
@@ -299,7 +299,7 @@ _LATER = {
     "logit": "chainrule.numpy.special",
     "max_pool1d": "chainrule.nn.pooling",
     "max_pool2d": "chainrule.nn.pooling",
-    "measured_speeds": "chainrule.execute.native.measured_speeds",
+    "measured_speeds": "chainrule.explain.cost.measured_speeds",
     "ndtr": "chainrule.numpy.special",
     "norm": "chainrule.numpy.norms",
     "one_hot": "chainrule.nn.one_hot",

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.slow
 MOST_ELEMENTS = 15_000  # of the document: what is out of sight is not in it
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", ["large", "names"])
 def test_a_large_page_opens_and_can_be_walked_through(opened, name: str) -> None:
     page = opened(name)

@@ -27,7 +27,7 @@ def test_the_largest_size_runs(executor: str) -> None:
     check(executor, QUICK[executor])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 @EITHER
 def test_the_largest_size_of_others_runs(executor: str) -> None:

@@ -191,9 +191,10 @@ def test_an_older_page_stays_where_writing_fails(graph: cr.Graph, monkeypatch: A
 
 def test_the_screenshots_of_the_documentation_are_there_and_small() -> None:
     docs = Path(__file__).resolve().parents[2] / "docs"
-    shown = re.findall(r'src="(screenshots/[^"]+)"', (docs / "report.md").read_text("utf-8"))
+    pages = [(docs / name).read_text("utf-8") for name in ("report.md", "memory-budget.md")]
+    shown = re.findall(r'src="(screenshots/[^"]+)"', "".join(pages))
     found = sorted(path.relative_to(docs).as_posix() for path in (docs / "screenshots").iterdir())
-    assert sorted(shown) == found and len(found) == 2
+    assert sorted(shown) == found and len(found) == 3
     for name in found:
         content = (docs / name).read_bytes()
         assert content.startswith(b"\x89PNG") and len(content) < 250_000

@@ -371,7 +371,7 @@ def test_every_function_is_generated_for_another_processor(type_):
     assert compile_object(module.text(), cross_target("aarch64-linux-gnu")).startswith(b"\x7fELF")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_coefficients_are_those_that_the_script_makes():
     path = Path(__file__).parents[3] / "scripts" / "make_elementary.py"
     script = runpy.run_path(str(path))

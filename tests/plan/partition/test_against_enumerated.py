@@ -32,7 +32,7 @@ def test_a_contiguous_split_is_the_best_of_all(graph):
     check(graph)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @settings(max_examples=1000, deadline=None)
 @given(graphs(most=7))
 def test_larger_contiguous_splits_are_the_best_of_all(graph):
@@ -54,7 +54,7 @@ def test_a_split_without_order_is_the_best_of_all(graph):
     check_anywhere(graph)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @settings(max_examples=300, deadline=None)
 @given(graphs(most=7))
 def test_larger_splits_without_order_are_the_best_of_all(graph):
@@ -67,7 +67,7 @@ def test_merging_nodes_without_time_loses_no_split(graph):
     check(graph)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @settings(max_examples=1000, deadline=None)
 @given(idle_graphs())
 def test_merging_nodes_without_time_loses_no_split_of_many(graph):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from chainrule.errors import InvariantError
 from chainrule.plan.pipelines.stages import Kind, Orders, Stages, Task
 
 
@@ -38,12 +39,11 @@ class Timeline:
         return max(mine[-1].end for mine in self.slots)
 
 
-class WaitsForever(Exception):
-    """The orders make stages wait for each other in a circle."""
-
-
 def timeline(stages: Stages, orders: Orders) -> Timeline:
-    """Each task begins when the one before it has ended and what it needs has arrived."""
+    """Each task begins when the one before it has ended and what it needs has arrived.
+
+    InvariantError for orders that make stages wait for each other in a circle.
+    """
     ends: dict[tuple[bool, int, int], float] = {}  # (backward?, micro-batch, part): end
     slots: list[list[Slot]] = [[] for _ in orders]
     waiting = list(range(stages.count))[::-1]
@@ -65,7 +65,7 @@ def timeline(stages: Stages, orders: Orders) -> Timeline:
                 if after != stage and after not in waiting:
                     waiting.append(after)
     if any(len(mine) < len(order) for mine, order in zip(slots, orders, strict=True)):
-        raise WaitsForever
+        raise InvariantError("the orders of tasks make stages wait for each other in a circle")
     return Timeline(tuple(map(tuple, slots)))
 
 

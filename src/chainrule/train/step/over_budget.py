@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from chainrule.errors import InputError, MemoryLimitError, SizeError
+from chainrule.errors import MemoryLimitError
 from chainrule.explain.memory.refusal import smaller_size, with_ways_out
 from chainrule.explain.memory.report import REFERENCE_SIZE, MemoryReport, memory_of_step
 from chainrule.train.optimizers.optimizers import sgd
 from chainrule.train.step.update import with_update
+from chainrule.train.step.ways_to_fit import parts_that_fit
 
 if TYPE_CHECKING:
     from chainrule.train.step.step import TrainingStep
-
-COUNTS = (2, 4, 8, 16, 32)  # of parts of a batch
 
 
 def advised(
@@ -34,24 +34,10 @@ def advised(
         ways.append(f"{step.graph.sizes[0]} = {size:,} fits")
     if {part.name for part in step.persistent}.issuperset(step.parameters):  # else it is one part
         least = sizes[step.graph.sizes[0]] / size if size else math.inf
-        ways += _in_parts(step, sizes, least, options["executor"])
+        fitting = parts_that_fit(step, sizes, options["executor"], least)
+        ways += [f"step.micro_batched({count}) fits" for count, _ in islice(fitting, 1)]
         ways += _with_sgd(step, sizes, options)
     return with_ways_out(error, ways)
-
-
-def _in_parts(
-    step: TrainingStep, sizes: Mapping[str, int], least: float, executor: str | None
-) -> Iterator[str]:
-    """The batch in at least so many parts."""
-    for count in COUNTS:
-        if count < least:
-            continue
-        try:
-            step.micro_batched(count).memory(sizes, executor=executor)
-        except (MemoryLimitError, InputError, SizeError):
-            continue
-        yield f"step.micro_batched({count}) fits"
-        return
 
 
 def _with_sgd(step: TrainingStep, sizes: Mapping[str, int], options: Any) -> Iterator[str]:

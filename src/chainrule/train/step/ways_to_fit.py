@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from chainrule.errors import InputError, MemoryLimitError, SizeError
@@ -15,6 +16,7 @@ from chainrule.explain.memory.report import MemoryReport, memory_of_step
 
 if TYPE_CHECKING:
     from chainrule.plan.speeds import Speeds
+    from chainrule.train.step.micro_memory import MicroBatchMemory
     from chainrule.train.step.step import TrainingStep
 
 COUNTS = (2, 4, 8, 16, 32)  # of parts of a batch
@@ -82,17 +84,22 @@ def _in_parts(
     nbytes: int,
     speeds: Speeds | None,
 ) -> Iterator[Way]:
-    shown = 0
-    for count in COUNTS:
-        if shown == SHOWN:
-            return
-        try:
-            report = step.micro_batched(count).memory(sizes, executor=within)
-        except (MemoryLimitError, InputError, SizeError):
-            continue
-        shown += 1
+    for count, report in islice(parts_that_fit(step, sizes, within), SHOWN):
         what = f"{count} parts of it: training_step(..., memory={nbytes}).micro_batched({count})"
         yield Way(what, report.needed_nbytes, report.nanoseconds(speeds))
+
+
+def parts_that_fit(
+    step: TrainingStep, sizes: Mapping[str, int], executor: str | None, least: float = 0
+) -> Iterator[tuple[int, MicroBatchMemory]]:
+    """In how many parts of a batch, `least` or more, the step fits, and its memory then."""
+    for count in COUNTS:
+        if count >= least:
+            try:
+                report = step.micro_batched(count).memory(sizes, executor=executor)
+            except (MemoryLimitError, InputError, SizeError):
+                continue
+            yield count, report
 
 
 def _smaller(
