@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from recomputed_chains import chain
 
 from chainrule.plan import recompute
-from chainrule.plan.recomputation.chains import best_of_chain, chain_of
+from chainrule.plan.recomputation import chains as chains_module
+from chainrule.plan.recomputation.chains import ChainSchedules, best_of_chain, chain_of
 from chainrule.plan.recomputation.problem import problem
 from chainrule.plan.recomputation.sequence import fault, measured
 
@@ -44,6 +45,35 @@ def test_the_best_of_a_chain_is_valid_and_hardly_ever_beaten(numbers):
     assert seen.peak_nbytes <= one.budget_nbytes
     assert least is not None and seen.cost >= least
     event("least" if seen.cost == least else "one that is not persistent is cheaper")
+
+
+@settings(max_examples=40, deadline=None)
+@given(chains(most=6), st.lists(st.integers(0, 60), min_size=1, max_size=6))
+def test_one_programme_serves_many_budgets(numbers, less):
+    shared, budget = ChainSchedules(), numbers["budget_nbytes"]
+    for fewer in sorted([0, *less]):
+        one = problem(**{**numbers, "budget_nbytes": max(budget - fewer, 0)})
+        alone, found = best_of_chain(one), shared.best(one)
+        assert (alone is None) == (found is None)
+        if found is not None:
+            assert fault(one, found) is None
+            seen, wanted = measured(one, found), measured(one, alone)
+            assert (seen.cost, seen.peak_nbytes <= one.budget_nbytes) == (wanted.cost, True)
+
+
+def test_a_programme_is_made_anew_for_half_the_memory(monkeypatch):
+    made, budgets = [], (400, 390, 201, 200, 190)
+    one = chain([50] * 9, [10] * 9, [3] * 9, [4] * 9, [(True, True)] * 9, 0)
+    programme = chains_module._Programming
+    monkeypatch.setattr(
+        chains_module, "_Programming", lambda *given: made.append(1) or programme(*given)
+    )
+    shared = ChainSchedules()
+    counts = []
+    for budget in budgets:
+        shared.best(problem(**{**one, "budget_nbytes": budget}))
+        counts.append(len(made))
+    assert counts == [1, 1, 1, 2, 2]
 
 
 def forward_steps(steps, checkpoints):

@@ -57,14 +57,29 @@ def chain_of(problem: Problem) -> Chain | None:
 def best_of_chain(problem: Problem) -> tuple[int, ...] | None:
     """The cheapest persistent schedule within the budget, where the program is a chain; None where
     it is none, or too long, or where no such schedule fits."""
-    chain = chain_of(problem)
-    if chain is None:
-        return None
-    length = len(chain.forward)
-    levels = int(min(MOST_LEVELS, 6 * MOST_WORK / length**3))
-    if levels < 2 * length:
-        return None
-    return _Programming(problem, chain, levels).schedule()
+    return ChainSchedules().best(problem)
+
+
+class ChainSchedules:
+    """Schedules of one chain for many budgets: what is computed for one serves others below it."""
+
+    def __init__(self) -> None:
+        self._known: _Programming | None = None
+
+    def best(self, problem: Problem) -> tuple[int, ...] | None:
+        """See `best_of_chain`; the problem differs from others before in its budget alone."""
+        budget = problem.budget_nbytes
+        known = self._known
+        if known is None or not known.budget // 2 < budget <= known.budget:  # finer for less
+            chain = chain_of(problem)
+            if chain is None:
+                return None
+            length = len(chain.forward)
+            levels = int(min(MOST_LEVELS, 6 * MOST_WORK / length**3))
+            if levels < 2 * length:
+                return None
+            known = self._known = _Programming(problem, chain, levels)
+        return known.schedule(budget)
 
 
 class _Programming:
@@ -75,7 +90,7 @@ class _Programming:
     def __init__(self, problem: Problem, chain: Chain, levels: int) -> None:
         self.chain = chain
         self.length = len(chain.forward)
-        budget = problem.budget_nbytes
+        self.budget = budget = problem.budget_nbytes
         common = max(1, math.gcd(*problem.nbytes, *problem.workspace))
         self.unit = max(common, -(-budget // levels))
         self.levels = budget // self.unit
@@ -93,19 +108,24 @@ class _Programming:
             for (v, is_), one in zip(pairs, chain.forward, strict=True)
         ]
         self.costs: dict[tuple[int, int, int], Array] = {}
+        self._fill()
 
     def units(self, nbytes: int) -> int:
         return -(-nbytes // self.unit)
 
-    def schedule(self) -> tuple[int, ...] | None:
+    def _fill(self) -> None:
         for span in range(self.length):
             for s in range(self.length - span):
                 for held in (0, 1):
                     ways = [found for *_, found in self.ways(s, s + span, held)]
                     self.costs[s, s + span, held] = np.minimum.reduce(ways)
-        if self.costs[0, self.length - 1, 0][self.levels] >= NEVER:
+
+    def schedule(self, budget: int) -> tuple[int, ...] | None:
+        """The best schedule within a budget, at most that of the problem."""
+        levels = budget // self.unit
+        if self.costs[0, self.length - 1, 0][levels] >= NEVER:
             return None
-        return tuple(self.follow())
+        return tuple(self._follow(levels))
 
     def ways(self, s: int, t: int, held: int) -> Iterator[tuple[int, int, Array]]:
         """For each way to run Bt, ..., Bs, the least cost for each memory.
@@ -162,10 +182,10 @@ class _Programming:
         found[:need] = NEVER
         return found
 
-    def follow(self) -> Iterator[int]:
-        """The executions of the best schedule."""
+    def _follow(self, levels: int) -> Iterator[int]:
+        """The executions of the best schedule in so many units."""
         forward, backward = self.chain.forward, self.chain.backward
-        pending = [(0, self.length - 1, 0, self.levels)]
+        pending = [(0, self.length - 1, 0, levels)]
         while pending:
             s, t, held, memory = pending.pop()
             if t < 0:  # of the subchain, only its last backward node is left

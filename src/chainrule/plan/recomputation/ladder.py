@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from chainrule.machine_code.target import native_refusal
-from chainrule.plan.recomputation.chains import best_of_chain
+from chainrule.plan.recomputation.chains import ChainSchedules
 from chainrule.plan.recomputation.greedy import RULES, greedy
 from chainrule.plan.recomputation.problem import Problem
 from chainrule.plan.recomputation.search import Cooling, Found, annealed, found
@@ -58,6 +58,7 @@ class _Climb:
 
     def __init__(self, problem: Problem, effort: int, seed: int) -> None:
         self.problem, self.seed = problem, seed
+        self.chains = ChainSchedules()
         self.moves = effort * min(problem.size, LARGE)
         if native_refusal():
             self.moves //= IN_PYTHON
@@ -85,7 +86,7 @@ class _Climb:
 
     def _along_the_chain(self, problem: Problem) -> Found:
         """The best sequence of a chain; of other programs that for the budget above."""
-        chain = best_of_chain(problem)
+        chain = self.chains.best(problem)
         if chain is None:
             return self.best
         one = found(problem, chain, "dynamic programming along the chain")
