@@ -154,6 +154,16 @@ def test_what_does_not_fit_is_refused(options: Any, what: str, hint: str) -> Non
     assert what in caught.value.what and hint in str(caught.value.hint)
 
 
+def test_a_budget_of_one_process_is_no_budget_of_ranks() -> None:
+    step = cr.training_step(
+        network, ("W1", "b1", "W2", "W3"), cr.sgd(0.1), executor="reference", memory="1 GB"
+    )
+    with pytest.raises(
+        InputError, match="the step has memory=1000000000, which is a budget of one"
+    ):
+        cr.parallel(step, micro_batches=4, stages=2)
+
+
 def test_names_that_are_no_ends_are_refused() -> None:
     step, weights, batch = case("network", "sgd", "reference")
     with pytest.raises(NameLookupError, match="h9"):

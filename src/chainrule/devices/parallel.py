@@ -18,7 +18,7 @@ from chainrule.devices.stages import Placed, cuts_after, cuts_of_least_load, pla
 from chainrule.devices.threads import Mailboxes, Stopped, ThreadTransport
 from chainrule.errors import ChainruleError, InputError
 from chainrule.execute.arguments import sizes_from
-from chainrule.execute.executors import prepare
+from chainrule.execute.executors import memory_of, prepare
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -65,6 +65,12 @@ def parallel(
         raise InputError(
             f"cr.parallel splits a training step, got {type(step).__name__}",
             hint="cr.training_step(objective, wrt, optimizer)",
+        )
+    budget = memory_of(step.executor)
+    if budget is not None:
+        raise InputError(
+            f"the step has memory={budget}, which is a budget of one process: its ranks have none",
+            hint="make the step without memory=, or do not split it",
         )
     count = _count("stages", stages if isinstance(stages, int) else len(stages) + 1)
     replicas = _count("replicas", replicas)
