@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.devices.check import check_programs
 from chainrule.devices.instructions import Key, Program
-from chainrule.devices.pieces import Piece
-from chainrule.devices.programs import Parts, Programs
 from chainrule.devices.rank import run_program
-from chainrule.devices.stages import Placed, cuts_after, cuts_of_least_load, placed
+from chainrule.devices.splitting import Split, split_of
 from chainrule.devices.threads import Mailboxes, Stopped, ThreadTransport
 from chainrule.errors import ChainruleError, InputError
 from chainrule.execute.arguments import sizes_from
-from chainrule.execute.executors import memory_of, prepare
+from chainrule.execute.executors import memory_of
 from chainrule.graph.frozen import Frozen
-from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node
-from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.pipelines.pipeline import pipeline
 from chainrule.plan.pipelines.stages import Orders
-from chainrule.plan.speeds import SPEEDS
 from chainrule.tracebacks import entry
 from chainrule.train.step.check_arguments import refuse_no_state
 from chainrule.train.step.micro_batches import MicroBatchedStep
-from chainrule.train.step.random_inputs import key_inputs
+from chainrule.train.step.micro_memory import sizes_of_parts
 from chainrule.train.step.state import State
 from chainrule.train.step.step import TrainingStep
+
+if TYPE_CHECKING:
+    from chainrule.devices.reports.measuring import Clock
+    from chainrule.devices.reports.memory import ParallelMemory
+    from chainrule.devices.reports.spans import ParallelTimeline, StepTrace
+    from chainrule.plan.speeds import Speeds
 
 CHUNKED = "interleaved"
 
@@ -98,20 +97,6 @@ def _count(name: str, value: Any) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Split(Frozen):
-    """A step at some sizes: its pieces, and the program of each rank."""
-
-    _called = "a training step that is split"
-
-    placed: Placed
-    pieces: tuple[Piece, ...]
-    programs: tuple[Program, ...]
-    names: Mapping[str, int]  # the numbers of inputs
-    ends: Mapping[str, int]  # the numbers of what replaces arrays of the state, and the objective
-    compiled: tuple[Any, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class ParallelStep(Frozen):
     """A training step on several ranks; `cr.parallel` makes it.
 
@@ -151,9 +136,13 @@ class ParallelStep(Frozen):
 
         Whatever is raised, on whichever rank, the state is then as it was.
         """
+        return self._taken(state, {**(batch or {}), **named})[0]
+
+    def _taken(
+        self, state: State, given: Mapping[str, Any], clocks: Sequence[Clock] | None = None
+    ) -> tuple[Any, Split]:
         whole = self.parts.whole
         refuse_no_state(state, whole.parameters)
-        given = {**(batch or {}), **named}
         state.refuse_second_step()
         with state.stepping, state.updating:
             pieces = self.parts.split_batch(state, given)
@@ -164,17 +153,95 @@ class ParallelStep(Frozen):
                 for name in (item.name,)
                 if item.default is not None
             }
-            found = self._run(split, state, pieces, numbers)
+            found = self._run(split, state, pieces, numbers, clocks)
             after = {name: found[split.ends[name]] for name in state.memory if name in split.ends}
             objective = found[split.ends[whole.objective]]
             state.put(list(after.items()))
             state.steps_taken += 1
-        return objective[()]
+        return objective[()], split
 
-    def split_at(self, **sizes: int) -> Split:
-        """The pieces and the programs for a batch of these sizes."""
-        part = {**sizes, self.parts.size: self.parts.part_of(sizes[self.parts.size])}
-        return self._split_of(part)
+    def split_at(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> Split:
+        """The pieces and the programs for a batch of these sizes; SizeError where one is missing,
+        InputError where the batch has no equal parts."""
+        return self._split_of(sizes_of_parts(self.parts, {**(sizes or {}), **named}, "split_at")[0])
+
+    # What it needs, and when ----------------------------------------------------------------------
+
+    @entry
+    def memory(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> ParallelMemory:
+        """The bytes of each rank by name, before a step is taken: `print(split.memory(n=256))`.
+
+        Sizes are those of the whole batch.  What a rank has: its parameters and the optimizer's
+        arrays, sums of gradients, its part of the batch, values kept for the backward pass of the
+        micro-batches that are under way, what it has received, and what its pieces allocate while
+        they run.  A message belongs to its sender until its program frees it, then to its receiver
+        once it is received.  SizeError for a size that is missing, InputError where the batch has
+        no equal parts.
+        """
+        from chainrule.devices.reports.memory import memory_of
+
+        sizes = {**(sizes or {}), **named}
+        return memory_of(self, self.split_at(sizes), sizes)
+
+    @entry
+    def timeline(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        speeds: Speeds | None = None,
+        **named: int,
+    ) -> ParallelTimeline:
+        """When each rank is predicted to do what: `split.timeline(n=256).save("step.svg")`.
+
+        Times of pieces are those of a known processor, with `speeds=cr.measured_speeds()` of this
+        one; messages take a latency and a time for each byte.  Raises as `memory` does.
+        """
+        from chainrule.devices.reports.timeline import timeline_of
+
+        sizes = {**(sizes or {}), **named}
+        return timeline_of(self, self.split_at(sizes), sizes, speeds)
+
+    @entry
+    def trace(
+        self,
+        state: State,
+        batch: Mapping[str, Any] | None = None,
+        /,
+        *,
+        speeds: Speeds | None = None,
+        **named: Any,
+    ) -> StepTrace:
+        """Take one step, and measure when each rank does what: beside what was predicted, by
+        `speeds` as in `timeline`.  Raises as a step does."""
+        from chainrule.devices.reports.measuring import Clock, trace_of
+
+        clocks = [Clock() for _ in range(self.ranks)]
+        objective, split = self._taken(state, {**(batch or {}), **named}, clocks)
+        return trace_of(self, split, clocks, objective, speeds)
+
+    @entry
+    def why(self, name: str, /, **sizes: int) -> str:
+        """On which rank the value with this name lies, and why there: `split.why("W1", n=256)`.
+
+        Without sizes they are those of the latest step, or a guess.  NameLookupError for an
+        unknown name.
+        """
+        from chainrule.devices.reports.why import reason
+
+        return reason(self, name, sizes)
+
+    def __str__(self) -> str:
+        from chainrule.devices.reports.summary import summary
+
+        return summary(self)
+
+    @property
+    def latest(self) -> Split | None:
+        """The split for the sizes that came last; None before the first."""
+        return next(reversed(self._splits.values()), None)
+
+    # Making the split -----------------------------------------------------------------------------
 
     def _split(self, part: Mapping[str, Any]) -> Split:
         graph = self.parts.whole.differentiated
@@ -184,73 +251,9 @@ class ParallelStep(Frozen):
 
     def _split_of(self, sizes: Mapping[str, int]) -> Split:
         key = tuple(sorted(sizes.items()))
-        if key not in self._splits:
-            self._splits[key] = self._made(sizes)
-        return self._splits[key]
-
-    def _made(self, sizes: Mapping[str, int]) -> Split:
-        parts = self._parts(sizes)
-        graph = parts.summing
-        inputs = {item.name: item.node for item in graph.inputs}
-        sums = {inputs[name]: graph.names[then] for name, then in parts.sums.items()}
-        place = placed(
-            graph,
-            graph.names[parts.objective],
-            sums,
-            [inputs[name] for name in self.parts.whole.parameters],
-            self.stages,
-            self._cuts(graph),
-        )
-        owner = dict(place.owner)
-        for part in self.parts.accumulating.persistent:
-            of = part.parameter
-            last = place.forward[graph.names[parts.objective]]
-            owner[inputs[part.name]] = last if of is None else owner[inputs[of]]
-        backward = dict(place.backward)
-        for name, then in parts.sums.items():
-            backward[graph.names[then]] = owner[inputs[name]]
-        place = Placed(place.count, place.forward, backward, owner, place.everywhere)
-        making = Programs(parts, place, self.orders, self.replicas)
-        programs = making.programs()
-        check_programs(programs)
-        executor = self.parts.whole.executor
-        compiled = tuple(
-            prepare(executor, piece.graph, list(dict.fromkeys(piece.gives.values())), {})
-            for piece in making.pieces
-        )
-        ends = {
-            name: making.number[parts.updating.names[then]]
-            for name, then in {**parts.following, parts.objective: parts.objective}.items()
-        }
-        return Split(place, tuple(making.pieces), programs, making.names, ends, compiled)
-
-    def _parts(self, sizes: Mapping[str, int]) -> Parts:
-        step, summing, updating = self.parts.whole, self.parts.accumulating, self.parts.updating
-        bound = summing.graph.bind(**{n: sizes[n] for n in summing.graph.sizes})
-        update = updating.graph.bind(**{n: sizes[n] for n in updating.graph.sizes})
-        keys = key_inputs(step.graph, self.parts.split) if self.parts.count > 1 else ()
-        moving = {
-            part.name: part.next_name
-            for part in updating.persistent
-            if update.names[part.next_name] is not update.names[part.name]
-        }
-        return Parts(
-            bound,
-            update,
-            step.objective,
-            {part.name: part.next_name for part in summing.persistent},
-            moving,
-            {part.name: part.parameter for part in updating.persistent if part.parameter},
-            frozenset({*self.parts.split, *keys}),
-        )
-
-    def _cuts(self, graph: Graph) -> Callable[[Sequence[Node]], Mapping[Node, int]]:
-        if self.ends is not None:
-            return cuts_after(graph, self.ends)
-        speeds = SPEEDS[64].numpy
-        return cuts_of_least_load(
-            graph, lambda node: node_nanoseconds(node, speeds) / 1e9, self.stages
-        )
+        known = self._splits.pop(key, None)
+        found = self._splits[key] = split_of(self, sizes) if known is None else known
+        return found
 
     # Running it in threads -----------------------------------------------------------------------
 
@@ -260,6 +263,7 @@ class ParallelStep(Frozen):
         state: State,
         parts: Sequence[Mapping[str, Any]],
         numbers: Mapping[str, np.ndarray],
+        clocks: Sequence[Clock] | None,
     ) -> dict[int, np.ndarray]:
         """The results of all ranks of the first replica, by the numbers of values."""
         given = self._given(split, state, parts, numbers)
@@ -271,7 +275,10 @@ class ParallelStep(Frozen):
             transport = ThreadTransport(rank, boxes)
             try:
                 program = split.programs[rank]
-                found[rank] = run_program(program, split.pieces, split.compiled, given, transport)
+                watch = None if clocks is None else clocks[rank].watch
+                there = self._at_first(split, program, state, given)
+                codes = split.compiled
+                found[rank] = run_program(program, split.pieces, codes, there, transport, watch)
             except Stopped:
                 pass
             except BaseException as error:
@@ -306,7 +313,7 @@ class ParallelStep(Frozen):
         parts: Sequence[Mapping[str, Any]],
         numbers: Mapping[str, np.ndarray],
     ) -> dict[Key, np.ndarray]:
-        """What ranks have at first: the state, sums at 0, data, and numbers of the optimizer."""
+        """What ranks are given: the state, data, and numbers of the optimizer."""
         graph = self.parts.accumulating.graph
         found = {}
         for name, number in split.names.items():
@@ -323,8 +330,17 @@ class ParallelStep(Frozen):
                     found.setdefault(Key(number, None), array)
             elif item.default is not None:
                 found[Key(split.names[item.name], None)] = np.asarray(item.default, item.type.dtype)
+        return found
+
+    def _at_first(
+        self, split: Split, program: Program, state: State, given: Mapping[Key, np.ndarray]
+    ) -> dict[Key, np.ndarray]:
+        """What a rank has at first: of what is given what it reads, and its sums at 0."""
+        found = {key: given[key] for key in program.given if key in given}
+        graph = self.parts.accumulating.graph
         for part in self.parts.accumulating.persistent:
-            shape = state.memory[part.parameter].shape if part.parameter else ()
-            dtype = graph[part.name].dtype
-            found[Key(split.names[part.name], None)] = np.zeros(shape, dtype)
+            key = Key(split.names[part.name], None)
+            if key in program.given:
+                shape = state.memory[part.parameter].shape if part.parameter else ()
+                found[key] = np.zeros(shape, graph[part.name].dtype)
         return found

@@ -29,6 +29,11 @@ class Piece(Frozen):
     reads: Mapping[Node, Node]
     gives: Mapping[Node, Node]
 
+    @property
+    def purpose(self) -> str:
+        """What it is for, the first word of its name: forward, backward, gradients, update."""
+        return self.name.split()[0]
+
 
 def is_everywhere(nodes: Iterable[Node]) -> set[Node]:
     """The nodes that every piece computes for itself rather than have them sent: what is made of

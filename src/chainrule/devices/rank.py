@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from chainrule.devices.instructions import AllReduce, Key, Program, Receive, Run, Send
 from chainrule.devices.pieces import Piece
 from chainrule.execute.executor import Program as Compiled
+
+Watch = Callable[[], None]
 
 
 class Transport(Protocol):
@@ -37,32 +39,47 @@ def run_program(
     program: Program,
     pieces: Sequence[Piece],
     compiled: Sequence[Compiled],
-    given: Mapping[Key, np.ndarray],
+    there: dict[Key, np.ndarray],
     transport: Transport,
+    watch: Watch | None = None,
 ) -> dict[Key, np.ndarray]:
-    """The results of a rank, by key; `compiled[i]` is the code of piece i."""
-    there = {key: given[key] for key in program.given}
+    """The results of a rank, by key; `compiled[i]` is the code of piece i.
+
+    `there` has the values that are given, and is taken over: it has those of each moment, so that
+    nothing is kept that is not needed any more.  `watch` is called before the first instruction,
+    and after each.
+    """
+    if watch is not None:
+        watch()
     for one in program.instructions:
         match one:
             case Run():
-                piece = pieces[one.piece]
-                inputs = {
-                    node: there[key]
-                    for node, key in zip(piece.reads.values(), one.reads, strict=True)
-                }
-                found = compiled[one.piece](inputs)
-                for node, key in zip(piece.gives.values(), one.gives, strict=True):
-                    there[key] = found[node]
+                _run(one, pieces[one.piece], compiled[one.piece], there)
             case Send():
                 transport.send(one.key, there[one.key], one.to)
             case Receive():
                 there[one.key] = transport.receive(one.key, one.sender)
             case AllReduce():
-                arrays = [there[key] for key in one.keys]
-                there.update(
-                    zip(one.keys, transport.all_reduce(one.keys, arrays, one.group), strict=True)
-                )
+                _all_reduce(one, there, transport)
         if isinstance(one, (Run, Send)):
             for key in one.frees:
                 del there[key]
+        if watch is not None:
+            watch()
     return {key: there[key] for key in program.results}
+
+
+# Functions of their own, whose variables end with them: else arrays would outlive their use.
+
+
+def _run(one: Run, piece: Piece, compiled: Compiled, there: dict[Key, np.ndarray]) -> None:
+    reads = zip(piece.reads.values(), one.reads, strict=True)
+    found = compiled({node: there[key] for node, key in reads})
+    for node, key in zip(piece.gives.values(), one.gives, strict=True):
+        there[key] = found[node]
+
+
+def _all_reduce(one: AllReduce, there: dict[Key, np.ndarray], transport: Transport) -> None:
+    arrays = [there[key] for key in one.keys]
+    sums = transport.all_reduce(one.keys, arrays, one.group)
+    there.update(zip(one.keys, sums, strict=True))

@@ -27,6 +27,7 @@ class Mailboxes:
         self.changed = threading.Condition()
         self.messages: dict[tuple[int, int, Key], np.ndarray] = {}
         self.shares: dict[tuple[tuple[int, ...], tuple[Key, ...]], dict[int, Any]] = {}
+        self.readers: dict[tuple[tuple[int, ...], tuple[Key, ...]], int] = {}
         self.stopped = False
 
     def stop(self) -> None:
@@ -34,6 +35,13 @@ class Mailboxes:
         with self.changed:
             self.stopped = True
             self.changed.notify_all()
+
+    def taken(self, group: tuple[int, ...], keys: tuple[Key, ...]) -> None:
+        """Notes that a rank has the arrays of its group; the last one lets them go."""
+        count = self.readers.get((group, keys), 0) + 1
+        self.readers[group, keys] = count
+        if count == len(group):
+            del self.shares[group, keys], self.readers[group, keys]
 
     def _wait_for(self, there: Callable[[], Any], what: str) -> Any:
         """What `there` gives, once it is not None; StateError at the deadline."""
@@ -81,6 +89,7 @@ class ThreadTransport:
             boxes.changed.notify_all()
             all_there = boxes._wait_for(lambda: share if len(share) == len(group) else None, what)
             parts = [all_there[one] for one in group]
+            boxes.taken(group, keys)
         return [_added([part[number] for part in parts]) for number in range(len(arrays))]
 
 

@@ -1,0 +1,96 @@
+"""Measures when the ranks of a step do what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from chainrule.devices.instructions import AllReduce, Key, Receive, Run, Send
+from chainrule.devices.reports.memory import memory_of
+from chainrule.devices.reports.spans import (
+    ADDING,
+    WAITING,
+    Message,
+    ParallelTimeline,
+    Span,
+    StepTrace,
+)
+from chainrule.devices.reports.timeline import timeline_of, title
+from chainrule.devices.reports.values import values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from chainrule.devices.parallel import ParallelStep, Split
+    from chainrule.plan.speeds import Speeds
+
+
+class Clock:
+    """Notes when each instruction of a rank ends."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def watch(self) -> None:
+        """Notes the time; called before the first instruction, and after each."""
+        self.times.append(perf_counter())
+
+
+def trace_of(
+    step: ParallelStep,
+    split: Split,
+    clocks: Sequence[Clock],
+    objective: Any,
+    speeds: Speeds | None,
+) -> StepTrace:
+    """What was measured in a step, beside what is predicted for it."""
+    sizes = split.sizes
+    real = measured(step, split, sizes, clocks)
+    return StepTrace(objective, real, timeline_of(step, split, sizes, speeds))
+
+
+def measured(
+    step: ParallelStep, split: Split, sizes: Mapping[str, int], clocks: Sequence[Clock]
+) -> ParallelTimeline:
+    """The timeline of a step whose ranks have noted these times."""
+    values = values_of(step, split)
+    memory = memory_of(step, split, sizes)
+    zero = min(one.times[0] for one in clocks)
+    ranks: list[tuple[Span, ...]] = []
+    sent: dict[tuple[int, int, Key], float] = {}
+    there: dict[tuple[int, int, Key], float] = {}
+    started = {
+        (rank, one): clocks[rank].times[at] - zero
+        for rank, program in enumerate(split.programs)
+        for at, one in enumerate(program.instructions)
+        if isinstance(one, AllReduce)
+    }
+    for rank, (program, clock) in enumerate(zip(split.programs, clocks, strict=True)):
+        times = [one - zero for one in clock.times]
+        spans = [Span(WAITING, None, 0.0, times[0], 0, 0)] if times[0] else []
+        for at, one in enumerate(program.instructions):
+            start, end = times[at], times[at + 1]
+            part = None
+            match one:
+                case Run(piece, part):
+                    doing = split.pieces[piece].purpose
+                case Receive(key, sender):
+                    doing, part = WAITING, key.micro_batch
+                    there[sender, rank, key] = end
+                case AllReduce(_, group):  # which waits for the last of its group
+                    begun = max(start, *(started[other, one] for other in group))
+                    spans.append(Span(WAITING, None, start, begun, at, 0))
+                    doing, start = ADDING, begun
+                case Send(key, to):
+                    sent[rank, to, key] = start
+                    continue
+            spans.append(Span(doing, part, start, end, at, memory.ranks[rank].during[at]))
+        ranks.append(tuple(spans))
+    messages = []
+    for (sender, to, key), start in sent.items():
+        value, end = values[key.value], there[sender, to, key]
+        messages.append(
+            Message(value.name, key.micro_batch, value.nbytes, sender, to, start, max(start, end))
+        )
+    return ParallelTimeline(title(step, sizes), step.stages, True, tuple(ranks), tuple(messages))

@@ -1,0 +1,272 @@
+"""Predicts the bytes of each rank: its program is followed, value by value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.devices.instructions import AllReduce, Key, Program, Receive, Run, Send
+from chainrule.devices.pieces import Piece
+from chainrule.devices.reports.memory_text import text
+from chainrule.devices.reports.piece_runs import PieceRuns
+from chainrule.devices.reports.values import (
+    BLOCKS,
+    KINDS,
+    MESSAGES,
+    SUMS,
+    Value,
+    values_of,
+)
+from chainrule.execute.executors import executor_of
+from chainrule.explain.memory.kinds import Kind
+from chainrule.graph.frozen import NotPickled
+from chainrule.primitives.sources import constant
+from chainrule.schedule.in_numpy import outline_in_c_order, without_memory
+
+if TYPE_CHECKING:
+    from chainrule.devices.parallel import ParallelStep, Split
+
+SCHEMA = "chainrule.parallel-memory/1"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A value in the memory of a rank: `count` arrays of `nbytes` each, one for each micro-batch
+    that is under way."""
+
+    name: str
+    kind: str
+    nbytes: int
+    count: int
+
+
+@dataclass(frozen=True)
+class RankMemory:
+    """The bytes of one rank.
+
+    `during` has the most bytes there are during each instruction of its program, `after` those
+    that stay.  `held` is what is there at the peak, the largest first; `at` says where that is:
+    the piece, its micro-batch, and the instruction in it.
+    """
+
+    rank: int
+    during: tuple[int, ...]
+    after: tuple[int, ...]
+    given_nbytes: int
+    peak_instruction: int
+    at: str
+    held: tuple[Held, ...]
+
+    @property
+    def peak_nbytes(self) -> int:
+        """The most bytes at once: parameters, data and all that the rank allocates."""
+        return max(self.during, default=self.given_nbytes)
+
+    @property
+    def allocated_nbytes(self) -> int:
+        """Of the peak, what the rank itself allocates: what it was given is left out."""
+        return self.peak_nbytes - self.given_nbytes
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """The bytes at the peak by what they are for; their sum is `peak_nbytes`."""
+        found = dict.fromkeys(KINDS, 0)
+        for one in self.held:
+            found[one.kind] += one.nbytes * one.count
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelMemory(NotPickled):
+    """The bytes of each rank of a split step, before a step is taken."""
+
+    _called = "a report of memory"
+    _instead = "json.dumps(report.json()) holds its numbers, str(report) its text"
+
+    name: str
+    sizes: Mapping[str, int]
+    executor: str
+    stages: int
+    ranks: tuple[RankMemory, ...] = field(repr=False)
+
+    @property
+    def peak_nbytes(self) -> int:
+        """Those of the rank that needs most."""
+        return max(one.peak_nbytes for one in self.ranks)
+
+    def json(self) -> dict[str, Any]:
+        """The report in dicts, lists, strings and numbers alone."""
+        return {
+            "schema": SCHEMA,
+            "step": self.name,
+            "sizes": dict(self.sizes),
+            "executor": self.executor,
+            "stages": self.stages,
+            "ranks": [
+                {
+                    "rank": one.rank,
+                    "stage": one.rank % self.stages,
+                    "replica": one.rank // self.stages,
+                    "peak_nbytes": one.peak_nbytes,
+                    "given_nbytes": one.given_nbytes,
+                    "peak_instruction": one.peak_instruction,
+                    "at": one.at,
+                    "parts": one.parts,
+                    "held": [vars(value) for value in one.held],
+                    "during": list(one.during),
+                    "after": list(one.after),
+                }
+                for one in self.ranks
+            ],
+        }
+
+    def __str__(self) -> str:
+        return text(self)
+
+
+def memory_of(step: ParallelStep, split: Split, sizes: Mapping[str, int]) -> ParallelMemory:
+    """See `ParallelStep.memory`; `sizes` are those of the whole batch."""
+    executor = step.parts.whole.executor
+    values = values_of(step, split)
+    runs = PieceRuns(split.pieces, split.compiled, executor_of(executor).traits)
+    lying = _lying_of_data(step, split, values)
+    ranks = tuple(
+        _Followed(program, split.pieces, values, runs, lying).followed()
+        for program in split.programs
+    )
+    return ParallelMemory(step.parts.whole.graph.name, dict(sizes), executor, step.stages, ranks)
+
+
+def _lying_of_data(
+    step: ParallelStep, split: Split, values: Mapping[int, Value]
+) -> dict[int, np.ndarray]:
+    """How the parts of a batch lie that is in C order: they are views of it."""
+    found = {}
+    for name, axis in step.parts.split.items():
+        number = split.names.get(name)
+        if number is None or number not in values:
+            continue
+        node = values[number].node
+        strides, each = [0] * node.ndim, node.dtype.itemsize
+        for at in range(node.ndim - 1, -1, -1):
+            strides[at] = each
+            each *= node.shape[at] * (step.parts.count if at == axis else 1)
+        found[number] = without_memory(node.shape, node.dtype, tuple(strides))
+    return found
+
+
+class _Followed:
+    """One rank, from its first instruction to its last."""
+
+    def __init__(
+        self,
+        program: Program,
+        pieces: Sequence[Piece],
+        values: Mapping[int, Value],
+        runs: PieceRuns,
+        lying: Mapping[int, np.ndarray],
+    ) -> None:
+        self.program, self.pieces, self.values, self.runs = program, pieces, values, runs
+        self.there: dict[Key, Value] = {}
+        self.lies: dict[Key, np.ndarray] = {}
+        self.given: list[Value] = []
+        self.received: set[int] = set()
+        self.blocks: dict[int, int] = {}
+        for key in program.given:
+            value = values[key.value]
+            self.lies[key] = lying.get(key.value, outline_in_c_order(value.node))
+            if value.kind == SUMS:  # the rank makes them, and they are replaced
+                self.there[key] = value
+            else:
+                self.given.append(value)
+        self.given += self._constants()
+
+    def _constants(self) -> list[Value]:
+        """The arrays that the pieces of this rank hold, each once."""
+        found: dict[int, Value] = {}
+        used = {one.piece for one in self.program.instructions if isinstance(one, Run)}
+        for number in sorted(used):
+            graph = self.pieces[number].graph
+            for node in graph.nodes:
+                if node.primitive is constant:
+                    array = node.param("value").array
+                    name = graph.name_of.get(node, "constant")
+                    value = Value(name, str(Kind.CONSTANT), int(node.type.nbytes), node)
+                    found.setdefault(id(array), value)
+        return list(found.values())
+
+    def followed(self) -> RankMemory:
+        """Goes through the program; `_held` is asked wherever there is more than before."""
+        during, after = [], []
+        peak, held, at = -1, (), ""
+        for one in self.program.instructions:
+            rows, words = self._step(one)
+            most = self._nbytes() + sum(nbytes for *_, nbytes in rows)
+            during.append(most)
+            if most > peak:
+                peak, held, at = most, self._held(rows), words
+            self._end(one)
+            after.append(self._nbytes())
+        given = sum(one.nbytes for one in self.given)
+        number = during.index(peak) + 1 if during else 0
+        return RankMemory(self.program.rank, tuple(during), tuple(after), given, number, at, held)
+
+    def _step(self, one: Any) -> tuple[list[tuple[str, str, int]], str]:
+        """What an instruction allocates while it runs, beside what is there; and it in words."""
+        match one:
+            case Run(piece, part, reads):
+                run = self.runs.of(piece, tuple(self.lies[key] for key in reads))
+                self.blocks[piece] = run.block_nbytes
+                self.outlines = run.outlines
+                batch = "" if part is None else f" of micro-batch {part}"
+                return list(run.rows), f"{self.pieces[piece].name}{batch}, {run.at}"
+            case Receive(key, sender):
+                value = self.values[key.value]
+                return [(value.name, MESSAGES, value.nbytes)], f"from rank {sender}"
+            case AllReduce(keys):
+                found = [self.values[key.value] for key in keys]
+                return [(value.name, SUMS, value.nbytes) for value in found], "adding up replicas"
+        return [], "sending"
+
+    def _end(self, one: Any) -> None:
+        """What is there after an instruction."""
+        match one:
+            case Run(piece):
+                nodes = self.pieces[piece].gives.values()
+                for key, node in zip(one.gives, nodes, strict=True):
+                    self.there[key] = self.values[key.value]
+                    self.lies[key] = self.outlines[node]
+            case Receive(key):
+                self.there[key] = self.values[key.value]
+                self.received.add(key.value)
+                self.lies.setdefault(key, outline_in_c_order(self.values[key.value].node))
+            case AllReduce(keys):
+                for key in keys:
+                    self.there[key] = self.values[key.value]
+        if isinstance(one, (Run, Send)):
+            for key in one.frees:
+                self.there.pop(key, None)
+
+    def _nbytes(self) -> int:
+        arrays = (*self.given, *self.there.values())
+        return sum(one.nbytes for one in arrays) + sum(self.blocks.values())
+
+    def _held(self, rows: Sequence[tuple[str, str, int]]) -> tuple[Held, ...]:
+        """What is there, those of the same name together, and what an instruction adds."""
+        found: Counter[tuple[str, str, int]] = Counter()
+        for value in self.given:
+            found[value.name, value.kind, value.nbytes] += 1
+        for key, value in self.there.items():
+            kind = MESSAGES if key.value in self.received else value.kind
+            found[value.name, kind, value.nbytes] += 1
+        for row in rows:
+            found[row] += 1
+        for piece, nbytes in self.blocks.items():
+            if nbytes:
+                found[self.pieces[piece].name, BLOCKS, nbytes] += 1
+        made = [Held(*row, count) for row, count in found.items()]
+        return tuple(sorted(made, key=lambda one: (-one.nbytes * one.count, one.name, one.kind)))

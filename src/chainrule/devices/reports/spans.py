@@ -1,0 +1,177 @@
+"""When each rank does what: the records of a timeline, predicted or measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chainrule.errors import InputError
+from chainrule.explain.memory.picture import save as save_svg
+from chainrule.explain.writing import write_beside
+from chainrule.graph.frozen import NotPickled
+
+FORWARD, BACKWARD, GRADIENTS, UPDATE = "forward", "backward", "gradients", "update"
+ADDING, WAITING = "adding up", "waiting"
+DOING = (FORWARD, BACKWARD, GRADIENTS, UPDATE, ADDING, WAITING)
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a rank does from `start` to `end`, in seconds since the step began: `doing` is one of
+    DOING, `instruction` the one of its program, from 0, and `nbytes` the most bytes it has then."""
+
+    doing: str
+    micro_batch: int | None
+    start: float
+    end: float
+    instruction: int
+    nbytes: int
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Message:
+    """A value on its way from a rank to another one, in seconds since the step began."""
+
+    name: str
+    micro_batch: int | None
+    nbytes: int
+    sender: int
+    to: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelTimeline(NotPickled):
+    """When each rank of a split step does what: `ranks[r]` are the spans of rank r in order.
+
+    `is_measured` says whether they were measured in a step, or are predicted.  `lower_bound` is
+    proved for the predicted times: no order of the same pieces takes less; None where nothing is
+    """
+
+    _called = "a timeline"
+    _instead = "json.dumps(timeline.json()) holds its numbers"
+
+    title: str
+    stages: int
+    is_measured: bool
+    ranks: tuple[tuple[Span, ...], ...] = field(repr=False)
+    messages: tuple[Message, ...] = field(repr=False)
+    lower_bound: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """From the start of the step to the end of the last rank."""
+        return max((spans[-1].end for spans in self.ranks if spans), default=0.0)
+
+    @property
+    def busy(self) -> tuple[float, ...]:
+        """The seconds in which each rank does something; adding up counts, waiting does not."""
+        return tuple(
+            sum(one.seconds for one in spans if one.doing != WAITING) for spans in self.ranks
+        )
+
+    @property
+    def waiting(self) -> tuple[float, ...]:
+        """The seconds of each rank in which it does nothing, to the end of the step."""
+        return tuple(self.seconds - one for one in self.busy)
+
+    @property
+    def bubble(self) -> float:
+        """The part of the time in which the busiest rank waits."""
+        return 1 - max(self.busy) / self.seconds if self.seconds else 0.0
+
+    def json(self) -> dict[str, Any]:
+        """The timeline in dicts, lists, strings and numbers alone."""
+        return {
+            "schema": "chainrule.parallel-timeline/1",
+            "title": self.title,
+            "measured": self.is_measured,
+            "stages": self.stages,
+            "seconds": self.seconds,
+            "bubble": self.bubble,
+            "lower_bound": self.lower_bound,
+            "ranks": [[vars(span) for span in spans] for spans in self.ranks],
+            "messages": [vars(one) for one in self.messages],
+        }
+
+    def trace_json(self) -> dict[str, Any]:
+        """As Chrome and Perfetto (ui.perfetto.dev) read it."""
+        from chainrule.devices.reports.trace_events import events_of
+
+        return events_of([self])
+
+    def svg(self, *, width: int = 960) -> str:
+        """A picture: a lane for each rank, messages as arrows, bytes below each lane.
+
+        `width` is in pixels; InputError below 320.
+        """
+        from chainrule.devices.reports.picture import picture
+
+        return picture(self, width)
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file: .svg is the picture, .json the trace for Chrome and Perfetto.
+
+        InputError for another ending, and where the file cannot be written.
+        """
+        save_timelines([self], Path(path))
+
+    def __str__(self) -> str:
+        from chainrule.devices.reports.timeline_text import text
+
+        return text(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"image/svg+xml": self.svg(), "text/plain": str(self)}
+
+
+def save_timelines(timelines: Sequence[ParallelTimeline], path: Path) -> None:
+    """The first as a picture, or all of them in one trace."""
+
+    from chainrule.devices.reports.trace_events import events_of
+
+    match path.suffix.lower():
+        case ".svg":
+            save_svg(timelines[0].svg(), path)
+        case ".json":
+            write_beside(path, json.dumps(events_of(timelines), indent=1).encode())
+        case _:
+            raise InputError(
+                f"a timeline cannot be written to {path}",
+                hint=f"{path.stem or 'step'}.svg, a picture, or {path.stem or 'step'}.json, a "
+                "trace for Perfetto",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class StepTrace(NotPickled):
+    """A step that was taken, and what was measured in it: `objective` is what the step gives,
+    `measured` when its ranks did what, `predicted` when they were to."""
+
+    _called = "the trace of a step"
+
+    objective: Any
+    measured: ParallelTimeline
+    predicted: ParallelTimeline
+
+    def trace_json(self) -> dict[str, Any]:
+        """Both side by side, as Chrome and Perfetto (ui.perfetto.dev) read it."""
+        from chainrule.devices.reports.trace_events import events_of
+
+        return events_of([self.measured, self.predicted])
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file: .svg is the picture of what was measured, .json both as a trace for
+        Chrome and Perfetto.  InputError for another ending."""
+        save_timelines([self.measured, self.predicted], Path(path))
+
+    def __str__(self) -> str:
+        return f"{self.measured}\n\n{self.predicted}"

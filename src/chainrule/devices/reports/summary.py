@@ -1,0 +1,103 @@
+"""Prints a split step: its ranks, what each stage computes, and how the work is shared out."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from math import fsum
+from typing import TYPE_CHECKING
+
+from chainrule.devices.instructions import Run
+from chainrule.devices.reports.memory import memory_of
+from chainrule.devices.reports.memory_text import aligned
+from chainrule.devices.reports.timeline import timeline_of
+from chainrule.devices.reports.timeline_text import duration
+from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.words import printable
+
+if TYPE_CHECKING:
+    from chainrule.devices.parallel import ParallelStep, Split
+
+ROWS = 32  # of a part of the batch, where nobody says how many
+REFERENCE_SIZE = 256  # of another named size
+MOST_NAMES, WIDTH = 8, 60
+
+
+def sizes_or_latest(step: ParallelStep, given: Mapping[str, int]) -> tuple[dict[str, int], str]:
+    """The sizes that are given; else those of the latest step; else some, and words that say so."""
+    names = step.parts.whole.graph.sizes
+    if given or not names:
+        return dict(given), ""
+    latest = step.latest
+    if latest is not None:
+        return dict(latest.sizes), ""
+    guess = dict.fromkeys(names, REFERENCE_SIZE) | {step.parts.size: ROWS * step.parts.count}
+    return guess, " (assumed)"
+
+
+def summary(step: ParallelStep) -> str:
+    """The split at the sizes of the latest step, or at some."""
+    sizes, assumed = sizes_or_latest(step, {})
+    split = step.split_at(sizes)
+    memory = memory_of(step, split, sizes)
+    timeline = timeline_of(step, split, sizes, None)
+    numbers = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+    shares = _shares(step, split)
+    rows = [("stage", "ranks", "work", "parameters", "bytes", "what it computes")]
+    for stage in range(step.stages):
+        ranks = [replica * step.stages + stage for replica in range(step.replicas)]
+        shown = [str(one) for one in (ranks if len(ranks) < 4 else [ranks[0], "...", ranks[-1]])]
+        most = max(memory.ranks[one].peak_nbytes for one in ranks)
+        names = textwrap.shorten(", ".join(_names(split, stage)), WIDTH, placeholder=" ...")
+        share = f"{100 * shares[stage]:.0f} %"
+        owned = ", ".join(_owned(step, split, stage)) or "-"
+        owned = textwrap.shorten(owned, WIDTH // 2, placeholder=" ...")
+        rows.append((str(stage), " ".join(shown), share, owned, in_bytes(most), names or "-"))
+    plural = "s" if step.ranks > 1 else ""
+    lines = [
+        f"{printable(step.parts.whole.graph.name)} on {step.ranks} rank{plural}: "
+        f"{step.stages} stage{'s' if step.stages > 1 else ''} x {step.replicas} "
+        f"replica{'s' if step.replicas > 1 else ''}, {step.parts.count} micro-batches, "
+        f"{step.schedule}",
+        f"  {numbers or 'all sizes fixed'}{assumed}, executor {step.parts.whole.executor}: "
+        f"{duration(timeline.seconds)} predicted, {100 * timeline.bubble:.1f} % bubble",
+        "",
+        *aligned(rows, (2, 4)),
+    ]
+    return "\n".join(lines)
+
+
+def work_of_stages(split: Split) -> list[float]:
+    """The predicted seconds of what each stage does in a step, its update left out."""
+    each = []
+    for code in split.compiled:
+        known = getattr(code, "durations", None)
+        each.append(0.0 if known is None else fsum(known(None)) / 1e9)
+    return [
+        fsum(
+            each[one.piece]
+            for one in program.instructions
+            if isinstance(one, Run) and one.micro_batch is not None
+        )
+        for program in split.programs[: split.placed.count]
+    ]
+
+
+def _shares(step: ParallelStep, split: Split) -> list[float]:
+    work = work_of_stages(split)
+    return [one / (sum(work) or 1.0) for one in work]
+
+
+def _owned(step: ParallelStep, split: Split, stage: int) -> list[str]:
+    """The parameters of a stage."""
+    place = {split.name_of.get(node): at for node, at in split.placed.owner.items()}
+    return [printable(name) for name in step.parts.whole.parameters if place.get(name) == stage]
+
+
+def _names(split: Split, stage: int) -> list[str]:
+    """The user's names of what a stage computes in the forward pass."""
+    return [
+        printable(split.name_of[node])
+        for node, at in split.placed.forward.items()
+        if at == stage and node in split.name_of
+    ]

@@ -1,0 +1,79 @@
+"""Prints a timeline: a line for each rank, and what it says in numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chainrule.devices.reports.memory_text import aligned
+from chainrule.devices.reports.spans import (
+    ADDING,
+    BACKWARD,
+    FORWARD,
+    GRADIENTS,
+    UPDATE,
+    WAITING,
+    ParallelTimeline,
+    Span,
+)
+from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.words import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LETTERS = {FORWARD: "F", BACKWARD: "B", GRADIENTS: "W", UPDATE: "U", ADDING: "A", WAITING: "."}
+WIDTH, ROWS = 78, 16  # letters; ranks that are drawn
+
+
+def text(timeline: ParallelTimeline, width: int = WIDTH) -> str:
+    """The lanes in letters, then seconds for each rank."""
+    how = "measured" if timeline.is_measured else "predicted"
+    bound = timeline.lower_bound
+    least = "" if bound is None else f" (in no order of the pieces less than {duration(bound)})"
+    shown = range(min(len(timeline.ranks), ROWS))
+    rows = [("rank", "busy", "waiting", "most bytes")]
+    for rank in shown:
+        most = max((one.nbytes for one in timeline.ranks[rank]), default=0)
+        times = duration(timeline.busy[rank]), duration(timeline.waiting[rank])
+        rows.append((str(rank), *times, in_bytes(most)))
+    lines = [
+        f"{printable(timeline.title)}: {duration(timeline.seconds)} {how}{least}, "
+        f"{100 * timeline.bubble:.1f} % bubble",
+        *(f"{rank:3} {_lane(timeline.ranks[rank], timeline.seconds, width)}" for rank in shown),
+        f"    {', '.join(f'{letter} {doing}' for doing, letter in LETTERS.items())}",
+        "",
+        *aligned(rows, range(4)),
+    ]
+    if len(timeline.ranks) > ROWS:
+        lines.append(f"and {len(timeline.ranks) - ROWS} ranks more")
+    return "\n".join(lines)
+
+
+def _lane(spans: Sequence[Span], seconds: float, width: int) -> str:
+    """What a rank does most of in the time of each letter."""
+    found, at = [], 0
+    each = seconds / width
+    for place in range(width):
+        start, end = place * each, (place + 1) * each
+        amounts = dict.fromkeys(LETTERS, 0.0)
+        while at < len(spans) and spans[at].end <= start:
+            at += 1
+        for span in spans[at:]:
+            if span.start >= end:
+                break
+            amounts[span.doing] += min(span.end, end) - max(span.start, start)
+        most = max(amounts, key=amounts.__getitem__)
+        found.append(LETTERS[most if amounts[most] else WAITING])
+    return "".join(found)
+
+
+def duration(seconds: float) -> str:
+    """`1.23 s`, `4.5 ms`, `678 µs`: three digits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= 0.9995 * size:
+            return (
+                f"{seconds / size:,.0f} {unit}"
+                if seconds >= 999.5 * size
+                else f"{seconds / size:.3g} {unit}"
+            )
+    return f"{seconds * 1e6:.3g} µs"

@@ -1,0 +1,166 @@
+"""Says on which rank a value lies, and why there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from chainrule.devices.reports.summary import sizes_or_latest, work_of_stages
+from chainrule.graph.node import Node
+from chainrule.graph.words import printable
+from chainrule.primitives.sources import input_
+
+if TYPE_CHECKING:
+    from chainrule.devices.parallel import ParallelStep, Split
+
+
+def reason(step: ParallelStep, name: str, given: Mapping[str, int]) -> str:
+    """See `ParallelStep.why`."""
+    sizes, assumed = sizes_or_latest(step, given)
+    split = step.split_at(sizes)
+    at = ", ".join(f"{size} = {number}" for size, number in sizes.items())
+    words = _Why(step, split).words(name)
+    return f"{words} (assumed: {at})" if assumed else words
+
+
+class _Why:
+    def __init__(self, step: ParallelStep, split: Split) -> None:
+        self.step, self.split, self.placed = step, split, split.placed
+
+    def words(self, name: str) -> str:
+        """One or two sentences; NameLookupError for an unknown name."""
+        said = printable(name)
+        state = {one.name: one for one in self.step.parts.updating.persistent}
+        part = state.get(name)
+        if part is not None and part.name not in self.step.parts.whole.parameters:
+            if part.parameter is None:
+                return f"{said} belongs to no parameter: it is updated on {self._where([0])}"
+            return f"{said} lies where its parameter is: {self.words(part.parameter)}"
+        graph = self.split.graph
+        if name not in graph.names:
+            raise graph.unknown_name(name)
+        node = graph[name]
+        if node in self.placed.owner:
+            return self._owned(said, node)
+        if node in self.placed.everywhere:
+            return (
+                f"{said} is on every rank that needs it: it is made of constants and numbers "
+                "alone, and each computes it for itself"
+            )
+        if node.primitive is input_:
+            stages = self._readers(node)
+            return (
+                f"{said} is data: {self._where(stages)} {_read(stages)} it, and "
+                f"{_gets(stages)} the parts of its replica"
+            )
+        if node in self.placed.forward:
+            return self._forward(said, node)
+        return self._backward(said, node)
+
+    def _owned(self, said: str, node: Node) -> str:
+        stage = self.placed.owner[node]
+        readers = self._readers(node)
+        forward = [one for one in readers if one in self._readers(node, backward=False)]
+        if not forward:
+            return f"{said} lies on {self._where([stage])}, where it is added up"
+        first = next(
+            (
+                self._named(one)
+                for one, at in self.placed.forward.items()
+                if at == stage and node in one.inputs
+            ),
+            "",
+        )
+        of = f" for {first}" if first else ""
+        words = (
+            f"{said} lies on {self._where([stage])}, the first stage that reads it{of}; "
+            "it is updated there"
+        )
+        others = [one for one in readers if one != stage]
+        if others:
+            words += f", and sent to {self._where(others)} at the beginning of each step"
+        return words
+
+    def _forward(self, said: str, node: Node) -> str:
+        stage = self.placed.forward[node]
+        words = f"{said} is computed on {self._where([stage])}: {self._cut(stage)}"
+        others = [one for one in self._readers(node) if one != stage]
+        if others:
+            words += f"; it is sent to {self._where(others)}, which {_read(others)} it"
+        return words
+
+    def _cut(self, stage: int) -> str:
+        step = self.step
+        if step.stages == 1:
+            return "there is one stage"
+        if step.ends is not None:
+            before = f"after {printable(step.ends[stage - 1])}" if stage else "from the beginning"
+            until = f" to {printable(step.ends[stage])}" if stage < len(step.ends) else ""
+            return f"you said stages={step.ends!r}, and this stage goes {before}{until}"
+        work = work_of_stages(self.split)
+        share = 100 * work[stage] / (sum(work) or 1.0)
+        return (
+            f"stages are cut where the busiest has least to do, and this one has {share:.0f} % of "
+            "the work"
+        )
+
+    def _backward(self, said: str, node: Node) -> str:
+        stage = self.placed.backward[node]
+        source, where = node.origin.node, self._where([stage])
+        held = next((one for one in node.inputs if one in self.placed.owner), None)
+        if held is not None and held.primitive is input_ and self._is_sum(held):
+            return f"{said} is computed on {where}, where {self._named(held)} lies"
+        of = self._named(source) if source is not None else ""
+        if of and self._place(source) == stage:
+            return (
+                f"{said} is computed on {where}: a stage does the backward pass of what it does "
+                f"forward, here of {of}"
+            )
+        return f"{said} is computed on {where}, no later than what it is made of allows"
+
+    def _is_sum(self, node: Node) -> bool:
+        sums = {one.name for one in self.step.parts.accumulating.persistent}
+        return self.split.name_of.get(node) in sums
+
+    def _place(self, node: Node | None) -> int | None:
+        if node is None:
+            return None
+        return self.placed.forward.get(node, self.placed.owner.get(node))
+
+    def _named(self, node: Node) -> str:
+        """The user's name of a value, or of the first one that is made of it."""
+        named = self.split.name_of
+        seen, pending = {node}, [node]
+        for one in pending:
+            if one in named:
+                return printable(named[one])
+            for user in self.placed.forward:
+                if user not in seen and one in user.inputs:
+                    seen.add(user)
+                    pending.append(user)
+        return ""
+
+    def _readers(self, node: Node, *, backward: bool = True) -> list[int]:
+        """The stages that read a value."""
+        passes = [self.placed.forward, *([self.placed.backward] if backward else [])]
+        return sorted({at for one in passes for user, at in one.items() if node in user.inputs})
+
+    def _where(self, stages: Collection[int]) -> str:
+        """`stage 1 (rank 1, 3)`."""
+        ranks = [
+            replica * self.step.stages + stage
+            for replica in range(self.step.replicas)
+            for stage in stages
+        ]
+        told = ", ".join(map(str, ranks[:4])) + (", ..." if len(ranks) > 4 else "")
+        numbers = " and ".join(map(str, stages))
+        stage_s, rank_s = ("" if len(one) == 1 else "s" for one in (stages, ranks))
+        return f"stage{stage_s} {numbers or 'none'} (rank{rank_s} {told or 'none'})"
+
+
+def _read(stages: Collection[int]) -> str:
+    return "reads" if len(stages) == 1 else "read"
+
+
+def _gets(stages: Collection[int]) -> str:
+    return "gets" if len(stages) == 1 else "get"

@@ -1,0 +1,112 @@
+"""Splits a step at some sizes: its nodes to stages, these to pieces, a program for each rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chainrule.devices.check import check_programs
+from chainrule.devices.instructions import Program
+from chainrule.devices.pieces import Piece
+from chainrule.devices.programs import Parts, Programs
+from chainrule.devices.stages import Placed, cuts_after, cuts_of_least_load, placed
+from chainrule.execute.executors import prepare
+from chainrule.graph.frozen import Frozen
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.plan.numpy_duration import node_nanoseconds
+from chainrule.plan.speeds import SPEEDS
+from chainrule.train.step.micro_batches import MicroBatchedStep
+from chainrule.train.step.random_inputs import key_inputs
+
+if TYPE_CHECKING:
+    from chainrule.devices.parallel import ParallelStep
+
+
+@dataclass(frozen=True, eq=False)
+class Split(Frozen):
+    """A step at some sizes: its pieces, and the program of each rank."""
+
+    _called = "a training step that is split"
+
+    sizes: Mapping[str, int]  # of the whole batch
+    graph: Graph  # of the two passes
+    placed: Placed
+    pieces: tuple[Piece, ...]
+    programs: tuple[Program, ...]
+    names: Mapping[str, int]  # the numbers of inputs
+    ends: Mapping[str, int]  # the numbers of what replaces arrays of the state, and the objective
+    compiled: tuple[Any, ...]
+
+    @property
+    def name_of(self) -> Mapping[Node, str]:
+        """The user's names of the values of the two passes."""
+        return self.graph.name_of
+
+
+def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
+    """The pieces and the programs of a step, for a part of a batch of these sizes."""
+    parts = _parts(step.parts, sizes)
+    graph = parts.summing
+    inputs = {item.name: item.node for item in graph.inputs}
+    sums = {inputs[name]: graph.names[then] for name, then in parts.sums.items()}
+    place = placed(
+        graph,
+        graph.names[parts.objective],
+        sums,
+        [inputs[name] for name in step.parts.whole.parameters],
+        step.stages,
+        _cuts(step, graph),
+    )
+    owner = dict(place.owner)
+    for part in step.parts.accumulating.persistent:
+        of = part.parameter
+        last = place.forward[graph.names[parts.objective]]
+        owner[inputs[part.name]] = last if of is None else owner[inputs[of]]
+    backward = dict(place.backward)
+    for name, then in parts.sums.items():
+        backward[graph.names[then]] = owner[inputs[name]]
+    place = Placed(place.count, place.forward, backward, owner, place.everywhere)
+    making = Programs(parts, place, step.orders, step.replicas)
+    programs = making.programs()
+    check_programs(programs)
+    executor = step.parts.whole.executor
+    compiled = tuple(
+        prepare(executor, piece.graph, list(dict.fromkeys(piece.gives.values())), {})
+        for piece in making.pieces
+    )
+    ends = {
+        name: making.number[parts.updating.names[then]]
+        for name, then in {**parts.following, parts.objective: parts.objective}.items()
+    }
+    at = {**sizes, step.parts.size: sizes[step.parts.size] * step.parts.count}
+    return Split(at, graph, place, tuple(making.pieces), programs, making.names, ends, compiled)
+
+
+def _parts(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:
+    summing, updating = step.accumulating, step.updating
+    bound = summing.graph.bind(**{n: sizes[n] for n in summing.graph.sizes})
+    update = updating.graph.bind(**{n: sizes[n] for n in updating.graph.sizes})
+    keys = key_inputs(step.whole.graph, step.split) if step.count > 1 else ()
+    moving = {
+        part.name: part.next_name
+        for part in updating.persistent
+        if update.names[part.next_name] is not update.names[part.name]
+    }
+    return Parts(
+        bound,
+        update,
+        step.whole.objective,
+        {part.name: part.next_name for part in summing.persistent},
+        moving,
+        {part.name: part.parameter for part in updating.persistent if part.parameter},
+        frozenset({*step.split, *keys}),
+    )
+
+
+def _cuts(step: ParallelStep, graph: Graph) -> Callable[[Sequence[Node]], Mapping[Node, int]]:
+    if step.ends is not None:
+        return cuts_after(graph, step.ends)
+    speeds = SPEEDS[64].numpy
+    return cuts_of_least_load(graph, lambda node: node_nanoseconds(node, speeds) / 1e9, step.stages)

@@ -1,0 +1,133 @@
+"""The bytes that a rank is predicted to need are those that it takes, to the byte."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from typing import Any
+
+import pytest
+from alone import RanksAlone
+from measured_memory import no_collection
+from numpy_memory import numpy_traced
+from parallel_models import MODELS, OPTIMIZERS, ROWS, case
+
+import chainrule as cr
+from chainrule.devices.reports.values import KINDS
+from chainrule.errors import InputError, SizeError
+from chainrule.execute.native.program import NativeProgram
+from chainrule.execute.native.runtime import recycled
+from chainrule.schedule.records import ALIGNMENT
+
+
+def taken_nbytes(ranks: RanksAlone, rank: int) -> int:
+    """The most bytes of arrays at once that a rank makes."""
+    for code in ranks.split.compiled:
+        if isinstance(code, NativeProgram):
+            code.launcher.machine._free.clear()
+    recycled.forget()
+    with numpy_traced(), no_collection():
+        ranks.run(rank)
+        return tracemalloc.get_traced_memory()[1]
+
+
+def split_case(
+    model: str, optimizer: str, executor: str, patched: pytest.MonkeyPatch, **options: Any
+) -> RanksAlone:
+    step, weights, batch = case(model, optimizer, executor)
+    split = cr.parallel(step, micro_batches=6, **options)
+    return RanksAlone(split, weights, batch, patched)
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_rank_takes_what_is_predicted_to_the_byte(
+    model: str, optimizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stages, replicas, schedule in ((1, 1, "1f1b"), (2, 3, "1f1b"), (3, 1, "zb-h1")):
+        ranks = split_case(
+            model, optimizer, "reference", monkeypatch,
+            stages=stages, replicas=replicas, schedule=schedule,
+        )  # fmt: skip
+        report = ranks.step.memory(n=ROWS)
+        for rank in range(stages * replicas):
+            ranks.run(rank)  # plans are made, and kept
+            wanted = report.ranks[rank].allocated_nbytes
+            assert taken_nbytes(ranks, rank) == wanted, (stages, replicas, schedule, rank)
+
+
+@pytest.mark.parametrize("model", ["network", "convolutional", "tied"])
+def test_compiled_code_takes_what_its_plans_promise(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for what aligns its blocks and large results."""
+    ranks = split_case(model, "momentum", "native", monkeypatch, stages=2, replicas=2)
+    report = ranks.step.memory(n=ROWS)
+    for rank, one in enumerate(report.ranks):
+        wanted, blocks = one.allocated_nbytes, len(ranks.split.pieces)
+        assert wanted <= taken_nbytes(ranks, rank) <= wanted + ALIGNMENT * blocks
+
+
+def test_what_is_there_at_the_peak_is_told_by_name() -> None:
+    step, *_ = case("network", "adamw", "reference")
+    report = cr.parallel(step, micro_batches=6, stages=("h1",)).memory(n=96)
+    for one in report.ranks:
+        assert sum(one.parts.values()) == one.peak_nbytes == max(one.during)
+        assert set(one.parts) == set(KINDS)
+    first, last = report.ranks
+    assert first.parts["parameters"] == 8 * (4 * 5 + 5)
+    assert last.parts["parameters"] == 8 * (5 * 5 + 5 * 3)
+    labels = next(value for value in last.held if value.name == "y")
+    assert (labels.kind, labels.nbytes, labels.count) == ("inputs", 16 * 8, 6)
+    assert {"W1", "b1", "x", "W1_grad_sum"} <= {value.name for value in first.held}
+    # 1F1B: two micro-batches are under way on the first stage, each of 16 rows
+    kept = [value for value in first.held if value.name == "h1"]
+    assert [(value.kind, value.nbytes, value.count) for value in kept] == [
+        ("saved intermediates", 16 * 5 * 8, 2)
+    ]
+
+
+def test_gpipe_keeps_all_micro_batches_and_1f1b_as_many_as_stages() -> None:
+    step, *_ = case("network", "sgd", "reference")
+    counts = {}
+    for schedule in ("gpipe", "1f1b"):
+        split = cr.parallel(step, micro_batches=6, stages=("h1", "h2"), schedule=schedule)
+        first = split.memory(n=ROWS * 20).ranks[0]
+        counts[schedule] = {value.name: value.count for value in first.held}["h1"]
+    assert counts == {"gpipe": 6, "1f1b": 3}
+
+
+def test_a_report_prints_and_is_plain_data() -> None:
+    step, *_ = case("network", "adamw", "reference")
+    report = cr.parallel(step, micro_batches=6, stages=2, replicas=3).memory(n=ROWS)
+    text = str(report)
+    assert "memory of network on 6 ranks, n = 24, executor reference" in text
+    assert "ranks 0, 2, 4" in text and "ranks 1, 3, 5" in text
+    data = json.loads(json.dumps(report.json()))
+    assert [one["rank"] for one in data["ranks"]] == list(range(6))
+    assert data["ranks"][1]["peak_nbytes"] == report.ranks[1].peak_nbytes
+    many = str(cr.parallel(step, micro_batches=6, stages=8).memory(n=ROWS))
+    assert max(map(len, many.splitlines())) < 150
+
+
+def test_sizes_that_are_missing_or_do_not_fit_are_refused() -> None:
+    step, *_ = case("network", "sgd", "reference")
+    split = cr.parallel(step, micro_batches=6, stages=2)
+    with pytest.raises(SizeError, match="depends on n, which was not given"):
+        split.memory()
+    with pytest.raises(InputError, match="n = 25 does not split into 6 equal parts"):
+        split.memory(n=25)
+
+
+def test_what_a_rank_has_sent_or_added_up_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In threads all arrays are in one process: it takes no more than all ranks together."""
+    step, weights, batch = case("network", "sgd", "reference")
+    split = cr.parallel(step, micro_batches=6, stages=2, replicas=2)
+    split(split.init(weights), batch)
+    state = split.init(weights)
+    with numpy_traced(), no_collection():
+        before = tracemalloc.get_traced_memory()[0]
+        split(state, batch)
+        after = tracemalloc.get_traced_memory()[0]
+    assert after - before < 100
