@@ -186,6 +186,8 @@ def test_what_is_in_names_is_only_text() -> None:
     ElementTree.fromstring(svg)
     assert "<script" not in svg
     assert json.loads(json.dumps(found.trace_json()))
+    html = found._repr_mimebundle_()["text/html"]
+    assert html.startswith('<img alt="a&quot;&gt;&lt;script&gt;&amp;" src="data:image/svg+xml;')
 
 
 def test_what_cannot_be_drawn_or_written_is_refused(tmp_path: Path) -> None:

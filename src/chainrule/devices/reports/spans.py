@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.errors import InputError
+from chainrule.explain.image import image_of
 from chainrule.explain.memory.picture import save as save_svg
 from chainrule.explain.writing import write_beside
 from chainrule.graph.frozen import NotPickled
@@ -130,7 +131,9 @@ class ParallelTimeline(NotPickled):
         return text(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"image/svg+xml": self.svg(), "text/plain": str(self)}
+        svg = self.svg()
+        html = image_of(svg, self.title, "max-width:100%")
+        return {"text/html": html, "image/svg+xml": svg, "text/plain": str(self)}
 
 
 def save_timelines(timelines: Sequence[ParallelTimeline], path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from chainrule.explain.drawing.layout import place
 from chainrule.explain.drawing.mermaid import mermaid_of
 from chainrule.explain.drawing.scene import Scene, Wishes, scene_of
 from chainrule.explain.drawing.svg import svg_of
+from chainrule.explain.image import image_of
 from chainrule.explain.reading.symbols import Indices
 from chainrule.explain.writing import write_beside
 from chainrule.graph.cached import cached_property
@@ -91,9 +90,7 @@ class Drawing:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """For notebooks: in those that are not trusted only the picture as an <img> survives."""
         svg = self.svg()
-        code = base64.b64encode(svg.encode()).decode()
-        words = escape(self.scene.title, quote=True)
-        html = f'<img alt="{words}" src="data:image/svg+xml;base64,{code}" style="max-width:100%">'
+        html = image_of(svg, self.scene.title, "max-width:100%")
         return {"text/html": html, "image/svg+xml": svg, "text/plain": str(self)}
 
 

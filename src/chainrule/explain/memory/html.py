@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from chainrule.explain.image import image_of
 from chainrule.explain.memory.picture import picture
 from chainrule.explain.memory.table import (
     NUMBERS,
@@ -83,9 +83,8 @@ def _image(report: MemoryReport) -> str:
     """The timeline as an image: notebooks that trust nobody drop SVG elements, and keep these."""
     name, run = next(iter(runs(report).items()))
     svg = picture(run, picture_title(report, name))
-    encoded = base64.b64encode(svg.encode()).decode()
     words = f"Bytes in use by instruction, {name}: at most {run.peak_nbytes:,} bytes"
-    return f'<p><img src="data:image/svg+xml;base64,{encoded}" alt="{escape(words)}"></p>\n'
+    return f"<p>{image_of(svg, words)}</p>\n"
 
 
 def _table(
