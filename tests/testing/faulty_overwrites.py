@@ -21,6 +21,7 @@ from schedules import (
     Z,
     array,
     in_place_of_b,
+    picked,
     plain,
     schedule,
     scratch,
@@ -177,6 +178,27 @@ def an_index_that_may_be_out_of_range_unsaid():
     instruction 1 (rows) computes %24, whose indices may be out of range, and does not say that it can fail
     """
     return in_place_of_b("shuffled", fails=False)
+
+
+def an_index_that_can_fail_in_a_smaller_array():
+    """
+    instruction 2 (again) computes fewer, whose indices may be out of range, and does not say that it can fail
+    """
+    return picked("fewer")
+
+
+def an_index_of_floats_that_is_computed_again():
+    """
+    instruction 2 (again) computes late, whose indices may be out of range, and does not say that it can fail
+    """
+    return picked("late")
+
+
+def an_index_that_fails_after_an_update():
+    """
+    instruction 2 (again) can fail, but instruction 1 (sgd) has already overwritten a given array
+    """
+    return picked("fewer", fails=True)
 
 
 def an_update_that_can_fail():

@@ -101,3 +101,33 @@ def in_place_of_b(result, into=None, before=(), **reading):
     return Schedule(
         ROWS, (make_b, *before, put), {a: array("a", 256), k: array("k")}, (node,), {}, 512
     )
+
+
+def picks(W: float32[4, 4], k: int64[4], f: float32[4]):
+    m = f.astype("int64")
+    p = W[k]
+    q = W[m]
+    W_next = W - p - q
+    last = W_next[k]
+    fewer = W_next[:3][k]
+    late = W_next[m]
+    return W_next, last, fewer, late
+
+
+PICKS = cr.trace(picks)
+
+
+def picked(result, fails=False):
+    """A schedule of `picks`: elements of W are taken twice, W is updated, some are taken again."""
+    W, k, f, m, p, q, new, node = (
+        PICKS[n] for n in ("W", "k", "f", "m", "p", "q", "W_next", result)
+    )
+    inner = tuple(one for one in PICKS.nodes if one.primitive.name == "subtract" and one is not new)
+    shown = tuple(one for one in PICKS.nodes if one.primitive.name in ("slice", "full"))
+    place = array("W", 64)
+    take = Compute((p, q), (scratch(0), scratch(64)), (W, k, f), (m,), fails=True, label="take")
+    update = Compute((new,), (place,), (W, p, q), inner, None, ((new, W),), label="sgd")
+    buffer = scratch(128, int(node.type.nbytes))
+    again = Compute((node,), (buffer,), (new, k, f), (m, *shown), fails=fails, label="again")
+    given = {W: place, k: array("k", 32), f: array("f", 16)}
+    return Schedule(PICKS, (take, update, again), given, (new,), {W: new}, 192)

@@ -30,6 +30,7 @@ from schedules import (
     Z,
     array,
     in_place_of_b,
+    picked,
     plain,
     schedule,
     scratch,
@@ -186,6 +187,10 @@ def test_a_given_array_may_be_overwritten_once_it_was_read():
 
 def test_what_can_fail_does_so_before_the_first_update():
     assert simulate(plain({3: replace(MAKE_G, fails=True)}))
+
+
+def test_what_was_checked_cannot_fail_after_an_update():
+    assert simulate(picked("last"))
 
 
 def test_a_result_may_be_a_given_value_or_a_view():

@@ -12,6 +12,7 @@ import numpy as np
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.plan.checks import Check
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.speeds import SPEEDS
@@ -30,6 +31,7 @@ class Evaluation(NamedTuple):
     writes: tuple[Node, ...]
     workspace_nbytes: int
     fails: bool = False  # nothing is overwritten, whatever fails
+    checks: tuple[Check, ...] = ()
 
 
 def plain_schedule_within(

@@ -14,6 +14,7 @@ from math import prod
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.plan.checks import Checked, checks_of
 from chainrule.plan.loops.candidates import Candidates
 from chainrule.plan.loops.fuse import Nest, is_one_hot
 from chainrule.plan.products.fold import Products
@@ -38,9 +39,9 @@ class Ordering:
 
     `stored` are transparent nodes that are wanted in memory all the same.  A result that takes a
     given array (`overwrites`) is computed after everything that reads the array, and after all
-    that may stop the run; `copied` are the results for which that is impossible, so that they
-    need memory of their own.  `unreadable` are transparent nodes that must be stored, or those
-    that read them have no kernel.
+    that may stop the run: of those that check the same index, the first.  `copied` are the results
+    for which that is impossible, so that they need memory of their own.  `unreadable` are
+    transparent nodes that must be stored, or those that read them have no kernel.
     """
 
     def __init__(
@@ -77,7 +78,12 @@ class Ordering:
             result: {user for user in self.users.get(given, ()) if user is not result}
             for result, given in self.taken.items()
         }
-        self.failing = [node for node in self.pending if roles[node] in FAILING]
+        self.checked = Checked()
+        self.failing = {node: None for node in self.pending if roles[node] in FAILING}
+        self.checking: dict[Node, list[Node]] = {}
+        for node in self.failing:
+            for check in checks_of([node]):
+                self.checking.setdefault(check.indices, []).append(node)
         self.copied: list[Node] = []
         self.unreadable: set[Node] = set()
         self.units: list[Unit] = []
@@ -147,11 +153,26 @@ class Ordering:
             del self.pending[member]
             self.parked.pop(member, None)
             self.done.add(member)
+            self._cannot_fail_now(member)
             self._wake(member)
             for user in self.users.get(member, ()):
                 self.waiting[user] -= 1
                 if not self.waiting[user] and user in self.pending:
                     self._offer(user)
+
+    def _cannot_fail_now(self, node: Node) -> None:
+        """The node was computed; nor can others fail that check the same indices."""
+        if self.roles[node] not in FAILING:
+            return
+        self.failing.pop(node, None)
+        for check in checks_of([node]):
+            if self.checked.by(check) is not None:
+                continue
+            self.checked.add(check, self.position[node])
+            for other in self.checking.get(check.indices, ()):
+                covered = all(self.checked.by(one) is not None for one in checks_of([other]))
+                if covered and self.roles[other] is not Role.FOREIGN:
+                    self.failing.pop(other, None)
 
     def _wake(self, node: Node) -> None:
         """What was parked beside the node may lead on now; what does not stays parked, or two
@@ -186,11 +207,13 @@ class Ordering:
         self.copied.append(node)
 
     def _may_overwrite(self, node: Node, inside: Collection[Node]) -> bool:
-        """Whether nothing that is still to run may fail, or reads the array the node takes."""
-        if node in self.taken and any(one in self.pending for one in self.failing):
+        """Whether nothing that is still to run may fail, or reads the array the node takes; who is
+        inside the same nest may read it element by element."""
+        if node in self.taken and self.failing:
             return False
         return all(
-            user not in self.pending or user in inside for user in self.readers.get(node, ())
+            user not in self.pending or (user in inside and self.roles[user] is not Role.GATHER)
+            for user in self.readers.get(node, ())
         )
 
     def _unit(self, node: Node) -> Iterable[Node]:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chainrule.graph.node import Node
+from chainrule.plan.checks import reliance
 from chainrule.plan.choose_stored import AGAIN, EXACT
 from chainrule.plan.loops.loop_work import Kind
 from chainrule.plan.loops.sweeps import expression_cost
@@ -102,6 +103,7 @@ class _Seen:
                 self.readers[node].append(number)
         self.last = {node: numbers[-1] for node, numbers in self.readers.items()}
         self.gone = {given: self.writer[result] for given, result in overwrites.items()}
+        self.stops, _ = reliance(works)
 
     def late(self, value: Node, nest: int) -> tuple[int, ...]:
         """The works that read the value after the nest, or can wait for it; the nest itself need
@@ -116,7 +118,7 @@ class _Seen:
         work, end = self.works[number], len(self.works)
         following = [self.readers[node][0] for node in work.writes if node in self.last]
         following += [one for node in work.reads if (one := self.gone.get(node, end)) > number]
-        return not work.fails and min([end, *following]) > nest
+        return not self.stops[number] and min([end, *following]) > nest
 
     def made_from(self, value: Node) -> list[Node]:
         """The arrays that the value is computed from."""

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.plan.checks import reliance
 from chainrule.plan.work import Work
 from chainrule.schedule.lives import Life, Lives, lives_of
 
@@ -40,7 +41,8 @@ def _followers(
     """The numbers of the works that come after each work: those that read what it writes.
 
     One that overwrites a given array comes after all that read the array, and all that may stop
-    the run; one that writes a value again, after all that read its life before.
+    the run; one that cannot since an index was checked before, after the one that checks it; one
+    that writes a value again, after all that read its life before.
     """
     readers: dict[Life, list[int]] = defaultdict(list)
     for number, read in enumerate(lives.reads):
@@ -58,10 +60,15 @@ def _followers(
     for given, result in overwrites.items():
         for number in readers[Life(given)]:
             found[number].add(lives.first[Life(result)])
-    failing = [number for number, work in enumerate(works) if work.fails]
+    stops, relies = reliance(works)
+    for number, checking in enumerate(relies):
+        for one in checking:
+            found[one].add(number)
+    failing = [number for number, one in enumerate(stops) if one]
     for one, following in pairwise(failing):  # so that the last one stands for all
         found[one].add(following)
     if failing:
+        assert all(failing[-1] < update for update in updates), works[failing[-1]].label
         found[failing[-1]].update(updates)
     return [sorted(one - {number}) for number, one in enumerate(found)]
 

@@ -14,6 +14,7 @@ from itertools import accumulate
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.plan.checks import reliance
 from chainrule.plan.overwriting import successors
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.work import Work
@@ -132,6 +133,7 @@ class Storage:
         """The works as instructions, with what is freed after each."""
         handed_on = set(self.in_place.values())
         instructions: list[Instruction] = []
+        stops, _ = reliance(self.works)
         for number, work in enumerate(self.works):
             written = self.lives.writes[number]
             pairs = [(one.node, self.in_place[one].node) for one in written if one in self.in_place]
@@ -143,7 +145,7 @@ class Storage:
                     inner=tuple(work.inner),
                     workspace=self.workspaces.get(number),
                     in_place=tuple(pairs),
-                    fails=work.fails,
+                    fails=stops[number],
                     label=work.label,
                     allocated_nbytes=work.allocated_nbytes,
                 )

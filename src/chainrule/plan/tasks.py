@@ -2,7 +2,9 @@
 
 There, a value is of one producer, and lives as long as anybody reads it.  So a task that writes
 several values becomes several parts: one has all large values, and of the small ones each stays
-from when it is written first to when it is read last, however often the task is done.
+from when it is written first to when it is read last, however often the task is done.  And where a
+task checks indices, that they are checked is a part without bytes: only once is it done before what
+relies on it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Protocol
 
 from chainrule.graph.body import bodies_of
 from chainrule.graph.node import Node
+from chainrule.plan.checks import Check, reliance
 from chainrule.schedule.lives import BEFORE, Life, lives_of
 
 SMALL = 8  # times as large as a small value is the largest one that its task writes
@@ -31,6 +34,9 @@ class Task(Protocol):
 
     @property
     def fails(self) -> bool: ...
+
+    @property
+    def checks(self) -> Sequence[Check]: ...
 
 
 @dataclass(frozen=True)
@@ -78,9 +84,8 @@ def tasks_of(
     `nbytes` says what a value takes: 0 for one in an array from outside.  Tasks of `kept` write
     values that stay to the end, those of `once` must not be done again.
     """
-    return _Parts(given, nbytes, workspaces, tuple(map(round, durations)), once).made(
-        kept, overwrites
-    )
+    parts = _Parts(given, nbytes, workspaces, tuple(map(round, durations)), once, overwrites)
+    return parts.made(kept)
 
 
 def may_repeat(node: Node) -> bool:
@@ -97,7 +102,9 @@ class _Parts:
         workspaces: Sequence[int],
         durations: tuple[int, ...],
         once: Container[int],
+        overwrites: Mapping[Node, Node],
     ) -> None:
+        self.overwrites = overwrites
         self.given, self.workspaces, self.durations = given, workspaces, durations
         self.lives = lives_of((one.reads, one.writes) for one in given)
         self.read = {life for found in self.lives.reads for life in found}
@@ -109,6 +116,9 @@ class _Parts:
         self.reads: set[tuple[int, int]] = set()
         self.part_of: dict[Life, int] = {}
         self.main: list[int] = []  # of each task, the part that is done
+        self.checked: dict[int, int] = {}  # of each that is the first to check, that part
+        # done again, behind all of them, most checks cannot fail: the second half says which can
+        self.stops, self.relies = reliance([*given, *given])
         for number in range(len(given)):
             self._take_apart(number, nbytes, number in once)
 
@@ -132,6 +142,10 @@ class _Parts:
                 self.reads.add((self.part_of[life], main))
         if once:
             self.once.add(main)
+        if self.overwrites and self.stops[number] and self.given[number].checks:
+            self.checked[number] = part = self._add(0, 0, 0, None)
+            self.once.add(part)
+            self.reads.add((main, part))
 
     def _add(self, nbytes: int, cost: int, space: int, task: int | None) -> int:
         self.nbytes.append(nbytes)
@@ -140,7 +154,7 @@ class _Parts:
         self.task.append(task)
         return len(self.nbytes) - 1
 
-    def made(self, kept: Container[int], overwrites: Mapping[Node, Node]) -> Tasks:
+    def made(self, kept: Container[int]) -> Tasks:
         """All of it as numbers."""
         return Tasks(
             nbytes=tuple(self.nbytes),
@@ -149,22 +163,31 @@ class _Parts:
             reads=tuple(sorted(self.reads)),
             kept=frozenset(part for n, part in enumerate(self.main) if n in kept),
             once=frozenset(self.once),
-            before=tuple(sorted(self._before(overwrites))),
+            before=tuple(sorted(self._before())),
             task=tuple(self.task),
             durations=self.durations,
         )
 
-    def _before(self, overwrites: Mapping[Node, Node]) -> set[tuple[int, int]]:
-        """What reads a given array, or may stop the run, is done before that is overwritten."""
+    def _before(self) -> set[tuple[int, int]]:
+        """What reads a given array, or may stop the run, is done before that is overwritten; what
+        cannot stop it again need only be done once before."""
+        if not self.overwrites:
+            return set()
         readers: dict[Node, list[int]] = defaultdict(list)
         for number, read in enumerate(self.lives.reads):
             for life in read:
                 if self.lives.first[life] == BEFORE:
                     readers[life.node].append(number)
-        failing = [number for number, one in enumerate(self.given) if one.fails]
-        found: set[tuple[int, int]] = set()
-        for given, result in overwrites.items():
+        count = len(self.given)
+        failing = [number for number in range(count) if self.stops[count + number]]
+        found = {
+            (self.checked[one], self.main[number])
+            for number, makers in enumerate(self.relies[:count])
+            for one in makers
+        }
+        for given, result in self.overwrites.items():
             update = self.lives.first[Life(result)]
             earlier = {*readers[given], *failing} - {update}
             found.update((self.main[number], self.main[update]) for number in earlier)
+            found.update((part, self.main[update]) for part in self.checked.values())
         return found

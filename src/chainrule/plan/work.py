@@ -10,6 +10,7 @@ from typing import ClassVar
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
+from chainrule.plan.checks import Check, checks_of
 from chainrule.plan.foreign import Needs, needs
 from chainrule.plan.loops.access import address, natural
 from chainrule.plan.loops.addresses import axis_by_axis, place_in_memory
@@ -21,7 +22,7 @@ from chainrule.plan.loops.windows import windows_cover, windows_nest
 from chainrule.plan.products.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
 from chainrule.plan.products.fold import Coefficient, Products
 from chainrule.plan.products.tiles import Tiles, tiles_for
-from chainrule.plan.roles import FAILING, Role, needed, sources
+from chainrule.plan.roles import Role, needed, sources
 from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
 from chainrule.primitives.affine import at_steps, row_major
 from chainrule.primitives.cumulative import recurrence
@@ -41,8 +42,9 @@ class NestWork:
     writes: tuple[Node, ...]
     reads: tuple[Node, ...]
     inner: tuple[Node, ...] = ()
-    fails: bool = False
     label: str = ""
+    checks: tuple[Check, ...] = ()
+    fails: bool = False
 
     allocated_nbytes: ClassVar[int] = 0
 
@@ -99,9 +101,11 @@ class ProductWork:
     writes: tuple[Node, ...]
     reads: tuple[Node, ...]
     inner: tuple[Node, ...] = ()
-    fails: bool = False
     label: str = ""
     workspace_nbytes: int = 0
+    checks: tuple[Check, ...] = ()
+    fails: bool = False
+
     allocated_nbytes: ClassVar[int] = 0
 
 
@@ -109,7 +113,8 @@ class ProductWork:
 class ForeignWork:
     """A node that has no kernel; what it takes, see `foreign.needs`.
 
-    `works` are those of one iteration, of a loop whose bodies are compiled.
+    `fails` says whether it may stop the run by more than its `checks`, whenever it runs.  `works`
+    are those of one iteration, of a loop whose bodies are compiled.
     """
 
     node: Node
@@ -125,6 +130,11 @@ class ForeignWork:
     def writes(self) -> tuple[Node, ...]:
         """The one node."""
         return (self.node,)
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Those of its indices."""
+        return checks_of(self.writes)
 
 
 Work = NestWork | ProductWork | ForeignWork
@@ -155,8 +165,7 @@ class Worker:
         reads = tuple(dict.fromkeys(node for one in nests for node in one.reads))
         inner = tuple(node for node in nodes if node not in writes)
         label = name or " ".join(dict.fromkeys(n.primitive.name for n in (*inner, *writes)))
-        fails = any(one.fails for one in layouts)
-        return NestWork(layouts, writes, reads, inner, fails, label)
+        return NestWork(layouts, writes, reads, inner, label, checks_of((*inner, *writes)))
 
     def _layout(self, nest: LoopNest) -> NestLayout:
         decided = sharing(nest_nanoseconds(nest), self.threads)
@@ -182,7 +191,7 @@ class Worker:
         reads = [n for n in sources(node, self.roles, available) if n in available]
         inner = _scalar_nodes([*node.inputs], self.roles, available)
         label = node.primitive.name
-        fails = self.roles[node] in FAILING
+        fails = self.roles[node] is Role.FOREIGN
         given = {one: self.strides.get(one) or row_major(one.shape) for one in reads}
         took = needs(node, given, self.of_body, direct=node not in self.overwriting)
         return [ForeignWork(node, tuple(reads), fails, tuple(inner), label, *took)]
@@ -267,9 +276,7 @@ class Worker:
         label = "product" if len(calls) == 1 else f"{len(calls)} products"
         found = tuple(dict.fromkeys([*inner, *scalars]))
         return [
-            ProductWork(
-                unit, tuple(calls), (unit.root,), tuple(reads), found, False, label, workspace
-            )
+            ProductWork(unit, tuple(calls), (unit.root,), tuple(reads), found, label, workspace)
         ]
 
     def _call(

@@ -35,18 +35,32 @@ def _gather_type(x: ArrayType, *indices: ArrayType, wrap: bool) -> ArrayType:
     return array_type(x.dtype, shape)
 
 
+def bounds(node: Node) -> list[tuple[Node, int, int]]:
+    """Each index of a gather or scatter of known sizes, with the least and the largest value that
+    its elements may have."""
+    x, *indices = node.inputs
+    shape = node.shape if node.primitive.kernel == Gather(adds=True) else x.shape
+    wrap = node.param("wrap")
+    return [(one, *_range(size, wrap)) for one, size in zip(indices, shape, strict=False)]
+
+
+def _range(size: int, wrap: bool) -> tuple[int, int]:
+    """The least and the largest index into an axis."""
+    return -size if wrap else 0, size - 1
+
+
 def _in_range(indices: tuple[Any, ...], shape: tuple[int, ...], wrap: bool) -> None:
     """Raise IndexError with the first index that is outside its axis."""
     for axis, index in enumerate(indices):
         size = shape[axis]
-        low = -size if wrap else 0
-        if index.size and not (low <= index.min() and index.max() < size):
-            place = tuple(int(i) for i in np.argwhere((index < low) | (index >= size))[0])
+        low, high = _range(size, wrap)
+        if index.size and not (low <= index.min() and index.max() <= high):
+            place = tuple(int(i) for i in np.argwhere((index < low) | (index > high))[0])
             value = int(index[place])
             at = f" (at position {', '.join(map(str, place))} of the indices)" if place else ""
             raise IndexError(
                 f"index {value}{at} is out of range for an axis of length {size}: "
-                f"it must be from {low} to {size - 1}"
+                f"it must be from {low} to {high}"
             )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from chainrule.graph.node import Node
+from chainrule.primitives.indexing import bounds
 from chainrule.primitives.primitive import Gather, Given
 from chainrule.schedule.lifetimes import Simulation, lifetimes_of
 from chainrule.schedule.lives import BEFORE
@@ -18,6 +19,7 @@ from chainrule.schedule.outline import arena_sizes, stored_under, stored_values
 from chainrule.schedule.records import ALIGNMENT, SCRATCH, Buffer, Compute, Free, Schedule, View
 from chainrule.schedule.virtual import lacking
 from chainrule.testing.simulator.in_place import rearranged_on_the_way
+from chainrule.testing.simulator.indices import is_made_of_integers
 from chainrule.testing.simulator.layout import Layout, layout_of_view, whole
 from chainrule.testing.simulator.occupancy import Occupancy
 
@@ -74,6 +76,7 @@ class _Replay:
         self.seen: dict[Node, _Seen] = {}  # how each value lies, or last lay, in memory
         self.occupied: defaultdict[str, Occupancy[_Life]] = defaultdict(Occupancy)
         self.first_update: int | None = None  # the instruction that first overwrote a given array
+        self.in_range: dict[Node, tuple[int, int]] = {}  # of indices, by all checks so far
         self.nodes = frozenset(schedule.graph.nodes)
         self.stored = stored_values(schedule)
         self.extents = arena_sizes(schedule)
@@ -270,12 +273,25 @@ class _Replay:
 
     def check_failure(self, kernel: Compute) -> None:
         """What can stop the run says so, and does so before anything given is changed."""
-        for node in () if kernel.fails else (*kernel.nodes, *kernel.inner):
+        for node in (*kernel.nodes, *kernel.inner):
             if isinstance(node.primitive.kernel, Gather):
-                found = f"computes {self.words.name(node)}, whose indices may be out of range"
-                self.fault(node, f"{found}, and does not say that it can fail")
+                fresh = [one for one in bounds(node) if not self.is_known(*one)]
+                if fresh and not kernel.fails:
+                    found = f"computes {self.words.name(node)}, whose indices may be out of range"
+                    self.fault(node, f"{found}, and does not say that it can fail")
+                for index, low, high in fresh:
+                    least, most = self.in_range.get(index, (low, high))
+                    self.in_range[index] = max(low, least), min(high, most)
         if kernel.fails and self.first_update is not None:
             when = self.words.moment(self.first_update)
             self.fault(None, f"can fail, but {when} has already overwritten a given array")
         if kernel.fails and any(buffer.arena in self.given_arenas for buffer in kernel.into):
             self.fault(None, "can fail, and overwrites a given array itself")
+
+    def is_known(self, index: Node, low: int, high: int) -> bool:
+        """Whether earlier instructions have found that the index is in the range, and it is made of
+        integers alone: of floats it may be another when it is computed again."""
+        if index not in self.in_range or not is_made_of_integers(index):
+            return False
+        least, most = self.in_range[index]
+        return low <= least and most <= high

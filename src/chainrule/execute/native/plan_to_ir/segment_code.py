@@ -75,7 +75,7 @@ class SegmentWriter:
                     self._nest(layout, compute.workspace)
             case ProductWork():
                 self._products(work, compute.workspace)
-        self.may_have_failed = self.may_have_failed or work.fails
+        self.may_have_failed = self.may_have_failed or bool(work.checks)
 
     def close(self) -> int:
         """Write the function; the number of barriers so far."""
