@@ -158,9 +158,7 @@ def test_a_budget_of_one_process_is_no_budget_of_ranks() -> None:
     step = cr.training_step(
         network, ("W1", "b1", "W2", "W3"), cr.sgd(0.1), executor="reference", memory="1 GB"
     )
-    with pytest.raises(
-        InputError, match="the step has memory=1000000000, which is"
-    ):
+    with pytest.raises(InputError, match="the step has memory=1000000000, which is"):
         cr.parallel(step, micro_batches=4, stages=2)
 
 

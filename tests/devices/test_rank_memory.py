@@ -61,6 +61,36 @@ def test_a_rank_takes_what_is_predicted_to_the_byte(
             assert taken_nbytes(ranks, rank) == wanted, (stages, replicas, schedule, rank)
 
 
+n = cr.size("n")
+MIXING = np.arange(48.0).reshape(6, 8).T  # a constant that is not in C order
+
+
+def columns(x: cr.float64[8, n], W1: cr.float64[8, 5], W2: cr.float64[5, 3], y: cr.float64[3, n]):
+    """A batch in columns: its parts are not in C order."""
+    h = np.tanh(W1.T @ (x + np.tanh(MIXING @ (MIXING.T @ x))))
+    J = np.mean((W2.T @ h - y) ** 2)
+    return J
+
+
+@pytest.mark.parametrize("executor", ["reference", "native"])
+def test_parts_of_a_batch_in_columns_are_views(
+    executor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = cr.training_step(columns, ("W1", "W2"), cr.adam(0.1), executor=executor)
+    random = np.random.default_rng(0)
+    weights = {"W1": random.normal(size=(8, 5)), "W2": random.normal(size=(5, 3))}
+    batch = {"x": random.normal(size=(8, 36)), "y": random.normal(size=(3, 36))}
+    split = cr.parallel(step, micro_batches=4, stages=("h",))
+    ranks = RanksAlone(split, weights, batch, monkeypatch)
+    report = split.memory(n=36)
+    slack = ALIGNMENT * len(ranks.split.pieces) if executor == "native" else 0
+    for rank, one in enumerate(report.ranks):
+        ranks.run(rank)
+        assert 0 <= taken_nbytes(ranks, rank) - one.allocated_nbytes <= slack
+    constants = [one for one in report.ranks[0].held if one.kind == "constants"]
+    assert sum(one.nbytes * one.count for one in constants) >= MIXING.nbytes
+
+
 @pytest.mark.parametrize("model", ["network", "convolutional", "tied"])
 def test_compiled_code_takes_what_its_plans_promise(
     model: str, monkeypatch: pytest.MonkeyPatch
