@@ -168,6 +168,8 @@ class _Picture:
 
     def _axis(self) -> list[str]:
         """Lines and times below the lanes."""
+        if not self.timeline.seconds:
+            return []
         found = []
         step = _step(self.seconds, (self.right - LEFT) / 80)
         count = floor(self.seconds / step + 1e-9)

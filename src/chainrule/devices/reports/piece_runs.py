@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from chainrule.devices.pieces import Piece
-from chainrule.devices.reports.values import WORKSPACE
+from chainrule.devices.reports.values import WORKSPACE, called
 from chainrule.execute.executor import Program, Traits
 from chainrule.explain.memory.kinds import Kind
 from chainrule.graph.node import Node
-from chainrule.graph.words import names_of, printable
 from chainrule.primitives.primitive import Given
 from chainrule.schedule.in_numpy import outline_in_c_order
 from chainrule.schedule.plain import Outlines
@@ -65,7 +65,7 @@ class PieceRuns:
         copied = dict.fromkeys(lying, 1) if self.traits.c_order_only else {}
         schedule = program.schedule(lying)
         usage = usage_of(schedule, results, block=self.traits.one_block, copied=copied)
-        names = names_of(piece.graph)
+        name = partial(called, piece.graph)
         at = usage.peak_instruction
         given = {buffer.arena for buffer in schedule.given.values()}
         rows: list[Row] = []
@@ -73,14 +73,14 @@ class PieceRuns:
             block = usage.scratch_nbytes or 0
             for life in usage.lives:
                 if life.arena not in (SCRATCH, *given) and not life.in_place:
-                    rows.append((names[life.node], str(Kind.RESULT), life.nbytes))
+                    rows.append((name(life.node), str(Kind.RESULT), life.nbytes))
             passing = usage.allocated_nbytes
         else:
             block = 0
             for life in usage.alive_at(at):
                 if life.arena not in given and not life.in_place:
                     kind = Kind.RESULT if life.node in results else Kind.TEMPORARY
-                    rows.append((names[life.node], str(kind), life.nbytes))
+                    rows.append((name(life.node), str(kind), life.nbytes))
             passing = usage.workspaces[at]
         computes = [one for one in schedule.instructions if isinstance(one, Compute)]
         label = computes[at - 1].label if at else ""
@@ -88,9 +88,8 @@ class PieceRuns:
             rows.append((f"workspace of {label}", WORKSPACE, passing))
         words = f"instruction {at} of {usage.count}"
         if at:
-            written = ", ".join(names[node] for node in computes[at - 1].nodes[:3])
-            words += f", {label} for {written}"
-        rows = [(printable(name), kind, nbytes) for name, kind, nbytes in rows if nbytes]
+            words += f", which computes {', '.join(map(name, computes[at - 1].nodes[:3]))}"
+        rows = [row for row in rows if row[2]]
         return PieceRun(tuple(rows), block, self._results(piece, results, outlines), words)
 
     def _results(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 from chainrule.devices.instructions import Key, Run
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.words import expression
+from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.graph.words import printable
+from chainrule.graph.words import UNSAID, printable
 
 if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep, Split
@@ -31,6 +33,7 @@ KINDS = (
     WORKSPACE,
     BLOCKS,
 )
+UNNAMED = re.compile(r"%\d+")  # inputs of a piece that nobody has named
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,14 @@ class Value:
     node: Node
 
 
+def called(graph: Graph, node: Node) -> str:
+    """The user's name of a value of a piece; of one without, how it is computed."""
+    name = graph.name_of.get(node, "%")
+    if name.startswith("%"):  # of what other pieces compute nothing else is known here
+        name = UNNAMED.sub(UNSAID, expression(graph, node))
+    return printable(name)
+
+
 def values_of(step: ParallelStep, split: Split) -> dict[int, Value]:
     """All values that programs name, by their numbers."""
     inputs = {number: name for name, number in split.names.items()}
@@ -53,15 +64,15 @@ def values_of(step: ParallelStep, split: Split) -> dict[int, Value]:
         if key.value in found:
             continue
         if key.value in inputs:
-            name = inputs[key.value]
-            kind = known.get(name, str(Kind.INPUT))
+            name = printable(inputs[key.value])
+            kind = known.get(inputs[key.value], str(Kind.INPUT))
         elif outside in split.placed.forward:
             kind = str(Kind.SAVED)
         elif outside in split.placed.backward:
             kind = str(Kind.GRADIENT)
         else:
             kind = str(Kind.RESULT if key.value in ends else Kind.TEMPORARY)
-        found[key.value] = Value(printable(name), kind, int(piece_node.type.nbytes), piece_node)
+        found[key.value] = Value(name, kind, int(piece_node.type.nbytes), piece_node)
     return found
 
 
@@ -76,11 +87,10 @@ def _said(split: Split) -> Iterator[tuple[Key, Node, Node, str]]:
             continue
         done.add(one.piece)
         piece = split.pieces[one.piece]
-        named = piece.graph.name_of
         for key, (outside, node) in zip(one.gives, piece.gives.items(), strict=True):
-            yield key, outside, node, named.get(node) or expression(piece.graph, node)
+            yield key, outside, node, called(piece.graph, node)
         for key, (outside, node) in zip(one.reads, piece.reads.items(), strict=True):
-            found.append((key, outside, node, named.get(node, "")))
+            found.append((key, outside, node, ""))
     yield from found
 
 
