@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.devices.instructions import Key, Program
-from chainrule.devices.rank import run_program
+from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.splitting import Split, split_of
-from chainrule.devices.threads import Mailboxes, Stopped, ThreadTransport
-from chainrule.errors import ChainruleError, InputError
+from chainrule.devices.threads import run_in_threads
+from chainrule.errors import InputError
 from chainrule.execute.arguments import sizes_from
 from chainrule.execute.executors import memory_of
 from chainrule.graph.frozen import Frozen
@@ -45,7 +44,10 @@ def parallel(
     schedule: str = "1f1b",
     size: str | None = None,
 ) -> ParallelStep:
-    """Splits a training step over `stages` times `replicas` ranks, which are threads.
+    """Splits a training step over `stages` times `replicas` ranks.
+
+    Ranks are threads of this process; in a job of as many processes (`chainrule run -n 4 file.py`,
+    `mpiexec`, `srun`), each of them is one.
 
     The graph of the step is cut into `stages` parts so that the one with most to do has least, or
     where you say: stages=("h1", "h2") are three, of which the first ends with h1 and the second
@@ -87,6 +89,7 @@ def parallel(
     ends = None if isinstance(stages, int) else tuple(stages)
     made = pipeline(count, parts.count // replicas, 1.0, 1.0, 1.0, schedule=schedule)
     orders = tuple(tuple(slot.task for slot in slots) for slots in made.timeline)
+    _refuse_other_job(count, replicas)
     return ParallelStep(parts, count, ends, replicas, schedule, orders)
 
 
@@ -94,6 +97,18 @@ def _count(name: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InputError(f"{name} is {value!r}", hint=f"{name}=2, an integer of 1 or more")
     return value
+
+
+def _refuse_other_job(stages: int, replicas: int) -> None:
+    """InputError on every rank of a job that has not as many as the step."""
+    job = launched()
+    if job is not None and job[1] != stages * replicas:
+        raise InputError(
+            f"the step is split over {stages * replicas} ranks ({stages} stages, {replicas} "
+            f"replicas), and this job has {job[1]}",
+            hint=f"chainrule run -n {stages * replicas}, or {TRANSPORT}=threads in the "
+            "environment: each process then runs all ranks as threads",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,11 +169,26 @@ class ParallelStep(Frozen):
                 if item.default is not None
             }
             found = self._run(split, state, pieces, numbers, clocks)
-            after = {name: found[split.ends[name]] for name in state.memory if name in split.ends}
+            ends = {name: one for name, one in split.ends.items() if name in state.memory}
+            after = {name: found[number] for name, number in ends.items()}
             objective = found[split.ends[whole.objective]]
             state.put(list(after.items()))
             state.steps_taken += 1
         return objective[()], split
+
+    @entry
+    def collect(self, state: State) -> State:
+        """The state with the arrays of all ranks, as a copy; every rank calls it, and has it.
+
+        As a rank of a job, a state has only what its rank updates or reads: collect it to save
+        it, or to evaluate.
+        """
+        if state.shares is None:
+            return state.copy()
+        from chainrule.devices.mpi import join
+        from chainrule.devices.processes import gathered
+
+        return self.restore(gathered(join(), state), steps=state.steps)
 
     def split_at(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> Split:
         """The pieces and the programs for a batch of these sizes; SizeError where one is missing,
@@ -216,6 +246,11 @@ class ParallelStep(Frozen):
         `speeds` as in `timeline`.  Raises as a step does."""
         from chainrule.devices.reports.measuring import Clock, trace_of
 
+        if launched() is not None:
+            raise InputError(
+                "a trace measures ranks that are threads, and this process is one rank of a job",
+                hint=f"{TRANSPORT}=threads in the environment: a process then runs all ranks",
+            )
         clocks = [Clock() for _ in range(self.ranks)]
         objective, split = self._taken(state, {**(batch or {}), **named}, clocks)
         return trace_of(self, split, clocks, objective, speeds)
@@ -255,7 +290,7 @@ class ParallelStep(Frozen):
         found = self._splits[key] = split_of(self, sizes) if known is None else known
         return found
 
-    # Running it in threads -----------------------------------------------------------------------
+    # Running it -----------------------------------------------------------------------------------
 
     def _run(
         self,
@@ -265,45 +300,24 @@ class ParallelStep(Frozen):
         numbers: Mapping[str, np.ndarray],
         clocks: Sequence[Clock] | None,
     ) -> dict[int, np.ndarray]:
-        """The results of all ranks of the first replica, by the numbers of values."""
+        """The results of all ranks of the first replica, by the numbers of values.
+
+        As a rank of a job: its own, and what all ranks have.
+        """
         given = self._given(split, state, parts, numbers)
-        boxes = Mailboxes(self.ranks)
-        found: list[dict[Key, np.ndarray]] = [{} for _ in split.programs]
-        errors: list[tuple[int, BaseException]] = []
 
-        def work(rank: int) -> None:
-            transport = ThreadTransport(rank, boxes)
-            try:
-                program = split.programs[rank]
-                watch = None if clocks is None else clocks[rank].watch
-                there = self._at_first(split, program, state, given)
-                codes = split.compiled
-                found[rank] = run_program(program, split.pieces, codes, there, transport, watch)
-            except Stopped:
-                pass
-            except BaseException as error:
-                errors.append((rank, error))
-                boxes.stop()
+        def first(program: Program) -> dict[Key, np.ndarray]:
+            return self._at_first(split, program, state, given)
 
-        threads = [
-            threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True)
-            for rank in range(self.ranks)
-        ]
-        for one in threads:
-            one.start()
-        try:
-            for one in threads:
-                one.join()
-        except BaseException:
-            boxes.stop()
-            for one in threads:
-                one.join()
-            raise
-        if errors:
-            rank, error = errors[0]
-            if isinstance(error, ChainruleError):
-                error.add_note(f"on rank {rank} of {self.ranks}")
-            raise error
+        if launched() is not None:
+            from chainrule.devices.mpi import join
+            from chainrule.devices.processes import run_as_rank
+
+            batch = [one[name] for one in parts for name in sorted(one.keys() - state.outlines)]
+            batch += [numbers[name] for name in sorted(numbers)]
+            arrays = [np.asarray(one) for one in batch]
+            return run_as_rank(join(), split, state, arrays, first)
+        found = run_in_threads(split, first, clocks)
         return {key.value: array for one in found[: self.stages] for key, array in one.items()}
 
     def _given(
@@ -337,10 +351,10 @@ class ParallelStep(Frozen):
     ) -> dict[Key, np.ndarray]:
         """What a rank has at first: of what is given what it reads, and its sums at 0."""
         found = {key: given[key] for key in program.given if key in given}
-        graph = self.parts.accumulating.graph
+        graph, outlines = self.parts.accumulating.graph, state.outlines
         for part in self.parts.accumulating.persistent:
             key = Key(split.names[part.name], None)
             if key in program.given:
-                shape = state.memory[part.parameter].shape if part.parameter else ()
+                shape = outlines[part.parameter].shape if part.parameter else ()
                 found[key] = np.zeros(shape, graph[part.name].dtype)
         return found

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from chainrule.devices.instructions import AllReduce, Key, Program, Receive, Run, Send
 from chainrule.devices.pieces import Piece
-from chainrule.execute.executor import Program as Compiled
+from chainrule.graph.node import Node
 
 Watch = Callable[[], None]
+Code = Callable[[dict[Node, np.ndarray]], Mapping[Node, np.ndarray]]  # of a piece
 
 
 class Transport(Protocol):
@@ -38,7 +39,7 @@ class Transport(Protocol):
 def run_program(
     program: Program,
     pieces: Sequence[Piece],
-    compiled: Sequence[Compiled],
+    compiled: Sequence[Code],
     there: dict[Key, np.ndarray],
     transport: Transport,
     watch: Watch | None = None,
@@ -72,7 +73,7 @@ def run_program(
 # Functions of their own, whose variables end with them: else arrays would outlive their use.
 
 
-def _run(one: Run, piece: Piece, compiled: Compiled, there: dict[Key, np.ndarray]) -> None:
+def _run(one: Run, piece: Piece, compiled: Code, there: dict[Key, np.ndarray]) -> None:
     reads = zip(piece.reads.values(), one.reads, strict=True)
     found = compiled({node: there[key] for node, key in reads})
     for node, key in zip(piece.gives.values(), one.gives, strict=True):

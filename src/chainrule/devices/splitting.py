@@ -15,10 +15,13 @@ from chainrule.execute.executors import prepare
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.types import ArrayType
+from chainrule.graph.words import names_of
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.speeds import SPEEDS
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.random_inputs import key_inputs
+from chainrule.version import VERSION
 
 if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep
@@ -38,6 +41,8 @@ class Split(Frozen):
     names: Mapping[str, int]  # the numbers of inputs
     ends: Mapping[str, int]  # the numbers of what replaces arrays of the state, and the objective
     compiled: tuple[Any, ...]
+    values: Mapping[int, tuple[str, ArrayType]]  # the name and the type of each number
+    text: str  # which step it is, in words
 
     @property
     def name_of(self) -> Mapping[Node, str]:
@@ -81,7 +86,18 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         for name, then in {**parts.following, parts.objective: parts.objective}.items()
     }
     at = {**sizes, step.parts.size: sizes[step.parts.size] * step.parts.count}
-    return Split(at, graph, place, tuple(making.pieces), programs, making.names, ends, compiled)
+    values: dict[int, tuple[str, ArrayType]] = {}
+    for one in making.graphs:
+        names = names_of(one)
+        for node in one.nodes:
+            values.setdefault(making.number[node], (names[node], node.type))
+    where = ", ".join(f"{name}={size}" for name, size in sorted(at.items()))
+    text = (
+        f"{step.parts.whole.graph.name} in {step.parts.count} parts with {where}, {step.stages} "
+        f"stages, {step.replicas} replicas, {step.schedule}, chainrule {VERSION}"
+    )
+    pieces = tuple(making.pieces)
+    return Split(at, graph, place, pieces, programs, making.names, ends, compiled, values, text)
 
 
 def _parts(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:

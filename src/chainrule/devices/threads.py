@@ -5,12 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.devices.instructions import Key
-from chainrule.errors import StateError
+from chainrule.devices.instructions import Key, Program
+from chainrule.devices.rank import run_program
+from chainrule.errors import ChainruleError, StateError
+
+if TYPE_CHECKING:
+    from chainrule.devices.reports.measuring import Clock
+    from chainrule.devices.splitting import Split
 
 DEADLINE = 60.0  # seconds that a rank waits for another one
 
@@ -66,8 +71,8 @@ class ThreadTransport:
 
     def send(self, key: Key, array: np.ndarray, to: int) -> None:
         """Leaves an array, which nobody changes any more, for another rank."""
-        with self.boxes.changed:
-            self.boxes.messages[self.rank, to, key] = array
+        with self.boxes.changed:  # in C order, as between processes: the same bits follow
+            self.boxes.messages[self.rank, to, key] = np.asarray(array, order="C")
             self.boxes.changed.notify_all()
 
     def receive(self, key: Key, sender: int) -> np.ndarray:
@@ -98,3 +103,54 @@ def _added(parts: Sequence[np.ndarray]) -> np.ndarray:
     for part in parts[1:]:
         total += part
     return total
+
+
+def run_in_threads(
+    split: Split,
+    first: Callable[[Program], dict[Key, np.ndarray]],
+    clocks: Sequence[Clock] | None = None,
+) -> list[dict[Key, np.ndarray]]:
+    """Runs the program of each rank in a thread; gives their results.
+
+    `first` gives what a rank has at first, `clocks` measure it.  Raises what the first rank that
+    failed has raised, once all threads have ended.
+    """
+    programs = split.programs
+    boxes = Mailboxes(len(programs))
+    found: list[dict[Key, np.ndarray]] = [{} for _ in programs]
+    errors: list[tuple[int, BaseException]] = []
+
+    def work(rank: int) -> None:
+        transport = ThreadTransport(rank, boxes)
+        try:
+            watch = None if clocks is None else clocks[rank].watch
+            there = first(programs[rank])
+            found[rank] = run_program(
+                programs[rank], split.pieces, split.compiled, there, transport, watch
+            )
+        except Stopped:
+            pass
+        except BaseException as error:
+            errors.append((rank, error))
+            boxes.stop()
+
+    threads = [
+        threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True)
+        for rank in range(len(programs))
+    ]
+    for one in threads:
+        one.start()
+    try:
+        for one in threads:
+            one.join()
+    except BaseException:
+        boxes.stop()
+        for one in threads:
+            one.join()
+        raise
+    if errors:
+        rank, error = errors[0]
+        if isinstance(error, ChainruleError):
+            error.add_note(f"on rank {rank} of {len(programs)}")
+        raise error
+    return found

@@ -180,7 +180,7 @@ class MicroBatchedStep(Frozen):
         """The inputs of each part, checked as by the whole step: views of the batch, keys of their
         own, the rest as it is."""
         graph = self.whole.graph
-        arguments = self.whole.arguments(state.arrays, given)
+        arguments = self.whole.arguments(state.outlines, given)
         _, arrays = bound_to(graph, arguments)
         checked = dict(zip([item.name for item in graph.inputs], arrays.values(), strict=True))
         name, axis = next(iter(self.split.items()))

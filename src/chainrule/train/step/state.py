@@ -48,6 +48,9 @@ class State(Mapping[str, Any]):
         self._views = {name: _read_only(array) for name, array in self._memory.items()}
         self.begin, self.end = _span(self._memory.values())
         self.steps_taken = 0
+        # What other ranks of a job have: arrays without memory that show shapes, and who has them.
+        self._elsewhere: Mapping[str, np.ndarray] = {}
+        self.shares: Any = None
         self._parameters, self._structures = parameters, dict(structures)
         # A step holds both for as long as it runs: one keeps other steps away, the other readers
         # (but not the handler of a signal that comes in its own thread).  `with` on them directly:
@@ -69,6 +72,8 @@ class State(Mapping[str, Any]):
             if name in self._memory:
                 return self._memory[name].copy()
             structure = self._structures.get(name)
+            if structure is not None or name in self._elsewhere:
+                self._refuse_elsewhere([name] if structure is None else structure.leaf_names)
             if structure is not None:
                 return structure.unflatten([self._memory[n].copy() for n in structure.leaf_names])
         known = list(dict.fromkeys([*self._structures, *self._memory]))
@@ -106,6 +111,7 @@ class State(Mapping[str, Any]):
         with self.updating:
             self._refuse_torn()
             other = State(self._memory, self._parameters, self._structures)
+            other._elsewhere, other.shares = self._elsewhere, self.shares
             other.steps_taken = self.steps_taken
         return other
 
@@ -125,6 +131,7 @@ class State(Mapping[str, Any]):
         """Copies of all parameters by name, with containers flattened."""
         with self.updating:
             self._refuse_torn()
+            self._refuse_elsewhere(self._parameters)
             return {name: self._memory[name].copy() for name in self._parameters}
 
     @property
@@ -139,7 +146,38 @@ class State(Mapping[str, Any]):
         A step changes them.
         """
         self._refuse_torn()
+        self._refuse_elsewhere(self._elsewhere)
         return MappingProxyType(self._views)
+
+    @property
+    def outlines(self) -> Mapping[str, np.ndarray]:
+        """All arrays, read-only; those that only other ranks have show their shapes alone."""
+        self._refuse_torn()
+        return {**self._views, **self._elsewhere}
+
+    def hold(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        elsewhere: Mapping[str, np.ndarray],
+        shares: Any,
+    ) -> None:
+        """Has copies of these arrays from now on, and leaves the others to other ranks of a job.
+
+        The caller holds the state.
+        """
+        self._memory = _in_one_arena(arrays)
+        self._views = {name: _read_only(array) for name, array in self._memory.items()}
+        self.begin, self.end = _span(self._memory.values())
+        self._elsewhere, self.shares = elsewhere, shares
+        self.bound, self.latest = {}, None
+
+    def _refuse_elsewhere(self, names: Iterable[str]) -> None:
+        missing = [name for name in names if name in self._elsewhere]
+        if missing:
+            raise StateError(
+                f"this rank of the job has not {', '.join(missing)}: another rank has",
+                hint="on every rank: whole = split.collect(state)",
+            )
 
     def refuse_second_step(self) -> None:
         """StateError where a step is running.

@@ -1,0 +1,303 @@
+"""Messages between the processes of an MPI job: the only file that imports mpi4py."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from chainrule.devices import ending
+from chainrule.devices.instructions import Key, Program, Receive
+from chainrule.devices.job import Rank, deadline_seconds, folder, launched, this_rank
+from chainrule.devices.messages import Messages
+from chainrule.devices.system import shared_memory_of, unlink
+from chainrule.devices.watch import Watch, What
+from chainrule.errors import InputError, InvariantError, StateError
+
+BUCKET_NBYTES = 4 * 2**20  # of what is added at once
+AHEAD = 4  # messages that a rank is ready for before it waits for them
+SPINS = 50  # tests before a rank that waits begins to sleep
+LONGEST_PAUSE = 200e-6  # seconds
+GRACE = 1.0  # seconds for messages of a rank that has ended meanwhile
+
+
+class World:
+    """All ranks of the job, and what they agree on; `join` makes it."""
+
+    def __init__(self) -> None:
+        rank, count = launched() or (0, 1)
+        self.watch = Watch(deadline_seconds(), this_rank(rank))
+        self.watch.begin(lambda: f"waits for all {count} ranks to start")
+        try:
+            self.mpi: Any = import_module("mpi4py.MPI")  # which starts MPI
+            self.comm = self.mpi.COMM_WORLD.Dup()
+        finally:
+            self.watch.end()
+        self.notes = self.mpi.COMM_WORLD.Dup()
+        self.rank, self.count = self.comm.Get_rank(), self.comm.Get_size()
+        self.ended: dict[int, float] = {}
+        self.groups: dict[tuple[int, ...], Any] = {}
+        self.process = os.getpid()
+        self.broken: Any = None  # the transport of a step that has failed
+        ending.install(self.mpi.COMM_WORLD.Abort)
+        self.ranks = [this_rank(one) for one in range(self.count)]
+        own = this_rank(self.rank)
+        told = self.exchange({"host": own.host, "pid": own.pid})
+        self.ranks = [Rank(one, found["host"], found["pid"]) for one, found in enumerate(told)]
+        # All ranks have mapped MPICH's shared memory: without names, nothing stays of a killed job.
+        unlink(shared_memory_of(self.process))
+        atexit.register(self.close)
+
+    # Waiting -------------------------------------------------------------------------------------
+
+    def wait(self, request: Any, what: What, others: Collection[int]) -> None:
+        """Until an operation with other ranks is complete.
+
+        StateError where one of these has ended; the watch ends the job at the deadline.
+        """
+        if request.Test():
+            return
+        self.watch.begin(what)
+        where = folder()
+        if where is not None:
+            where.note(what())
+        try:
+            tests, pause, noticed = 0, 10e-6, 0.0
+            while not request.Test():
+                tests += 1
+                if tests < SPINS:
+                    continue
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+                self.poll()
+                gone = [one for one in others if one in self.ended]
+                if gone and not noticed:
+                    noticed = time.monotonic()
+                if gone and time.monotonic() > noticed + GRACE:
+                    raise StateError(
+                        f"{self.ranks[self.rank]} {what()}, but {self.ranks[gone[0]]} has ended",
+                        hint="all ranks take the same number of steps",
+                    )
+        finally:
+            self.watch.end()
+
+    def poll(self) -> None:
+        """Lets messages progress, and hears which ranks have ended."""
+        while self.notes.Iprobe(source=self.mpi.ANY_SOURCE, tag=0):
+            status = self.mpi.Status()
+            self.notes.Recv(np.empty(1, np.uint8), self.mpi.ANY_SOURCE, 0, status)
+            self.ended[status.Get_source()] = time.monotonic()
+
+    # What all ranks do together ------------------------------------------------------------------
+
+    def exchange(self, told: Any) -> list[Any]:
+        """What each rank tells (as JSON), in the order of ranks."""
+        text = np.frombuffer(json.dumps(told).encode(), np.uint8)
+        lengths = self.gather(np.array([text.size], np.int64))[:, 0]
+        found = np.empty(int(lengths.sum()), np.uint8)
+        counts = lengths.tolist()
+        request = self.comm.Iallgatherv(
+            [text, self.mpi.BYTE], [found, (counts, _places(counts)), self.mpi.BYTE]
+        )
+        self._wait_for_all(request)
+        parts = np.split(found, _places(counts)[1:])
+        return [json.loads(part.tobytes()) for part in parts]
+
+    def gather(self, numbers: np.ndarray) -> np.ndarray:
+        """The numbers of each rank, a row for each."""
+        found = np.empty((self.count, *numbers.shape), numbers.dtype)
+        request = self.comm.Iallgather(
+            [_bytes(numbers), self.mpi.BYTE], [_bytes(found), self.mpi.BYTE]
+        )
+        self._wait_for_all(request)
+        return found
+
+    def broadcast(self, array: np.ndarray, root: int) -> None:
+        """Writes the array of one rank, in C order, into that of each other one."""
+        self._wait_for_all(self.comm.Ibcast([_bytes(array), self.mpi.BYTE], root))
+
+    def _wait_for_all(self, request: Any) -> None:
+        others = [one for one in range(self.count) if one != self.rank]
+        self.wait(request, lambda: "waits for all other ranks", others)
+
+    def group(self, ranks: tuple[int, ...]) -> Any:
+        """The communicator of some ranks; all of them ask for it when the first of them does."""
+        if ranks not in self.groups:
+            self.watch.begin(lambda: f"waits for the ranks {ranks}")
+            chosen = self.comm.Get_group().Incl(list(ranks))
+            self.groups[ranks] = self.comm.Create_group(chosen)
+            self.watch.end()
+        return self.groups[ranks]
+
+    def add(
+        self, arrays: Sequence[np.ndarray], ranks: tuple[int, ...], what: What
+    ) -> list[np.ndarray]:
+        """The sums of the arrays of some ranks, added in their order, with the same bits on each.
+
+        Each rank adds its slice of all arrays, and all gather the slices.
+        """
+        found = [np.empty(one.shape, one.dtype) for one in arrays]
+        for bucket in _buckets(arrays):
+            whole = np.concatenate([arrays[one].reshape(-1) for one in bucket])
+            total = self._added(whole, ranks, what)
+            at = 0
+            for one in bucket:
+                size = arrays[one].size
+                found[one].reshape(-1)[...] = total[at : at + size]
+                at += size
+        return found
+
+    def _added(self, whole: np.ndarray, ranks: tuple[int, ...], what: What) -> np.ndarray:
+        comm, count, byte = self.group(ranks), len(ranks), self.mpi.BYTE
+        place = ranks.index(self.rank)
+        others = [one for one in ranks if one != self.rank]
+        bounds = [whole.size * one // count for one in range(count + 1)]
+        sizes = [(end - start) * whole.itemsize for start, end in pairwise(bounds)]
+        parts = np.empty((count, bounds[place + 1] - bounds[place]), whole.dtype)
+        own = [sizes[place]] * count
+        sent = [_bytes(whole), (sizes, _places(sizes)), byte]
+        self.wait(comm.Ialltoallv(sent, [_bytes(parts), (own, _places(own)), byte]), what, others)
+        total = parts[0].copy()
+        for part in parts[1:]:
+            total += part
+        found = np.empty_like(whole)
+        every = [_bytes(found), (sizes, _places(sizes)), byte]
+        self.wait(comm.Iallgatherv([_bytes(total), byte], every), what, others)
+        return found
+
+    # The end -------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Tells the others that this rank ends, and waits until all do."""
+        if os.getpid() != self.process:
+            return
+        note = np.zeros(1, np.uint8)
+        others = [one for one in range(self.count) if one != self.rank]
+        sent = [self.notes.Isend([note, self.mpi.BYTE], one, 0) for one in others]
+        # No deadline: another rank may write files for long.  One that waits for us hears the note.
+        reached = self.notes.Ibarrier()
+        while not reached.Test() or len(self.ended) < len(others):
+            self.poll()
+            time.sleep(LONGEST_PAUSE)
+        self.mpi.Request.Waitall(sent)
+
+
+_world: World | None = None
+_joining = threading.Lock()
+
+
+def join() -> World:
+    """All ranks of the job that this process was started in; all of them join.
+
+    InputError where mpi4py is not installed.
+    """
+    global _world
+    with _joining:
+        if _world is None:
+            try:
+                _world = World()
+            except (ImportError, RuntimeError) as error:  # no mpi4py, or no MPI
+                raise InputError(
+                    f"this process is one of the {(launched() or (0, 1))[1]} ranks of a job, and "
+                    f"{error}",
+                    hint="pip install 'chainrule[mpi]', or set CHAINRULE_TRANSPORT=threads: then "
+                    "each process runs all ranks as threads",
+                ) from error
+    if _world.process != os.getpid():
+        raise StateError(
+            "a process that was forked by a rank of a job took a step on several ranks",
+            hint="take steps in the process that mpiexec started",
+        )
+    return _world
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """The memory of an array in C order."""
+    return array.reshape(-1).view(np.uint8)
+
+
+def _places(sizes: Sequence[int]) -> list[int]:
+    return [0, *np.cumsum(sizes[:-1]).tolist()]
+
+
+def _buckets(arrays: Sequence[np.ndarray]) -> Iterator[list[int]]:
+    """The numbers of arrays of one dtype, in their order, as many as a bucket holds."""
+    open_: dict[np.dtype, list[int]] = {}
+    for number, array in enumerate(arrays):
+        bucket = open_.setdefault(array.dtype, [])
+        bucket.append(number)
+        if sum(arrays[one].nbytes for one in bucket) >= BUCKET_NBYTES:
+            yield open_.pop(array.dtype)
+    yield from open_.values()
+
+
+class MPITransport:
+    """The transport of one rank in one step; `name` says how a value is called."""
+
+    def __init__(
+        self, world: World, program: Program, messages: Messages, name: Callable[[Key], str]
+    ) -> None:
+        self.world, self.messages, self.name = world, messages, name
+        self.coming = deque(one for one in program.instructions if isinstance(one, Receive))
+        self.posted: dict[tuple[Key, int], tuple[Any, np.ndarray]] = {}
+        self.sent: deque[tuple[Any, Key, int, np.ndarray]] = deque()
+        self._post()
+
+    def send(self, key: Key, array: np.ndarray, to: int) -> None:
+        """Begins to send an array; it is kept alive until it is there."""
+        expected = self.messages.types[key.value]
+        if (array.dtype, array.shape) != (expected.dtype, expected.shape):
+            raise InvariantError(
+                f"{self.name(key)} is {array.dtype.name}{list(array.shape)}, not {expected}"
+            )
+        whole = np.ascontiguousarray(array)
+        tag = self.messages.tags[self.world.rank, to, key]
+        request = self.world.comm.Isend([_bytes(whole), self.world.mpi.BYTE], to, tag)
+        self.sent.append((request, key, to, whole))
+        while self.sent and self.sent[0][0].Test():
+            self.sent.popleft()
+
+    def receive(self, key: Key, sender: int) -> np.ndarray:
+        """Waits for an array of another rank."""
+        request, array = self.posted.pop((key, sender))
+        self.world.wait(request, lambda: self._told("waits for", key, "from", sender), (sender,))
+        self._post()
+        return array
+
+    def all_reduce(
+        self, keys: tuple[Key, ...], arrays: Sequence[np.ndarray], group: tuple[int, ...]
+    ) -> list[np.ndarray]:
+        """The sums of the arrays of the ranks of a group, added in their order."""
+        return self.world.add(
+            arrays, group, lambda: f"adds {len(keys)} values with the ranks {group}"
+        )
+
+    def finish(self) -> None:
+        """Waits until all that was sent is there."""
+        while self.sent:
+            request, key, to, _ = self.sent.popleft()
+            what = partial(self._told, "sends", key, "to", to)
+            self.world.wait(request, what, (to,))
+
+    def _post(self) -> None:
+        """Begins to receive what comes next, so that it need not wait for us."""
+        while self.coming and len(self.posted) < AHEAD:
+            one = self.coming.popleft()
+            expected = self.messages.types[one.key.value]
+            array = np.empty(expected.shape, expected.dtype)
+            tag = self.messages.tags[one.sender, self.world.rank, one.key]
+            request = self.world.comm.Irecv([_bytes(array), self.world.mpi.BYTE], one.sender, tag)
+            self.posted[one.key, one.sender] = request, array
+
+    def _told(self, does: str, key: Key, way: str, other: int) -> str:
+        return f"{does} {self.name(key)} {way} {self.world.ranks[other]}"

@@ -1,0 +1,122 @@
+"""What the tests run as ranks: `mpi_program.py equal FILE CASES`, `fail HOW`, `refuse FILE`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from parallel_models import case
+
+import chainrule as cr
+from chainrule.devices.job import launched
+
+RANK = (launched() or (0, 1))[0]
+STEPS = 3
+
+
+def digest(state: Any) -> dict[str, str]:
+    return {name: hashlib.sha256(state[name].tobytes()).hexdigest()[:12] for name in state}
+
+
+def trained(model: str, optimizer: str, executor: str, stages: Any, replicas: int) -> Any:
+    """Objectives and digests of arrays after some steps; twice with a checkpoint between them."""
+    step, weights, batch = case(model, optimizer, executor)
+    stages = stages if isinstance(stages, int) else tuple(stages)
+    split = cr.parallel(step, micro_batches=6, stages=stages, replicas=replicas)
+    state = split.init(weights)
+    objectives = [float(split(state, batch)) for _ in range(STEPS)]
+    whole = split.collect(state)
+    own = sorted(state)
+    rows = {name: array[:12] if name != "key" else array for name, array in batch.items()}
+    again = split.restore({**whole}, steps=whole.steps)
+    for one in (state, again):  # a smaller batch is split anew
+        objectives += [float(split(one, rows)), float(split(one, batch))]
+    return [objectives, digest(whole), digest(split.collect(again)), again.steps, own]
+
+
+def equal(file: str, cases: str) -> None:
+    found = [trained(*one) for one in json.loads(cases)]
+    Path(f"{file}-{RANK}").write_text(json.dumps(found))
+
+
+def fail(how: str) -> None:
+    step, weights, batch = case("network", "adamw", "reference")
+    split = cr.parallel(step, micro_batches=6, stages=("h1",))
+    state = split.init(weights)
+    if how == "before" and RANK == 1:
+        raise ValueError("one rank alone, before the first step")
+    split(state, batch)
+    split(state, batch)
+    print(f"pid {os.getpid()}", flush=True)
+    if RANK == 1:
+        if how == "raise":
+            raise ValueError("one rank alone")
+        if how == "raise in thread":
+            thread = threading.Thread(target=lambda: 1 // 0)
+            thread.start()
+            time.sleep(30)
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if how == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if how == "sleep":
+            time.sleep(60)
+        if how == "sys.exit":
+            sys.exit(0)
+        if how == "os._exit":
+            os._exit(0)
+    if how == "exit 3":
+        sys.exit(3)
+    if how == "wait":
+        print("waiting", flush=True)
+        time.sleep(60)
+    if how == "index":  # an error inside a step, on the rank that has the last stage
+        batch = {**batch, "y": np.where(np.arange(24) == 20, 7, batch["y"])}
+    split(state, batch)
+
+
+def refuse(file: str) -> None:
+    """What each rank says to what the others do not do; the states stay as they were."""
+    step, weights, batch = case("network", "adamw", "reference")
+    split = cr.parallel(step, micro_batches=6, stages=("h1",))
+    state = split.init(weights)
+    said: dict[str, str] = {}
+
+    def attempt(what: str, step: Any, state: Any, batch: Any) -> None:
+        try:
+            step(state, batch)
+        except cr.errors.ChainruleError as error:
+            said[what] = f"{type(error).__name__}: {error}"
+
+    other = RANK == 1
+    flipped = {**batch, "x": np.flip(batch["x"], 0)}
+    fewer = {name: array[:12] for name, array in batch.items()}
+    finer = cr.parallel(step, micro_batches=12, stages=("h1",))
+    shifted = split.init({**weights, "W1": weights["W1"] + 1e-9})
+    attempt("other parameters", split, shifted if other else split.init(weights), batch)
+    attempt("other batch", split, state, flipped if other else batch)
+    attempt("other size", split, state, fewer if other else batch)
+    attempt("other graph", finer if other else split, state, batch)
+    assert state.steps == 0 and len(said) == 4
+    split(state, batch)
+    later = split.restore({**split.collect(state)}, steps=1 if other else 5)
+    attempt("other steps", split, later, batch)
+    attempt("elsewhere", step, state, batch)
+    if other:
+        attempt("parameters", lambda state, _: state.parameters, state, None)
+        attempt("one array", lambda state, _: state["W1"], state, None)
+    split(state, batch)
+    said["objective"] = float(split(state, batch)).hex()
+    Path(f"{file}-{RANK}").write_text(json.dumps(said))
+
+
+if __name__ == "__main__":
+    {"equal": equal, "fail": fail, "refuse": refuse}[sys.argv[1]](*sys.argv[2:])

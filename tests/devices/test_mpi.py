@@ -1,0 +1,259 @@
+"""A step on several processes has the bits of a step on threads; where a rank fails, all end."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mpi_program
+import numpy as np
+import pytest
+from parallel_models import case
+
+import chainrule as cr
+from chainrule.devices import launcher
+from chainrule.errors import InputError
+
+PROGRAM = str(Path(mpi_program.__file__))
+HAS_MPI = importlib.util.find_spec("mpi4py") and (
+    shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
+)
+needs_mpi = pytest.mark.skipif(
+    not HAS_MPI or os.name != "posix", reason="mpi4py or mpiexec is absent: pip install '.[mpi]'"
+)
+HOST_AND_PID = r"\(\S+, PID \d+\)"
+
+CASES: dict[int, list[tuple[str, str, str, Any, int]]] = {
+    2: [
+        ("network", "adamw", "reference", ["h1"], 1),
+        ("network", "clipped", "reference", ["h1"], 1),
+        ("dropping", "sgd", "reference", ["h1"], 1),
+        ("tied", "momentum", "reference", 2, 1),
+        ("convolutional", "sgd", "reference", ["h1"], 1),
+        ("network", "adamw", "reference", 1, 2),
+        ("network", "scheduled", "native", ["h1"], 1),
+    ],
+    3: [
+        ("skipping", "sgd", "reference", ["a", "b"], 1),
+        ("recurrent", "clipped", "reference", 1, 3),
+    ],
+    4: [
+        ("network", "clipped", "reference", ["h1"], 2),
+        ("skipping", "adamw", "reference", ["a"], 2),
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_process_and_no_memory_is_left() -> Iterator[None]:
+    def shared() -> set[str]:
+        folder = Path("/dev/shm")
+        return {one.name for one in folder.glob("mpich_shm_*")} if folder.is_dir() else set()
+
+    before = shared()
+    yield
+    left = shared() - before
+    for name in left:  # of a job of another test, which runs at the same time
+        end = time.monotonic() + 20
+        while (Path("/dev/shm") / name).exists() and time.monotonic() < end:
+            time.sleep(0.1)
+    assert not left & shared()
+
+
+def command(count: int, *arguments: str, deadline: float = 20) -> list[str]:
+    own = [sys.executable, "-m", "chainrule", "run", "-n", str(count), f"--deadline={deadline}"]
+    return [*own, PROGRAM, *arguments]
+
+
+def run(count: int, *arguments: str, deadline: float = 20) -> tuple[int, str, str, float]:
+    """Exit code, what was printed, and the seconds from the last line to the end."""
+    process = subprocess.Popen(
+        command(count, *arguments, deadline=deadline),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines, last = [], time.monotonic()
+    for line in process.stdout:
+        if line.startswith("pid"):
+            last = time.monotonic()
+        lines.append(line)
+    _, errors = process.communicate(timeout=60)
+    seconds = time.monotonic() - last
+    printed = "".join(lines)
+    for pid in re.findall(r"pid (\d+)", printed):
+        assert not is_running(int(pid)), printed
+    return process.returncode, printed, errors, seconds
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there, and not only waited for by its parent."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX" and "python" in text
+
+
+@needs_mpi
+@pytest.mark.parametrize("count", CASES)
+def test_processes_have_the_bits_of_threads(count: int, tmp_path: Path) -> None:
+    code, _, errors, _ = run(count, "equal", str(tmp_path / "found"), json.dumps(CASES[count]))
+    assert code == 0, errors
+    found = [json.loads((tmp_path / f"found-{rank}").read_text()) for rank in range(count)]
+    for number, one in enumerate(CASES[count]):
+        objectives, whole, again, steps, everything = mpi_program.trained(*one)
+        held = set()
+        for rank in range(count):
+            assert found[rank][number][:4] == [objectives, whole, again, steps], (one, rank)
+            own = set(found[rank][number][4])
+            held |= own
+            if one[3] != 1 and one[0] in ("network", "dropping"):
+                assert own < set(everything), "a rank has all arrays"
+        assert held == set(everything)
+
+
+FAILURES = {
+    "raise": r"ValueError: one rank alone\n\(on rank 1 of 2\)",
+    "raise in thread": r"ZeroDivisionError: [^\n]*\n\(on rank 1 of 2\)",
+    "before": "ValueError: one rank alone, before the first step",
+    "index": "IndexOutOfRangeError: .*index 7 .*is out of range",
+    "kill": f"rank 1 {HOST_AND_PID} of 2 was killed, .*\n.* it has done its part of step 2",
+    "os._exit": f"rank 1 {HOST_AND_PID} of 2 was killed, or left by os._exit",
+    "sys.exit": f"rank 0 {HOST_AND_PID} waits for all other ranks, but rank 1 {HOST_AND_PID} has "
+    "ended",
+}
+
+
+@needs_mpi
+@pytest.mark.parametrize("how", FAILURES)
+def test_where_a_rank_fails_all_end(how: str) -> None:
+    code, _, errors, seconds = run(2, "fail", how)
+    assert code == 70
+    assert len(re.findall(FAILURES[how], errors)) == 1, errors
+    assert errors.count("Traceback") == (
+        "rror" in FAILURES[how] or how in ("sys.exit", "index")
+    ) + (how == "index"), errors
+    if how != "before":
+        assert seconds < 2 + ("sys.exit" in how)  # which is given a second for its last messages
+
+
+@needs_mpi
+@pytest.mark.parametrize("how", ["stop", "sleep"])
+def test_a_rank_that_hangs_ends_the_job_at_the_deadline(how: str) -> None:
+    code, _, errors, seconds = run(2, "fail", how, deadline=1.5)
+    assert code == 70
+    assert re.search(f"rank 0 {HOST_AND_PID} waits for .* nothing within 1.5 s", errors), errors
+    assert "CHAINRULE_DEADLINE=15 in the environment waits longer" in errors
+    assert 1.4 < seconds < 1.5 + 5
+
+
+OTHER = rf"InputError: rank 1 {HOST_AND_PID} "
+NETWORK = r"  network in {} parts with n={}, 2 stages, 1 replicas, 1f1b, chainrule \S+\n"
+REFUSALS = {
+    "other parameters": OTHER + f"begins with other parameters than rank 0 {HOST_AND_PID}, in step"
+    " 1\n.*seed generators alike",
+    "other batch": OTHER + "was given another batch than rank 0 .*, in step 1\n.*the whole batch",
+    "other size": OTHER + "takes another step than rank 0 .*:\n"
+    f"{NETWORK.format(6, 2)}{NETWORK.format(6, 4)}.*the same file",
+    "other graph": OTHER + "takes another step than rank 0 .*:\n"
+    f"{NETWORK.format(12, 2)}{NETWORK.format(6, 4)}.*the same file",
+    "other steps": OTHER + "has a state after 1 steps, rank 0 .* after 5\n.*the same checkpoint",
+}
+
+
+@needs_mpi
+def test_ranks_that_do_not_do_the_same_are_refused(tmp_path: Path) -> None:
+    """On all of them, with the same words, before anything runs: they can go on."""
+    code, _, errors, _ = run(2, "refuse", str(tmp_path / "said"))
+    assert code == 0, errors
+    zero, one = (json.loads((tmp_path / f"said-{rank}").read_text()) for rank in range(2))
+    for what, text in REFUSALS.items():
+        assert zero[what] == one[what]
+        assert re.match(text, zero[what]), zero[what]
+    assert zero["objective"] == one["objective"]
+    assert re.match(r"StateError: this rank of the job has not W2, W3, W2_m", zero["elsewhere"])
+    assert re.match(r"StateError: this rank of the job has not W1, b1, W1_m", one["elsewhere"])
+    assert re.match(r"StateError: this rank of the job has not W1, b1: another", one["parameters"])
+    assert one["one array"].endswith("try: on every rank: whole = split.collect(state)")
+
+
+@needs_mpi
+def test_the_code_of_sys_exit_is_that_of_the_job() -> None:
+    assert run(2, "fail", "exit 3")[0] == 3
+
+
+@needs_mpi
+def test_another_number_of_ranks_is_refused_on_all_of_them() -> None:
+    code, printed, errors, _ = run(3, "fail", "none")
+    assert code == 70 and "pid" not in printed
+    assert errors.count("split over 2 ranks (2 stages, 1 replicas), and this job has 3") == 1
+    assert "chainrule run -n 2" in errors and "CHAINRULE_TRANSPORT=threads" in errors
+
+
+@needs_mpi
+def test_a_job_of_mpiexec_needs_no_launcher() -> None:
+    """Also where a rank fails; its message comes from the rank itself."""
+    start = [launcher.mpiexec(), "-n", "2", sys.executable, PROGRAM, "fail"]
+    done = subprocess.run([*start, "none"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.count("pid") == 2, done.stderr
+    done = subprocess.run([*start, "raise"], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "ValueError: one rank alone\n(on rank 1 of 2)" in done.stderr
+
+
+@needs_mpi
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_process_outlives_the_launcher(number: int) -> None:
+    process = subprocess.Popen(
+        command(2, "fail", "wait"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    printed = ""
+    while printed.count("waiting") < 2:
+        line = process.stdout.readline()
+        assert line, printed
+        printed += line
+    pids = [int(one) for one in re.findall(r"pid (\d+)", printed)]
+    assert all(map(is_running, pids))
+    process.send_signal(number)
+    end = time.monotonic() + 8
+    while any(map(is_running, pids)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(is_running, pids))
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == (-number if number == signal.SIGKILL else 128 + number), errors
+
+
+def test_without_mpi_a_job_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    with pytest.raises(InputError, match=r"there is no mpiexec") as caught:
+        launcher.mpiexec()
+    assert "pip install 'chainrule[mpi]'" in str(caught.value)
+
+
+def test_a_process_of_its_own_runs_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, weights, batch = case("network", "sgd", "reference")
+    monkeypatch.setenv("PMI_RANK", "0")
+    monkeypatch.setenv("PMI_SIZE", "3")
+    with pytest.raises(InputError, match=r"split over 2 ranks .* this job has 3"):
+        cr.parallel(step, micro_batches=4, stages=2)
+    monkeypatch.setenv("CHAINRULE_TRANSPORT", "threads")
+    split = cr.parallel(step, micro_batches=4, stages=2)
+    state = split.init(weights)
+    split(state, batch)
+    whole = split.collect(state)
+    assert whole is not state and whole.steps == 1
+    for name in state:
+        np.testing.assert_array_equal(whole[name], state[name])
