@@ -166,9 +166,9 @@ REFUSALS = {
     " 1\n.*seed generators alike",
     "other batch": OTHER + "was given another batch than rank 0 .*, in step 1\n.*the whole batch",
     "other size": OTHER + "takes another step than rank 0 .*:\n"
-    f"{NETWORK.format(6, 2)}{NETWORK.format(6, 4)}.*the same file",
+    f"{NETWORK.format(6, 12)}{NETWORK.format(6, 24)}.*the same file",
     "other graph": OTHER + "takes another step than rank 0 .*:\n"
-    f"{NETWORK.format(12, 2)}{NETWORK.format(6, 4)}.*the same file",
+    f"{NETWORK.format(12, 24)}{NETWORK.format(6, 24)}.*the same file",
     "other steps": OTHER + "has a state after 1 steps, rank 0 .* after 5\n.*the same checkpoint",
 }
 
