@@ -270,6 +270,11 @@ OF_COMMANDS: dict[str, list[tuple[list[str], str]]] = {
         (["--weights", "binary.py", "--data", "a.npy"], "cannot be read"),
     ],
     "python": [*OF_FUNCTIONS, (["model.py:objective", "-o", "folder"], "a folder that exists")],
+    "run": [
+        ([], "Missing argument 'FILE'"),
+        (["-n", "0", "model.py"], "0 is not in the range x>=1"),
+        (["-n", "2", "missing.py"], "File 'missing.py' does not exist"),
+    ],
     "train": [
         (["--epochs", "-1"], "epochs is an integer of at least 1, got -1"),
         (["--learning-rate", "nan"], "a finite number above 0, got nan"),

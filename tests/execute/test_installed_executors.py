@@ -159,6 +159,7 @@ def test_nothing_is_compared_with_the_name_of_an_executor() -> None:
 # `execute/overhead.py`: how many threads BLAS has is known there; `machine_code/forks.py` asks by
 # name whether threads of the pool are loaded.
 MAY_IMPORT_NATIVE = {
+    "devices/launcher.py",  # shares out the threads of compiled code
     "execute/executors.py",
     "execute/overhead.py",
     "explain/cost/measured_speeds.py",  # measures compiled code

@@ -12,11 +12,13 @@ from chainrule.devices.reports.memory import memory_of
 from chainrule.devices.reports.memory_text import aligned
 from chainrule.devices.reports.timeline import timeline_of
 from chainrule.devices.reports.timeline_text import duration
+from chainrule.devices.splitting import Split, split_of
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.words import printable
+from chainrule.train.step.micro_memory import sizes_of_parts
 
 if TYPE_CHECKING:
-    from chainrule.devices.parallel import ParallelStep, Split
+    from chainrule.devices.parallel import ParallelStep
 
 ROWS = 32  # of a part of the batch, where nobody says how many
 REFERENCE_SIZE = 256  # of another named size
@@ -35,10 +37,17 @@ def sizes_or_latest(step: ParallelStep, given: Mapping[str, int]) -> tuple[dict[
     return guess, " (assumed)"
 
 
+def split_shown(step: ParallelStep, sizes: Mapping[str, int], assumed: str) -> Split:
+    """The split at these sizes; one that is only assumed does not become the latest."""
+    if not assumed:
+        return step.split_at(sizes)
+    return split_of(step, sizes_of_parts(step.parts, sizes, "split_at")[0])
+
+
 def summary(step: ParallelStep) -> str:
     """The split at the sizes of the latest step, or at some."""
     sizes, assumed = sizes_or_latest(step, {})
-    split = step.split_at(sizes)
+    split = split_shown(step, sizes, assumed)
     memory = memory_of(step, split, sizes)
     timeline = timeline_of(step, split, sizes, None)
     numbers = ", ".join(f"{name} = {size}" for name, size in sizes.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from chainrule.devices.reports.summary import sizes_or_latest, work_of_stages
+from chainrule.devices.reports.summary import sizes_or_latest, split_shown, work_of_stages
 from chainrule.graph.node import Node
 from chainrule.graph.words import printable
 from chainrule.primitives.sources import input_
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def reason(step: ParallelStep, name: str, given: Mapping[str, int]) -> str:
     """See `ParallelStep.why`."""
     sizes, assumed = sizes_or_latest(step, given)
-    split = step.split_at(sizes)
+    split = split_shown(step, sizes, assumed)
     at = ", ".join(f"{size} = {number}" for size, number in sizes.items())
     words = _Why(step, split).words(name)
     return f"{words} (assumed: {at})" if assumed else words
