@@ -17,6 +17,7 @@ from parallel_models import case
 
 import chainrule as cr
 from chainrule.devices.job import launched
+from chainrule.devices.mpi import join
 
 RANK = (launched() or (0, 1))[0]
 STEPS = 3
@@ -42,7 +43,32 @@ def trained(model: str, optimizer: str, executor: str, stages: Any, replicas: in
     return [objectives, digest(whole), digest(split.collect(again)), again.steps, own]
 
 
+def check_sums() -> None:
+    """Sums of all dtypes and sizes, in several buckets, have the bits of adding in order."""
+    world = join()
+    ranks = tuple(range(world.count))
+    shapes = [(), (0, 3), (1,), (7,), (700_001,), (3, 5), (1100, 1000), (2,)]
+    kinds = [np.float32, np.float64, np.float64, np.float32, np.float64, np.int64, np.float64]
+    given = [[np.random.default_rng(rank).normal(size=shape) for shape in shapes] for rank in ranks]
+    arrays = [
+        [np.asarray(9 * one, kinds[i % len(kinds)]) for i, one in enumerate(own)] for own in given
+    ]
+    arrays = [[np.asfortranarray(one) for one in own] for own in arrays]
+    found = world.add(arrays[world.rank], ranks, lambda: "adds")
+    for number, total in enumerate(found):
+        wanted = arrays[0][number].copy()
+        for own in arrays[1:]:
+            wanted += own[number]
+        assert total.dtype == wanted.dtype
+        np.testing.assert_array_equal(total, wanted)
+    if world.count == 4:  # of some ranks alone
+        half = (0, 2) if world.rank in (0, 2) else (1, 3)
+        (total,) = world.add([arrays[world.rank][4]], half, lambda: "adds")
+        np.testing.assert_array_equal(total, arrays[half[0]][4] + arrays[half[1]][4])
+
+
 def equal(file: str, cases: str) -> None:
+    check_sums()
     found = [trained(*one) for one in json.loads(cases)]
     Path(f"{file}-{RANK}").write_text(json.dumps(found))
 
@@ -113,6 +139,7 @@ def refuse(file: str) -> None:
     if other:
         attempt("parameters", lambda state, _: state.parameters, state, None)
         attempt("one array", lambda state, _: state["W1"], state, None)
+    attempt("trace", lambda *of: split.trace(*of), state, batch)
     split(state, batch)
     said["objective"] = float(split(state, batch)).hex()
     Path(f"{file}-{RANK}").write_text(json.dumps(said))

@@ -22,7 +22,11 @@ from parallel_models import case
 
 import chainrule as cr
 from chainrule.devices import launcher
+from chainrule.devices.instructions import Key, Program, Send
+from chainrule.devices.job import deadline_seconds
+from chainrule.devices.messages import messages
 from chainrule.errors import InputError
+from chainrule.graph.types import array_type
 
 PROGRAM = str(Path(mpi_program.__file__))
 HAS_MPI = importlib.util.find_spec("mpi4py") and (
@@ -186,6 +190,7 @@ def test_ranks_that_do_not_do_the_same_are_refused(tmp_path: Path) -> None:
     assert re.match(r"StateError: this rank of the job has not W2, W3, W2_m", zero["elsewhere"])
     assert re.match(r"StateError: this rank of the job has not W1, b1, W1_m", one["elsewhere"])
     assert re.match(r"StateError: this rank of the job has not W1, b1: another", one["parameters"])
+    assert zero["trace"] == one["trace"] and "CHAINRULE_TRANSPORT=threads in" in zero["trace"]
     assert one["one array"].endswith("try: on every rank: whole = split.collect(state)")
 
 
@@ -257,3 +262,26 @@ def test_a_process_of_its_own_runs_threads(monkeypatch: pytest.MonkeyPatch) -> N
     assert whole is not state and whole.steps == 1
     for name in state:
         np.testing.assert_array_equal(whole[name], state[name])
+
+
+def test_more_messages_than_mpi_has_tags_are_refused() -> None:
+    def sending(count: int) -> Program:
+        return Program(0, (), tuple(Send(Key(1, part), 1) for part in range(count)), ())
+
+    kind = array_type(np.dtype(np.float64), (2,))
+    found = messages([sending(32_768)], {1: kind})
+    assert found.tags[0, 1, Key(1, 32_767)] == 32_767
+    with pytest.raises(InputError, match="rank 0 sends 32769 messages a step to rank 1") as caught:
+        messages([sending(32_769)], {1: kind})
+    assert caught.value.hint == "fewer micro_batches"
+
+
+@pytest.mark.parametrize("asked", ["soon", "0", "-1", "inf", "nan"])
+def test_a_deadline_is_a_number_of_seconds(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CHAINRULE_DEADLINE", raising=False)
+    assert deadline_seconds() == 60
+    monkeypatch.setenv("CHAINRULE_DEADLINE", "2.5")
+    assert deadline_seconds() == 2.5
+    monkeypatch.setenv("CHAINRULE_DEADLINE", asked)
+    with pytest.raises(InputError, match=f"CHAINRULE_DEADLINE is '{asked}'"):
+        deadline_seconds()
