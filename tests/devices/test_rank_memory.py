@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy_memory import numpy_traced
 from parallel_models import MODELS, OPTIMIZERS, ROWS, case
 
 import chainrule as cr
-from chainrule.devices.instructions import Key
+from chainrule.devices.instructions import Key, Receive
 from chainrule.devices.reports.values import KINDS
 from chainrule.devices.threads import Mailboxes, ThreadTransport
 from chainrule.errors import InputError, SizeError
@@ -132,6 +133,38 @@ def test_gpipe_keeps_all_micro_batches_and_1f1b_as_many_as_stages() -> None:
         first = split.memory(n=ROWS * 20).ranks[0]
         counts[schedule] = {value.name: value.count for value in first.held}["h1"]
     assert counts == {"gpipe": 6, "1f1b": 3}
+
+
+@pytest.mark.parametrize(("schedule", "count"), [("gpipe", 6), ("1f1b", 2)])
+def test_messages_wait_for_a_rank_that_is_late(
+    schedule: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last stage receives nothing until as many bytes wait for it as can."""
+    step, weights, batch = case("network", "sgd", "reference")
+    split = cr.parallel(step, micro_batches=6, stages=("h1",), schedule=schedule)
+    wanted = split.memory(n=ROWS).ranks[1]
+    each = 4 * 5 * 8 + 8  # four rows of h1, and the penalty of W1
+    first = split.split_at(n=ROWS).programs[1].instructions[0]
+    assert isinstance(first, Receive)
+    assert wanted.waiting[0] == count * each - 4 * 5 * 8
+    both = [sum(one) for one in zip(wanted.during, wanted.waiting, strict=True)]
+    assert wanted.most_nbytes == max(both)
+    assert wanted.waiting[-1] == 0
+    receive, seen = ThreadTransport.receive, list[int]()
+
+    def late(self: ThreadTransport, key: Key, sender: int) -> np.ndarray:
+        if self.rank == 1 and not seen:
+            end = monotonic() + 2.0
+            while monotonic() < end and len(self.boxes.messages) < 2 * count:
+                sleep(0.001)
+            sleep(0.02)  # and no more than that
+            with self.boxes.changed:
+                seen.append(sum(array.nbytes for array in self.boxes.messages.values()))
+        return receive(self, key, sender)
+
+    monkeypatch.setattr(ThreadTransport, "receive", late)
+    split(split.init(weights), batch)
+    assert seen == [count * each]
 
 
 def test_a_report_prints_and_is_plain_data() -> None:

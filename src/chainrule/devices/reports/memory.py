@@ -21,6 +21,7 @@ from chainrule.devices.reports.values import (
     Value,
     values_of,
 )
+from chainrule.devices.reports.waiting import waiting_nbytes
 from chainrule.execute.executors import executor_of
 from chainrule.explain.memory.kinds import Kind
 from chainrule.graph.frozen import NotPickled
@@ -49,13 +50,15 @@ class RankMemory:
     """The bytes of one rank.
 
     `during` has the most bytes there are during each instruction of its program, `after` those
-    that stay.  `held` is what is there at the peak, the largest first; `at` says where that is:
-    the piece, its micro-batch, and the instruction in it.
+    that stay; `waiting` has the most bytes of messages that others can have sent it by then,
+    which it has not received.  `held` is what is there at the peak, the largest first; `at` says
+    where that is: the piece, its micro-batch, and the instruction in it.
     """
 
     rank: int
     during: tuple[int, ...]
     after: tuple[int, ...]
+    waiting: tuple[int, ...]
     given_nbytes: int
     peak_instruction: int
     at: str
@@ -65,6 +68,13 @@ class RankMemory:
     def peak_nbytes(self) -> int:
         """The most bytes at once: parameters, data and all that the rank allocates."""
         return max(self.during, default=self.given_nbytes)
+
+    @property
+    def most_nbytes(self) -> int:
+        """The most bytes at once where all other ranks are as far ahead as they can be, and what
+        they have sent waits in this one's memory."""
+        both = map(sum, zip(self.during, self.waiting, strict=True))
+        return max(both, default=self.given_nbytes)
 
     @property
     def allocated_nbytes(self) -> int:
@@ -112,6 +122,7 @@ class ParallelMemory(NotPickled):
                     "stage": one.rank % self.stages,
                     "replica": one.rank // self.stages,
                     "peak_nbytes": one.peak_nbytes,
+                    "most_nbytes": one.most_nbytes,
                     "given_nbytes": one.given_nbytes,
                     "peak_instruction": one.peak_instruction,
                     "at": one.at,
@@ -119,6 +130,7 @@ class ParallelMemory(NotPickled):
                     "held": [vars(value) for value in one.held],
                     "during": list(one.during),
                     "after": list(one.after),
+                    "waiting": list(one.waiting),
                 }
                 for one in self.ranks
             ],
@@ -134,8 +146,11 @@ def memory_of(step: ParallelStep, split: Split, sizes: Mapping[str, int]) -> Par
     values = values_of(step, split)
     runs = PieceRuns(split.pieces, split.compiled, executor_of(executor).traits)
     lying = _lying_of_data(step, split, values)
+    nbytes = {number: value.nbytes for number, value in values.items()}
     ranks = tuple(
-        _Followed(program, split.pieces, values, runs, lying).followed()
+        _Followed(program, split.pieces, values, runs, lying).followed(
+            waiting_nbytes(split.programs, program.rank, nbytes)
+        )
         for program in split.programs
     )
     return ParallelMemory(step.parts.whole.graph.name, dict(sizes), executor, step.stages, ranks)
@@ -199,7 +214,7 @@ class _Followed:
                     found.setdefault(id(array), value)
         return list(found.values())
 
-    def followed(self) -> RankMemory:
+    def followed(self, waiting: tuple[int, ...]) -> RankMemory:
         """Goes through the program; `_held` is asked wherever there is more than before."""
         during, after = [], []
         peak, held, at = -1, (), ""
@@ -213,7 +228,9 @@ class _Followed:
             after.append(self._nbytes())
         given = sum(one.nbytes for one in self.given)
         number = during.index(peak) + 1 if during else 0
-        return RankMemory(self.program.rank, tuple(during), tuple(after), given, number, at, held)
+        return RankMemory(
+            self.program.rank, tuple(during), tuple(after), waiting, given, number, at, held
+        )
 
     def _step(self, one: Any) -> tuple[list[tuple[str, str, int]], str]:
         """What an instruction allocates while it runs, beside what is there; and it in words."""

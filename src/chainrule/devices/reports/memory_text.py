@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from chainrule.devices.reports.memory import ParallelMemory, RankMemory
 
 ROWS = 12  # values of a rank that are shown
+WIDEST = 5  # ranks side by side
 
 
 def text(report: ParallelMemory, rows: int = ROWS) -> str:
@@ -53,12 +54,19 @@ def _table(alike: Sequence[Sequence[RankMemory]]) -> list[str]:
     """A line for each kind, a column for each rank; turned where there are many ranks."""
     parts = [ranks[0].parts for ranks in alike]
     kinds = [kind for kind in parts[0] if any(one[kind] for one in parts)]
-    head = ("bytes at the peak", *(called(ranks) for ranks in alike))
+    head = (
+        "at the peak" if len(alike) > WIDEST else "bytes at the peak",
+        *(called(ranks) for ranks in alike),
+    )
     rows = [(kind, *(f"{one[kind]:,}" for one in parts)) for kind in kinds]
     rows.append(("peak", *(f"{ranks[0].peak_nbytes:,}" for ranks in alike)))
-    rows.append(("", *(in_bytes(ranks[0].peak_nbytes) for ranks in alike)))
+    is_wide = len(alike) > WIDEST
+    if not is_wide:
+        rows.append(("", *(in_bytes(ranks[0].peak_nbytes) for ranks in alike)))
+    if any(max(ranks[0].waiting, default=0) for ranks in alike):
+        rows.append(("if messages wait", *(f"{ranks[0].most_nbytes:,}" for ranks in alike)))
     table = [head, *rows]
-    if len(alike) > 5:
+    if is_wide:
         table = list(zip(*table, strict=True))
     return aligned(table, range(1, len(table[0])))
 
