@@ -205,8 +205,8 @@ class ParallelStep(Frozen):
         arrays, sums of gradients, its part of the batch, values kept for the backward pass of the
         micro-batches that are under way, what it has received, and what its pieces allocate while
         they run.  A message belongs to its sender until its program frees it, then to its receiver
-        once it is received.  SizeError for a size that is missing, InputError where the batch has
-        no equal parts.
+        once it is received.  The batch is taken to be in C order.  SizeError for a size that is
+        missing, InputError where the batch has no equal parts.
         """
         from chainrule.devices.reports.memory import memory_of
 
