@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from executing import called, compare_values, given_array
+from executing import (
+    called,
+    compare,
+    compare_values,
+    given_array,
+    inputs_of,
+    native,
+    planned,
+)
 
 import chainrule as cr
 from chainrule import float64, int64
@@ -225,6 +233,28 @@ def test_less_is_kept_where_updates_come_early() -> None:
     assert within(made.plan, 0).schedule.scratch_nbytes < gradients
 
 
+@pytest.mark.parametrize("rows, in_place", [(9, True), (8, False), (3, False)])
+def test_an_index_that_is_checked_again_in_fewer_rows_may_fail(rows: int, in_place: bool) -> None:
+    """What is taken of the updated array comes after the update, which must then be a copy."""
+
+    def update(W: Any, V: Any, i: Any) -> Any:
+        new = W - 0.1 * np.sum(V[i])
+        return new, new[:rows][i]
+
+    random = np.random.default_rng(1)
+    W, V = random.normal(size=(9, 4)), random.normal(size=(9, 4))
+    graph = cr.trace(update, W, V, np.array([0, 2, 2]))
+    results = [node for _, node in graph.outputs]
+    overwrites = {graph.inputs[0].node: results[0]}
+    assert bool(planned(graph, results, overwrites).overwrites) == in_place
+    for last in (2, 8, 9):
+        inputs = inputs_of(graph, {"W": W, "V": V, "i": np.array([0, 2, last])})
+        if last < rows:
+            compare(graph, inputs, results, 1e-12, overwrites=overwrites)
+        else:
+            assert native(graph, inputs, results, overwrites) is None
+
+
 FORMS: Mapping[str, Callable[[Any], Any]] = {
     "i": lambda i: i,
     "i - 3": lambda i: i - 3,
@@ -263,3 +293,36 @@ def test_random_programs_with_indices_leave_everything_or_take_a_whole_step(seed
         indices = random.integers(low, high, ROWS)
         made.check(made.plan, indices)
         made.check(least, indices)
+
+
+@pytest.mark.parametrize("memory", [None, "least"])
+@pytest.mark.parametrize("executor", ["reference", "native"])
+def test_a_step_that_fails_leaves_its_state_and_the_next_one_is_right(
+    executor: str, memory: str | None
+) -> None:
+    random = np.random.default_rng(0)
+    W = [random.normal(size=(WIDTH, WIDTH)) for _ in range(6)]
+    params = {"E": random.normal(size=(ROWS, WIDTH)), "W": W}
+    types = {"f": float64["n", WIDTH], "i": int64["n"]}
+    f = random.normal(size=(ROWS, WIDTH))
+
+    def step(**options: Any) -> Any:
+        return cr.training_step(both, "params", cr.adam(0.1), params=params, **types, **options)
+
+    whole = step(executor=executor)
+    budget = [*whole.tradeoff(n=ROWS)][-1].needed_nbytes if memory else None
+    tested = step(executor=executor, memory=budget)
+    state, other = tested.init(params=params), whole.init(params=params)
+    for place in (0, ROWS - 1):
+        before = {
+            name: np.array(state[name]) for name in ("params.E", "params.W[0]", "params.W[5]")
+        }
+        indices = good()
+        indices[place] = ROWS
+        with pytest.raises(IndexOutOfRangeError, match=f"index {ROWS} "):
+            tested(state, f=f, i=indices)
+        for name, value in before.items():
+            np.testing.assert_array_equal(state[name], value)
+        assert float(tested(state, f=f, i=good())) == float(whole(other, f=f, i=good()))
+        for name in before:
+            np.testing.assert_array_equal(state[name], other[name])
