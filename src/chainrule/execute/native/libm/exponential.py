@@ -66,8 +66,18 @@ def exp(code: Code, x: Operand) -> Operand:
     terms, base = Terms(code, x), element(x.type)
     if code.module.avx512:
         return _scaled(terms, x)
-    reduced = Reduced(terms, terms.clamp(x, LEAST[base], GREATEST[base]))
+    least = _least_halvings(terms) * math.log(2)
+    reduced = Reduced(terms, terms.clamp(x, least, GREATEST[base]))
     return terms.real("fmul", terms.real("fmul", reduced.exponential(), reduced.root), reduced.root)
+
+
+def _least_halvings(terms: Terms) -> float:
+    """The exponent of 2 at which the root's bits are those of 0.
+
+    What is clamped there, as all that a mask has set to -inf, is multiplied by 0.  A product that
+    underflows takes the processor eight times as long as the whole exponential.
+    """
+    return -2.0 * terms.format.bias
 
 
 def _scaled(terms: Terms, x: Operand) -> Operand:
@@ -132,7 +142,7 @@ def exp2(code: Code, x: Operand) -> Operand:
     """2^x, exact for whole x."""
     terms, base = Terms(code, x), element(x.type)
     layout = terms.format
-    x = terms.clamp(x, LEAST[base] / math.log(2), GREATEST[base] / math.log(2))
+    x = terms.clamp(x, _least_halvings(terms), GREATEST[base] / math.log(2))
     rounder = layout.rounder + layout.bias
     shifted = terms.fma(x, 0.5, rounder)
     count = terms.real("fsub", shifted, rounder)
