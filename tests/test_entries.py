@@ -274,6 +274,7 @@ OF_COMMANDS: dict[str, list[tuple[list[str], str]]] = {
         ([], "Missing argument 'FILE'"),
         (["-n", "0", "model.py"], "0 is not in the range x>=1"),
         (["-n", "2", "missing.py"], "File 'missing.py' does not exist"),
+        (["-n", "2", "--deadline", "0", "binary.py"], "0.0 is not in the range x>0"),
     ],
     "train": [
         (["--epochs", "-1"], "epochs is an integer of at least 1, got -1"),
