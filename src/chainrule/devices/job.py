@@ -22,6 +22,7 @@ TRANSPORT = "CHAINRULE_TRANSPORT"
 DEADLINE = "CHAINRULE_DEADLINE"
 DEFAULT_DEADLINE = 60.0  # seconds that a rank waits for another one
 NOTE_NBYTES = 256
+STARTING = "starts MPI"  # what a rank notes meanwhile
 # The variables in which the rank and the number of ranks are, by who starts them.
 STARTERS = (
     ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI, srun --mpi=pmi2
@@ -91,6 +92,7 @@ class Folder:
             file.write(bytes(NOTE_NBYTES))
             file.flush()
             self._note = mmap.mmap(file.fileno(), NOTE_NBYTES)
+        self.note("is before its first step")
 
     def started(self, rank: int) -> Rank | None:
         """The process that a rank is, if it has started."""

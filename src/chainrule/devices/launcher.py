@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.devices.ending import FAILED
-from chainrule.devices.job import DEADLINE, FOLDER, Folder, Rank
+from chainrule.devices.job import DEADLINE, FOLDER, STARTING, Folder, Rank
 from chainrule.devices.system import end_with_parent, shared_memory_of, unlink
 from chainrule.errors import InputError
 from chainrule.execute.native.runtime.pool import VARIABLE as OWN_THREADS
@@ -87,6 +87,7 @@ class _Job:
         self.handles: dict[int, Rank] = {}  # by file descriptor
         self.known: dict[int, Rank] = {}
         self.gone: list[int] = []  # the ranks that have ended, the first one first
+        self.shared: set[str] = set()  # files in memory of ranks that have not joined
         self.signal: int | None = None
         self.until = float("inf")
         self.poller = select.poll()
@@ -139,6 +140,9 @@ class _Job:
         for handle, _ in self.poller.poll(20):
             self.poller.unregister(handle)
             self.gone.append(self.handles[handle].rank)
+        for rank, one in self.known.items():
+            if rank not in self.gone and self.folder.noted(rank) == STARTING:
+                self.shared |= shared_memory_of(one.pid)
 
     def _first_failed(self) -> int | None:
         """The rank that ended first without a record of its end."""
@@ -147,8 +151,6 @@ class _Job:
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
         """Ends what is left: in vain where all have ended."""
-        left = [one for one in self.known.values() if one.rank not in self.gone]
-        shared = [shared_memory_of(one.pid) for one in left]
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -160,8 +162,7 @@ class _Job:
                 except ProcessLookupError:
                     pass
         process.wait()
-        for paths in shared:
-            unlink(paths)
+        unlink(self.shared)
 
     def _verdict(self, code: int) -> int:
         """The exit code; prints why it is not 0."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from chainrule.devices import ending
 from chainrule.devices.instructions import Key, Program, Receive
-from chainrule.devices.job import Rank, deadline_seconds, folder, launched, this_rank
+from chainrule.devices.job import STARTING, Rank, deadline_seconds, folder, launched, this_rank
 from chainrule.devices.messages import Messages
 from chainrule.devices.system import shared_memory_of, unlink
 from chainrule.devices.watch import Watch, What
@@ -38,6 +38,9 @@ class World:
         rank, count = launched() or (0, 1)
         self.watch = Watch(deadline_seconds(), this_rank(rank))
         self.watch.begin(lambda: f"waits for all {count} ranks to start")
+        where = folder()
+        if where is not None:
+            where.note(STARTING)
         try:
             self.mpi: Any = import_module("mpi4py.MPI")  # which starts MPI
             self.comm = self.mpi.COMM_WORLD.Dup()
@@ -56,6 +59,8 @@ class World:
         self.ranks = [Rank(one, found["host"], found["pid"]) for one, found in enumerate(told)]
         # All ranks have mapped MPICH's shared memory: without names, nothing stays of a killed job.
         unlink(shared_memory_of(self.process))
+        if where is not None:
+            where.note("has joined the others")
         atexit.register(self.close)
 
     # Waiting -------------------------------------------------------------------------------------
