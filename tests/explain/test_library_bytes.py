@@ -41,6 +41,7 @@ def measured(folder: Path, *dtypes: str) -> list[dict[str, Any]]:
         env={
             **os.environ,
             "LD_PRELOAD": str(library),
+            "PYTHONPATH": str(HERE.parent),
             "MALLOC_MMAP_THRESHOLD_": str(1 << 30),  # pages of mmap are more than was asked for
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
