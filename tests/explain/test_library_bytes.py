@@ -41,12 +41,13 @@ def measured(folder: Path, *dtypes: str) -> list[dict[str, Any]]:
         env={
             **os.environ,
             "LD_PRELOAD": str(library),
-            "PYTHONPATH": str(HERE.parent),
             "MALLOC_MMAP_THRESHOLD_": str(1 << 30),  # pages of mmap are more than was asked for
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "CHAINRULE_NUM_THREADS": "1",
-            "PYTHONPATH": ":".join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+            ),
         },
         capture_output=True,
         text=True,
