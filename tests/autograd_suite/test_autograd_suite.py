@@ -137,6 +137,7 @@ def test_most_differentiable_functions_pass_autograds_tests(
     assert f"({VERSION})" in page and f"{len(right)} of {len(said)}" in " ".join(page.split())
 
 
+@pytest.mark.slow
 def test_every_test_that_is_left_out_exists(suite: Path):
     known = {test for file in suite.glob("test_*.py") for test, _ in functions_of(file)}
     assert not [test for test in (*LEFT_OUT, *FAILING) if test not in known]

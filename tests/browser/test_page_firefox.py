@@ -42,6 +42,7 @@ def text(window: Firefox, selector: str) -> str:
     return window.script(f"return document.querySelector({selector!r}).textContent")
 
 
+@pytest.mark.slow
 def test_a_value_is_shown_with_its_equation(shown: Callable[[str], Firefox]) -> None:
     window = shown("mlp")
     window.click("#outline-tree [title='z']")
@@ -52,6 +53,7 @@ def test_a_value_is_shown_with_its_equation(shown: Callable[[str], Firefox]) -> 
     wait(window, fonts.removeprefix("return ") + " >= 2")
 
 
+@pytest.mark.slow
 def test_every_step(shown: Callable[[str], Firefox]) -> None:
     window = shown("mlp")
     count = int(window.script("return document.querySelector('#step-slider').max"))
@@ -81,6 +83,7 @@ def test_the_keyboard_finds_and_steps(shown: Callable[[str], Firefox]) -> None:
     wait(window, "document.querySelector('#step-text').textContent.startsWith('1/')")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "symbolic", "hostile"])
 def test_nothing_is_loaded_and_no_text_is_markup(
     shown: Callable[[str], Firefox], name: str

@@ -32,7 +32,7 @@ def assert_near(found: Any, wanted: Any, tolerance: float) -> None:
     np.testing.assert_allclose(found[1], wanted[1], rtol=tolerance)
 
 
-@pytest.mark.sweep(9)
+@pytest.mark.sweep(29)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 @pytest.mark.parametrize("model", MODELS)
@@ -50,7 +50,7 @@ def test_stages_give_the_bits_of_micro_batches(model: str, stages: int, schedule
             np.testing.assert_array_equal(found[0][name], array)
 
 
-@pytest.mark.sweep(17)
+@pytest.mark.sweep(37)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("executor", ["reference", "native"])
 @pytest.mark.parametrize("model", MODELS)

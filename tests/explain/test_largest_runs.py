@@ -20,6 +20,7 @@ SLOW = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 @EITHER

@@ -181,6 +181,7 @@ def test_what_is_computed_again_from_what_at_which_cost_and_what_it_saves(execut
     assert {"h", "Ws[1]"} <= {*sources["h_1"], *sources.get("z_1", ())}
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @EXECUTOR
 def test_parts_and_states_of_loops_are_told(executor: str) -> None:

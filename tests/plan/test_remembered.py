@@ -114,6 +114,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("stored", HOSTILE, ids=range(len(HOSTILE)))
 def test_what_is_no_sequence_of_the_program_is_searched_anew(folder: Path, stored: Stored) -> None:
     asked = chain(once=[3])

@@ -46,6 +46,7 @@ def training(executor: str, memory: int | None = None) -> tuple[Any, list[float]
     return step, [*losses, *(float(np.sum(state[name])) for name in WEIGHTS)]
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @EXECUTOR
 def test_a_training_step_keeps_a_part_of_the_states(executor: str) -> None:
@@ -93,6 +94,7 @@ def test_gradients_and_hessians_have_the_same_bits(executor: str) -> None:
         assert all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @EXECUTOR
 def test_a_refusal_says_what_is_enough(executor: str) -> None:

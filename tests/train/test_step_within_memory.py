@@ -76,6 +76,7 @@ def test_trainers_have_budgets(executor: str) -> None:
         cr.Trainer(PROGRAM.step(), {"Ws": PROGRAM.parameters}, memory=nbytes)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @EITHER
 def test_what_a_refusal_advises_is_right(executor: str) -> None:

@@ -197,7 +197,7 @@ def test_an_update_does_not_wait_for_an_index_that_was_checked(objective: Any) -
     assert updates_early(made.plan) == EARLY[objective]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(29)
 @pytest.mark.parametrize("objective", EARLY, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_nothing_changes_where_an_index_is_out_of_range(objective: Any, threads: int) -> None:
@@ -212,7 +212,7 @@ def test_nothing_changes_where_an_index_is_out_of_range(objective: Any, threads:
             assert made.run(made.plan, indices) is None
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("objective", EARLY, ids=lambda one: one.__name__)
 def test_nor_does_it_within_a_budget(objective: Any) -> None:
     made = Made(objective, layers=5)
@@ -226,6 +226,7 @@ def test_nor_does_it_within_a_budget(objective: Any) -> None:
             made.check(least, indices)
 
 
+@pytest.mark.slow
 def test_less_is_kept_where_updates_come_early() -> None:
     """All gradients at once would be as large as the parameters."""
     made = Made(embedded, layers=40)
@@ -295,6 +296,7 @@ def test_random_programs_with_indices_leave_everything_or_take_a_whole_step(seed
         made.check(least, indices)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("memory", [None, "least"])
 @pytest.mark.parametrize("executor", ["reference", "native"])
 def test_a_step_that_fails_leaves_its_state_and_the_next_one_is_right(

@@ -85,6 +85,7 @@ def forward_steps(steps, checkpoints):
     return r * steps - comb(checkpoints + r, checkpoints + 1)
 
 
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("steps", [1, 2, 5, 10, 24, 40])
 @pytest.mark.parametrize("checkpoints", [1, 2, 3, 5, 10])
 def test_equal_nodes_get_the_binomial_schedule(steps, checkpoints):

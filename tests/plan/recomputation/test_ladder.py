@@ -28,6 +28,7 @@ def random_program(seed: int) -> Problem:
     return problem(nbytes, cost, reads, range(count), 0, workspace=workspace, once=once)
 
 
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("seed", range(20))
 def test_sequences_are_valid_and_the_first_is_the_plain_one(seed: int) -> None:
     asked = random_program(seed)
