@@ -239,7 +239,6 @@ def check_in(pythons, record_property):
         record_property("ran", f"naming table under Python {version} {' '.join(flags)}".strip())
 
 
-@pytest.mark.slow
 def test_an_instruction_that_is_not_known_costs_names_but_makes_none_wrong():
     assert not wrong_names_where_an_instruction_is_unknown()
     assert not failures()
