@@ -164,6 +164,7 @@ def test_a_method_that_refuses_shows_the_users_line(named: str) -> None:
                 assert len(ours(error)) <= 1, f"{path}: {error}"
 
 
+@pytest.mark.slow
 def test_most_functions_and_methods_refuse_something() -> None:
     """So that the tests above are about something: 82 of 152 functions when this was written."""
     refusing = [name for name, one in FUNCTIONS.items() if next(refusals(one), None) is not None]

@@ -43,6 +43,7 @@ def test_the_next_size_does_not_fit(nbytes: int | str) -> None:
     assert not step().fits(n=found.size + 1, h=20, nbytes=nbytes)
 
 
+@pytest.mark.slow
 @needs_native
 def test_it_is_the_largest_of_all_sizes() -> None:
     report = step().memory(h=20)

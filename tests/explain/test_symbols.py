@@ -153,6 +153,7 @@ def test_what_a_terminal_would_obey_is_not_printed():
     assert PLAIN.text("a\x1b[31m\n1") == r"a\x1b[31m\n₁"
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1, max_size=12))
 def test_any_name_has_a_notation_without_active_characters(name: str):
     latex = PLAIN.latex(name)

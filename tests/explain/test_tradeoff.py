@@ -48,6 +48,7 @@ def trained(executor: str, memory: int | None = None) -> tuple[Any, float]:
     return step, float(step(state, x=X))
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @EXECUTOR
 def test_points_go_from_no_repetition_to_the_least_bytes(executor: str) -> None:

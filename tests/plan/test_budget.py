@@ -64,6 +64,7 @@ def check_budgets(made: Plan) -> list[Plan]:
     return plans
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_training_steps_within_budgets(name: str) -> None:
     made = of_step(PROGRAMS[name].step(), N)

@@ -174,6 +174,7 @@ def test_what_python_has_found_is_kept_apart(monkeypatch: pytest.MonkeyPatch) ->
         assert sequences(by_python)
 
 
+@pytest.mark.slow
 def test_another_process_does_not_search(folder: Path) -> None:
     script = (
         "import sys\n"

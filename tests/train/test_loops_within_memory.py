@@ -60,6 +60,7 @@ def test_a_training_step_keeps_a_part_of_the_states(executor: str) -> None:
     assert "segments" in str(within.plan()) or executor == "reference"
 
 
+@pytest.mark.slow
 @EXECUTOR
 def test_a_budget_that_is_large_enough_changes_nothing(executor: str) -> None:
     step, expected = training(executor)

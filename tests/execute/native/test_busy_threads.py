@@ -89,6 +89,7 @@ def busy(beside, threads=2, **environment):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("without", ["", "avx2"], ids=["in tiles", "by BLAS"])
 def test_two_threads_are_busy(without):
@@ -96,6 +97,7 @@ def test_two_threads_are_busy(without):
     assert len(found) <= 2, found
 
 
+@pytest.mark.slow
 def test_one_thread_is_busy_where_one_is_asked_for():
     assert len(busy("nothing", threads=1)) == 1
 

@@ -47,6 +47,7 @@ def values():
     return list(NativeProgram(graph, keep)(inputs).values())
 
 
+@pytest.mark.slow
 def test_code_that_another_process_stored_runs_here(folder, monkeypatch):
     script = (
         "import sys; sys.path[:0] = sys.argv[1:]\n"

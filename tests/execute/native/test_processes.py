@@ -69,6 +69,7 @@ def test_a_child_trains_after_its_parent_did(method: str):
     np.testing.assert_array_equal(trained(), wanted)  # the parent goes on
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(14)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize("program", [program.__name__ for program in forking_programs.PROGRAMS])

@@ -48,6 +48,7 @@ class Twice(Storage):
         Twice.lives += len(doubled) - len(works)
 
 
+@pytest.mark.slow
 @random_programs(5)
 def test_a_plan_in_which_works_come_again_gives_the_same_bits(program: Program, seed: int) -> None:
     arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
