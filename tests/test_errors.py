@@ -7,6 +7,7 @@ from pathlib import Path
 
 import programs_refused_running
 import programs_refused_tracing
+import programs_refused_training
 import programs_refused_typing
 import programs_warned
 import pytest
@@ -15,7 +16,7 @@ from provoking import CASES, LABELS, W, X, full_text
 from chainrule import errors
 
 assert programs_refused_tracing and programs_refused_typing and programs_refused_running
-assert programs_warned
+assert programs_refused_training and programs_warned
 IDS = [program.__name__ for _, program in CASES]
 SOURCE = Path(errors.__file__).parent
 TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py")}

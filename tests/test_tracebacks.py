@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import programs_refused_running  # noqa: F401
 import programs_refused_tracing  # noqa: F401
+import programs_refused_training  # noqa: F401
 import programs_refused_typing  # noqa: F401
 import pytest
 from provoking import CASES

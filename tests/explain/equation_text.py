@@ -13,17 +13,11 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-
-import chainrule as cr
-from chainrule.explain.equations import Equations
-from chainrule.explain.equations.formula import Chain
-from chainrule.explain.reading.symbols import notation_of
-from chainrule.graph.graph import Graph
+from equation_functions import FUNCTIONS, axes_of, reduced_by, shape_of, zeros
 
 STEP = 1e-6
 WIDE_STEP = 1e-4  # of second differences, whose rounding is 1e-16 / STEP²
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
-SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?( · 10[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)?")
 PAIRS = {"(": ")", "[": "]", "{": "}", "⟨": "⟩"}
 
@@ -63,88 +57,9 @@ def _split(text: str, by: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _axes(below: str, ndim: int) -> tuple[tuple[int, ...], bool]:
-    """The axes that a subscript says, and whether they are kept."""
-    found = re.match(r"ax[ie]s ([\d, ]*\d)", below)
-    axes = tuple(int(one) for one in found[1].split(",")) if found else tuple(range(ndim))
-    return axes, "keepdims" in below
-
-
-def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
-    def reduced(below: str, x: Any) -> Any:
-        axes, is_kept = _axes(below, np.ndim(x))
-        return function(x, axis=axes, keepdims=is_kept)
-
-    return reduced
-
-
-def _along_last(function: Callable[..., Any]) -> Callable[..., Any]:
-    def along(below: str, x: Any) -> Any:
-        if "all" in below:
-            return function(x, axis=None)
-        axes = _axes(below, 1)[0] if "ax" in below else (-1,)
-        kept = {"keepdims": True} if "keepdims" in below else {}
-        return function(x, axis=axes if len(axes) > 1 else min(axes), **kept)
-
-    return along
-
-
-def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda below, *given: function(*given)
-
-
-def _shape(below: str) -> tuple[int, ...]:
-    return tuple(int(one) for one in below.translate(SUBSCRIPTS).split("×") if one)
-
-
-def _largest(below: str, *given: Any) -> Any:
-    return np.maximum(*given) if len(given) == 2 else _reduced(np.max)(below, *given)
-
-
-def _least(below: str, *given: Any) -> Any:
-    return np.minimum(*given) if len(given) == 2 else _reduced(np.min)(below, *given)
-
-
-def _stacked(below: str, *given: Any) -> Any:
-    return np.stack(given, axis=_axes(below, 0)[0][0])
-
-
-def _einsum(below: str, x: Any, y: Any) -> Any:
-    return np.einsum(below.replace("→", "->").replace(" ", ""), x, y)
-
-
-def _zeros(below: str, *_: Any) -> Any:
-    """With arrays at some places, which `_Reader.placed` reads."""
-    return np.zeros(_shape(below))
-
-
 def function(variable: str, text: str, values: Mapping[str, Any]) -> Callable[..., Any]:
     """The function of a variable that an equation such as φ(z) = max(z, 0) defines."""
     return lambda below, x: read(text, {**values, variable: x})
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{name: _plain(getattr(np, name)) for name in ("exp", "log", "sin", "cos", "tanh", "sign")},
-    **{name: _plain(getattr(cr, name)) for name in ("relu", "softplus", "erf")},
-    "gelu": lambda below, x: cr.gelu(x, approximate=below or "none"),
-    "σ": _plain(cr.sigmoid),
-    "ℓ": _plain(cr.squared_error),
-    "stop": _plain(lambda x: x),
-    "mean": _reduced(cr.mean),
-    "var": _reduced(cr.var),
-    "max": _largest,
-    "min": _least,
-    "softmax": _along_last(cr.softmax),
-    "log softmax": _along_last(cr.log_softmax),
-    "logsumexp": _along_last(cr.logsumexp),
-    "reshape": lambda below, x: np.reshape(x, _shape(below)),
-    "broadcast": lambda below, x: np.broadcast_to(x, _shape(below)),
-    "transpose": lambda below, x: np.transpose(x, eval(below)),
-    "stack": _stacked,
-    "einsum": _einsum,
-    "pad": _zeros,
-    "scatter": _zeros,
-}
 
 
 class _Reader:
@@ -199,7 +114,7 @@ class _Reader:
         if self.take("∑"):
             below = self.below()
             self.take(" ")
-            return _reduced(np.sum)(below, self.term())
+            return reduced_by(np.sum)(below, self.term())
         result = self.chain()
         while self.take(" ⊙ "):
             result = result * self.chain()
@@ -289,7 +204,7 @@ class _Reader:
             case "√":
                 return np.sqrt(self.atom())
             case "𝟏":
-                return np.ones(_shape(self.below()))
+                return np.ones(shape_of(self.below()))
             case "⟨":
                 return np.sum(np.multiply(*map(self.of, _split(self.inside(), ", "))))
             case "‖" | "|":
@@ -314,7 +229,7 @@ class _Reader:
         if len(parts) == 1 and re.search("[<>=≤≥≠¬]", text):
             return self.condition(text) * 1.0
         arrays = [self.of(one) for one in parts]
-        axes, _ = _axes(self.below(), 1)
+        axes, _ = axes_of(self.below(), 1)
         ndim = max(map(np.ndim, arrays))
         if not ndim:
             return np.array(arrays)
@@ -345,8 +260,8 @@ class _Reader:
         if not self.take("("):
             raise Unreadable(self.rest())
         content = self.inside()
-        if function is _zeros:
-            return self.placed(content, _zeros(below))
+        if function is zeros:
+            return self.placed(content, zeros(below))
         given = [self.of(one) for one in _split(content, ", ")]
         if mark:
             (x,), h = given, STEP if mark == "′" else WIDE_STEP
@@ -422,63 +337,3 @@ def _product(x: Any, y: Any) -> Any:
     if isinstance(y, Row) and np.ndim(x) == 1:
         return np.outer(x, y)
     return np.matmul(x, y)
-
-
-def assert_reads_true(graph: Graph, equations: Equations, run: Mapping[str, Any]) -> int:
-    """Every right side that can be read has the value of the run; how many were read.
-
-    The chain rule's own sides are left out: what is in prod(∂J/∂o, ∂o/∂W) is no expression.
-    `equations` are without shapes.
-    """
-    text = notation_of(graph).text
-    values = {text(name): np.asarray(run[name]) for name in graph.names}
-    symbols = [sides(str(one))[0] for one in equations if not one.number]
-    for one in equations:
-        _, called, *rest = sides(str(one))
-        if rest and not any(symbol in rest[-1] for symbol in symbols):
-            _define(called, rest[-1], values)
-    count = 0
-    for one in sorted(equations, key=lambda one: one.number > 0):
-        left, *right = sides(str(one))
-        for side, formula in zip(right, one.formulas, strict=True):
-            if any(isinstance(part, Chain) for part in (formula, *formula.operands)):
-                continue
-            try:
-                got = read(side, values)
-            except Unreadable:
-                continue
-            if not one.number:
-                values[left] = _shaped(got, one.node.shape, str(one))
-                continue
-            expected = np.asarray(run[one.name])
-            # As for formulas: differences, with rounding of about 1e-16 / 1e-6 of the largest.
-            scale = np.max(np.abs(expected), initial=1.0, where=np.isfinite(expected))
-            np.testing.assert_allclose(
-                _shaped(got, expected.shape, str(one)),
-                expected,
-                rtol=2e-5,
-                atol=2e-6 * scale,
-                err_msg=str(one),
-            )
-            count += 1
-    return count
-
-
-def _define(called: str, text: str, values: dict[str, Any]) -> None:
-    """φ, where an equation says z = φ(x) = ..."""
-    found = re.fullmatch(r"([φψχ][₀-₉]*)\((.*)\)", called)
-    if found and found[2] in values:
-        values.setdefault(found[1], function(found[2], text, values))
-
-
-def _shaped(value: np.ndarray, shape: tuple, said: str) -> np.ndarray:
-    """The value in the shape that stands on the right of its equation.
-
-    The reader broadcasts, and takes an array of one element for a number.
-    """
-    if value.size == 1:
-        value = np.reshape(value, ())
-    try:
-        return np.broadcast_to(value, shape)
-    except ValueError:
-        raise AssertionError(f"{said}\nreads as an array of shape {value.shape}") from None

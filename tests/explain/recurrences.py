@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from equation_text import SUBSCRIPTS, Unreadable, read, sides
+from equation_functions import SUBSCRIPTS
+from equation_text import Unreadable, read, sides
 
 from chainrule.explain.equations import Equations
 from chainrule.explain.reading.symbols import notation_of

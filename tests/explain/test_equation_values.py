@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from equation_text import assert_reads_true, read
+from equation_text import read
 from equation_values import assert_true
+from equations_read_true import assert_reads_true
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from namespaces import kink_distance, traced

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from killer import Killer, killer_of
 from trainings import (
     EXECUTORS,
     OPTIMIZERS,
     arrays,
     data,
     dropping,
+    lines,
     plain,
     trainer,
     untimed,
@@ -27,12 +23,11 @@ from trainings import (
 )
 
 import chainrule as cr
-from chainrule.errors import DataFileError, InputError, StateError
+from chainrule.errors import DataFileError, InputError
 from chainrule.train.loop.feed import Feed
 from chainrule.train.loop.history import HistoryWarning
 
 EPOCHS = 8  # of 13 steps: 104
-posix_only = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 
 class Crash(BaseException):
@@ -64,12 +59,6 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None
         monkeypatch.setattr(Feed, "complete", and_act)
 
     return arrange
-
-
-def lines(folder: Path) -> list[dict[str, Any]]:
-    text = (folder / "history.jsonl").read_text("utf-8")
-    assert text.endswith("\n")
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def same(made: cr.Trainer, whole: cr.Trainer, folder: Path) -> None:
@@ -380,89 +369,3 @@ def test_a_damaged_newest_checkpoint_costs_one_interval_and_nothing_else(tmp_pat
     second.fit(4)
     whole.fit(4)
     same(second, whole, tmp_path)
-
-
-HOLDS = """
-import sys
-from chainrule.train.checkpoints.lock import FolderLock
-from pathlib import Path
-lock = FolderLock(Path(sys.argv[1]))
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-@posix_only
-def test_a_folder_in_which_another_process_trains_is_refused(tmp_path: Path):
-    made = trainer(folder=tmp_path)
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDS, tmp_path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as other:
-        assert other.stdout is not None and other.stdout.readline() == "held\n"
-        for provoke in (lambda: trainer(folder=tmp_path), lambda: made.fit(1)):
-            with pytest.raises(
-                StateError, match=f"in use by another training: process {other.pid}"
-            ):
-                provoke()
-        other.kill()
-    made.fit(1)
-
-
-def test_two_trainers_of_one_folder_do_not_write_over_each_other(tmp_path: Path):
-    one, other = trainer(folder=tmp_path), trainer(folder=tmp_path)
-    one.fit(1)
-    with pytest.raises(StateError, match=r"there is another training in .* meanwhile"):
-        other.fit(1)
-    one.fit(2)
-    assert [line["step"] for line in lines(tmp_path)] == [13, 26]
-
-
-def resumed(folder: Path | str | None = None) -> cr.Trainer:
-    options: dict[str, Any] = {"folder": folder, "save_every": 40} if folder else {}
-    return trainer(dropping, cr.adam(0.01), log_every=30, accuracy=("o", "y"), **options)
-
-
-def endless(folder: str) -> None:
-    """Train, and tell each epoch, until somebody ends it."""
-    made = resumed(folder)
-    print(made.state.steps, flush=True)
-    for epoch in made.epochs(100_000):
-        print(epoch.steps, flush=True)
-
-
-@pytest.fixture
-def killer() -> Iterator[Killer]:
-    with killer_of(__file__, "endless", "resumed") as found:
-        yield found
-
-
-def killed_at(killer: Killer, folder: Path, told: int, seconds: float) -> tuple[int, int]:
-    """Train until it has told so many epochs, and for some time; then kill it.
-
-    At which step it began, and the last step that it told.
-    """
-    numbers = killer.killed_after(1 + told, seconds, folder)
-    return numbers[0], numbers[-1]
-
-
-@pytest.mark.slow
-@posix_only
-def test_killed_at_random_moments_it_ends_where_the_uninterrupted_one_does(
-    tmp_path: Path, killer: Killer, rounds: int = 6
-):
-    told = 0
-    for number, delay in enumerate(np.random.default_rng(rounds).uniform(0.0, 0.1, rounds)):
-        epochs = 4 * (number % 2)  # of 13 steps: one is saved
-        begun, last = killed_at(killer, tmp_path, epochs, float(delay))
-        assert begun > told - 40 - 13  # an epoch is told before the next step
-        told = max(told, last)
-    made = resumed(tmp_path)
-    end = made.epoch + 2
-    assert made.state.steps > 0
-    made.fit(end)
-    whole = resumed()
-    whole.fit(end)
-    same(made, whole, tmp_path)

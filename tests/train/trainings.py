@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,13 @@ def data(rows: int = ROWS, seed: int = 1) -> dict[str, np.ndarray]:
 def weights() -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)
     return {"W1": 0.5 * random.normal(size=(5, 7)), "W2": 0.5 * random.normal(size=(7, 3))}
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    """The history that a trainer wrote into its folder."""
+    text = (folder / "history.jsonl").read_text("utf-8")
+    assert text.endswith("\n")
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def trainer(objective: Any = plain, optimizer: Any = None, **options: Any) -> cr.Trainer:

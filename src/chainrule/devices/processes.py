@@ -33,8 +33,8 @@ BLOCK = 64  # words of 8 bytes that are added up before they are mixed
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Who has what of a step: `keeps[rank]` are the arrays of the state that a rank has, `owners`
-    says who gives each of them to others.
+    """Which rank has which arrays: `keeps[rank]` are those of the state that a rank has, and
+    `owners` says which rank gives each of them to others.
 
     `told` are the numbers of values that all ranks have at the end of a step, and who tells them.
     """

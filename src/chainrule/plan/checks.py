@@ -52,7 +52,7 @@ class Checked:
             self._made[check.indices].append((check, number))
 
     def by(self, check: Check) -> int | None:
-        """Who has made a check that implies this one; None if nobody has."""
+        """The number of the work that made a check which implies this one; None if none did."""
         found = self._made.get(check.indices, ())
         return next(
             (n for one, n in found if check.low <= one.low and one.high <= check.high), None
