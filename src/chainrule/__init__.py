@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from chainrule.control import cond, fori_loop, scan, while_loop
     from chainrule.custom import custom_derivative, primitive
     from chainrule.devices.parallel import ParallelStep, parallel
+    from chainrule.devices.planning.devices import Devices
     from chainrule.explain.cost.measured_speeds import measured_speeds
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
@@ -111,6 +112,7 @@ __all__ = [
     "ArrayType",
     "Checkpoints",
     "CompiledGraph",
+    "Devices",
     "Drawing",
     "Equations",
     "Graph",
@@ -244,6 +246,7 @@ __all__ = [
 # Names that `import chainrule` does not load, and the modules that have them.
 _LATER = {
     "Checkpoints": "chainrule.train.checkpoints",
+    "Devices": "chainrule.devices.planning.devices",
     "Drawing": "chainrule.explain.drawing",
     "Equations": "chainrule.explain.equations",
     "Measures": "chainrule.train.evaluation.measures",
@@ -322,57 +325,6 @@ _LATER = {
 }
 
 
-# What users of JAX and PyTorch look for, by what it is called here.
-_ELSEWHERE = {
-    "jit": "cr.compile(f) compiles once for each combination of argument types",
-    "checkpoint": "cr.Checkpoints keeps states in a folder; no value is recomputed on request",
-    "mse_loss": "cr.squared_error(predictions, targets), or np.mean((predictions - targets) ** 2)",
-    "no_grad": "nothing is recorded but in cr.trace, cr.grad and their like",
-    "nll_loss": "cr.cross_entropy(logits, labels)",
-    "bce_loss": "cr.binary_cross_entropy",
-    "arange": "np.arange, of a number of elements that is known while tracing",
-    "psi": "cr.digamma",
-    "lgamma": "cr.gammaln",
-    "detach": "cr.stop_gradient(x)",
-    "Tensor": "np.ndarray, which np.array makes",
-    **{
-        name: f"write np.{name}"
-        for name in ("zeros", "ones", "full", "empty", "eye", "linspace", "ndarray", "asarray")
-    },
-    "tensor": "NumPy's arrays are what functions take; cr.array makes one of traced values",
-    "SGD": "cr.sgd",
-    "Adam": "cr.adam",
-    "AdamW": "cr.adamw",
-    "DataLoader": "chainrule.data.minibatches, and cr.Trainer",
-    "l1_loss": "cr.absolute_error(x, y)",
-    "smooth_l1_loss": "cr.huber(x, y, beta) / beta",
-    "huber_loss": "cr.huber(x, y, delta)",
-    "kl_div": "cr.kl_divergence(x, y)",
-    "topk": "np.take_along_axis(x, np.argsort(-x, axis=-1)[..., :k], -1)",
-    "top_k": "np.take_along_axis(x, np.argsort(-x, axis=-1)[..., :k], -1)",
-    "cummax": "np.maximum.accumulate(x, axis=axis)",
-    "cummin": "np.minimum.accumulate(x, axis=axis)",
-    "gather": "np.take_along_axis(x, indices, axis=axis)",
-    "index_select": "np.take(x, chosen, axis=axis)",
-    "masked_fill": "np.where(mask, value, x)",
-    "clamp": "np.clip(x, low, high)",
-    "cat": "np.concatenate([x, y], axis=axis)",
-    "permute": "np.transpose(x, axes)",
-    "unsqueeze": "np.expand_dims(x, axis)",
-    "mm": "x @ y",
-    "normalize": "x / np.maximum(np.linalg.norm(x, axis=axis, keepdims=True), 1e-12)",
-    "cosine_similarity": "np.sum(x * y, axis) / np.linalg.norm(x, axis=axis) / "
-    "np.linalg.norm(y, axis=axis)",
-    "rsqrt": "1 / np.sqrt(x)",
-    "lerp": "x + weight * (y - x)",
-    "relu6": "np.clip(x, 0, 6)",
-    "hardtanh": "np.clip(x, -1, 1)",
-    "mish": "x * np.tanh(cr.softplus(x))",
-    "softmin": "cr.softmax(-x)",
-    "softsign": "x / (1 + np.abs(x))",
-}
-
-
 def __getattr__(name: str) -> Any:
     """What `import chainrule` does not load: it is loaded when it is first used."""
     if name in ("data", "random", "testing", "train"):
@@ -381,11 +333,12 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("chainrule.train.optimizers.schedules")
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
-    from chainrule.graph.nearest import nearest  # loaded for what does not exist
+    from chainrule.graph.nearest import nearest  # these are loaded for what does not exist
+    from chainrule.numpy.elsewhere import ELSEWHERE
 
     of_numpy = getattr(np, name, None)
-    if name in _ELSEWHERE:
-        hint = f": {_ELSEWHERE[name]}"
+    if name in ELSEWHERE:
+        hint = f": {ELSEWHERE[name]}"
     elif callable(of_numpy) and (of_numpy in UFUNCS or of_numpy in TABLE):
         hint = f": write np.{name}, which is traced"
     else:

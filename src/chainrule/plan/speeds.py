@@ -6,7 +6,8 @@ vectors in SPEEDS.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,29 @@ class Speeds:
         """About how long so many bytes take between memory and vectors, read or written once."""
         level = next((one for one in self.memory if nbytes <= one.nbytes), self.memory[-1])
         return nbytes / level.nbytes_each_nanosecond
+
+
+PRODUCTS = ("multiply_add", "tile", "packing", "product")
+LOOPS = ("operation", "access", "mask", "lane", "reduction", "row")
+
+
+def scaled(
+    known: Speeds,
+    *,
+    products: float = 1.0,
+    loops: float = 1.0,
+    memory: float = 1.0,
+    numpy: float = 1.0,
+) -> Speeds:
+    """The record of a machine on which each group of numbers takes so many times as long."""
+    found = _times(_times(known, PRODUCTS, products), LOOPS, loops)
+    levels = tuple(Level(one.nbytes, one.nbytes_each_nanosecond / memory) for one in known.memory)
+    names = tuple(one.name for one in fields(known.numpy))
+    return replace(found, memory=levels, numpy=_times(known.numpy, names, numpy))
+
+
+def _times(record: Any, names: tuple[str, ...], ratio: float) -> Any:
+    return replace(record, **{name: getattr(record, name) * ratio for name in names})
 
 
 _MEMORY = (Level(2**15, 150.0), Level(2**19, 60.0), Level(2**26, 30.0), Level(2**62, 12.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
 from functools import partial
 from math import fsum
 from time import perf_counter
@@ -17,12 +16,10 @@ from chainrule.execute.native.runtime.machine import settings_now
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import array_type
 from chainrule.plan.numpy_duration import node_nanoseconds
-from chainrule.plan.speeds import Level, Speeds, speeds_of
+from chainrule.plan.speeds import Speeds, scaled, speeds_of
 from chainrule.tracing import trace
 
 CALLS, SECONDS = 5, 0.02  # of each measurement at least
-PRODUCTS = ("multiply_add", "tile", "packing", "product")
-LOOPS = ("operation", "access", "mask", "lane", "reduction", "row")
 SIDE, LENGTH, LARGE = 384, 2**15, 2**22  # of matrices; of arrays in a cache, and far beyond
 LEAST = 0.1  # of a ratio
 
@@ -37,15 +34,8 @@ def measured_speeds() -> Speeds:
     multiplying = _ratio(lambda x, y: x @ y, (SIDE, SIDE), known)
     computing = _ratio(lambda x, y: np.exp(x) + np.tanh(y), (LENGTH,), known)
     moving = _ratio(lambda x, y: x + y, (LARGE,), known)
-    found = _scaled(_scaled(known, PRODUCTS, multiplying), LOOPS, computing)
-    memory = tuple(Level(one.nbytes, one.nbytes_each_nanosecond / moving) for one in known.memory)
-    names = tuple(one.name for one in fields(known.numpy))
     in_numpy = _numpy_ratio(lambda x, y: np.tanh(x @ y) + y, known)
-    return replace(found, memory=memory, numpy=_scaled(known.numpy, names, in_numpy))
-
-
-def _scaled(record: Any, names: tuple[str, ...], ratio: float) -> Any:
-    return replace(record, **{name: getattr(record, name) * ratio for name in names})
+    return scaled(known, products=multiplying, loops=computing, memory=moving, numpy=in_numpy)
 
 
 def _ratio(function: Callable[..., Any], shape: tuple[int, ...], known: Speeds) -> float:
