@@ -50,10 +50,13 @@ def split_case(
 def test_a_rank_takes_what_is_predicted_to_the_byte(
     model: str, optimizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for stages, replicas, schedule in ((1, 1, "1f1b"), (2, 3, "1f1b"), (3, 1, "zb-h1")):
+    for stages, replicas, schedule, recompute in (
+        (1, 1, "1f1b", False), (2, 3, "1f1b", False), (3, 1, "zb-h1", False), (3, 1, "zb-h1", True),
+        (2, 1, "gpipe", True),
+    ):  # fmt: skip
         ranks = split_case(
             model, optimizer, "reference", monkeypatch,
-            stages=stages, replicas=replicas, schedule=schedule,
+            stages=stages, replicas=replicas, schedule=schedule, recompute=recompute,
         )  # fmt: skip
         report = ranks.step.memory(n=ROWS)
         for rank in range(stages * replicas):

@@ -42,6 +42,7 @@ def parallel(
     stages: int | Sequence[str] = 1,
     replicas: int = 1,
     schedule: str = "1f1b",
+    recompute: bool = False,
     size: str | None = None,
 ) -> ParallelStep:
     """Splits a training step over `stages` times `replicas` ranks.
@@ -56,6 +57,10 @@ def parallel(
     stage, in the order of `schedule`: "gpipe", "1f1b", "zb-h1" or "zb-h2", as
     `chainrule.plan.pipeline` has them.  Replicas then add their gradients, in their order, and
     each rank updates its own parameters.
+
+    With `recompute=True` a stage that has several micro-batches under way keeps only what its
+    forward pass begins with, and computes the rest again before the backward pass: fewer bytes for
+    more time, and the same bits.
 
     The result is called as the step is: `split(state, x=x, y=y)`.  It is
     `step.micro_batched(micro_batches)` with other sums only where there are several replicas.
@@ -90,7 +95,7 @@ def parallel(
     made = pipeline(count, parts.count // replicas, 1.0, 1.0, 1.0, schedule=schedule)
     orders = tuple(tuple(slot.task for slot in slots) for slots in made.timeline)
     _refuse_other_job(count, replicas)
-    return ParallelStep(parts, count, ends, replicas, schedule, orders)
+    return ParallelStep(parts, count, ends, replicas, schedule, orders, bool(recompute))
 
 
 def _count(name: str, value: Any) -> int:
@@ -116,7 +121,8 @@ class ParallelStep(Frozen):
     """A training step on several ranks; `cr.parallel` makes it.
 
     `parts` is the step in micro-batches that is split, `stages` and `replicas` say into how many
-    ranks, `ends` the names of the values that stages end with, if they were said.
+    ranks, `ends` the names of the values that stages end with, if they were said, `recompute`
+    whether stages compute their forward pass again.
     """
 
     _called = "a training step on several ranks"
@@ -128,6 +134,7 @@ class ParallelStep(Frozen):
     replicas: int
     schedule: str
     orders: Orders
+    recompute: bool
     _splits: dict[tuple[tuple[str, int], ...], Split] = field(default_factory=dict, repr=False)
 
     @property

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 
 from chainrule.devices.instructions import AllReduce, Instruction, Key, Program, Receive, Run, Send
 from chainrule.devices.pieces import Piece, is_everywhere, piece_of
 from chainrule.devices.stages import Placed
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.pipelines.stages import Kind, Orders
+from chainrule.plan.pipelines.stages import Kind, Orders, Task
 from chainrule.primitives.sources import input_
 
 
@@ -42,6 +43,7 @@ class Programs:
     placed: Placed
     orders: Orders
     replicas: int
+    recompute: bool = False
     pieces: list[Piece] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -84,29 +86,45 @@ class Programs:
                 found.setdefault(parent, set()).add(self.place[node])
         return found
 
-    def _passes(self, stage: int) -> dict[Kind, int | None]:
-        """The pieces of a stage: forward, backward as far as other stages wait for it, the rest."""
+    def _passes(self, stage: int) -> dict[Kind, list[int]]:
+        """The pieces of a stage: forward, backward as far as other stages wait for it, the rest.
+
+        Where it recomputes, the forward piece gives other stages what they read, and the first of
+        the others begins with the part of the forward pass that they read here.
+        """
         forward = {node for node, one in self.placed.forward.items() if one == stage}
         backward = {node for node, one in self.placed.backward.items() if one == stage}
         sent = [node for node in backward if self.read_by.get(node, set()) - {stage}]
         awaited = backward.intersection(topological(sent))
-        rest = backward - awaited
+        here = forward.intersection(parent for node in backward for parent in node.inputs)
+        again: list[int] = []
+        if self.recompute and here and _meanwhile(self.orders[stage]):
+            elsewhere = {one for one in forward if self.read_by.get(one, set()) - {stage}}
+            sending = forward.intersection(topological(elsewhere))
+            made = self._piece(f"forward {stage}", sending, elsewhere)
+            again = self._piece(f"recompute {stage}", forward.intersection(topological(here)), here)
+        else:
+            made = self._piece(f"forward {stage}", forward)
+        first = self._piece(f"backward {stage}", awaited)
+        rest = self._piece(f"gradients {stage}", backward - awaited)
         return {
-            Kind.FORWARD: self._piece(f"forward {stage}", forward),
-            Kind.BACKWARD: self._piece(f"backward {stage}", awaited),
-            Kind.WEIGHTS: self._piece(f"gradients {stage}", rest),
+            Kind.FORWARD: made,
+            Kind.BACKWARD: [*again, *first] if first else [],
+            Kind.WEIGHTS: rest if first else [*again, *rest],
         }
 
-    def _piece(self, name: str, own: Collection[Node]) -> int | None:
+    def _piece(self, name: str, own: set[Node], gives: Collection[Node] | None = None) -> list[int]:
+        """The number of a piece that gives what other pieces read, or what is said; none if it has
+        nothing to do."""
         if not own:
-            return None
-        after = set(self._after_sums)
-        everyone = (*self.placed.forward, *self.placed.backward)
-        read = {parent for node in everyone if node not in own for parent in node.inputs}
-        gives = [node for node in self.parts.summing.nodes if node in own and node in read | after]
-        shared = self.placed.everywhere
-        self.pieces.append(piece_of(self.parts.summing, name, own, gives, shared))
-        return len(self.pieces) - 1
+            return []
+        if gives is None:
+            everyone = (*self.placed.forward, *self.placed.backward)
+            read = {parent for node in everyone if node not in own for parent in node.inputs}
+            gives = own & (read | set(self._after_sums))
+        ordered = sorted(gives, key=self.number.__getitem__)
+        self.pieces.append(piece_of(self.parts.summing, name, own, ordered, self.placed.everywhere))
+        return [len(self.pieces) - 1]
 
     @cached_property
     def _after_sums(self) -> dict[Node, int]:
@@ -134,13 +152,14 @@ class Programs:
         self,
         replica: int,
         stage: int,
-        passes: Mapping[Kind, int | None],
+        passes: Mapping[Kind, Sequence[int]],
         updates: Sequence[tuple[int, int]],
     ) -> Program:
         base = replica * self.stages
         rank = base + stage
         made: list[Instruction] = []
         received: set[Key] = set()
+        sent: set[Key] = set()
         first = replica * self.micro_batches
         for node, owner in self.placed.owner.items():  # parameters that several stages read
             if self.number[node] in self._sum_numbers:
@@ -153,14 +172,11 @@ class Programs:
                     made.append(Receive(key, base + owner))
                     received.add(key)
         for task in self.orders[stage]:
-            for kind in _kinds(task.kind):
-                number = passes[kind]
-                if number is None:
-                    continue
-                part = first + task.micro_batch
+            part = first + task.micro_batch
+            for number in (one for kind in _kinds(task.kind) for one in passes[kind]):
                 made += self._receives(number, stage, base, part, received)
                 made.append(self._run(number, part))
-                made += self._sends(number, stage, base, part)
+                made += self._sends(number, stage, base, part, sent)
         sums = [
             Key(self.names[name], None)
             for name in self.parts.sums
@@ -194,10 +210,16 @@ class Programs:
                 received.add(key)
                 yield Receive(key, base + owner)
 
-    def _sends(self, number: int, stage: int, base: int, part: int) -> Iterable[Send]:
+    def _sends(
+        self, number: int, stage: int, base: int, part: int, sent: set[Key]
+    ) -> Iterable[Send]:
         for node in self.pieces[number].gives:
+            key = self._key(node, part)
+            if key in sent:  # it is computed again
+                continue
+            sent.add(key)
             for reader in sorted(self.read_by.get(node, set()) - {stage}):
-                yield Send(self._key(node, part), base + reader)
+                yield Send(key, base + reader)
 
     # The update ----------------------------------------------------------------------------------
 
@@ -295,6 +317,12 @@ class Programs:
         return [Key(self.number[node], None) for node in dict.fromkeys(found)]
 
 
+def _meanwhile(tasks: Sequence[Task]) -> bool:
+    """Whether a stage ever begins a micro-batch while another one waits for its backward pass."""
+    before = [task.kind is Kind.FORWARD for task in tasks]
+    return any(one and other for one, other in pairwise(before))
+
+
 def _kinds(kind: Kind) -> tuple[Kind, ...]:
     return (Kind.BACKWARD, Kind.WEIGHTS) if kind is Kind.WHOLE_BACKWARD else (kind,)
 
@@ -311,7 +339,8 @@ def _freeing(rank: int, instructions: Sequence[Instruction], results: tuple[Key,
         there.update(_given(one))
     for one in reversed(instructions):
         used = [key for key in dict.fromkeys((*_read(one), *_given(one))) if key not in needed]
-        needed.update(used)
+        needed.difference_update(_given(one))  # a value that is computed again has several lives
+        needed.update(_read(one))
         made.append(replace(one, frees=tuple(used)) if isinstance(one, (Run, Send)) else one)
     return Program(rank, tuple(given), tuple(reversed(made)), results)
 

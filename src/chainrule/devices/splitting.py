@@ -73,7 +73,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     for name, then in parts.sums.items():
         backward[graph.names[then]] = owner[inputs[name]]
     place = Placed(place.count, place.forward, backward, owner, place.everywhere)
-    making = Programs(parts, place, step.orders, step.replicas)
+    making = Programs(parts, place, step.orders, step.replicas, step.recompute)
     programs = making.programs()
     check_programs(programs)
     executor = step.parts.whole.executor
@@ -94,7 +94,8 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     where = ", ".join(f"{name}={size}" for name, size in sorted(at.items()))
     text = (
         f"{step.parts.whole.graph.name} in {step.parts.count} parts with {where}, {step.stages} "
-        f"stages, {step.replicas} replicas, {step.schedule}, chainrule {VERSION}"
+        f"stages, {step.replicas} replicas, {step.schedule}"
+        f"{', recomputing' if step.recompute else ''}, chainrule {VERSION}"
     )
     pieces = tuple(making.pieces)
     return Split(at, graph, place, pieces, programs, making.names, ends, compiled, values, text)

@@ -16,6 +16,7 @@ from chainrule.devices.reports.spans import (
     BACKWARD,
     FORWARD,
     GRADIENTS,
+    RECOMPUTE,
     UPDATE,
     WAITING,
     Message,
@@ -38,6 +39,7 @@ MOST_ARROWS = 2_000
 # The colour of what a rank does, and its letter; gradients have strokes upon it.
 PAINTS = {
     FORWARD: ("#66bfff", "F"),
+    RECOMPUTE: ("#b3dfff", "R"),
     BACKWARD: ("#ffb14e", "B"),
     GRADIENTS: ("#ffe0b3", "W"),
     UPDATE: ("#9a4b00", "U"),

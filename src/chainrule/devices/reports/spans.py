@@ -14,9 +14,10 @@ from chainrule.explain.memory.picture import save as save_svg
 from chainrule.explain.writing import write_beside
 from chainrule.graph.frozen import NotPickled
 
-FORWARD, BACKWARD, GRADIENTS, UPDATE = "forward", "backward", "gradients", "update"
+FORWARD, RECOMPUTE = "forward", "recompute"
+BACKWARD, GRADIENTS, UPDATE = "backward", "gradients", "update"
 ADDING, WAITING = "adding up", "waiting"
-DOING = (FORWARD, BACKWARD, GRADIENTS, UPDATE, ADDING, WAITING)
+DOING = (FORWARD, RECOMPUTE, BACKWARD, GRADIENTS, UPDATE, ADDING, WAITING)
 
 
 @dataclass(frozen=True)

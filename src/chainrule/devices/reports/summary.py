@@ -67,7 +67,7 @@ def summary(step: ParallelStep) -> str:
         f"{printable(step.parts.whole.graph.name)} on {step.ranks} rank{plural}: "
         f"{step.stages} stage{'s' if step.stages > 1 else ''} x {step.replicas} "
         f"replica{'s' if step.replicas > 1 else ''}, {step.parts.count} micro-batches, "
-        f"{step.schedule}",
+        f"{step.schedule}{', recomputing' if step.recompute else ''}",
         f"  {numbers or 'all sizes fixed'}{assumed}, executor {step.parts.whole.executor}: "
         f"{duration(timeline.seconds)} predicted, {100 * timeline.bubble:.1f} % bubble",
         "",

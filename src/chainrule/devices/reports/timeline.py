@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import fsum
+from operator import add
 from typing import TYPE_CHECKING
 
 from chainrule.devices.instructions import AllReduce, Instruction, Key, Receive, Run, Send
 from chainrule.devices.reports.memory import memory_of
 from chainrule.devices.reports.spans import (
     ADDING,
+    BACKWARD,
+    FORWARD,
+    GRADIENTS,
+    RECOMPUTE,
     WAITING,
     Message,
     ParallelTimeline,
@@ -148,7 +153,7 @@ def _lower_bound(
     where each stage waits for its neighbours; else a rank does all its work at best.
     """
     stages = range(step.stages)
-    each = {doing: [0.0] * step.stages for doing in ("forward", "backward", "gradients")}
+    each = {doing: [0.0] * step.stages for doing in (FORWARD, RECOMPUTE, BACKWARD, GRADIENTS)}
     rest, whole = [0.0] * step.stages, [0.0] * step.stages
     there: dict[tuple[int, int], float] = {}
     for stage in stages:
@@ -174,9 +179,9 @@ def _lower_bound(
     pipeline = Stages(
         step.stages,
         step.parts.count // step.replicas,
-        tuple(each["forward"]),
-        tuple(each["backward"]),
-        tuple(each["gradients"]),
+        tuple(each[FORWARD]),
+        tuple(each[BACKWARD]),
+        tuple(map(add, each[RECOMPUTE], each[GRADIENTS])),  # nobody waits for either
         transfer,
     )
     return max(busiest, lower_bound(pipeline, float("inf")) + min(rest))

@@ -10,6 +10,7 @@ from chainrule.devices.reports.spans import (
     BACKWARD,
     FORWARD,
     GRADIENTS,
+    RECOMPUTE,
     UPDATE,
     WAITING,
     ParallelTimeline,
@@ -21,7 +22,15 @@ from chainrule.graph.words import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LETTERS = {FORWARD: "F", BACKWARD: "B", GRADIENTS: "W", UPDATE: "U", ADDING: "A", WAITING: "."}
+LETTERS = {
+    FORWARD: "F",
+    RECOMPUTE: "R",
+    BACKWARD: "B",
+    GRADIENTS: "W",
+    UPDATE: "U",
+    ADDING: "A",
+    WAITING: ".",
+}
 WIDTH, ROWS = 78, 16  # letters; ranks that are drawn
 
 
@@ -31,6 +40,8 @@ def text(timeline: ParallelTimeline, width: int = WIDTH) -> str:
     bound = timeline.lower_bound
     least = "" if bound is None else f" (in no order of the pieces less than {duration(bound)})"
     shown = range(min(len(timeline.ranks), ROWS))
+    there = {WAITING} | {one.doing for spans in timeline.ranks for one in spans}
+    legend = [f"{letter} {doing}" for doing, letter in LETTERS.items() if doing in there]
     rows = [("rank", "busy", "waiting", "most bytes")]
     for rank in shown:
         most = max((one.nbytes for one in timeline.ranks[rank]), default=0)
@@ -40,7 +51,7 @@ def text(timeline: ParallelTimeline, width: int = WIDTH) -> str:
         f"{printable(timeline.title)}: {duration(timeline.seconds)} {how}{least}, "
         f"{100 * timeline.bubble:.1f} % bubble",
         *(f"{rank:3} {_lane(timeline.ranks[rank], timeline.seconds, width)}" for rank in shown),
-        f"    {', '.join(f'{letter} {doing}' for doing, letter in LETTERS.items())}",
+        f"    {', '.join(legend)}",
         "",
         *aligned(rows, range(4)),
     ]

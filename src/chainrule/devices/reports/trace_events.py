@@ -13,6 +13,7 @@ from chainrule.devices.reports.spans import WAITING, Message, ParallelTimeline, 
 
 COLOURS = {  # names that viewers know; Perfetto chooses its own
     "forward": "thread_state_running",
+    "recompute": "thread_state_runnable",
     "backward": "thread_state_iowait",
     "gradients": "rail_animation",
     "update": "rail_load",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from chainrule.devices.reports.spans import RECOMPUTE
 from chainrule.devices.reports.summary import sizes_or_latest, split_shown, work_of_stages
 from chainrule.graph.node import Node
 from chainrule.graph.words import printable
@@ -87,6 +88,8 @@ class _Why:
         others = [one for one in self._readers(node) if one != stage]
         if others:
             words += f"; it is sent to {self._where(others)}, which {_read(others)} it"
+        if any(one.purpose == RECOMPUTE and node in one.nodes for one in self.split.pieces):
+            words += "; it is not kept, but computed again before the backward pass"
         return words
 
     def _cut(self, stage: int) -> str:
