@@ -102,7 +102,8 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "clipped": lambda: cr.clip_by_global_norm(cr.adam(0.01), 1.0),
     "scheduled": lambda: cr.adam(cr.schedules.cosine(0.01, 50)),
 }
-MODELS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+Models = dict[str, tuple[Callable[..., Any], tuple[str, ...]]]
+MODELS: Models = {
     "network": (network, ("W1", "b1", "W2", "W3")),
     "dropping": (dropping, ("W1", "W2", "W3")),
     "tied": (tied, ("W", "V")),
@@ -113,9 +114,11 @@ MODELS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 }
 
 
-def case(model: str, optimizer: str, executor: str) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+def case(
+    model: str, optimizer: str, executor: str, models: Models = MODELS
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """A training step, its first parameters, and a batch."""
-    objective, wrt = MODELS[model]
+    objective, wrt = models[model]
     step = cr.training_step(objective, wrt, OPTIMIZERS[optimizer](), executor=executor)
     random = np.random.default_rng(3)
     weights, batch = {}, {}

@@ -1,0 +1,199 @@
+"""Chooses along which axes parameters are split: those that are asked for, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chainrule.devices.tensor.collectives import SHARDS
+from chainrule.devices.tensor.layouts import WHOLE, Layout, fits
+from chainrule.devices.tensor.rules import labels_of, rules_of
+from chainrule.devices.tensor.spreading import SpreadGraph, spread
+from chainrule.errors import InputError
+from chainrule.graph.graph import Graph
+from chainrule.graph.nearest import perhaps
+from chainrule.graph.node import Node, topological
+from chainrule.graph.types import ArrayType
+from chainrule.primitives.primitive import Contract
+
+Axes = Mapping[str, int | None]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """How parameters lie, and why: `reasons` has a half sentence for each."""
+
+    axes: Axes
+    reasons: Mapping[str, str]
+
+
+def choose(
+    graph: Graph, objective: Node, parameters: Collection[str], ways: int, asked: Axes | None
+) -> Chosen:
+    """The axis of each parameter that is split over `ways` ranks; None for one that is whole.
+
+    Where nothing is asked for: a product of a whole value with a parameter is split by columns, if
+    what comes of it is then only added up, as where the next product has the columns as rows.  In
+    each case other parameters follow of which only a part would be needed on each rank.
+
+    InputError for an axis that a parameter has not, or that has no equal parts, and where nothing
+    can be split.
+    """
+    choosing = _Choosing(graph, objective, parameters, ways)
+    if asked is None:
+        return choosing.alone()
+    axes = _checked(graph, parameters, ways, asked)
+    return choosing.following(axes, axes)
+
+
+def _checked(graph: Graph, parameters: Collection[str], ways: int, asked: Axes) -> Axes:
+    if not isinstance(asked, Mapping):
+        raise InputError(
+            f"split is {asked!r}", hint='split={"W1": 1}: the axis of each parameter that is split'
+        )
+    found: dict[str, int | None] = {}
+    for name, axis in asked.items():
+        if name not in parameters:
+            raise InputError(
+                f"split names {name}, which is no parameter of the step",
+                hint=f"{perhaps(name, list(parameters))}one of: {', '.join(parameters)}",
+            )
+        if axis is None:
+            found[name] = None
+            continue
+        found[name] = _axis(name, axis, graph[name].type, ways)
+    return found
+
+
+def _axis(name: str, asked: Any, type_: ArrayType, ways: int) -> int:
+    """The axis of a parameter that is asked for, from 0 on."""
+    if not isinstance(asked, int) or isinstance(asked, bool):
+        raise InputError(
+            f"split: the axis of {name} is {asked!r}",
+            hint=f"split={{{name!r}: 0}}, or None for a parameter that stays whole",
+        )
+    if not type_.ndim:
+        raise InputError(f"split: {name} is a number, and has no axis", hint="leave it out")
+    if not -type_.ndim <= asked < type_.ndim:
+        raise InputError(
+            f"split: {name} is {type_}, and has no axis {asked}",
+            hint=f"{name}: " + (f"0 to {type_.ndim - 1}" if type_.ndim > 1 else "0"),
+        )
+    axis = asked % type_.ndim
+    if not fits(type_, Layout(axis), ways):
+        others = [str(at) for at in range(type_.ndim) if fits(type_, Layout(at), ways)]
+        length = int(type_.shape[axis])
+        divisors = [str(one) for one in range(2, length + 1) if length % one == 0]
+        hints = [f"axis {', '.join(others)}"] if others else []
+        hints += [f"ways={', '.join(divisors[:4])}"] if divisors else []
+        raise InputError(
+            f"split: axis {asked} of {name}, {type_}, has no {ways} equal parts",
+            hint=" or ".join(hints) or f"leave {name} out",
+        )
+    return axis
+
+
+class _Choosing:
+    """Tries layouts of parameters on the forward pass."""
+
+    def __init__(
+        self, graph: Graph, objective: Node, parameters: Collection[str], ways: int
+    ) -> None:
+        nodes = topological([objective])
+        inputs = [item for item in graph.inputs if item.node in set(nodes)]
+        names = {name: node for name, node in graph.names.items() if node in set(nodes)}
+        self.forward = Graph(graph.name, tuple(inputs), (("", objective),), tuple(nodes), names)
+        self.nodes = {item.node: item.name for item in inputs if item.name in parameters}
+        self.parameters, self.ways = tuple(parameters), ways
+
+    def spread(self, axes: Axes) -> SpreadGraph:
+        """The forward pass with these parameters split."""
+        given = {node: Layout(axes.get(name)) for node, name in self.nodes.items()}
+        return spread(self.forward, self.ways, SHARDS, given)
+
+    def following(self, axes: Axes, said: Collection[str]) -> Chosen:
+        """These axes, and what follows from them."""
+        reasons = {name: "you said so" for name in said}
+        made = self.spread(axes)
+        axes = dict(axes)
+        while True:
+            wishes = {n: at for n, at in self._wishes(made, made.cut).items() if n not in axes}
+            trial = self.spread({**axes, **wishes}) if wishes else made
+            if wishes and trial.moved_nbytes > made.moved_nbytes:
+                for name, axis in list(wishes.items()):
+                    trial = self.spread({**axes, name: axis})
+                    if trial.moved_nbytes <= made.moved_nbytes:
+                        wishes = {name: axis}
+                        break
+                    del wishes[name]
+            if not wishes:
+                return Chosen({name: axes.get(name) for name in self.parameters}, reasons)
+            made, axes = trial, {**axes, **wishes}
+            for name in wishes:
+                reasons[name] = "each rank needs only a part of it, as others are split"
+
+    def alone(self) -> Chosen:
+        """Splits by columns what can be, product by product."""
+        found = Chosen({}, {})
+        for columns in self._products():
+            axes = {one: at for one, at in found.axes.items() if at is not None}
+            if axes.keys() & columns.keys():
+                continue
+            trial = self.following({**axes, **columns}, ())
+            if self.spread(trial.axes).gathered_nbytes:
+                continue
+            reasons = dict.fromkeys(columns, "what comes of its columns is only added up")
+            found = Chosen(trial.axes, {**trial.reasons, **found.reasons, **reasons})
+        if not any(axis is not None for axis in found.axes.values()):
+            raise InputError(
+                f"ways={self.ways}, and no parameter has {self.ways} equal parts whose products "
+                "are only added up",
+                hint="say what is split: split={name: axis}, or give other ways",
+            )
+        return found
+
+    def _products(self) -> list[Axes]:
+        """For each product, the parameters that one of its operands is made of, split as columns:
+        along an axis that the result has and the other operand has not."""
+        whole, found = self.spread({}), []
+        for node in self.forward.nodes:
+            if not isinstance(node.primitive.kernel, Contract):
+                continue
+            *both, result = labels_of(node)
+            for operand, labels in zip(node.inputs, both, strict=True):
+                for axis, label in enumerate(labels):
+                    if label in result and sum(label in one for one in both) == 1:
+                        wishes = self._wishes(whole, [(operand, axis)])
+                        found += [wishes] if wishes else []
+        return found
+
+    def _wishes(self, made: SpreadGraph, cut: Iterable[tuple[Node, int]]) -> dict[str, int]:
+        """The parameters, and their axes, that whole values are made of of which each rank needs
+        only its part along an axis."""
+        found: dict[str, int] = {}
+        pending = [
+            (node, Layout(axis)) for node, axis in cut if fits(node.type, Layout(axis), self.ways)
+        ]
+        seen = set(pending)
+        for node, layout in pending:
+            name = self.nodes.get(node)
+            if name is not None and layout.axis is not None:
+                found.setdefault(name, layout.axis)
+            if made.layouts[node] != WHOLE or not node.inputs:
+                continue
+            for rule in rules_of(node):
+                if rule.result != layout or not all(
+                    fits(one.type, at, self.ways)
+                    for one, at in zip(node.inputs, rule.operands, strict=True)
+                ):
+                    continue
+                new = [
+                    pair
+                    for pair in zip(node.inputs, rule.operands, strict=True)
+                    if pair[1] != WHOLE and pair not in seen
+                ]
+                pending += new
+                seen.update(new)
+                break
+        return found
