@@ -75,4 +75,4 @@ class RanksAlone:
         program: Program = self.split.programs[rank]
         there = self.step._at_first(self.split, program, self.state, self.given)
         transport = Alone(rank, self.noted)
-        return run_program(program, self.split.pieces, self.split.compiled, there, transport)
+        return run_program(program, self.split.pieces, self.split.code, there, transport)

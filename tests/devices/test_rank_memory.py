@@ -16,7 +16,7 @@ from numpy_memory import numpy_traced
 from parallel_models import MODELS, OPTIMIZERS, ROWS, case
 
 import chainrule as cr
-from chainrule.devices.instructions import Key, Receive
+from chainrule.devices.instructions import Key, Receive, Run
 from chainrule.devices.reports.values import KINDS
 from chainrule.devices.threads import Mailboxes, ThreadTransport
 from chainrule.errors import InputError, SizeError
@@ -105,6 +105,29 @@ def test_compiled_code_takes_what_its_plans_promise(
     for rank, one in enumerate(report.ranks):
         wanted, blocks = one.allocated_nbytes, len(ranks.split.pieces)
         assert wanted <= taken_nbytes(ranks, rank) <= wanted + ALIGNMENT * blocks
+
+
+def test_compiled_code_adds_gradients_up_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of the gradients allocates nothing like them: products add to the sums themselves."""
+    step = cr.training_step(wide, ("W",), cr.sgd(0.1), executor="native")
+    random = np.random.default_rng(0)
+    batch = {"x": random.normal(size=(8, 200)), "y": random.normal(size=(8, 150))}
+    split = cr.parallel(step, micro_batches=4)
+    ranks = RanksAlone(split, {"W": random.normal(size=(200, 150))}, batch, monkeypatch)
+    numbers = [n for n, one in enumerate(ranks.split.pieces) if one.purpose == "gradients"]
+    runs = [one for one in ranks.split.programs[0].instructions if isinstance(one, Run)]
+    (at,) = [n for n, one in enumerate(runs) if one.piece in numbers and one.micro_batch == 3]
+    report = split.memory(n=8).ranks[0]
+    assert report.during[at] < report.after[at - 1] + 8 * 200 * 150
+    assert sum(one.count for one in report.held if one.kind == "sums of gradients") == 2
+    ranks.run(0)
+    large = 1 + len(ranks.split.pieces)  # the result, and the blocks
+    assert 0 <= taken_nbytes(ranks, 0) - report.allocated_nbytes <= ALIGNMENT * large
+
+
+def wide(x: cr.float64[n, 200], y: cr.float64[n, 150], W: cr.float64[200, 150]):
+    J = np.mean((np.tanh(x @ W) - y) ** 2)
+    return J
 
 
 def test_what_is_there_at_the_peak_is_told_by_name() -> None:

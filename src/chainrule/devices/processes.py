@@ -119,7 +119,7 @@ def run_as_rank(
 
     def noted(number: int) -> Callable[[Any], Any]:
         text = f"is in step {state.steps + 1}, at {split.pieces[number].name}"
-        compute = split.compiled[number]
+        compute = split.code[number]
 
         def run(inputs: Any) -> Any:
             if where is not None:

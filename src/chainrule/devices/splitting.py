@@ -10,8 +10,11 @@ from chainrule.devices.check import check_programs
 from chainrule.devices.instructions import Program
 from chainrule.devices.pieces import Piece
 from chainrule.devices.programs import Parts, Programs
+from chainrule.devices.rank import Code
 from chainrule.devices.stages import Placed, cuts_after, cuts_of_least_load, placed
+from chainrule.execute.executor import Overwriting
 from chainrule.execute.executors import prepare
+from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -43,6 +46,13 @@ class Split(Frozen):
     compiled: tuple[Any, ...]
     values: Mapping[int, tuple[str, ArrayType]]  # the name and the type of each number
     text: str  # which step it is, in words
+
+    @cached_property
+    def code(self) -> tuple[Code, ...]:
+        """What runs each piece; sums are added up in place where its program can."""
+        return tuple(
+            one.overwriting if isinstance(one, Overwriting) else one for one in self.compiled
+        )
 
     @property
     def name_of(self) -> Mapping[Node, str]:
@@ -78,7 +88,16 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     check_programs(programs)
     executor = step.parts.whole.executor
     compiled = tuple(
-        prepare(executor, piece.graph, list(dict.fromkeys(piece.gives.values())), {})
+        prepare(
+            executor,
+            piece.graph,
+            list(dict.fromkeys(piece.gives.values())),
+            {
+                piece.reads[one]: piece.gives[then]
+                for one, then in sums.items()
+                if one in piece.reads and then in piece.gives
+            },
+        )
         for piece in making.pieces
     )
     ends = {

@@ -126,7 +126,7 @@ def run_in_threads(
             watch = None if clocks is None else clocks[rank].watch
             there = first(programs[rank])
             found[rank] = run_program(
-                programs[rank], split.pieces, split.compiled, there, transport, watch
+                programs[rank], split.pieces, split.code, there, transport, watch
             )
         except Stopped:
             pass

@@ -171,3 +171,17 @@ class InPlace(Protocol):
         of `held` has changed if anything is raised.  Values are valid until the next call.
         """
         ...
+
+
+@runtime_checkable
+class Overwriting(Protocol):
+    """What a program has, too, if its results can take arrays that other calls give it."""
+
+    def overwriting(self, inputs: Mapping[Node, np.ndarray]) -> Mapping[Node, np.ndarray]:
+        """As `Program.__call__`, but results may take the arrays of the inputs that `overwrites`
+        maps to them.
+
+        These are in C order, aligned, writeable and nobody else's; if anything is raised, their
+        elements may have changed.
+        """
+        ...

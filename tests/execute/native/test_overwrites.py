@@ -11,6 +11,7 @@ from namespaces import traced
 from programs import Program, random_programs
 
 import chainrule as cr
+from chainrule.execute.native.program import NativeProgram
 
 pytestmark = pytest.mark.usefixtures("every_width")
 
@@ -85,3 +86,18 @@ def test_random_results_take_random_inputs(program: Program, seed: int) -> None:
             overwrites[item.node] = fits[int(random.integers(len(fits)))]
     results = list(dict.fromkeys([*overwrites.values(), *(node for _, node in graph.outputs)]))
     compare(graph, inputs_of(graph, arguments), results, 1e-9, overwrites=overwrites)
+
+
+def test_a_result_that_is_an_input_has_its_value_from_before() -> None:
+    graph = cr.trace(lambda W, V: W - 0.1 * V, W, V)
+    given, other = [item.node for item in graph.inputs]
+    after = graph.outputs[0][1]
+    program = NativeProgram(graph, [given, after], {given: after})
+    found = program({given: W, other: V})
+    assert given in program.launcher.overwritten.values()
+    np.testing.assert_array_equal(found[given], W)
+    own = W.copy()
+    found = program.overwriting({given: own, other: V})
+    assert found[after] is own
+    np.testing.assert_array_equal(found[given], W)
+    np.testing.assert_allclose(own, W - 0.1 * V, rtol=1e-15)

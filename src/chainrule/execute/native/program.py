@@ -26,8 +26,8 @@ from chainrule.schedule.records import Schedule
 
 
 class NativeProgram:
-    """See `Program` and `InPlace`; `settings` of the code (default: those of now, with offsets
-    searched for `placement_seconds`, within `memory_nbytes`)."""
+    """See `Program`, `InPlace` and `Overwriting`; `settings` of the code (default: those of now,
+    with offsets searched for `placement_seconds`, within `memory_nbytes`)."""
 
     def __init__(
         self,
@@ -91,20 +91,26 @@ class NativeProgram:
 
         What would be overwritten is copied first: nothing that is given changes.
         """
+        taken = self.launcher.overwritten.values()
+        if taken:
+            inputs = {**inputs, **{node: given_value(node, inputs) for node in taken}}
+        return self.overwriting(inputs)
+
+    def overwriting(self, inputs: Mapping[Node, Any]) -> dict[Node, np.ndarray]:
+        """See `Overwriting.overwriting`."""
         launcher, given = self.launcher, self.given_results
         copies = sum([int(node.type.nbytes) for node in given])
         if not launcher.results:
             refuse_beyond_free(copies)
             return {node: given_value(node, inputs) for node in given}
-        if launcher.overwritten:
-            taken = {node: given_value(node, inputs) for node in launcher.overwritten.values()}
-            inputs = {**inputs, **taken}
+        taken = set(launcher.overwritten.values())
+        before = {node: given_value(node, inputs) for node in given if node in taken}
         made = launcher(inputs, copies)
         if made is None:
             self.raise_failure(inputs)
         made.update((result, inputs[node]) for result, node in launcher.overwritten.items())
-        made.update((node, given_value(node, inputs)) for node in given)
-        return made
+        made.update((node, given_value(node, inputs)) for node in given if node not in before)
+        return made | before
 
     @cached_property
     def given_results(self) -> list[Node]:
