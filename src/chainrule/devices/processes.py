@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from chainrule.devices.cores import blas_held_to
 from chainrule.devices.instructions import Key, Program
 from chainrule.devices.job import folder
 from chainrule.devices.messages import Messages, messages
@@ -131,7 +132,8 @@ def run_as_rank(
 
     try:
         compiled = [noted(number) for number in range(len(split.pieces))]
-        found = run_program(program, split.pieces, compiled, first(program), transport)
+        with blas_held_to(split.threads):
+            found = run_program(program, split.pieces, compiled, first(program), transport)
         transport.finish()
         results = {key.value: np.asarray(array, order="C") for key, array in found.items()}
         for number, root in shares.told:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chainrule.devices.check import check_programs
+from chainrule.devices.cores import threads_of_rank
 from chainrule.devices.instructions import Program
 from chainrule.devices.pieces import Piece
 from chainrule.devices.programs import Parts, Programs
 from chainrule.devices.rank import Code
 from chainrule.devices.stages import Placed, cuts_after, cuts_of_least_load, placed
 from chainrule.execute.executor import Overwriting
-from chainrule.execute.executors import prepare
+from chainrule.execute.executors import executor_on, prepare
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
@@ -46,6 +47,7 @@ class Split(Frozen):
     compiled: tuple[Any, ...]
     values: Mapping[int, tuple[str, ArrayType]]  # the name and the type of each number
     text: str  # which step it is, in words
+    threads: int  # that each rank works on
 
     @cached_property
     def code(self) -> tuple[Code, ...]:
@@ -86,7 +88,8 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     making = Programs(parts, place, step.orders, step.replicas, step.recompute)
     programs = making.programs()
     check_programs(programs)
-    executor = step.parts.whole.executor
+    threads = threads_of_rank(step.ranks)
+    executor = executor_on(step.parts.whole.executor, threads)
     compiled = tuple(
         prepare(
             executor,
@@ -117,7 +120,9 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         f"{', recomputing' if step.recompute else ''}, chainrule {VERSION}"
     )
     pieces = tuple(making.pieces)
-    return Split(at, graph, place, pieces, programs, making.names, ends, compiled, values, text)
+    return Split(
+        at, graph, place, pieces, programs, making.names, ends, compiled, values, text, threads
+    )
 
 
 def _parts(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:

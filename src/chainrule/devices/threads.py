@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.devices.cores import blas_held_to
 from chainrule.devices.instructions import Key, Program
 from chainrule.devices.rank import run_program
 from chainrule.errors import ChainruleError, StateError
@@ -138,16 +139,17 @@ def run_in_threads(
         threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True)
         for rank in range(len(programs))
     ]
-    for one in threads:
-        one.start()
-    try:
+    with blas_held_to(split.threads):
         for one in threads:
-            one.join()
-    except BaseException:
-        boxes.stop()
-        for one in threads:
-            one.join()
-        raise
+            one.start()
+        try:
+            for one in threads:
+                one.join()
+        except BaseException:
+            boxes.stop()
+            for one in threads:
+                one.join()
+            raise
     if errors:
         rank, error = errors[0]
         if isinstance(error, ChainruleError):

@@ -43,7 +43,8 @@ class Executor(Protocol):
     compute values again may have `within(memory_nbytes)`: an executor, of another name, whose runs
     need at most so many bytes (then its `memory_nbytes`), all that a memory report counts included.
     Its programs raise MemoryLimitError, with `budget_nbytes`, where that cannot be, before anything
-    is allocated.
+    is allocated.  One that shares its work between threads may have `on_threads(count)`: an
+    executor, of another name, that uses at most so many.
     """
 
     @property

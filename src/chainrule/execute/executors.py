@@ -90,6 +90,13 @@ def executor_with(
     return _registered_as_derived(within(nbytes))
 
 
+def executor_on(name: str, threads: int) -> str:
+    """The name of an executor that runs on at most so many threads: `name` itself where it has
+    no threads of its own."""
+    limited = getattr(executor_of(name), "on_threads", None)
+    return name if limited is None else _registered_as_derived(limited(threads))
+
+
 def memory_of(name: str) -> int | None:
     """The bytes that a run by the executor with that name needs at most; None without a budget."""
     return getattr(executor_of(name), "memory_nbytes", None)

@@ -27,7 +27,7 @@ from chainrule.schedule.records import Schedule
 
 class NativeProgram:
     """See `Program`, `InPlace` and `Overwriting`; `settings` of the code (default: those of now,
-    with offsets searched for `placement_seconds`, within `memory_nbytes`)."""
+    with offsets searched for `placement_seconds`, within `memory_nbytes`, on `threads`)."""
 
     def __init__(
         self,
@@ -39,8 +39,10 @@ class NativeProgram:
         settings: Settings | None = None,
         placement_seconds: float = 0.0,
         memory_nbytes: int | None = None,
+        threads: int | None = None,
     ) -> None:
         self.placement_seconds, self.memory_nbytes = placement_seconds, memory_nbytes
+        self.threads = threads
         self.graph, self.results = graph, tuple(dict.fromkeys(results))
         self.overwrites, self.traced = overwrites or {}, traced
         self._settings = settings
@@ -50,7 +52,7 @@ class NativeProgram:
         """What the code is made for."""
         if self._settings is not None:
             return self._settings
-        return settings_now()._replace(
+        return settings_now(self.threads)._replace(
             placement_seconds=self.placement_seconds, memory_nbytes=self.memory_nbytes
         )
 

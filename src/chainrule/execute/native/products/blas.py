@@ -148,10 +148,14 @@ def _pointer(capsule: object) -> int:
 
 
 def _openblas(linked: ctypes.CDLL, name: str) -> Any:
-    """OpenBLAS's function of that name; None where SciPy is linked to another BLAS."""
+    """OpenBLAS's function of that name; None where a module is linked to another BLAS.
+
+    That of NumPy's wheels, whose integers have 64 bits, says so at its end.
+    """
     for prefix in ("scipy_openblas_", "openblas_"):
-        if hasattr(linked, prefix + name):
-            return getattr(linked, prefix + name)
+        for end in ("", "64_"):
+            if hasattr(linked, prefix + name + end):
+                return getattr(linked, prefix + name + end)
     return None
 
 
