@@ -23,6 +23,7 @@ from chainrule.graph.types import ArrayType
 from chainrule.graph.words import names_of
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.speeds import SPEEDS
+from chainrule.schedule.records import Compute
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.random_inputs import key_inputs
 from chainrule.version import VERSION
@@ -68,13 +69,15 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     graph = parts.summing
     inputs = {item.name: item.node for item in graph.inputs}
     sums = {inputs[name]: graph.names[then] for name, then in parts.sums.items()}
+    threads = threads_of_rank(step.ranks)
+    executor = executor_on(step.parts.whole.executor, threads)
     place = placed(
         graph,
         graph.names[parts.objective],
         sums,
         [inputs[name] for name in step.parts.whole.parameters],
         step.stages,
-        _cuts(step, graph),
+        _cuts(step, graph, executor, sums),
     )
     owner = dict(place.owner)
     for part in step.parts.accumulating.persistent:
@@ -88,8 +91,6 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     making = Programs(parts, place, step.orders, step.replicas, step.recompute)
     programs = making.programs()
     check_programs(programs)
-    threads = threads_of_rank(step.ranks)
-    executor = executor_on(step.parts.whole.executor, threads)
     compiled = tuple(
         prepare(
             executor,
@@ -146,8 +147,29 @@ def _parts(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:
     )
 
 
-def _cuts(step: ParallelStep, graph: Graph) -> Callable[[Sequence[Node]], Mapping[Node, int]]:
+def _cuts(
+    step: ParallelStep, graph: Graph, executor: str, sums: Mapping[Node, Node]
+) -> Callable[[Sequence[Node]], Mapping[Node, int]]:
     if step.ends is not None:
         return cuts_after(graph, step.ends)
-    speeds = SPEEDS[64].numpy
-    return cuts_of_least_load(graph, lambda node: node_nanoseconds(node, speeds) / 1e9, step.stages)
+    seconds = (
+        node_seconds(prepare(executor, graph, list(sums.values()), sums)) if step.stages > 1 else {}
+    )
+    return cuts_of_least_load(graph, lambda node: seconds.get(node, 0.0), step.stages)
+
+
+def node_seconds(program: Any) -> dict[Node, float]:
+    """About how long a program takes for each node: its share of the instruction that computes it,
+    as NumPy's times are to each other; these themselves where the executor does not say."""
+    numpy = SPEEDS[64].numpy
+    if not hasattr(program, "durations"):
+        return {node: node_nanoseconds(node, numpy) / 1e9 for node in program.graph.nodes}
+    computes = [one for one in program.schedule({}).instructions if isinstance(one, Compute)]
+    found: dict[Node, float] = {}
+    for one, taken in zip(computes, program.durations(), strict=True):
+        weights = {node: node_nanoseconds(node, numpy) for node in (*one.nodes, *one.inner)}
+        whole = sum(weights.values())
+        for node, weight in weights.items():
+            share = weight / whole if whole else 1 / len(weights)
+            found[node] = found.get(node, 0.0) + taken * share / 1e9
+    return found
