@@ -63,6 +63,7 @@ def functions() -> dict[str, Callable[..., Any]]:
 
 
 FUNCTIONS = functions()
+MEASURING = {"cr.measured_speeds"}  # takes seconds
 OPERATORS = ("__getitem__", "__call__", "__contains__")
 
 
@@ -149,7 +150,10 @@ def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=pytest.mark.slow) if one in MEASURING else one for one in FUNCTIONS],
+)
 def test_a_function_that_refuses_shows_the_users_line(name: str) -> None:
     for error in refusals(FUNCTIONS[name]):
         assert len(ours(error)) <= 1, f"{name}: {error}"

@@ -18,6 +18,7 @@ from chainrule.machine_code.target import host_target, native_refusal
 
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?:|#|mailto:)(?P<target>[^)#\s]+)(?:#[^)\s]*)?\)")
+LONG = {"memory-budget.md"}  # pages that take seconds
 LANES = " 16 lanes"
 WORDS = {"git", "cd", "pip", "ruff", "pyright"}  # commands that need not be installed here
 
@@ -27,7 +28,11 @@ def has_avx512() -> bool:
     return native_refusal() is None and host_target().has_avx512
 
 
-@EVERY_PAGE
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(one, marks=pytest.mark.slow) if one.name in LONG else one for one in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_every_python_block_runs_and_prints_what_the_page_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def measured(folder: Path, *dtypes: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in found.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_what_operations_on_doubles_take_is_declared(tmp_path: Path) -> None:
     check_declared(measured(tmp_path, "float64"))
 

@@ -120,9 +120,9 @@ def check_same(found: cr.Trainer, whole: cr.Trainer) -> None:
     assert untimed(found.history) == untimed(whole.history)
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_killed_at_any_moment_it_ends_as_the_uninterrupted_training(
-    tmp_path: Path, killer: Killer, record_property: Any, kills: int
+    tmp_path: Path, killer: Killer, record_property: Any, kills: int = 30
 ):
     """Trainings by each optimizer in turn, each killed until it is done."""
     wholes = {name: made(name) for name in OPTIMIZERS}
