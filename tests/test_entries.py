@@ -254,6 +254,12 @@ WRITTEN = [
 ]
 OF_COMMANDS: dict[str, list[tuple[list[str], str]]] = {
     "cost": OF_FUNCTIONS,
+    "devices": [
+        (["missing.toml"], "File 'missing.toml' does not exist"),
+        (["binary.py"], "binary.py is no text in UTF-8"),
+        (["empty.py"], "no groups"),
+        (["-o", "missing/a.toml"], "a folder that exists"),
+    ],
     "draw": [*OF_FUNCTIONS, *WRITTEN, (["model.py:objective", "--fold", "nope"], "'nope'")],
     "equations": [*OF_FUNCTIONS, *WRITTEN],
     "explain": [
