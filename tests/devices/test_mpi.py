@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jobs
 import mpi_program
 import numpy as np
 import pytest
+from jobs import HOST_AND_PID, command, is_running, needs_mpi
 from parallel_models import case
 
 import chainrule as cr
@@ -29,14 +28,6 @@ from chainrule.errors import InputError
 from chainrule.graph.types import array_type
 
 PROGRAM = str(Path(mpi_program.__file__))
-HAS_MPI = importlib.util.find_spec("mpi4py") and (
-    shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
-)
-needs_mpi = pytest.mark.skipif(
-    not HAS_MPI or os.name != "posix", reason="mpi4py or mpiexec is absent: pip install '.[mpi]'"
-)
-HOST_AND_PID = r"\(\S+, PID \d+\)"
-
 CASES: dict[int, list[tuple[str, str, str, Any, int]]] = {
     2: [
         ("network", "adamw", "reference", ["h1"], 1),
@@ -58,56 +49,8 @@ CASES: dict[int, list[tuple[str, str, str, Any, int]]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _no_process_and_no_memory_is_left() -> Iterator[None]:
-    def shared() -> set[str]:
-        folder = Path("/dev/shm")
-        return {one.name for one in folder.glob("mpich_shm_*")} if folder.is_dir() else set()
-
-    before = shared()
-    yield
-    left = shared() - before
-    for name in left:  # of a job of another test, which runs at the same time
-        end = time.monotonic() + 20
-        while (Path("/dev/shm") / name).exists() and time.monotonic() < end:
-            time.sleep(0.1)
-    assert not left & shared()
-
-
-def command(count: int, *arguments: str, deadline: float = 20) -> list[str]:
-    own = [sys.executable, "-m", "chainrule", "run", "-n", str(count), f"--deadline={deadline}"]
-    return [*own, PROGRAM, *arguments]
-
-
 def run(count: int, *arguments: str, deadline: float = 20) -> tuple[int, str, str, float]:
-    """Exit code, what was printed, and the seconds from the last line to the end."""
-    process = subprocess.Popen(
-        command(count, *arguments, deadline=deadline),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    lines, last = [], time.monotonic()
-    for line in process.stdout:
-        if line.startswith("pid"):
-            last = time.monotonic()
-        lines.append(line)
-    _, errors = process.communicate(timeout=60)
-    seconds = time.monotonic() - last
-    printed = "".join(lines)
-    for pid in re.findall(r"pid (\d+)", printed):
-        assert not is_running(int(pid)), printed
-    return process.returncode, printed, errors, seconds
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process is there, and not only waited for by its parent."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] not in "ZX" and "python" in text
+    return jobs.run(count, PROGRAM, *arguments, deadline=deadline)
 
 
 @needs_mpi
@@ -222,7 +165,10 @@ def test_a_job_of_mpiexec_needs_no_launcher() -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_process_outlives_the_launcher(number: int) -> None:
     process = subprocess.Popen(
-        command(2, "fail", "wait"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command(2, PROGRAM, "fail", "wait"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     printed = ""

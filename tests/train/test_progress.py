@@ -67,8 +67,8 @@ def drawn(made: cr.Trainer, epochs: int) -> tuple[str, list[str]]:
     """What a bar of this trainer shows on a terminal of 80 columns, and the lines of epochs."""
     stream = Terminal()
     console = Console(file=stream, force_terminal=True, width=80, height=20, color_system=None)
-    loop, whole = made._loop, made._made.whole
-    bar = Bar(plan_of(loop, whole, epochs), lambda: reading_of(loop), console)
+    loop = made._loop
+    bar = Bar(plan_of(loop, epochs), lambda: reading_of(loop), console)
     lines = []
     try:
         for epoch in made.epochs(epochs):
@@ -115,14 +115,14 @@ def test_the_line_below_the_bar_says_what_is_known():
 def test_the_plan_has_the_steps_that_are_left_and_the_bytes_of_a_step():
     made = trainer(optimizer=cr.adam(0.01))
     whole = made._made.whole
-    found = plan_of(made._loop, whole, 3)
+    found = plan_of(made._loop, 3)
     held = sum(array.nbytes for array in made.state.arrays.values())
     assert found.steps == 39
     assert found.nbytes == whole.memory(n=8).main.peak_nbytes + held  # and the snapshot
     made.fit(2)
-    assert plan_of(made._loop, whole, 3).steps == 39
+    assert plan_of(made._loop, 3).steps == 39
     unsized = trainer(data=lambda epoch: iter([data()]))
-    assert plan_of(unsized._loop, unsized._made.whole, 3) == Plan(3, None, None)
+    assert plan_of(unsized._loop, 3) == Plan(3, None, None)
 
 
 def test_what_is_read_is_the_mean_so_far_or_what_the_last_line_said():

@@ -40,7 +40,7 @@ def end_job(text: str, code: int = FAILED) -> None:
     sys.stdout.flush()
     threading.Thread(target=_end_hard, args=(code,), daemon=True).start()  # Abort itself may hang
     where = folder()
-    if where is not None and where.tells_failure(text):
+    if where is not None and where.tells_failure(text, code):
         time.sleep(PATIENCE)  # the launcher is faster
     else:
         print(text.rstrip("\n"), file=sys.stderr, flush=True)

@@ -120,22 +120,34 @@ class Folder:
         """Whether a rank came to its end."""
         return self._read(f"completed-{rank}") is not None
 
-    def tells_failure(self, text: str) -> bool:
-        """Leaves the reason why the job ends, unless another rank has: the launcher prints it, and
-        ends all ranks.  False where the folder is gone, and so the launcher."""
+    def ask_for_time(self, rank: int, asks: bool) -> None:
+        """Whether a rank that was told to end still has to finish something."""
+        if asks:
+            self._write(f"asks-{rank}", {})
+        else:
+            (self.path / f"asks-{rank}").unlink(missing_ok=True)
+
+    def asks_for_time(self, rank: int) -> bool:
+        """Whether it does."""
+        return (self.path / f"asks-{rank}").exists()
+
+    def tells_failure(self, text: str, code: int) -> bool:
+        """Leaves the reason why the job ends, with its exit code, unless another rank has: the
+        launcher prints it, and ends all ranks.  False where the folder is gone, and so the
+        launcher."""
         try:
             os.close(os.open(self.path / "failed", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            self._write("failure", {"text": text})
+            self._write("failure", {"text": text, "code": code})
         except FileExistsError:
             return True
         except OSError:
             return False
         return True
 
-    def failure(self) -> str | None:
-        """Why the job ends, if a rank has said so."""
+    def failure(self) -> tuple[str, int] | None:
+        """Why the job ends, and with which exit code, if a rank has said so."""
         found = self._read("failure")
-        return None if found is None else found["text"]
+        return None if found is None else (found["text"], found["code"])
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         new = self.path / f"{name}.{os.getpid()}"

@@ -33,8 +33,9 @@ THREADS = (
     "BLIS_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+PERIOD = 0.02  # seconds between looks
 LINGER = 0.2  # seconds in which mpiexec passes on what was printed before a failure
-STOPPING = 5.0  # seconds that ranks have after Ctrl-C
+STOPPING = 5.0  # seconds that ranks have after Ctrl-C, or after they have saved
 
 
 def launch(count: int, file: Path, arguments: Sequence[str], deadline: float | None = None) -> int:
@@ -90,7 +91,8 @@ class _Job:
         self.shared: set[str] = set()  # files in memory of ranks that have not joined
         self.signal: int | None = None
         self.until = float("inf")
-        self.poller = select.poll()
+        # It tells of processes in the order in which they ended, as poll would not.
+        self.poller = select.epoll() if hasattr(os, "pidfd_open") else None
         self.before: dict[int, Any] = {}
 
     def __enter__(self) -> _Job:
@@ -103,6 +105,8 @@ class _Job:
             signal.signal(number, handler)
         for handle in self.handles:
             os.close(handle)
+        if self.poller is not None:
+            self.poller.close()
 
     def run(self, command: Sequence[str], environment: dict[str, str]) -> int:
         """Starts the ranks, waits for all of them, and gives the exit code."""
@@ -117,11 +121,19 @@ class _Job:
             self._look()
             if self.folder.failure() is not None or self._first_failed() is not None:
                 self.until = min(self.until, time.monotonic() + LINGER)
+            if self._is_given_time():
+                self.until = time.monotonic() + STOPPING
             if time.monotonic() > self.until:
                 break
         self._look()
         self._kill(process)
         return self._verdict(process.returncode)
+
+    def _is_given_time(self) -> bool:
+        """Whether a rank that was told to end, once, still saves."""
+        if self.signal is None or self.until == 0.0 or self.folder.failure() is not None:
+            return False
+        return any(self.folder.asks_for_time(rank) for rank in self.known)
 
     def _look(self) -> None:
         """Sees which ranks have started, and which have ended, in their order."""
@@ -129,17 +141,20 @@ class _Job:
             one = self.folder.started(rank) if rank not in self.known else None
             if one is not None:
                 self.known[rank] = one
-                if hasattr(os, "pidfd_open"):
+                if self.poller is not None:
                     try:
                         handle = os.pidfd_open(one.pid)
                     except ProcessLookupError:
                         self.gone.append(rank)
                         continue
                     self.handles[handle] = one
-                    self.poller.register(handle, select.POLLIN)
-        for handle, _ in self.poller.poll(20):
-            self.poller.unregister(handle)
-            self.gone.append(self.handles[handle].rank)
+                    self.poller.register(handle, select.EPOLLIN)
+        if self.poller is None:
+            time.sleep(PERIOD)
+        else:
+            for handle, _ in self.poller.poll(PERIOD):
+                self.poller.unregister(handle)
+                self.gone.append(self.handles[handle].rank)
         for rank, one in self.known.items():
             if rank not in self.gone and self.folder.noted(rank) == STARTING:
                 self.shared |= shared_memory_of(one.pid)
@@ -167,7 +182,7 @@ class _Job:
     def _verdict(self, code: int) -> int:
         """The exit code; prints why it is not 0."""
         missing = [rank for rank in range(self.count) if not self.folder.has_completed(rank)]
-        told = self.folder.failure()
+        told, failed = self.folder.failure() or (None, FAILED)
         if missing and told is None and self.signal is None:
             first = self._first_failed()
             rank = missing[0] if first is None else first
@@ -181,7 +196,7 @@ class _Job:
             print(told.rstrip("\n"), file=sys.stderr, flush=True)
         if self.signal is not None:
             return 128 + self.signal
-        return FAILED if missing or told is not None else abs(code)
+        return failed if missing or told is not None else abs(code)
 
     def _told_to_end(self, number: int, _: object) -> None:
         """Tells all ranks; they have some seconds, once."""

@@ -7,12 +7,13 @@ import json
 import os
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -29,6 +30,7 @@ AHEAD = 4  # messages that a rank is ready for before it waits for them
 SPINS = 50  # tests before a rank that waits begins to sleep
 LONGEST_PAUSE = 200e-6  # seconds
 GRACE = 1.0  # seconds for messages of a rank that has ended meanwhile
+WORDS = 4  # of 8 bytes, which ranks tell each other at once
 
 
 class World:
@@ -52,10 +54,11 @@ class World:
         self.groups: dict[tuple[int, ...], Any] = {}
         self.process = os.getpid()
         self.broken: Any = None  # the transport of a step that has failed
+        self.has_left = False
         ending.install(self.mpi.COMM_WORLD.Abort)
         self.ranks = [this_rank(one) for one in range(self.count)]
         own = this_rank(self.rank)
-        told = self.exchange({"host": own.host, "pid": own.pid})
+        told = self.exchange("joins", {"host": own.host, "pid": own.pid})
         self.ranks = [Rank(one, found["host"], found["pid"]) for one, found in enumerate(told)]
         # All ranks have mapped MPICH's shared memory: without names, nothing stays of a killed job.
         unlink(shared_memory_of(self.process))
@@ -65,14 +68,15 @@ class World:
 
     # Waiting -------------------------------------------------------------------------------------
 
-    def wait(self, request: Any, what: What, others: Collection[int]) -> None:
+    def wait(self, request: Any, what: What, others: Collection[int], seconds: float = 0.0) -> None:
         """Until an operation with other ranks is complete.
 
-        StateError where one of these has ended; the watch ends the job at the deadline.
+        StateError where one of these has ended; the watch ends the job at the deadline, or so many
+        seconds later.
         """
         if request.Test():
             return
-        self.watch.begin(what)
+        self.watch.begin(what, seconds)
         where = folder()
         if where is not None:
             where.note(what())
@@ -105,31 +109,73 @@ class World:
 
     # What all ranks do together ------------------------------------------------------------------
 
-    def exchange(self, told: Any) -> list[Any]:
-        """What each rank tells (as JSON), in the order of ranks."""
+    def exchange(self, what: str, told: Any, seconds: float = 0.0) -> list[Any]:
+        """What each rank tells (as JSON), in the order of ranks; otherwise as `gather`."""
         text = np.frombuffer(json.dumps(told).encode(), np.uint8)
-        lengths = self.gather(np.array([text.size], np.int64))[:, 0]
-        found = np.empty(int(lengths.sum()), np.uint8)
-        counts = lengths.tolist()
+        lengths = self.gather(what, np.array([text.size], np.int64), seconds)[:, 0].tolist()
+        return self._texts(text, lengths)
+
+    def gather(self, what: str, numbers: np.ndarray, seconds: float = 0.0) -> np.ndarray:
+        """The numbers of each rank, a row for each: at most `WORDS`, each of 8 bytes.
+
+        `what` says what the rank does with them: StateError on all ranks where that differs.  They
+        wait for each other until the deadline, and so many seconds longer.
+        """
+        if self.has_left:
+            raise StateError(
+                f"the file of {self.ranks[self.rank]} has ended, and it {what}",
+                hint="do that before the end of the file: leave a loop over epochs by break",
+            )
+        row = np.zeros(1 + WORDS, np.uint64)
+        row[0] = zlib.crc32(what.encode())
+        row[1 : 1 + numbers.size] = numbers.view(np.uint64)
+        found = np.empty((self.count, row.size), np.uint64)
+        byte = self.mpi.BYTE
+        self._all(self.comm.Allgather, [_bytes(row), byte], [_bytes(found), byte], seconds=seconds)
+        if (found[:, 0] != row[0]).any():
+            self._refuse_other(what, found[:, 0])
+        return found[:, 1 : 1 + numbers.size].view(numbers.dtype)
+
+    def _refuse_other(self, what: str, found: np.ndarray) -> NoReturn:
+        """StateError on all ranks, where they meet for different purposes."""
+        other = int(np.flatnonzero(found != found[0])[0])
+        text = np.frombuffer(json.dumps(what).encode(), np.uint8)
+        lengths = np.empty(self.count, np.int64)
+        byte = self.mpi.BYTE
+        own = [_bytes(np.array([text.size], np.int64)), byte]
+        self._all(self.comm.Allgather, own, [_bytes(lengths), byte])
+        texts = self._texts(text, lengths.tolist())
+        raise StateError(
+            f"{self.ranks[other]} {texts[other]}, and {self.ranks[0]} {texts[0]}: ranks wait for "
+            "each other to do the same",
+            hint="every rank runs the same file to its end: what one of them collects, saves or "
+            "evaluates, and when it leaves a loop, all do",
+        )
+
+    def _texts(self, own: np.ndarray, counts: list[int]) -> list[Any]:
+        """What each rank tells, as so many bytes of JSON."""
+        found = np.empty(sum(counts), np.uint8)
         every = [found, (counts, _places(counts)), self.mpi.BYTE]
-        self._all(self.comm.Allgatherv, [text, self.mpi.BYTE], every)
+        self._all(self.comm.Allgatherv, [own, self.mpi.BYTE], every)
         parts = np.split(found, _places(counts)[1:])
         return [json.loads(part.tobytes()) for part in parts]
 
-    def gather(self, numbers: np.ndarray) -> np.ndarray:
-        """The numbers of each rank, a row for each."""
-        found = np.empty((self.count, *numbers.shape), numbers.dtype)
-        byte = self.mpi.BYTE
-        self._all(self.comm.Allgather, [_bytes(numbers), byte], [_bytes(found), byte])
-        return found
+    def move(self, array: np.ndarray, owner: int, to: int) -> None:
+        """Writes the array of one rank, in C order, into that of another; both of them call it."""
+        message, byte = _bytes(array), self.mpi.BYTE
+        if self.rank == owner:
+            request, other = self.comm.Isend([message, byte], to, 0), to
+        else:
+            request, other = self.comm.Irecv([message, byte], owner, 0), owner
+        self.wait(request, lambda: f"moves an array from rank {owner} to rank {to}", (other,))
 
     def broadcast(self, array: np.ndarray, root: int) -> None:
         """Writes the array of one rank, in C order, into that of each other one."""
         self._all(self.comm.Bcast, [_bytes(array), self.mpi.BYTE], root)
 
-    def _all(self, call: Callable[..., None], *arguments: Any) -> None:
+    def _all(self, call: Callable[..., None], *arguments: Any, seconds: float = 0.0) -> None:
         others = [one for one in range(self.count) if one != self.rank]
-        self._together(self.comm, others, lambda: "waits for all other ranks", call, *arguments)
+        self._together(self.comm, others, _waits_for_all, call, *arguments, seconds=seconds)
 
     def _together(
         self,
@@ -138,15 +184,22 @@ class World:
         what: What,
         call: Callable[..., None],
         *arguments: Any,
+        seconds: float = 0.0,
     ) -> None:
         """Waits for the other ranks as for a message, then calls what all of them call.
 
         The call itself progresses faster than tests of a request with pauses between them.
         """
-        self.wait(comm.Ibarrier(), what, others)
+        self.wait(comm.Ibarrier(), what, others, seconds)
         self.watch.begin(what)
         call(*arguments)
         self.watch.end()
+
+    def asks_for_time(self, asks: bool) -> None:
+        """After a signal: whether this rank still has to finish a step and save."""
+        where = folder()
+        if where is not None:
+            where.ask_for_time(self.rank, asks)
 
     def group(self, ranks: tuple[int, ...]) -> Any:
         """The communicator of some ranks; all of them ask for it when the first of them does."""
@@ -204,6 +257,7 @@ class World:
         """Tells the others that this rank ends, and waits until all do."""
         if os.getpid() != self.process:
             return
+        self.has_left = True
         note = np.zeros(1, np.uint8)
         others = [one for one in range(self.count) if one != self.rank]
         sent = [self.notes.Isend([note, self.mpi.BYTE], one, 0) for one in others]
@@ -242,6 +296,10 @@ def join() -> World:
             hint="take steps in the process that mpiexec started",
         )
     return _world
+
+
+def _waits_for_all() -> str:
+    return "waits for all other ranks"
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

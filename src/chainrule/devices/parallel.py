@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,11 @@ from chainrule.devices.threads import run_in_threads
 from chainrule.errors import InputError
 from chainrule.execute.arguments import sizes_from
 from chainrule.execute.executors import memory_of
-from chainrule.graph.frozen import Frozen
 from chainrule.plan.pipelines.pipeline import pipeline
 from chainrule.plan.pipelines.stages import Orders
 from chainrule.tracebacks import entry
 from chainrule.train.step.check_arguments import refuse_no_state
+from chainrule.train.step.job import ALONE, Job, SplitStep
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.micro_memory import sizes_of_parts
 from chainrule.train.step.state import State
@@ -117,7 +117,7 @@ def _refuse_other_job(stages: int, replicas: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class ParallelStep(Frozen):
+class ParallelStep(SplitStep):
     """A training step on several ranks; `cr.parallel` makes it.
 
     `parts` is the step in micro-batches that is split, `stages` and `replicas` say into how many
@@ -141,6 +141,20 @@ class ParallelStep(Frozen):
     def ranks(self) -> int:
         """How many ranks there are; rank r * stages + s is stage s of replica r."""
         return self.stages * self.replicas
+
+    @property
+    def job(self) -> Job:
+        """The processes of which each is one rank; a job of one where ranks are threads."""
+        if launched() is None:
+            return ALONE
+        from chainrule.devices.mpi import join
+
+        return join()
+
+    @property
+    def rank(self) -> int:
+        """The rank that this process is: 0 for one alone, whose threads are the ranks."""
+        return (launched() or (0, 1))[0]
 
     def init(self, parameters: Mapping[str, Any] | None = None, /, **named: Any) -> State:
         """As `TrainingStep.init`."""
@@ -192,10 +206,19 @@ class ParallelStep(Frozen):
         """
         if state.shares is None:
             return state.copy()
+        return self.restore(self.arrays_of(state), steps=state.steps)
+
+    def arrays_of(
+        self, state: State, names: Collection[str] | None = None, to: int | None = None
+    ) -> Mapping[str, np.ndarray]:
+        """The arrays of a state, or those of these names, on every rank, or on rank `to` alone."""
+        if state.shares is None:
+            wanted = state.arrays if names is None else names
+            return {name: state.arrays[name] for name in wanted}
         from chainrule.devices.mpi import join
         from chainrule.devices.processes import gathered
 
-        return self.restore(gathered(join(), state), steps=state.steps)
+        return gathered(join(), state, names, to)
 
     def split_at(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> Split:
         """The pieces and the programs for a batch of these sizes; SizeError where one is missing,
@@ -219,6 +242,11 @@ class ParallelStep(Frozen):
 
         sizes = {**(sizes or {}), **named}
         return memory_of(self, self.split_at(sizes), sizes)
+
+    def planned_nbytes(self, sizes: Mapping[str, int]) -> int:
+        """The most bytes that the ranks of this process have at once, at sizes of a batch."""
+        ranks = self.memory(sizes).ranks
+        return sum(one.peak_nbytes for one in ranks if launched() in (None, (one.rank, len(ranks))))
 
     @entry
     def timeline(

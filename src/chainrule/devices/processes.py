@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -162,9 +162,14 @@ def share_out(world: World, state: State, shares: Shares) -> None:
     )
 
 
-def gathered(world: World, state: State) -> dict[str, np.ndarray]:
-    """All arrays of a state, on every rank; all of them call it."""
-    steps = world.gather(np.array([state.steps], np.int64))[:, 0].tolist()
+def gathered(
+    world: World, state: State, names: Collection[str] | None = None, to: int | None = None
+) -> dict[str, np.ndarray]:
+    """All arrays of a state, or those of these names, on every rank, or on rank `to` alone.
+
+    All ranks call it.
+    """
+    steps = world.gather("collects a state", np.array([state.steps], np.int64))[:, 0].tolist()
     if len(set(steps)) > 1:
         raise StateError(
             f"the states of ranks are after {steps} steps: no one state",
@@ -172,11 +177,20 @@ def gathered(world: World, state: State) -> dict[str, np.ndarray]:
         )
     found, outlines = {}, state.outlines
     for name, owner in state.shares.owners.items():  # in the same order on all ranks
+        if names is not None and name not in names:
+            continue
         outline = outlines[name]
-        found[name] = np.empty(outline.shape, outline.dtype)
-        if name in state.memory:
-            found[name][...] = outline
-        world.broadcast(found[name], owner)
+        if to is None:
+            found[name] = np.empty(outline.shape, outline.dtype)
+            if name in state.memory:
+                found[name][...] = outline
+            world.broadcast(found[name], owner)
+        elif world.rank == to:
+            found[name] = np.array(outline, order="C")
+            if name not in state.memory:
+                world.move(found[name], owner, to)
+        elif world.rank == owner and name not in state.shares.keeps[to]:
+            world.move(state.memory[name], owner, to)
     return found
 
 
@@ -184,7 +198,8 @@ def _agree(
     world: World, split: Split, shares: Shares, state: State, batch: Iterable[np.ndarray]
 ) -> None:
     arrays = 0 if state.shares is not None else _checksum(state.memory.values())
-    told = world.gather(np.array([shares.digest, state.steps, arrays, _checksum(batch)], np.uint64))
+    own = np.array([shares.digest, state.steps, arrays, _checksum(batch)], np.uint64)
+    told = world.gather("takes a step", own)
     differs = np.argwhere(told != told[0])
     if not differs.size:
         return
@@ -192,7 +207,7 @@ def _agree(
     other = int(next(rank for rank, at in differs if at == column))
     first, second = world.ranks[0], world.ranks[other]
     if column == 0:
-        texts = world.exchange(split.text)
+        texts = world.exchange("takes a step", split.text)
         raise InputError(
             f"{second} takes another step than {first}:\n  {texts[other]}\n  {texts[0]}",
             hint="run the same file, with the same data and version, on all ranks",

@@ -17,12 +17,13 @@ class Watch:
 
     def __init__(self, seconds: float, own: Rank) -> None:
         self.seconds, self.own = seconds, own
-        self._waiting: tuple[float, What] | None = None
+        self._waiting: tuple[float, float, What] | None = None  # until when, how long, for what
         threading.Thread(target=self._look, name="chainrule deadline", daemon=True).start()
 
-    def begin(self, what: What) -> None:
-        """An operation begins, which must end before the deadline."""
-        self._waiting = time.monotonic() + self.seconds, what
+    def begin(self, what: What, longer: float = 0.0) -> None:
+        """An operation begins, which must end before the deadline, or so many seconds later."""
+        seconds = self.seconds + longer
+        self._waiting = time.monotonic() + seconds, seconds, what
 
     def end(self) -> None:
         """It has ended."""
@@ -33,8 +34,9 @@ class Watch:
             time.sleep(min(0.25, self.seconds / 4))
             waiting = self._waiting
             if waiting is not None and time.monotonic() > waiting[0]:
+                _, seconds, what = waiting
                 end_job(
-                    f"{self.own} {waiting[1]()}, and has got nothing within {self.seconds:g} s\n"
+                    f"{self.own} {what()}, and has got nothing within {seconds:g} s\n"
                     f"  try: look at what that rank does; {DEADLINE}={10 * self.seconds:g} "
                     "in the environment waits longer"
                 )

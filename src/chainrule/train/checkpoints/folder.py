@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from chainrule.errors import DamagedCheckpointWarning, DataFileError, InputError, StateError
 from chainrule.tracebacks import entry, warn_user
 from chainrule.train.checkpoints import file
@@ -97,12 +99,22 @@ class Checkpoints:
         DataFileError where the disk does not take it, or the folder is not the one that was made:
         it was moved, or removed, meanwhile.
         """
+        frozen = state.copy()  # all arrays at one moment
+        return self.write(frozen.arrays, frozen.steps, notes or {}, score)
+
+    def write(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        steps: int,
+        notes: Mapping[str, Any],
+        score: float | None,
+    ) -> Path:
+        """As `save`, of arrays that nobody changes meanwhile."""
         self.check_held()
         number = float(score) if score is not None and math.isfinite(score) else None
-        frozen = state.copy()  # all arrays at one moment
-        path = self.folder / f"step-{frozen.steps:09}.safetensors"
-        signature = Signature.of(self.step, frozen.arrays)
-        file.write(path, frozen.arrays, frozen.steps, notes or {}, number, signature, VERSION)
+        path = self.folder / f"step-{steps:09}.safetensors"
+        signature = Signature.of(self.step, arrays)
+        file.write(path, arrays, steps, notes, number, signature, VERSION)
         try:
             self._remove_others(path)
         except OSError as error:

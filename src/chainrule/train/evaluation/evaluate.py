@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from chainrule.train.evaluation.forward import Forward
 from chainrule.train.evaluation.measures import Measures, confused
 from chainrule.train.loop.rows import count_rows, row_arguments
 from chainrule.train.step.counting import Accuracy, checked_accuracy
+from chainrule.train.step.job import ALONE, Job
 from chainrule.train.step.step import TrainingStep
 
 BATCH_SIZE = 256  # rows at a time, where nothing is said
@@ -59,17 +61,24 @@ def measured(
     data: Any,
     batch_size: int,
     check: Callable[[], None] = lambda: None,
+    job: Job = ALONE,
 ) -> Measures:
     """The measures of a `Forward` whose values are the objective, or that, scores and labels.
 
-    `check` is called after every batch, and may raise to leave.
+    `check` is called after every batch, and may raise to leave.  The processes of a `job` share the
+    batches, and have the measures of all: with the same bits as one of them alone.
     """
-    total, count = 0.0, 0
-    confusion = None
+    own: list[tuple[float, int]] = []
+    confusion: Any = None
     named = forward.names[2:]
     size = forward.graph[named[0]].type.shape[0] if named else None
     arguments = row_arguments(forward.source, forward.arrays, size)
     for number, batch in enumerate(forward.batches(data, batch_size)):
+        turn = number % job.count
+        if turn != job.rank:
+            if turn == job.count - 1:
+                check()
+            continue
         objective, *classes = forward.run(batch, number)
         if objective.ndim:
             raise InputError(
@@ -78,15 +87,31 @@ def measured(
                 hint="an objective is one number: J = np.mean(...)",
             )
         rows = count_rows(batch, arguments)
-        total += float(objective) * rows
-        count += rows
+        own.append((float(objective), rows))
         if classes:
             scores, labels = classes
             found = confused(scores, labels, (forward.names[1], forward.names[2]))
             confusion = found if confusion is None else confusion + found
-        check()
+        if turn == job.count - 1:
+            check()
+    total, count = 0.0, 0
+    if job.count > 1:
+        own, confusion = _of_all(job, own, confusion)
+    for value, rows in own:
+        total += value * rows
+        count += rows
     accuracy = None if confusion is None else float(np.trace(confusion) / confusion.sum())
     return Measures(total / count, accuracy, confusion, count)
+
+
+def _of_all(
+    job: Job, own: list[tuple[float, int]], confusion: np.ndarray | None
+) -> tuple[list[tuple[float, int]], np.ndarray | None]:
+    """What all processes have computed of their batches, in the order of batches, and added up."""
+    told = job.exchange("evaluates", [own, None if confusion is None else confusion.tolist()])
+    rounds = zip_longest(*[one for one, _ in told])
+    found = [np.array(other, np.int64) for _, other in told if other is not None]
+    return [one for turn in rounds for one in turn if one], np.sum(found, 0) if found else None
 
 
 def forward_of(objective: Callable[..., Any] | Graph | Any, of: str | None) -> tuple[Graph, str]:

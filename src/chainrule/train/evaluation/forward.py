@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,12 @@ class Forward:
         needed = {name: array for name, array in arrays.items() if name in inputs}
         stream = fold_in(key, EVALUATION)
         return cls(source, graph, names, needed, Keys(key_inputs(graph, needed), stream), executor)
+
+    def on(self, arrays: Mapping[str, Any]) -> Forward:
+        """The same with the arrays of these names, compiled once."""
+        other = replace(self, arrays={name: arrays[name] for name in self.arrays})
+        vars(other)["_prepared"] = self._prepared
+        return other
 
     def batches(self, data: Any, batch_size: int) -> Iterable[Mapping[str, Any]]:
         """What the values need of some data, in batches; see `batches_of`.

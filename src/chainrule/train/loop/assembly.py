@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,10 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.sizes import Size, size
 from chainrule.graph.structure import flatten
 from chainrule.tracing import trace
-from chainrule.train.loop.divergence import Step
 from chainrule.train.loop.rows import refuse_unknown
 from chainrule.train.optimizers.optimizer import Optimizer
 from chainrule.train.step.counting import Accuracy, checked_accuracy, counting
+from chainrule.train.step.job import ALONE, Job, SplitStep, Step
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.state import State
 from chainrule.train.step.step import TrainingStep, training_step
@@ -26,11 +26,14 @@ from chainrule.train.step.step import TrainingStep, training_step
 
 @dataclass(frozen=True, eq=False)
 class Assembled:
-    """`step` is what is taken, `whole` the same on a batch at once; `correct` is the array of the
-    state that counts rows that are classified right, if it has one."""
+    """`step` is what is taken, `whole` the same on a batch at once, `parts` in micro-batches if it
+    is taken so, by the processes of `job`; `correct` is the array of the state that counts rows
+    that are classified right, if it has one."""
 
     step: Step
     whole: TrainingStep
+    parts: MicroBatchedStep | None
+    job: Job
     state: State
     constants: Mapping[str, Any]
     accuracy: Accuracy | None
@@ -41,7 +44,15 @@ class Assembled:
         """The size that counts rows, where labels or the parts of a batch tell."""
         if self.accuracy is not None:
             return self.whole.graph[self.accuracy[1]].type.shape[0]
-        return size(self.step.size) if isinstance(self.step, MicroBatchedStep) else None
+        return None if self.parts is None else size(self.parts.size)
+
+    def arrays_of(
+        self, state: State, names: Collection[str] | None = None, to: int | None = None
+    ) -> Mapping[str, np.ndarray]:
+        """As `SplitStep.arrays_of`: the arrays of the state itself where there is one process."""
+        if isinstance(self.step, SplitStep):
+            return self.step.arrays_of(state, names, to)
+        return state.arrays if names is None else {name: state.arrays[name] for name in names}
 
 
 def assembled(
@@ -64,23 +75,39 @@ def assembled(
             'argument that takes it: {"params": params}',
         )
     step = _step(objective, parameters, optimizer, wrt, of, executor, memory)
-    parts = counted("micro_batches", micro_batches)
-    whole, correct = step.whole if isinstance(step, MicroBatchedStep) else step, None
+    count = counted("micro_batches", micro_batches)
+    parts, correct = parts_of(step), None
+    whole = whole_of(step)
     if accuracy is not None:
         accuracy = checked_accuracy(whole.differentiated, accuracy)
-    if isinstance(step, MicroBatchedStep):
-        if parts > 1:
+    if parts is not None:
+        if count > 1:
             raise InputError(
-                f"micro_batches={parts} with a step that is taken in {step.count} parts already",
+                f"micro_batches={count} with a step that is taken in {parts.count} parts already",
                 hint="one of the two",
             )
-    elif parts > 1:
-        step = step.micro_batched(parts)
+    elif count > 1:
+        step = parts = whole.micro_batched(count)
     elif accuracy is not None:
-        step, correct = counting(step, accuracy)
+        step, correct = counting(whole, accuracy)
         whole = step
     own, constants = _split(whole, parameters)
-    return Assembled(step, whole, step.init(own), constants, accuracy, correct)
+    job = step.job if isinstance(step, SplitStep) else ALONE
+    return Assembled(step, whole, parts, job, whole.init(own), constants, accuracy, correct)
+
+
+def whole_of(step: Step) -> TrainingStep:
+    """The step on a batch at once."""
+    if isinstance(step, SplitStep):
+        return step.parts.whole
+    return step.whole if isinstance(step, MicroBatchedStep) else step
+
+
+def parts_of(step: Step) -> MicroBatchedStep | None:
+    """The step in micro-batches, if it is taken so."""
+    if isinstance(step, SplitStep):
+        return step.parts
+    return step if isinstance(step, MicroBatchedStep) else None
 
 
 def _step(
@@ -92,7 +119,7 @@ def _step(
     executor: str | None,
     memory: int | str | None,
 ) -> Step:
-    if isinstance(objective, (TrainingStep, MicroBatchedStep)):
+    if isinstance(objective, (TrainingStep, MicroBatchedStep, SplitStep)):
         given = {"optimizer": optimizer, "wrt": wrt, "of": of, "executor": executor}
         given["memory"] = memory
         for name, value in given.items():

@@ -14,18 +14,17 @@ from chainrule.execute.run import leaves_of
 from chainrule.explain.nonfinite import Diagnosis, nonfinite_step
 from chainrule.train.loop.feed import after
 from chainrule.train.loop.position import Position
+from chainrule.train.step.job import ALONE, Job, agreed, first
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.state import State
-from chainrule.train.step.step import TrainingStep
 
 if TYPE_CHECKING:
+    from chainrule.train.loop.assembly import Assembled
     from chainrule.train.loop.loop import Loop
-
-Step = TrainingStep | MicroBatchedStep
 
 
 class Snapshot:
-    """A copy of a state and of a position, in memory that is used again.
+    """A copy of a state and of a position, in memory that is used again: of a rank, its share.
 
     `was_finite` says whether all numbers of the state were.
     """
@@ -34,30 +33,39 @@ class Snapshot:
 
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
+        self._elsewhere: dict[str, np.ndarray] = {}
+        self.shares: object = None
         self._steps = 0
         self._position = Position()
 
-    def take(self, state: State, position: Position) -> None:
+    def take(self, state: State, position: Position, job: Job) -> None:
         """Copy both."""
-        if not self._arrays:
-            self._arrays = {name: np.empty_like(array) for name, array in state.arrays.items()}
-        for name, array in state.arrays.items():
-            np.copyto(self._arrays[name], array)
+        outlines, own = state.outlines, state.memory
+        if not self._arrays or self.shares is not state.shares:
+            self._arrays = {name: np.empty_like(outlines[name]) for name in own}
+            self._elsewhere = {name: one for name, one in outlines.items() if name not in own}
+            self.shares = state.shares
+        for name, array in self._arrays.items():
+            np.copyto(array, outlines[name])
         self._steps, self._position = state.steps, position.copy()
-        self.was_finite = is_finite(state)
+        self.was_finite = is_finite(state, job)
 
     def put_back(self, state: State) -> Position:
         """Give the state the copied arrays and steps again; returns the position."""
         with state.stepping, state.updating:
+            if self.shares is not state.shares:
+                state.hold(self._arrays, self._elsewhere, self.shares)
             state.put(list(self._arrays.items()))
             state.steps_taken = self._steps
         return self._position.copy()
 
 
-def is_finite(state: State) -> bool:
-    """Whether all numbers of a state are finite."""
-    arrays = state.arrays.values()
-    return all(bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")
+def is_finite(state: State, job: Job = ALONE) -> bool:
+    """Whether all numbers of a state are finite, on all ranks."""
+    outlines = state.outlines
+    arrays = [outlines[name] for name in state.memory]
+    own = all(bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")
+    return not agreed(job, "looks whether its state is finite", not own)
 
 
 def diverged(loop: Loop, value: float, number: int, batch: Mapping[str, Any]) -> NonFiniteError:
@@ -78,7 +86,7 @@ def refuse_spoiled(loop: Loop) -> None:
 
     The loop is then where it was before the step that spoiled it.
     """
-    if loop.snapshot.was_finite and not is_finite(loop.state):
+    if loop.snapshot.was_finite and not is_finite(loop.state, loop.made.job):
         number = loop.state.steps
         bad = _rewound(loop, number)
         what = f"training diverged: step {bad + 1} left a state that is not finite"
@@ -87,7 +95,7 @@ def refuse_spoiled(loop: Loop) -> None:
 
 def refuse_nonfinite(loop: Loop, batch: Mapping[str, Any]) -> None:
     """NonFiniteError if the step that comes next makes anything that is not finite."""
-    if _diagnosed(loop.step, loop.state, batch) is not None:
+    if _lines(loop, batch)[0]:
         raise _error(loop, f"step {loop.state.steps + 1} is not finite", batch)
 
 
@@ -100,7 +108,7 @@ def _rewound(loop: Loop, number: int) -> int:
     loop.position = loop.snapshot.put_back(loop.state)
     was_finite, bad = loop.snapshot.was_finite, number
     for value in loop.again(number):
-        if not math.isfinite(value) or (was_finite and not is_finite(loop.state)):
+        if not math.isfinite(value) or (was_finite and not is_finite(loop.state, loop.made.job)):
             bad = loop.state.steps - 1
             break
     loop.position = loop.snapshot.put_back(loop.state)
@@ -115,22 +123,24 @@ def _next(loop: Loop) -> Mapping[str, Any]:
     return loop.feed.complete(next(batches), loop.state.steps)
 
 
-def _diagnosed(step: Step, state: State, batch: Mapping[str, Any]) -> Diagnosis | None:
+def _diagnosed(
+    made: Assembled, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any]
+) -> Diagnosis | None:
     """What makes a step on this batch not finite, part by part where it is taken in parts."""
-    if isinstance(step, TrainingStep):
-        return nonfinite_step(step, state.arrays, batch)
-    for part in _parts(step, leaves_of(step.whole.graph, batch)):
-        found = nonfinite_step(step.whole, state.arrays, part)
+    if made.parts is None:
+        return nonfinite_step(made.whole, arrays, batch)
+    for part in _of_parts(made.parts, leaves_of(made.whole.graph, batch)):
+        found = nonfinite_step(made.whole, arrays, part)
         if found is not None:
             return found
     return None
 
 
-def _parts(step: MicroBatchedStep, leaves: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _of_parts(step: MicroBatchedStep, leaves: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     name, axis = next(iter(step.split.items()))
     rows = step.part_of(np.shape(leaves[name])[axis])
-    for first in range(0, rows * step.count, rows):
-        places = range(first, first + rows)
+    for start in range(0, rows * step.count, rows):
+        places = range(start, start + rows)
         own = {n: np.take(leaves[n], places, axis=axis) for n, axis in step.split.items()}
         yield {**leaves, **own}
 
@@ -139,14 +149,13 @@ def _error(loop: Loop, what: str, batch: Mapping[str, Any] | None) -> NonFiniteE
     """The error before a step on this batch, which is replayed; None where that is not known."""
     position = loop.position
     lines = [f"{what} (epoch {position.epoch + 1}, batch {position.batch + 1})"]
-    found = None if batch is None else _diagnosed(loop.step, loop.state, batch)
-    if found is None:
+    told, found = ([], None) if batch is None else _lines(loop, batch)
+    lines += told
+    if not told:
         lines.append(
             "the reference executor computes that step without NaN and inf: either they "
             "come of other rounding, or the data of an epoch were not the same again"
         )
-    else:
-        lines += [*str(found).split("\n"), *_row(loop, found)]
     error = NonFiniteError(
         "\n  ".join(lines),
         hint=f"the state is as it was after step {loop.state.steps}, before the bad one: "
@@ -156,12 +165,26 @@ def _error(loop: Loop, what: str, batch: Mapping[str, Any] | None) -> NonFiniteE
     return error
 
 
+def _lines(loop: Loop, batch: Mapping[str, Any]) -> tuple[list[str], Diagnosis | None]:
+    """What is not finite in the step on this batch, in words; the first rank looks for it, and
+    has the diagnosis."""
+    made, found = loop.made, None
+    arrays = made.arrays_of(loop.state, to=0)
+
+    def look() -> list[str]:
+        nonlocal found
+        found = _diagnosed(made, arrays, batch)
+        return [] if found is None else [*str(found).split("\n"), *_row(loop, found)]
+
+    return first(made.job, "looks for what is not finite", look, math.inf), found
+
+
 def _row(loop: Loop, found: Diagnosis) -> list[str]:
     """Which row of the data it is, where one is bad."""
     batches = loop.feed.batches(loop.position.epoch + 1)
     if found.value not in loop.feed.arguments or not isinstance(batches, Minibatches):
         return []
     rows, index = batches.rows(loop.position.batch), found.indices[0]
-    if isinstance(loop.step, MicroBatchedStep) or not index:
+    if loop.made.parts is not None or not index:
         return []
     return [f"  row {index[0]} of the batch is row {rows[index[0]]} of the data"]

@@ -7,6 +7,8 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
+from chainrule.train.step.job import ALONE, Job, agreed
+
 # What a signal does where the program has not said anything else.
 _USUAL: dict[int, Any] = {
     signal.SIGINT: signal.default_int_handler,
@@ -23,10 +25,14 @@ class Interrupts:
 
     A signal for which the program has a handler of its own is left to that, and threads other than
     the main one, which Python gives no signals, change nothing.
+
+    In a `job` of several processes `check` is called by all of them at the same places, and a
+    signal that one of them got is then noted in all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, job: Job = ALONE) -> None:
         self.received = 0
+        self._job, self._own = job, 0
         self._replaced: list[int] = []
 
     def __enter__(self) -> Interrupts:
@@ -47,11 +53,18 @@ class Interrupts:
             number = self._replaced[-1]
             signal.signal(number, _USUAL[number])
             self._replaced.pop()
+        if self._own:
+            self._job.asks_for_time(False)
 
     def check(self) -> None:
         """Raise Interrupted if a signal has come."""
+        self.share()
         if self.received:
             raise Interrupted
+
+    def share(self) -> None:
+        """Note in all processes of the job what one of them has received."""
+        self.received = agreed(self._job, "looks for signals", self.received)
 
     def error(self, text: str) -> BaseException:
         """What ends the program as the signal would have done: KeyboardInterrupt with this text,
@@ -61,7 +74,8 @@ class Interrupts:
         return KeyboardInterrupt(text)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.received:
+        if self._own:
             self.received = number
             raise self.error("stopped at once by a second signal")
-        self.received = number
+        self._own = self.received = number
+        self._job.asks_for_time(True)

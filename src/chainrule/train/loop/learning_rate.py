@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
@@ -16,8 +16,13 @@ from chainrule.transforms.forward_only import prediction_graph
 NAME = "learning_rate"
 
 
-def learning_rate_of(step: TrainingStep) -> Callable[[State], float | None]:
-    """A function of a state: the rate of the last step that it took; None where there is none."""
+def learning_rate_of(
+    step: TrainingStep, arrays_of: Callable[[State, Collection[str]], Mapping[str, np.ndarray]]
+) -> Callable[[State], float | None]:
+    """A function of a state: the rate of the last step that it took; None where there is none.
+
+    `arrays_of` gives arrays of a state by name, also those that only another rank has.
+    """
     if NAME in step.optimizer.numbers:
         rate = float(step.optimizer.numbers[NAME])
         return lambda state: rate
@@ -32,7 +37,8 @@ def learning_rate_of(step: TrainingStep) -> Callable[[State], float | None]:
     graph = prediction_graph(step.graph, [name])
 
     def scheduled(state: State) -> float | None:
-        taken = max(0.0, float(state.arrays[counters[0]]) - 1)  # before the last step
+        counter = arrays_of(state, counters[:1])[counters[0]]
+        taken = max(0.0, float(counter) - 1)  # before the last step
         given = {counters[0]: np.float64(taken)}
         return float(run_graph(graph, given, keep="outputs", flat=True)[name])
 

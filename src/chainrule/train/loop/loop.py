@@ -10,9 +10,9 @@ from typing import Any
 
 from chainrule.errors import ChainruleError, InputError, NonFiniteError
 from chainrule.train.evaluation.measures import Measures
+from chainrule.train.loop.assembly import Assembled
 from chainrule.train.loop.divergence import (
     Snapshot,
-    Step,
     diverged,
     refuse_nonfinite,
     refuse_spoiled,
@@ -32,17 +32,15 @@ NONFINITE = ("auto", "every step", "off")
 class Loop:
     """What takes steps: a step and its state, the data, where they are, and the history.
 
-    `correct` is the array of the state that counts rows that were classified right, if there is
-    one.  `save` is called before a step after every `save_every` steps.
+    `save` is called before a step after every `save_every` steps.
     """
 
-    step: Step
+    made: Assembled
     state: State
     feed: Feed
     position: Position
     history: History
     learning_rate: Callable[[State], float | None]
-    correct: str | None
     validate: Callable[[Callable[[], None]], Measures] | None
     nonfinite: str
     log_every: int | None
@@ -83,27 +81,30 @@ class Loop:
             if self.state.steps >= number:
                 return
             given = self.feed.complete(batch, self.state.steps)
-            value = float(self.step(self.state, given))
+            value = float(self.made.step(self.state, given))
             self._count(value, given)
             yield value
 
     @property
     def correct_rows(self) -> float | None:
         """The rows that were classified right so far; None without a count."""
-        return None if self.correct is None else float(self.state.arrays[self.correct])
+        correct = self.made.correct
+        return None if correct is None else float(self.state.arrays[correct])
 
     def _steps(self, number: int, interrupts: Interrupts) -> None:
-        step, state, feed = self.step, self.state, self.feed
+        step, state, feed = self.made.step, self.state, self.feed
         position, line = self.position, self.position.line
         iterator = after(feed.batches(number), position.batch)
         skipped = position.batch - state.steps  # batches done before, less steps
         is_checked, looks_first = self.nonfinite != "off", self.nonfinite == "every step"
         finite, clock = math.isfinite, time.perf_counter
         due, began = state.steps, clock()
+        is_shared = self.made.job.count > 1
+        snapshot = self.snapshot if is_shared and self.nonfinite == "auto" else None
         try:
             for batch in iterator:
                 taken = state.steps_taken
-                if taken >= due:
+                if taken >= due or (snapshot and snapshot.shares is not state.shares):
                     line.seconds += clock() - began
                     position.batch = skipped + taken
                     due = self._pause()
@@ -118,7 +119,7 @@ class Loop:
                 rows = feed.count(batch)
                 line.objective += value * rows
                 line.rows += rows
-                if interrupts.received:
+                if is_shared or interrupts.received:
                     interrupts.check()
         except NonFiniteError:
             raise
@@ -144,7 +145,7 @@ class Loop:
         if _is_due(taken, self.save_every) and position.batch:
             self.save()
         if self.nonfinite == "auto":
-            self.snapshot.take(self.state, position)
+            self.snapshot.take(self.state, position, self.made.job)
         periods = [one for one in (self.log_every, self.save_every, SNAPSHOT_EVERY) if one]
         return min(taken + one - taken % one for one in periods)
 

@@ -9,13 +9,20 @@ from typing import Any
 
 from chainrule.errors import DataFileError, InputError, StateError
 from chainrule.train.checkpoints import Checkpoint, Checkpoints
+from chainrule.train.loop.assembly import Assembled
 from chainrule.train.loop.history import NAME, History, read
 from chainrule.train.loop.position import Position
+from chainrule.train.step.job import first
 from chainrule.train.step.state import State
-from chainrule.train.step.step import TrainingStep
 from chainrule.train.step.weights import PARAMETERS
 
 NOTES = "trainer"  # where in the notes of a checkpoint a trainer's own are
+SLOW_DISK = 20e6  # bytes a second
+
+
+def writing_seconds(state: State) -> float:
+    """How long a slow disk takes for a state."""
+    return sum(array.nbytes for array in state.outlines.values()) / SLOW_DISK
 
 
 @dataclass(frozen=True)
@@ -32,11 +39,12 @@ class Saving:
     """The folder of one training; it is held, and written to, between `open` and `close`.
 
     `described` says of which data and key the training is, `parameters` are the names of the arrays
-    that are weights.
+    that are weights.  In a job of several processes the first one alone reads and writes files, and
+    the others wait: they have its results, and its errors.
     """
 
     folder: Path
-    step: TrainingStep
+    made: Assembled
     keep_last: int
     keep_best: int
     described: Mapping[str, Any]
@@ -45,12 +53,35 @@ class Saving:
     _newest: Path | None = None  # which may be damaged
     _checkpoints: Checkpoints | None = field(default=None, repr=False)
 
-    def find(self, like: State, resume: bool | str) -> Found | None:
+    def find(self, resume: bool | str) -> Found | None:
         """What there is to go on from; None for a training that begins.
 
         InputError where that is not what `resume` says, or another training; DataFileError where
         no checkpoint can be read, StateError where another process holds the folder.
         """
+        found: Found | None = None
+
+        def look() -> dict[str, Any] | None:
+            nonlocal found
+            found = self._find(resume)
+            if found is None:
+                return None
+            own = {"path": str(self.saved), "steps": found.state.steps}
+            return {**own, "position": found.position.json(), "history": found.history}
+
+        job, like = self.made.job, self.made.state
+        told = first(job, "looks for a checkpoint", look, writing_seconds(like))
+        if told is None or job.count == 1:
+            return found
+        if found is None:  # on another rank
+            self.saved = Path(told["path"])
+            state = self.made.whole.restore(like.arrays, steps=told["steps"])
+            found = Found(state, Position.read(told["position"]), told["history"])
+        for array in found.state.memory.values():
+            job.broadcast(array, 0)
+        return found
+
+    def _find(self, resume: bool | str) -> Found | None:
         with self._held() as checkpoints:
             paths = checkpoints.paths
             self._newest = paths[-1] if paths else None
@@ -59,7 +90,7 @@ class Saving:
                     f"there is a training in {self.folder} already: {paths[-1].name}",
                     hint='another folder; or go on with that one: resume="auto"',
                 )
-            found = checkpoints.load(like)
+            found = checkpoints.load(self.made.state)
             if found is None:
                 self._refuse_rest(paths, resume)
                 return None
@@ -71,34 +102,43 @@ class Saving:
 
         StateError where another process holds it, or has trained in it meanwhile.
         """
-        self._checkpoints = self._held()
         try:
-            paths = self._checkpoints.paths
-            if (paths[-1] if paths else None) != self._newest:
-                raise StateError(
-                    f"there is another training in {self.folder} meanwhile: "
-                    f"{paths[-1].name if paths else 'its checkpoints are gone'}",
-                    hint="make the trainer again, which goes on from there; or another folder",
-                )
+            first(self.made.job, "opens the folder", self._hold)
             if self.saved is None:
                 self.save(state, position, history, None)
-            history.open()
+            first(self.made.job, "opens the history", history.open)
         except BaseException:
             self.close(history)
             raise
 
+    def _hold(self) -> None:
+        self._checkpoints = self._held()
+        paths = self._checkpoints.paths
+        if (paths[-1] if paths else None) != self._newest:
+            raise StateError(
+                f"there is another training in {self.folder} meanwhile: "
+                f"{paths[-1].name if paths else 'its checkpoints are gone'}",
+                hint="make the trainer again, which goes on from there; or another folder",
+            )
+
     def save(self, state: State, position: Position, history: History, score: float | None) -> Path:
         """Write a checkpoint from which training goes on as if nothing had happened."""
-        assert self._checkpoints is not None
-        self._checkpoints.check_held()  # before the history is written anew in another folder
-        history.sync()
-        own = {
-            "position": position.json(),
-            "history": history.note(),
-            "described": dict(self.described),
-        }
-        notes = {NOTES: own, PARAMETERS: list(self.parameters)}
-        self.saved = self._newest = self._checkpoints.save(state, notes, score=score)
+        job = self.made.job
+        arrays = state.copy().arrays if job.count == 1 else self.made.arrays_of(state, to=0)
+
+        def write() -> str:
+            assert self._checkpoints is not None
+            self._checkpoints.check_held()  # before the history is written anew in another folder
+            history.sync()
+            own = {
+                "position": position.json(),
+                "history": history.note(),
+                "described": dict(self.described),
+            }
+            notes = {NOTES: own, PARAMETERS: list(self.parameters)}
+            return str(self._checkpoints.write(arrays, state.steps, notes, score))
+
+        self.saved = self._newest = Path(first(job, "saves", write, writing_seconds(state)))
         return self.saved
 
     def close(self, history: History) -> None:
@@ -112,7 +152,7 @@ class Saving:
 
     def _held(self) -> Checkpoints:
         return Checkpoints(
-            self.folder, self.step, keep_last=self.keep_last, keep_best=self.keep_best
+            self.folder, self.made.whole, keep_last=self.keep_last, keep_best=self.keep_best
         )
 
     def _refuse_rest(self, paths: list[Path], resume: bool | str) -> None:
@@ -153,7 +193,7 @@ class Saving:
             ) from error
         self._check_same(described, found.path)
         lines = read(self.folder / NAME, note)
-        return Found(found.restore(self.step), position, lines)
+        return Found(found.restore(self.made.whole), position, lines)
 
     def _check_same(self, there: Mapping[str, Any], path: Path) -> None:
         here = self.described

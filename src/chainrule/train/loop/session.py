@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from chainrule.errors import DataFileError, StateError
+from chainrule.errors import DataFileError, NonFiniteError, StateError
 from chainrule.tracebacks import shorten
 from chainrule.train.loop.divergence import refuse_spoiled
 from chainrule.train.loop.epoch import Epoch
@@ -16,7 +16,6 @@ from chainrule.train.loop.loop import Loop
 from chainrule.train.loop.progress import Progress, Silent, line_of, progress_of
 from chainrule.train.loop.saving import Saving
 from chainrule.train.loop.watching import plan_of, reading_of
-from chainrule.train.step.step import TrainingStep
 
 
 @dataclass(eq=False)
@@ -28,7 +27,6 @@ class Session:
     """
 
     loop: Loop
-    whole: TrainingStep
     saving: Saving | None
     save_every: int | None
     is_shown: bool
@@ -75,7 +73,7 @@ class Session:
             self.save()
 
     def _one_epoch(self, progress: Progress, number: int) -> Epoch:
-        with Interrupts() as interrupts:
+        with Interrupts(self.loop.made.job) as interrupts:
             try:
                 epoch = self.loop.epoch(interrupts)
                 measures = epoch.validation
@@ -89,6 +87,7 @@ class Session:
                 if interrupts.received == signal.SIGTERM:
                     progress.say(self._stopped)
                 raise interrupts.error(self._stopped) from None
+        interrupts.share()  # what came after the last check
         if interrupts.received:
             raise interrupts.error(self._stopped)
         return epoch
@@ -104,7 +103,7 @@ class Session:
         progress: Progress = Silent()
         try:
             progress = progress_of(
-                self.is_shown, lambda: plan_of(loop, self.whole, number), lambda: reading_of(loop)
+                self.is_shown, lambda: plan_of(loop, number), lambda: reading_of(loop)
             )
             if self._greeting:
                 progress.say(self._greeting)
@@ -113,8 +112,10 @@ class Session:
             self.save()
         except DataFileError:  # of the disk: it would not take another one
             raise
-        except (GeneratorExit, Exception):
-            self._save_finite()
+        except (GeneratorExit, Exception) as error:
+            # An error that other ranks of a job may not have: they would not save.
+            if loop.made.job.count == 1 or isinstance(error, (GeneratorExit, NonFiniteError)):
+                self._save_finite()
             raise
         finally:
             progress.close()

@@ -19,19 +19,20 @@ from chainrule.train.evaluation.forward import Forward
 from chainrule.train.evaluation.measures import Measures
 from chainrule.train.evaluation.predict import predicted
 from chainrule.train.loop.assembly import assembled, counted
-from chainrule.train.loop.divergence import Step, is_finite
+from chainrule.train.loop.divergence import is_finite
 from chainrule.train.loop.epoch import Epoch
 from chainrule.train.loop.feed import Feed
 from chainrule.train.loop.history import NAME, History
 from chainrule.train.loop.learning_rate import learning_rate_of
 from chainrule.train.loop.loop import NONFINITE, Loop
 from chainrule.train.loop.position import Position
-from chainrule.train.loop.saving import Saving
+from chainrule.train.loop.saving import Saving, writing_seconds
 from chainrule.train.loop.session import Session
 from chainrule.train.loop.watching import sizes_of
 from chainrule.train.optimizers.optimizer import Optimizer
 from chainrule.train.step.counting import Accuracy
-from chainrule.train.step.micro_batches import MicroBatchedStep
+from chainrule.train.step.job import SplitStep, Step, first
+from chainrule.train.step.state import State
 from chainrule.train.step.step import TrainingStep
 from chainrule.train.step.weights import save_weights
 
@@ -47,9 +48,10 @@ class Trainer:
     """Trains `parameters` on `data`: `for epoch in trainer.epochs(10): ...`, or `trainer.fit(10)`.
 
     `objective` is a function (traced) or a graph, trained with `optimizer`; or a training step,
-    which has its optimizer.  `parameters` are the arrays, or containers of arrays, to begin with,
-    by the names of inputs; all are trained, or those that `wrt` names.  `of` says which output is
-    the objective where there are several.
+    which has its optimizer, also in micro-batches or split over ranks (`cr.parallel`).
+    `parameters` are the arrays, or containers of arrays, to begin with, by the names of inputs; all
+    are trained, or those that `wrt` names.  `of` says which output is the objective where there are
+    several.
 
     `data` are arrays by the names of inputs, with a row for each example: each epoch takes them in
     batches of `batch_size` rows, in an order of its own.  Or a function of the epoch's number
@@ -125,31 +127,32 @@ class Trainer:
         if folder is not None:
             names = (*made.whole.parameters, *made.constants)
             place, described = absolute(folder), feed.described()
-            saving = Saving(place, made.whole, keep_last, keep_best, described, names)
-            found = saving.find(made.state, resume)
-            if found is not None and nonfinite != "off" and not is_finite(found.state):
+            saving = Saving(place, made, keep_last, keep_best, described, names)
+            found = saving.find(resume)
+            is_looked_at = nonfinite != "off" and not made.job.rank
+            if is_looked_at and found is not None and not is_finite(found.state):
                 text = f"the state in {saving.saved} has numbers that are not finite"
                 warn_user(text, RuntimeWarning)
         self.state = made.state if found is None else found.state
         self._forwards: dict[tuple[str, ...], Forward] = {}
         self._loop = Loop(
-            step=made.step,
+            made=made,
             state=self.state,
             feed=feed,
             position=Position() if found is None else found.position,
             history=History(
                 [] if found is None else found.history,
-                None if saving is None else saving.folder / NAME,
+                None if saving is None or made.job.rank else saving.folder / NAME,
             ),
-            learning_rate=learning_rate_of(made.whole),
-            correct=made.correct,
+            learning_rate=learning_rate_of(made.whole, made.arrays_of),
             validate=None if validation is None else self._validate,
             nonfinite=nonfinite,
             log_every=log_every,
             save_every=save_every,
         )
         again = 'run the program with resume="auto"' if resume is False else "run the program again"
-        self._session = Session(self._loop, made.whole, saving, save_every, progress, again)
+        shown = progress and not made.job.rank
+        self._session = Session(self._loop, saving, save_every, shown, again)
         self._check_data(feed)
 
     def __reduce__(self) -> Any:  # of copies, too
@@ -164,6 +167,18 @@ class Trainer:
     def step(self) -> TrainingStep:
         """The training step on a whole batch, even if `micro_batches` takes it in parts."""
         return self._made.whole
+
+    @property
+    def rank(self) -> int:
+        """The rank that this process is in a job of several (`chainrule run`); 0 for one alone."""
+        return self._made.job.rank
+
+    @entry
+    def collect(self) -> State:
+        """The state with the arrays of all ranks, as a copy; every rank of a job calls it."""
+        if self._made.job.count == 1:
+            return self.state.copy()
+        return self.step.restore(self._made.arrays_of(self.state), steps=self.state.steps)
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -201,7 +216,8 @@ class Trainer:
 
         `trainer.evaluate(x=x, y=y)`, or a dict of arrays, or batches; as `cr.evaluate`.
         """
-        return measured(self._forward, _data(data, named), self.batch_size)
+        forward = self._present(self._measured)
+        return measured(forward, _data(data, named), self.batch_size, job=self._made.job)
 
     @entry
     def predict(
@@ -219,14 +235,14 @@ class Trainer:
                     hint='trainer.predict(x=x, output="o"), with the name of a value',
                 )
             output = self._made.accuracy[0]
-        return predicted(self._forward_to((output,)), _data(data, named), self.batch_size)
+        return predicted(self._present((output,)), _data(data, named), self.batch_size)
 
     @entry
     def evaluation_graph(self, *names: str) -> Graph:
         """The graph that computes these values (default: what `evaluate` needs) and nothing else,
         without the backward pass and dropout; `print(trainer.evaluation_graph("o").memory(n=256))`.
         """
-        return (self._forward_to(names) if names else self._forward).graph
+        return self._forward_to(names or self._measured).graph
 
     @entry
     def memory(
@@ -243,26 +259,47 @@ class Trainer:
         `trainer.memory().largest("n", "8GiB")` says which batch fits.  Sizes that are not given are
         those of the first batch, where `data` are arrays; else as for `TrainingStep.memory`.
         """
-        loop, whole = self._loop, self._made.whole
-        first = next(loop.feed.first(), None)
-        known = {} if first is None else sizes_of(loop, whole, first)
+        loop = self._loop
+        batch = next(loop.feed.first(), None)
+        known = {} if batch is None else sizes_of(loop, batch)
         given = {**known, **(sizes or {}), **named}
-        return loop.step.memory(given, executor=executor, layout=layout)
+        step = self._made.step
+        if not isinstance(step, SplitStep):
+            return step.memory(given, executor=executor, layout=layout)
+        if executor is not None or layout is not None:
+            raise InputError(
+                "executor= and layout= are of a step of one process, and this one is split",
+                hint="trainer.memory() of the ranks; trainer.step.memory(executor=...) of the "
+                "step without a split",
+            )
+        return step.memory(given)
 
     @entry
     def save_weights(self, path: str | Path) -> Path:
         """Writes all parameters to a safetensors file, for `cr.load_weights`; returns its path."""
-        return save_weights(path, {**self.state.parameters, **self._made.constants})
+        made = self._made
+        if made.job.count == 1:
+            return save_weights(path, {**self.state.parameters, **made.constants})
+        own = made.arrays_of(self.state, made.whole.parameters, to=0)
+        write = lambda: str(save_weights(path, {**own, **made.constants}))  # noqa: E731
+        return Path(first(made.job, "saves weights", write, writing_seconds(self.state)))
 
     @property
-    def _forward(self) -> Forward:
+    def _measured(self) -> tuple[str, ...]:
         """What `evaluate` computes: the objective, and scores and labels."""
-        return self._forward_to((self._made.whole.objective, *(self._made.accuracy or ())))
+        return (self._made.whole.objective, *(self._made.accuracy or ()))
+
+    def _present(self, names: tuple[str, ...]) -> Forward:
+        """What computes values with the parameters as they are now, of all ranks."""
+        made, forward = self._made, self._forward_to(names)
+        if made.job.count == 1:
+            return forward
+        return forward.on({**made.arrays_of(self.state, made.whole.parameters), **made.constants})
 
     def _forward_to(self, names: tuple[str, ...]) -> Forward:
         if names not in self._forwards:
             whole = self._made.whole
-            arrays = {name: self.state.arrays[name] for name in whole.parameters}
+            arrays = {name: self.state.outlines[name] for name in whole.parameters}
             self._forwards[names] = Forward.of(
                 whole.differentiated,
                 names,
@@ -273,7 +310,8 @@ class Trainer:
         return self._forwards[names]
 
     def _validate(self, check: Callable[[], None]) -> Measures:
-        return measured(self._forward, self.validation, self.batch_size, check)
+        forward = self._present(self._measured)
+        return measured(forward, self.validation, self.batch_size, check, self._made.job)
 
     def _check_data(self, feed: Feed) -> None:
         """Refuse at once what a step, or the validation after an epoch, would refuse."""
@@ -281,10 +319,10 @@ class Trainer:
         for batch in feed.first():
             arguments = made.whole.arguments(self.state.arrays, batch)
             bound_to(made.whole.graph, arguments)
-            if isinstance(made.step, MicroBatchedStep):
-                made.step.part_of(feed.count(batch))
+            if made.parts is not None:
+                made.parts.part_of(feed.count(batch))
         if self.validation is not None:
-            self._forward.check(self.validation, self.batch_size)
+            self._forward_to(self._measured).check(self.validation, self.batch_size)
 
 
 def _check_choices(

@@ -9,8 +9,8 @@ from chainrule.errors import ChainruleError
 from chainrule.execute.arguments import bound_to, sizes_from
 from chainrule.train.loop.loop import Loop
 from chainrule.train.loop.progress import Plan, Reading
+from chainrule.train.step.job import SplitStep
 from chainrule.train.step.micro_batches import MicroBatchedStep
-from chainrule.train.step.step import TrainingStep
 
 
 def reading_of(loop: Loop) -> Reading:
@@ -30,7 +30,7 @@ def reading_of(loop: Loop) -> Reading:
     )
 
 
-def plan_of(loop: Loop, whole: TrainingStep, epochs: int) -> Plan:
+def plan_of(loop: Loop, epochs: int) -> Plan:
     """How many steps there are up to the end of so many epochs, and the bytes of a step."""
     position = loop.position
     batches = loop.feed.batches(position.epoch + 1)
@@ -40,28 +40,32 @@ def plan_of(loop: Loop, whole: TrainingStep, epochs: int) -> Plan:
         steps = loop.state.steps + max(left, 0)
     nbytes = None
     if isinstance(batches, (Minibatches, list, tuple)) and len(batches):
-        nbytes = _nbytes(loop, whole, batches[0])
+        nbytes = _nbytes(loop, batches[0])
     return Plan(epochs, steps, nbytes)
 
 
-def sizes_of(loop: Loop, whole: TrainingStep, batch: object) -> dict[str, int]:
+def sizes_of(loop: Loop, batch: object) -> dict[str, int]:
     """The named sizes of a step on this batch; what a step raises where it does not fit."""
+    whole = loop.made.whole
     given = loop.feed.complete(batch, loop.state.steps)
-    _, arrays = bound_to(whole.graph, whole.arguments(loop.state.arrays, given))
+    _, arrays = bound_to(whole.graph, whole.arguments(loop.state.outlines, given))
     values = dict(zip((x.name for x in whole.graph.inputs), arrays.values(), strict=True))
     return sizes_from(whole.graph, values)
 
 
-def _nbytes(loop: Loop, whole: TrainingStep, batch: object) -> int | None:
+def _nbytes(loop: Loop, batch: object) -> int | None:
     """What a step on this batch allocates at most, with the snapshot of the state."""
     try:
-        sizes = sizes_of(loop, whole, batch)
+        sizes = sizes_of(loop, batch)
     except ChainruleError:  # which the first step raises, and tells in which batch
         return None
-    if isinstance(loop.step, MicroBatchedStep):
-        planned = loop.step.memory(sizes).peak_nbytes
+    step = loop.made.step
+    if isinstance(step, SplitStep):
+        planned = step.planned_nbytes(sizes)
+    elif isinstance(step, MicroBatchedStep):
+        planned = step.memory(sizes).peak_nbytes
     else:
-        planned = loop.step.memory(sizes).main.peak_nbytes
+        planned = step.memory(sizes).main.peak_nbytes
     if loop.nonfinite == "auto":
-        planned += sum(array.nbytes for array in loop.state.arrays.values())
+        planned += sum(array.nbytes for array in loop.state.memory.values())
     return planned

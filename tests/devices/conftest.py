@@ -1,0 +1,27 @@
+"""What is true after every test of this folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SHARED = Path("/dev/shm")
+
+
+def shared() -> set[str]:
+    return {one.name for one in SHARED.glob("mpich_shm_*")} if SHARED.is_dir() else set()
+
+
+@pytest.fixture(autouse=True)
+def _no_shared_memory_is_left() -> Iterator[None]:
+    before = shared()
+    yield
+    left = shared() - before
+    for name in left:  # of a job of another test, which runs at the same time
+        end = time.monotonic() + 20
+        while (SHARED / name).exists() and time.monotonic() < end:
+            time.sleep(0.1)
+    assert not left & shared()
