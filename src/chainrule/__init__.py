@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from chainrule import data, random, testing
     from chainrule.control import cond, fori_loop, scan, while_loop
     from chainrule.custom import custom_derivative, primitive
-    from chainrule.devices.parallel import ParallelStep, parallel
+    from chainrule.devices.parallel import ParallelStep
+    from chainrule.devices.parallelise import parallel
     from chainrule.devices.planning.devices import Devices
     from chainrule.explain.cost.measured_speeds import measured_speeds
     from chainrule.explain.drawing import Drawing
@@ -306,7 +307,7 @@ _LATER = {
     "ndtr": "chainrule.numpy.special",
     "norm": "chainrule.numpy.norms",
     "one_hot": "chainrule.nn.one_hot",
-    "parallel": "chainrule.devices.parallel",
+    "parallel": "chainrule.devices.parallelise",
     "place_buffers": "chainrule.schedule.placement.place",
     "predict": "chainrule.train.evaluation.predict",
     "primitive": "chainrule.custom",

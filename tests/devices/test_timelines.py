@@ -16,8 +16,8 @@ import pytest
 from parallel_models import MODELS, ROWS, case
 
 import chainrule as cr
-from chainrule.devices.reports import timeline as timelines
 from chainrule.devices.reports.spans import ADDING, DOING, WAITING, ParallelTimeline
+from chainrule.devices.reports.times import Times
 from chainrule.errors import InputError, SizeError
 from chainrule.plan import pipeline
 from chainrule.plan.pipelines.stages import stages_of
@@ -40,10 +40,10 @@ def assert_is_possible(found: ParallelTimeline) -> None:
 
 def constant_times(patched: pytest.MonkeyPatch, of: dict[str, float], message: float) -> None:
     """Pieces take so long, by what they are for; so do messages."""
-    patched.setattr(timelines, "_seconds_of_pieces", lambda split, _: tuple(
-        of[one.purpose] for one in split.pieces
-    ))  # fmt: skip
-    patched.setattr(timelines, "message_seconds", lambda nbytes: message)
+    patched.setattr(
+        Times, "piece", lambda times, rank, number: of[times.split.pieces[number].purpose]
+    )
+    patched.setattr(Times, "message", lambda times, sender, to, nbytes: message)
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1", "zb-h2"])

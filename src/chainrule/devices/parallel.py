@@ -1,4 +1,4 @@
-"""`cr.parallel(step, stages=2, micro_batches=8)`: a training step split over several ranks."""
+"""A training step split over several ranks: takes steps on all of them; its reports."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import numpy as np
 from chainrule.devices.instructions import Key, Program
 from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.splitting import Split, split_of
+from chainrule.devices.stages import TIME
 from chainrule.devices.threads import run_in_threads
 from chainrule.errors import InputError
 from chainrule.execute.arguments import sizes_from
-from chainrule.execute.executors import memory_of
-from chainrule.plan.pipelines.pipeline import pipeline
 from chainrule.plan.pipelines.stages import Orders
 from chainrule.tracebacks import entry
 from chainrule.train.step.check_arguments import refuse_no_state
@@ -26,94 +25,12 @@ from chainrule.train.step.state import State
 from chainrule.train.step.step import TrainingStep
 
 if TYPE_CHECKING:
+    from chainrule.devices.planning.candidates import Candidates
+    from chainrule.devices.planning.devices import Devices
     from chainrule.devices.reports.measuring import Clock
     from chainrule.devices.reports.memory import ParallelMemory
     from chainrule.devices.reports.spans import ParallelTimeline, StepTrace
     from chainrule.plan.speeds import Speeds
-
-CHUNKED = "interleaved"
-
-
-@entry
-def parallel(
-    step: TrainingStep,
-    *,
-    micro_batches: int,
-    stages: int | Sequence[str] = 1,
-    replicas: int = 1,
-    schedule: str = "1f1b",
-    recompute: bool = False,
-    size: str | None = None,
-) -> ParallelStep:
-    """Splits a training step over `stages` times `replicas` ranks.
-
-    Ranks are threads of this process; in a job of as many processes (`chainrule run -n 4 file.py`,
-    `mpiexec`, `srun`), each of them is one.
-
-    The graph of the step is cut into `stages` parts so that the one with most to do has least, or
-    where you say: stages=("h1", "h2") are three, of which the first ends with h1 and the second
-    with h2.  A batch is cut into `micro_batches` equal parts, as by
-    `step.micro_batched`; each replica works on its share of them one after the other, stage by
-    stage, in the order of `schedule`: "gpipe", "1f1b", "zb-h1" or "zb-h2", as
-    `chainrule.plan.pipeline` has them.  Replicas then add their gradients, in their order, and
-    each rank updates its own parameters.
-
-    With `recompute=True` a stage that has several micro-batches under way keeps only what its
-    forward pass begins with, and computes the rest again before the backward pass: fewer bytes for
-    more time, and the same bits.
-
-    The result is called as the step is: `split(state, x=x, y=y)`.  It is
-    `step.micro_batched(micro_batches)` with other sums only where there are several replicas.
-
-    InputError for numbers that do not fit each other, NameLookupError for an unknown name.
-    """
-    if not isinstance(step, TrainingStep):
-        raise InputError(
-            f"cr.parallel splits a training step, got {type(step).__name__}",
-            hint="cr.training_step(objective, wrt, optimizer)",
-        )
-    budget = memory_of(step.executor)
-    if budget is not None:
-        raise InputError(
-            f"the step has memory={budget}, which is a budget of one process: its ranks have none",
-            hint="make the step without memory=, or do not split it",
-        )
-    count = _count("stages", stages if isinstance(stages, int) else len(stages) + 1)
-    replicas = _count("replicas", replicas)
-    parts = step.micro_batched(micro_batches, size=size)
-    if parts.count % replicas:
-        raise InputError(
-            f"{parts.count} micro-batches cannot be shared out to {replicas} replicas",
-            hint=f"micro_batches={parts.count + replicas - parts.count % replicas}",
-        )
-    if schedule in (CHUNKED, "search"):
-        raise InputError(
-            f"schedule is {schedule!r}",
-            hint="one of gpipe, 1f1b, zb-h1, zb-h2: a stage has one part",
-        )
-    ends = None if isinstance(stages, int) else tuple(stages)
-    made = pipeline(count, parts.count // replicas, 1.0, 1.0, 1.0, schedule=schedule)
-    orders = tuple(tuple(slot.task for slot in slots) for slots in made.timeline)
-    _refuse_other_job(count, replicas)
-    return ParallelStep(parts, count, ends, replicas, schedule, orders, bool(recompute))
-
-
-def _count(name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} is {value!r}", hint=f"{name}=2, an integer of 1 or more")
-    return value
-
-
-def _refuse_other_job(stages: int, replicas: int) -> None:
-    """InputError on every rank of a job that has not as many as the step."""
-    job = launched()
-    if job is not None and job[1] != stages * replicas:
-        raise InputError(
-            f"the step is split over {stages * replicas} ranks ({stages} stages, {replicas} "
-            f"replicas), and this job has {job[1]}",
-            hint=f"chainrule run -n {stages * replicas}, or {TRANSPORT}=threads in the "
-            "environment: each process then runs all ranks as threads",
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +38,10 @@ class ParallelStep(SplitStep):
     """A training step on several ranks; `cr.parallel` makes it.
 
     `parts` is the step in micro-batches that is split, `stages` and `replicas` say into how many
-    ranks, `ends` the names of the values that stages end with, if they were said, `recompute`
-    whether stages compute their forward pass again.
+    ranks, `ends` the names of the values that stages end with, if they were said; `balance` says
+    whether the others share out time or memory, `recompute` whether stages compute their forward
+    pass again.  Where the step was split for `devices`, `candidates` are the plans that were
+    compared.
     """
 
     _called = "a training step on several ranks"
@@ -135,6 +54,9 @@ class ParallelStep(SplitStep):
     schedule: str
     orders: Orders
     recompute: bool
+    balance: str = TIME
+    devices: Devices | None = None
+    candidates: Candidates | None = None
     _splits: dict[tuple[tuple[str, int], ...], Split] = field(default_factory=dict, repr=False)
 
     @property

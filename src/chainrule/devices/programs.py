@@ -98,7 +98,7 @@ class Programs:
         awaited = backward.intersection(topological(sent))
         here = forward.intersection(parent for node in backward for parent in node.inputs)
         again: list[int] = []
-        if self.recompute and here and _meanwhile(self.orders[stage]):
+        if self.recompute and here and several_under_way(self.orders[stage]):
             elsewhere = {one for one in forward if self.read_by.get(one, set()) - {stage}}
             sending = forward.intersection(topological(elsewhere))
             made = self._piece(f"forward {stage}", sending, elsewhere)
@@ -317,7 +317,7 @@ class Programs:
         return [Key(self.number[node], None) for node in dict.fromkeys(found)]
 
 
-def _meanwhile(tasks: Sequence[Task]) -> bool:
+def several_under_way(tasks: Sequence[Task]) -> bool:
     """Whether a stage ever begins a micro-batch while another one waits for its backward pass."""
     before = [task.kind is Kind.FORWARD for task in tasks]
     return any(one and other for one, other in pairwise(before))

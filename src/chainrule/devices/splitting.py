@@ -12,7 +12,14 @@ from chainrule.devices.instructions import Program
 from chainrule.devices.pieces import Piece
 from chainrule.devices.programs import Parts, Programs
 from chainrule.devices.rank import Code
-from chainrule.devices.stages import Placed, cuts_after, cuts_of_least_load, placed
+from chainrule.devices.stages import (
+    MEMORY,
+    Placed,
+    cuts_after,
+    cuts_of_least_load,
+    cuts_of_least_memory,
+    placed,
+)
 from chainrule.execute.executor import Overwriting
 from chainrule.execute.executors import executor_on, prepare
 from chainrule.graph.cached import cached_property
@@ -65,29 +72,13 @@ class Split(Frozen):
 
 def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     """The pieces and the programs of a step, for a part of a batch of these sizes."""
-    parts = _parts(step.parts, sizes)
+    parts = parts_at(step.parts, sizes)
     graph = parts.summing
     inputs = {item.name: item.node for item in graph.inputs}
     sums = {inputs[name]: graph.names[then] for name, then in parts.sums.items()}
     threads = threads_of_rank(step.ranks)
     executor = executor_on(step.parts.whole.executor, threads)
-    place = placed(
-        graph,
-        graph.names[parts.objective],
-        sums,
-        [inputs[name] for name in step.parts.whole.parameters],
-        step.stages,
-        _cuts(step, graph, executor, sums),
-    )
-    owner = dict(place.owner)
-    for part in step.parts.accumulating.persistent:
-        of = part.parameter
-        last = place.forward[graph.names[parts.objective]]
-        owner[inputs[part.name]] = last if of is None else owner[inputs[of]]
-    backward = dict(place.backward)
-    for name, then in parts.sums.items():
-        backward[graph.names[then]] = owner[inputs[name]]
-    place = Placed(place.count, place.forward, backward, owner, place.everywhere)
+    place = placed_step(step.parts, parts, step.stages, step.ends, step.balance, executor)
     making = Programs(parts, place, step.orders, step.replicas, step.recompute)
     programs = making.programs()
     check_programs(programs)
@@ -126,7 +117,40 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     )
 
 
-def _parts(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:
+def placed_step(
+    step: MicroBatchedStep,
+    parts: Parts,
+    stages: int,
+    ends: Sequence[str] | None,
+    balance: str,
+    executor: str,
+) -> Placed:
+    """The stage of each node of the two passes; `ends` names what stages end with, if that is
+    said; else `balance` is what is shared out evenly to them: bytes, or the times of `executor`."""
+    graph = parts.summing
+    inputs = {item.name: item.node for item in graph.inputs}
+    sums = {inputs[name]: graph.names[then] for name, then in parts.sums.items()}
+    place = placed(
+        graph,
+        graph.names[parts.objective],
+        sums,
+        [inputs[name] for name in step.whole.parameters],
+        stages,
+        _cuts(parts, stages, ends, balance, executor, sums),
+    )
+    owner = dict(place.owner)
+    for part in step.accumulating.persistent:
+        of = part.parameter
+        last = place.forward[graph.names[parts.objective]]
+        owner[inputs[part.name]] = last if of is None else owner[inputs[of]]
+    backward = dict(place.backward)
+    for name, then in parts.sums.items():
+        backward[graph.names[then]] = owner[inputs[name]]
+    return Placed(place.count, place.forward, backward, owner, place.everywhere)
+
+
+def parts_at(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:
+    """The two graphs of a step, for a part of a batch of these sizes."""
     summing, updating = step.accumulating, step.updating
     bound = summing.graph.bind(**{n: sizes[n] for n in summing.graph.sizes})
     update = updating.graph.bind(**{n: sizes[n] for n in updating.graph.sizes})
@@ -148,14 +172,20 @@ def _parts(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:
 
 
 def _cuts(
-    step: ParallelStep, graph: Graph, executor: str, sums: Mapping[Node, Node]
+    parts: Parts,
+    stages: int,
+    ends: Sequence[str] | None,
+    balance: str,
+    executor: str,
+    sums: Mapping[Node, Node],
 ) -> Callable[[Sequence[Node]], Mapping[Node, int]]:
-    if step.ends is not None:
-        return cuts_after(graph, step.ends)
-    seconds = (
-        node_seconds(prepare(executor, graph, list(sums.values()), sums)) if step.stages > 1 else {}
-    )
-    return cuts_of_least_load(graph, lambda node: seconds.get(node, 0.0), step.stages)
+    graph = parts.summing
+    if ends is not None:
+        return cuts_after(graph, ends)
+    if balance == MEMORY:
+        return cuts_of_least_memory(graph, _nbytes_of_parameters(parts), stages)
+    known = node_seconds(prepare(executor, graph, list(sums.values()), sums)) if stages > 1 else {}
+    return cuts_of_least_load(graph, lambda node: known.get(node, 0.0), stages)
 
 
 def node_seconds(program: Any) -> dict[Node, float]:
@@ -172,4 +202,16 @@ def node_seconds(program: Any) -> dict[Node, float]:
         for node, weight in weights.items():
             share = weight / whole if whole else 1 / len(weights)
             found[node] = found.get(node, 0.0) + taken * share / 1e9
+    return found
+
+
+def _nbytes_of_parameters(parts: Parts) -> dict[Node, int]:
+    """The bytes that belong to each parameter: its own, its sum's, the optimizer's arrays."""
+    inputs = {item.name: item.node for item in parts.summing.inputs}
+    found: dict[Node, int] = {}
+    for item in parts.updating.inputs:
+        of = parts.owned.get(item.name)
+        if of is not None:
+            sums = 2 if item.name == of else 1
+            found[inputs[of]] = found.get(inputs[of], 0) + sums * int(item.type.nbytes)
     return found

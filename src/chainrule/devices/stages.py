@@ -14,6 +14,7 @@ from chainrule.primitives.sources import input_
 
 MESSAGE_SECONDS = 20e-6  # that a message takes between threads, whatever its size
 BYTES_EACH_SECOND = 5e9
+TIME, MEMORY = "time", "memory"  # what is shared out to stages so that the largest share is least
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,16 @@ class Placed:
     backward: Mapping[Node, int]
     owner: Mapping[Node, int]
     everywhere: frozenset[Node]
+
+    def on(self, other: Mapping[Node, Node]) -> Placed:
+        """The same places for the nodes of another graph, by those of this one."""
+
+        def places(known: Mapping[Node, int]) -> dict[Node, int]:
+            return {other[node]: stage for node, stage in known.items()}
+
+        everywhere = frozenset(other[node] for node in self.everywhere)
+        forward, backward = places(self.forward), places(self.backward)
+        return Placed(self.count, forward, backward, places(self.owner), everywhere)
 
 
 def placed(
@@ -149,25 +160,43 @@ def cuts_of_least_load(
             together[source] += work[node]
 
     def cut(nodes: Sequence[Node]) -> dict[Node, int]:
-        number = {node: at for at, node in enumerate(nodes)}
-        edges = {
-            (number[parent], number[node])
-            for node in nodes
-            for parent in node.inputs
-            if parent in number
-        }
-        found = split(
-            [together[node] for node in nodes],
-            [0] * len(nodes),
-            sorted(edges),
-            [MESSAGE_SECONDS + int(node.type.nbytes) / BYTES_EACH_SECOND for node in nodes],
-            count,
-            1,
-        )
-        return {
-            nodes[at]: stage
-            for stage, device in enumerate(found.order)
-            for at in found.stages[device]
-        }
+        sent = [MESSAGE_SECONDS + int(node.type.nbytes) / BYTES_EACH_SECOND for node in nodes]
+        return _cut(nodes, [together[node] for node in nodes], sent, count)
 
     return cut
+
+
+def cuts_of_least_memory(
+    graph: Graph, state: Mapping[Node, int], count: int
+) -> Callable[[Sequence[Node]], dict[Node, int]]:
+    """Stages of which the one with most bytes has least: `state` are those that belong to each
+    parameter, and stages keep values of about half as many micro-batches as there are stages."""
+
+    def cut(nodes: Sequence[Node]) -> dict[Node, int]:
+        forward, held = set(nodes), dict.fromkeys(nodes, 0.0)
+        kept = {one for node in graph.nodes if node not in forward for one in node.inputs}
+        for node in kept & forward:
+            held[node] += int(node.type.nbytes) * (count + 1) / 2
+        left = dict(state)
+        for node in nodes:
+            held[node] += sum(left.pop(one, 0) for one in node.inputs)
+        return _cut(nodes, [held[node] for node in nodes], [0.0] * len(nodes), count)
+
+    return cut
+
+
+def _cut(
+    nodes: Sequence[Node], loads: Sequence[float], sent: Sequence[float], count: int
+) -> dict[Node, int]:
+    """The stage of each node, so that the largest load of a stage is least."""
+    number = {node: at for at, node in enumerate(nodes)}
+    edges = {
+        (number[parent], number[node])
+        for node in nodes
+        for parent in node.inputs
+        if parent in number
+    }
+    found = split(loads, [0] * len(nodes), sorted(edges), sent, count, 1)
+    return {
+        nodes[at]: stage for stage, device in enumerate(found.order) for at in found.stages[device]
+    }

@@ -70,7 +70,7 @@ def _group(
 def _of_job(world: World, processor: Processor) -> Devices:
     free = free_memory()
     own = [socket.gethostname(), free.nbytes if free is not None else -1, *astuple(processor)]
-    told = world.exchange(own)
+    told = world.exchange("measures devices", own)
     hosts = [one[0] for one in told]
     within = _link(world, [(a, a + 1) for a in range(len(hosts) - 1) if hosts[a] == hosts[a + 1]])
     others = [(a, b) for b in range(len(hosts)) for a in range(b) if hosts[a] != hosts[b]]
@@ -120,7 +120,7 @@ def _link(world: World, pairs: Sequence[tuple[int, int]]) -> Link | None:
         return None
     pair = pairs[0]
     seconds = _seconds_between(world, *pair) if world.rank in pair else []
-    small, large = world.exchange(seconds)[pair[0]]
+    small, large = world.exchange("measures links", seconds)[pair[0]]
     each = max((large - small) / (LARGE - SMALL), FASTEST)
     return Link(max(small - SMALL * each, 0.0), 1 / each)
 

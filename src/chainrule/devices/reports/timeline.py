@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import fsum
 from operator import add
 from typing import TYPE_CHECKING
 
@@ -20,24 +19,29 @@ from chainrule.devices.reports.spans import (
     ParallelTimeline,
     Span,
 )
+from chainrule.devices.reports.times import Times
 from chainrule.devices.reports.values import Value, values_of
-from chainrule.devices.stages import BYTES_EACH_SECOND, MESSAGE_SECONDS
 from chainrule.plan.pipelines.bounds import lower_bound
 from chainrule.plan.pipelines.stages import Stages
 
 if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep, Split
+    from chainrule.devices.reports.memory import ParallelMemory
     from chainrule.plan.speeds import Speeds
 
 
 def timeline_of(
-    step: ParallelStep, split: Split, sizes: Mapping[str, int], speeds: Speeds | None
+    step: ParallelStep,
+    split: Split,
+    sizes: Mapping[str, int],
+    speeds: Speeds | None,
+    memory: ParallelMemory | None = None,
 ) -> ParallelTimeline:
-    """See `ParallelStep.timeline`; `sizes` are those of the whole batch."""
-    values = values_of(step, split)
-    seconds = _seconds_of_pieces(split, speeds)
-    during = [one.during for one in memory_of(step, split, sizes).ranks]
-    found = _Simulation(split, seconds, values, during)
+    """See `ParallelStep.timeline`; `sizes` are those of the whole batch, `memory` is that of the
+    split, where it is there already."""
+    values, times = values_of(step, split), Times(step, split, speeds)
+    during = [one.during for one in (memory or memory_of(step, split, sizes)).ranks]
+    found = _Simulation(split, times, values, during)
     found.run()
     return ParallelTimeline(
         title(step, sizes),
@@ -45,7 +49,7 @@ def timeline_of(
         False,
         tuple(map(tuple, found.spans)),
         tuple(found.messages),
-        _lower_bound(step, split, seconds, values),
+        _lower_bound(step, times, values),
     )
 
 
@@ -55,34 +59,17 @@ def title(step: ParallelStep, sizes: Mapping[str, int]) -> str:
     return f"{step.parts.whole.graph.name}{numbers}, {step.schedule}"
 
 
-def message_seconds(nbytes: int) -> float:
-    """About how long a message is on its way."""
-    return MESSAGE_SECONDS + nbytes / BYTES_EACH_SECOND
-
-
-def adding_seconds(nbytes: int, count: int) -> float:
-    """About how long `count` ranks take to add up so many bytes: each has all others' parts of a
-    share to add, and sends the sum of its share back."""
-    return 2 * (count - 1) * (MESSAGE_SECONDS + nbytes / count / BYTES_EACH_SECOND)
-
-
-def _seconds_of_pieces(split: Split, speeds: Speeds | None) -> tuple[float, ...]:
-    """About how long a run of each piece takes; 0 where its executor does not say."""
-    known = [getattr(code, "durations", None) for code in split.compiled]
-    return tuple([0.0 if one is None else fsum(one(speeds)) / 1e9 for one in known])
-
-
 class _Simulation:
     """Goes through the programs of all ranks, each as far as it can."""
 
     def __init__(
         self,
         split: Split,
-        seconds: Sequence[float],
+        times: Times,
         values: Mapping[int, Value],
         during: Sequence[Sequence[int]],
     ) -> None:
-        self.split, self.seconds, self.values, self.during = split, seconds, values, during
+        self.split, self.times, self.values, self.during = split, times, values, during
         count = len(split.programs)
         self.at, self.clock = [0] * count, [0.0] * count
         self.spans: list[list[Span]] = [[] for _ in range(count)]
@@ -107,11 +94,11 @@ class _Simulation:
         one = self._next(rank)
         match one:
             case Run(piece, part):
-                end = self.clock[rank] + self.seconds[piece]
+                end = self.clock[rank] + self.times.piece(rank, piece)
                 self._add(rank, self.split.pieces[piece].purpose, part, end)
             case Send(key, to):
                 value, now = self.values[key.value], self.clock[rank]
-                end = now + message_seconds(value.nbytes)
+                end = now + self.times.message(rank, to, value.nbytes)
                 self.arrivals[rank, to, key] = end
                 self.messages.append(
                     Message(value.name, key.micro_batch, value.nbytes, rank, to, now, end)
@@ -128,7 +115,7 @@ class _Simulation:
                 nbytes = sum(self.values[key.value].nbytes for key in keys)
                 for other in group:
                     self._add(other, WAITING, None, there)
-                    self._add(other, ADDING, None, there + adding_seconds(nbytes, len(group)))
+                    self._add(other, ADDING, None, there + self.times.adding(group, nbytes))
                     self.at[other] += 1
                 return True
             case _:
@@ -144,32 +131,38 @@ class _Simulation:
         self.clock[rank] = end
 
 
-def _lower_bound(
-    step: ParallelStep, split: Split, seconds: Sequence[float], values: Mapping[int, Value]
-) -> float | None:
+def _lower_bound(step: ParallelStep, times: Times, values: Mapping[int, Value]) -> float | None:
     """Seconds that a step takes at least in any order of its pieces.
 
     That of a pipeline, and after it what the stage with least to do adds up and updates: it applies
     where each stage waits for its neighbours; else a rank does all its work at best.
     """
-    stages = range(step.stages)
+    stages, split = range(step.stages), times.split
     each = {doing: [0.0] * step.stages for doing in (FORWARD, RECOMPUTE, BACKWARD, GRADIENTS)}
     rest, whole = [0.0] * step.stages, [0.0] * step.stages
     there: dict[tuple[int, int], float] = {}
+
+    def least(stage: int, piece: int) -> float:  # of the replicas
+        return min(times.piece(rank, piece) for rank in range(stage, step.ranks, step.stages))
+
+    def quickest(stage: int, to: int, nbytes: int) -> float:
+        bases = range(0, step.ranks, step.stages)
+        return min(times.message(base + stage, base + to, nbytes) for base in bases)
+
     for stage in stages:
         for one in split.programs[stage].instructions:
             match one:
                 case Run(piece, None):
-                    rest[stage] += seconds[piece]
+                    rest[stage] += least(stage, piece)
                 case Run(piece):
-                    whole[stage] += seconds[piece]
-                    each[split.pieces[piece].purpose][stage] = seconds[piece]
+                    whole[stage] += least(stage, piece)
+                    each[split.pieces[piece].purpose][stage] = least(stage, piece)
                 case AllReduce(keys, group):
                     nbytes = sum(values[key.value].nbytes for key in keys)
-                    rest[stage] += adding_seconds(nbytes, len(group))
+                    rest[stage] += times.adding(group, nbytes)
                 case Send(Key(number, part), to) if part is not None:
                     way = stage, to
-                    late = message_seconds(values[number].nbytes)
+                    late = quickest(*way, values[number].nbytes)
                     there[way] = max(there.get(way, 0.0), late)
     busiest = max(whole[stage] + rest[stage] for stage in stages)
     pairs = [((stage, stage + 1), (stage + 1, stage)) for stage in range(step.stages - 1)]

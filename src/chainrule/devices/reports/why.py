@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.devices.reports.spans import RECOMPUTE
 from chainrule.devices.reports.summary import sizes_or_latest, split_shown, work_of_stages
+from chainrule.devices.stages import MEMORY
 from chainrule.graph.node import Node
 from chainrule.graph.words import printable
 from chainrule.primitives.sources import input_
@@ -21,7 +22,9 @@ def reason(step: ParallelStep, name: str, given: Mapping[str, int]) -> str:
     split = split_shown(step, sizes, assumed)
     at = ", ".join(f"{size} = {number}" for size, number in sizes.items())
     words = _Why(step, split).words(name)
-    return f"{words} (assumed: {at})" if assumed else words
+    if assumed:
+        words += f" (assumed: {at})"
+    return words if step.candidates is None else f"{words}. {step.candidates.why()}"
 
 
 class _Why:
@@ -100,6 +103,8 @@ class _Why:
             before = f"after {printable(step.ends[stage - 1])}" if stage else "from the beginning"
             until = f" to {printable(step.ends[stage])}" if stage < len(step.ends) else ""
             return f"you said stages={step.ends!r}, and this stage goes {before}{until}"
+        if step.balance == MEMORY:
+            return "stages are cut where the one with most bytes has least"
         work = work_of_stages(self.split)
         share = 100 * work[stage] / (sum(work) or 1.0)
         return (

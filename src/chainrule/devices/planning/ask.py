@@ -1,0 +1,111 @@
+"""The way into the search: checks what was asked for, then searches, or says why nothing fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from chainrule.devices.job import launched
+from chainrule.devices.planning.choose import Search
+from chainrule.devices.planning.devices import Devices, count_of
+from chainrule.devices.planning.growth import growth
+from chainrule.devices.planning.pins import SCHEDULES, Pins, sizes_of
+from chainrule.devices.planning.refusal import refusal
+from chainrule.devices.stages import MEMORY, TIME
+from chainrule.errors import InputError
+from chainrule.train.step.step import TrainingStep
+
+if TYPE_CHECKING:
+    from chainrule.devices.parallel import ParallelStep
+
+
+def asked(
+    step: TrainingStep,
+    devices: Any,
+    batch: Any,
+    micro_batches: int | None,
+    stages: int | Sequence[str] | None,
+    replicas: int | None,
+    schedule: str | None,
+    recompute: bool | None,
+    size: str | None,
+) -> ParallelStep:
+    """See `cr.parallel`, with devices."""
+    if not isinstance(devices, Devices):
+        raise InputError(
+            f"the devices of cr.parallel are {type(devices).__name__} {devices!r:.40}",
+            hint='cr.Devices.cpu(4, memory="2 GiB"), or cr.Devices.load("cluster.toml")',
+        )
+    if schedule is not None and schedule not in SCHEDULES:
+        raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
+    ends = None if stages is None or isinstance(stages, int) else tuple(stages)
+    count = stages if isinstance(stages, int) else None if ends is None else len(ends) + 1
+    numbers = {"stages": count, "replicas": replicas, "micro_batches": micro_batches}
+    for name, number in numbers.items():
+        if number is not None:
+            count_of(number, name)
+    limited = any(one.memory_nbytes is not None for one in devices.groups)
+    balances = (TIME, MEMORY) if limited and ends is None else (TIME,)
+    recomputing = (recompute,) if recompute is not None else (False, True)[: 1 + limited]
+    pins = Pins(micro_batches, count, ends, replicas, schedule, balances, recomputing)
+    parts = step.micro_batched(1, size=size)
+    sizes = sizes_of(step, parts.size, batch)
+    if micro_batches is None:
+        _refuse_sum(step, parts.size)
+    job = launched()
+    search = Search(step, devices, sizes, parts.size, pins, _ranks(devices, pins), job is not None)
+    if not search.predictions:
+        raise _no_plan(search)
+    found = search.best()
+    if found is None:
+        raise refusal(search)
+    return found
+
+
+def _refuse_sum(step: TrainingStep, size: str) -> None:
+    """InputError for an objective that is a sum over the batch: the mean of parts is another."""
+    graph = step.differentiated
+    if growth(graph, graph[step.objective], size):
+        raise InputError(
+            f"{step.objective} grows with {size}, and a plan takes the mean of the parts of a "
+            "batch, which would be another objective",
+            where=graph[step.objective].origin.describe(),
+            hint=f"np.mean instead of np.sum, or a division by {size}; or micro_batches=8 says "
+            "that the mean of 8 parts is meant",
+        )
+
+
+def _ranks(devices: Devices, pins: Pins) -> tuple[int, ...]:
+    """How many ranks there may be: those of the job; else up to as many as there are devices."""
+    job = launched()
+    least = (pins.stages or 1) * (pins.replicas or 1)
+    most = devices.count if job is None else job[1]
+    if most > devices.count:
+        raise InputError(
+            f"this job has {most} ranks, and there are {devices.count} devices",
+            hint=f"chainrule run -n {devices.count}, or the devices of the job: "
+            "mpiexec chainrule devices --measure -o job.toml",
+        )
+    if least > most:
+        where = "devices" if job is None else "ranks of the job"
+        raise InputError(
+            f"{pins.stages or 1} stages and {pins.replicas or 1} replicas are {least} ranks, and "
+            f"there are {most} {where}",
+            hint=f"{least} devices, or fewer stages or replicas",
+        )
+    return tuple(range(1, most + 1)) if job is None else (most,)
+
+
+def _no_plan(search: Search) -> InputError:
+    """Numbers that do not fit each other."""
+    pins, rows = search.pins, search.rows
+    replicas = pins.replicas or 1
+    said = {"replicas": pins.replicas, "micro_batches": pins.micro_batches}
+    fixed = ", ".join(f"{name}={n}" for name, n in said.items() if n is not None)
+    if search.in_job:
+        fixed = f"{fixed}, {search.ranks[0]} ranks of the job" if fixed else "the ranks of the job"
+    least = replicas * (pins.micro_batches or 1)
+    return InputError(
+        f"a batch with {search.size} = {rows} cannot be cut into equal parts for {fixed}",
+        hint=f"a batch of a multiple of {least} rows, and as many micro-batches for each replica",
+    )

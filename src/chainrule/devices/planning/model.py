@@ -1,0 +1,125 @@
+"""Predicts time and bytes of a plan from what its stages cost, without its programs.
+
+The time is that of the pipeline, stage by stage, and of adding up and updating after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from chainrule.devices.planning.costs import StageCosts
+from chainrule.devices.planning.devices import Devices
+from chainrule.devices.programs import several_under_way
+from chainrule.devices.reports.times import adding_seconds
+from chainrule.plan.pipelines.pipeline import pipeline
+from chainrule.plan.pipelines.stages import Kind, Orders, Stages, Task
+from chainrule.plan.pipelines.timeline import peak_units, timeline
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """`seconds` of a step; `nbytes[s]` are bytes that a rank of stage s has at least at its peak:
+    state, sums, data, and the values of the micro-batches that are under way."""
+
+    seconds: float
+    nbytes: tuple[int, ...]
+
+
+@lru_cache(maxsize=512)
+def orders_of(stages: int, micro_batches: int, schedule: str) -> Orders:
+    """The order of tasks on each stage, for tasks that take the same time."""
+    made = pipeline(stages, micro_batches, 1.0, 1.0, 1.0, schedule=schedule)
+    return tuple(tuple(slot.task for slot in slots) for slots in made.timeline)
+
+
+def predicted(
+    costs: Sequence[StageCosts],
+    replicas: int,
+    each: int,
+    schedule: str,
+    recompute: bool,
+    devices: Devices,
+) -> Prediction:
+    """Time and bytes of `replicas` pipelines, of which each works on `each` micro-batches.
+
+    Times of `costs` are those of the first group of devices; those of others follow from their
+    products.
+    """
+    count = len(costs)
+    orders = tuple(map(_apart, orders_of(count, each, schedule)))
+    again = [recompute and several_under_way(order) for order in orders]
+    once = [one.kept_nbytes if it else 0 for one, it in zip(costs, again, strict=True)]
+    costs = [_recomputing(one) if it else one for one, it in zip(costs, again, strict=True)]
+    ends = [0.0] * count
+    known = set()
+    units: tuple[float, ...] = ()
+    for replica in range(replicas):
+        stages = _stages(costs, each, devices, replica * count)
+        if stages not in known:  # most replicas are alike
+            known.add(stages)
+            units = units or tuple(peak_units(stages, order) for order in orders)
+            for stage, slots in enumerate(timeline(stages, orders).slots):
+                ends[stage] = max(ends[stage], slots[-1].end)
+    for stage, one in enumerate(costs):
+        if replicas > 1 and one.sums_nbytes:
+            link = devices.link(stage, (replicas - 1) * count + stage)
+            ends[stage] += adding_seconds(one.sums_nbytes, replicas, link)
+        slowest = max(_ratio(devices, rank) for rank in range(stage, replicas * count, count))
+        ends[stage] += one.update * slowest
+    nbytes = (
+        one.state_nbytes
+        + one.sums_nbytes
+        + each * one.data_nbytes
+        + int(kept * one.kept_nbytes)
+        + all_of_one
+        for one, kept, all_of_one in zip(costs, units, once, strict=True)
+    )
+    return Prediction(max(ends), tuple(nbytes))
+
+
+def _recomputing(one: StageCosts) -> StageCosts:
+    """A stage that keeps what its forward pass begins with, and does it again; nobody waits for
+    that, as for the gradients of its parameters."""
+    return replace(
+        one,
+        weights=one.weights + one.forward,
+        kept_nbytes=one.taken_nbytes,
+        late_nbytes=one.taken_nbytes,
+    )
+
+
+def _ratio(devices: Devices, rank: int) -> float:
+    """How many times as long a device takes as the first one."""
+    return devices.groups[0].flops("float32") / devices.group_of(rank).flops("float32")
+
+
+def _stages(costs: Sequence[StageCosts], each: int, devices: Devices, base: int) -> Stages:
+    """The numbers of the pipeline whose first rank is `base`."""
+    ratios = [_ratio(devices, base + stage) for stage in range(len(costs))]
+    transfer = []
+    for stage in range(len(costs) - 1):
+        nbytes = max(costs[stage].ahead_nbytes, costs[stage + 1].back_nbytes)
+        transfer.append(devices.link(base + stage, base + stage + 1).seconds(nbytes))
+    both = [one.late_nbytes / one.kept_nbytes for one in costs if one.kept_nbytes]
+    return Stages(
+        len(costs),
+        each,
+        tuple(one.forward * ratio for one, ratio in zip(costs, ratios, strict=True)),
+        tuple(one.backward * ratio for one, ratio in zip(costs, ratios, strict=True)),
+        tuple(one.weights * ratio for one, ratio in zip(costs, ratios, strict=True)),
+        (*transfer, 0.0),
+        kept_units=min(both, default=1.0),
+    )
+
+
+def _apart(order: Sequence[Task]) -> tuple[Task, ...]:
+    """A rank sends on the gradients of inputs before it computes those of parameters."""
+    found: list[Task] = []
+    for task in order:
+        if task.kind is Kind.WHOLE_BACKWARD:
+            found += [task._replace(kind=Kind.BACKWARD), task._replace(kind=Kind.WEIGHTS)]
+        else:
+            found.append(task)
+    return tuple(found)

@@ -1,0 +1,107 @@
+"""What the caller of a search has fixed, and the plans that this leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from chainrule.devices.planning.devices import count_of
+from chainrule.devices.stages import TIME
+from chainrule.errors import InputError, SizeError
+from chainrule.train.step.step import TrainingStep
+
+SCHEDULES = ("1f1b", "gpipe", "zb-h1", "zb-h2")
+EVERY = 8  # up to here all numbers of stages and replicas are tried
+MOST_EACH = 64  # micro-batches of a replica: with more, a pipeline is hardly better
+
+
+class Way(NamedTuple):
+    """How a step may be split; `balance` says what is shared out evenly to stages, `recompute`
+    whether they compute their forward pass again."""
+
+    stages: int
+    replicas: int
+    micro_batches: int
+    schedule: str
+    balance: str
+    recompute: bool
+
+
+@dataclass(frozen=True)
+class Pins:
+    """What is fixed; None is free.  `ends` are the values that stages end with."""
+
+    micro_batches: int | None
+    stages: int | None
+    ends: tuple[str, ...] | None
+    replicas: int | None
+    schedule: str | None
+    balances: tuple[str, ...] = (TIME,)
+    recomputing: tuple[bool, ...] = (False,)
+
+    def ways(self, ranks: Sequence[int], rows: int) -> Iterator[Way]:
+        """The plans for a batch of so many rows, on as many ranks as one of `ranks` says."""
+        allowed, most = set(ranks), max(ranks)
+        for stages in [self.stages] if self.stages else _numbers(most):
+            for replicas in [self.replicas] if self.replicas else _numbers(most // stages):
+                if stages * replicas not in allowed or rows % replicas:
+                    continue
+                for each in self._parts(replicas, rows // replicas):
+                    for schedule in self._schedules(stages, each):
+                        for balance in self.balances if stages > 1 else (TIME,):
+                            for recompute in self._recomputing(stages, each):
+                                count = each * replicas
+                                yield Way(stages, replicas, count, schedule, balance, recompute)
+
+    def _parts(self, replicas: int, rows: int) -> list[int]:
+        """How many micro-batches a replica may have."""
+        if self.micro_batches is not None:
+            each, left = divmod(self.micro_batches, replicas)
+            return [] if left or rows % max(each, 1) or not each else [each]
+        divisors = [one for one in range(1, min(rows, MOST_EACH) + 1) if rows % one == 0]
+        powers = [2**power for power in range(MOST_EACH.bit_length())]
+        near = {next((one for one in divisors if one >= power), 1) for power in powers}
+        return sorted(near)
+
+    def _recomputing(self, stages: int, each: int) -> Sequence[bool]:
+        """A stage alone, or with one micro-batch, has nothing to keep meanwhile."""
+        return self.recomputing if stages > 1 and each > 1 else self.recomputing[:1]
+
+    def _schedules(self, stages: int, each: int) -> Sequence[str]:
+        if self.schedule is not None:
+            return [self.schedule]
+        return SCHEDULES if stages > 1 and each > 1 else SCHEDULES[:1]
+
+
+def _numbers(most: int) -> list[int]:
+    """Numbers to try: small ones, powers of two, and those that divide the largest."""
+    powers = {2**power for power in range(most.bit_length())}
+    return [one for one in range(1, most + 1) if one <= EVERY or one in powers or most % one == 0]
+
+
+def sizes_of(step: TrainingStep, size: str, batch: Any) -> dict[str, int]:
+    """The named sizes of a batch: a number of rows, or each size by its name.
+
+    SizeError where one is missing or unknown, InputError for what is no size.
+    """
+    names = step.graph.sizes
+    if isinstance(batch, Mapping):
+        found = {str(name): count_of(one, f"batch: {name}") for name, one in batch.items()}
+    elif batch is None:
+        raise InputError(
+            "a plan depends on the batch, which was not given", hint=f"batch=256, which is {size}"
+        )
+    else:
+        found = {size: count_of(batch, "batch")}
+    missing = [name for name in names if name not in found]
+    unknown = [name for name in found if name not in names]
+    if missing or unknown:
+        example = ", ".join(f"{name!r}: 256" for name in names)
+        what = (
+            f"the batch has no {missing[0]}, on which the plan depends"
+            if missing
+            else f"the batch has the size {unknown[0]!r}, and the step has none"
+        )
+        raise SizeError(what, hint=f"batch={{{example}}}")
+    return found

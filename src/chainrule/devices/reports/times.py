@@ -1,0 +1,53 @@
+"""Predicts how long pieces, messages and sums take on the devices of the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+from typing import TYPE_CHECKING
+
+from chainrule.devices.planning.devices import THREADS, Link
+
+if TYPE_CHECKING:
+    from chainrule.devices.parallel import ParallelStep, Split
+    from chainrule.plan.speeds import Speeds
+
+
+class Times:
+    """Those of a split step: on its devices, if it was split for some; else on ranks that are
+    threads of a known processor.  `speeds` stand for those of all devices."""
+
+    def __init__(self, step: ParallelStep, split: Split, speeds: Speeds | None) -> None:
+        self.split, self.devices = split, step.devices
+        self._speeds = speeds
+        self._known: dict[str, tuple[float, ...]] = {}  # by the group of devices
+
+    def piece(self, rank: int, number: int) -> float:
+        """Seconds of a run of a piece; 0 where its executor does not say."""
+        group = None if self.devices is None else self.devices.group_of(rank)
+        key = "" if group is None else group.name
+        if key not in self._known:
+            speeds = self._speeds or (None if group is None else group.speeds)
+            known = [getattr(code, "durations", None) for code in self.split.compiled]
+            self._known[key] = tuple(
+                [0.0 if one is None else fsum(one(speeds)) / 1e9 for one in known]
+            )
+        return self._known[key][number]
+
+    def message(self, sender: int, to: int, nbytes: int) -> float:
+        """Seconds that a message is on its way."""
+        return self._link(sender, to).seconds(nbytes)
+
+    def adding(self, ranks: Sequence[int], nbytes: int) -> float:
+        """Seconds in which ranks add up so many bytes of each, over the slowest of their links."""
+        links = [self._link(one, ranks[0]) for one in ranks[1:]]
+        return adding_seconds(nbytes, len(ranks), max(links, key=lambda one: one.seconds(nbytes)))
+
+    def _link(self, one: int, other: int) -> Link:
+        return THREADS if self.devices is None else self.devices.link(one, other)
+
+
+def adding_seconds(nbytes: float, count: int, link: Link) -> float:
+    """Seconds in which `count` ranks add up so many bytes: each has all others' parts of a share to
+    add, and sends the sum of its share back."""
+    return 2 * (count - 1) * link.seconds(nbytes / count)

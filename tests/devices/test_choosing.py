@@ -1,0 +1,333 @@
+"""The plan of a step on devices is the best of those that fit, by programs that were followed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from parallel_models import MODELS, ROWS, case, network
+
+import chainrule as cr
+from chainrule.devices.planning.candidates import Candidates
+from chainrule.devices.planning.choose import Search
+from chainrule.devices.planning.growth import growth
+from chainrule.devices.planning.pins import Pins, Way
+from chainrule.errors import InputError, MemoryLimitError, NameLookupError, SizeError
+
+n = cr.size("n")
+
+
+def wide(x: cr.float32["n 4"], W1: cr.float32["4 900"], W2: cr.float32["900 4"]):
+    """Most of the bytes are in the first two products, most of the time by NumPy is after them."""
+    h = np.tanh(x @ W1) @ W2
+    for _ in range(20):
+        h = np.tanh(h)
+    J = np.mean(h**2)
+    return J
+
+
+def wide_step() -> Any:
+    return cr.training_step(wide, ("W1", "W2"), cr.adam(), executor="reference")
+
+
+def candidates(split: cr.ParallelStep) -> Candidates:
+    """The plans that were compared."""
+    assert split.candidates is not None
+    return split.candidates
+
+
+def search(devices: cr.Devices, step: Any = None, rows: int = ROWS) -> Search:
+    step = step or case("network", "adamw", "reference")[0]
+    ranks = tuple(range(1, devices.count + 1))
+    pins = Pins(None, None, None, None, None, ("time", "memory"))
+    return Search(step, devices, {"n": rows}, "n", pins, ranks)
+
+
+@pytest.mark.parametrize(
+    ("model", "memory"),
+    [pytest.param("network", 2500, marks=pytest.mark.slow), ("tied", 2500), ("recurrent", 5500)],
+)
+def test_the_plan_is_the_quickest_of_all_that_fit(model: str, memory: int) -> None:
+    """Every plan is followed here; those that the model leaves out do not fit."""
+    step, *_ = case(model, "adamw", "reference")
+    devices = cr.Devices.cpu(3, memory=memory)
+    found = search(devices, step, rows=6)
+    split = cr.parallel(step, devices, batch=6)
+    exact = {way: found.follow(way) for way in found.predictions}
+    for way, one in exact.items():
+        assert one.excess > 1 or way in found.possible, way
+    fitting = {way: found._timed(one) for way, one in exact.items() if one.excess <= 1}
+    assert 0 < len(fitting) < len(exact)
+    first = candidates(split)[0]
+    assert first.is_exact and first == fitting[Way(*(getattr(first, one) for one in Way._fields))]
+    quickest = min(one.seconds for one in fitting.values())
+    assert first.seconds <= 1.02 * quickest  # of those that the model takes for the best
+    assert split.memory(n=6).peak_nbytes <= memory
+    assert split.timeline(n=6).seconds == first.seconds
+    seconds = [one.seconds for one in candidates(split) if one.is_exact]
+    assert seconds == sorted(seconds)
+
+
+def test_the_chosen_plan_is_the_step() -> None:
+    for memory in (None, 3000):
+        step, weights, batch = case("network", "adamw", "reference")
+        split = cr.parallel(step, cr.Devices.cpu(4, memory=memory), batch=ROWS)
+        state, other = split.init(weights), step.init(weights)
+        for _ in range(3):
+            assert split(state, batch) == pytest.approx(step(other, batch), rel=1e-12)
+        for name in other:
+            np.testing.assert_allclose(state[name], other[name], rtol=1e-9)
+
+
+def test_what_is_pinned_stays() -> None:
+    step, *_ = case("network", "sgd", "reference")
+    devices = cr.Devices.cpu(6, memory="1 MiB")
+    split = cr.parallel(
+        step, devices, batch=ROWS, stages=2, replicas=3, micro_batches=6, schedule="zb-h1"
+    )
+    assert (split.stages, split.replicas, split.parts.count) == (2, 3, 6)
+    assert split.schedule == "zb-h1"
+    assert {one.balance for one in candidates(split)} == {"time", "memory"}
+    split = cr.parallel(step, devices, batch={"n": ROWS}, stages=("h1", "h2"))
+    assert split.ends == ("h1", "h2") and all(one.stages == 3 for one in candidates(split))
+    split = cr.parallel(step, devices, batch=ROWS, replicas=4)
+    assert {one.replicas for one in candidates(split)} == {4}
+    assert all(one.ranks <= 6 for one in candidates(split))
+
+
+def test_what_does_not_fit_otherwise_is_computed_again() -> None:
+    def deep(x: cr.float64["n 8"], Ws: Any):
+        h = x
+        for W in Ws:
+            h = np.tanh(h @ W)
+        return np.mean(h**2)
+
+    Ws = [np.eye(8) / 2 for _ in range(8)]
+    step = cr.training_step(deep, "Ws", cr.sgd(0.1), Ws=Ws, executor="reference")
+    pins = {"batch": 512, "stages": 2, "micro_batches": 8, "schedule": "gpipe"}
+    kept = cr.parallel(step, cr.Devices.cpu(2), **pins)
+    again = cr.parallel(step, cr.Devices.cpu(2), **pins, recompute=True)
+    assert not kept.recompute and again.recompute
+    limit = max(one.most_nbytes for one in again.memory(n=512).ranks)
+    assert limit < max(one.most_nbytes for one in kept.memory(n=512).ranks)
+    found = cr.parallel(step, cr.Devices.cpu(2, memory=limit), **pins)
+    assert found.recompute and found.memory(n=512).peak_nbytes <= limit
+    assert "recomputing" in str(found.candidates) and "recomputing" in found.why("h", n=512)
+    with pytest.raises(MemoryLimitError):
+        cr.parallel(step, cr.Devices.cpu(2, memory=limit), **pins, recompute=False)
+    state, other = found.init(Ws=Ws), kept.init(Ws=Ws)
+    x = np.random.default_rng(0).normal(size=(512, 8))
+    assert found(state, x=x) == kept(other, x=x)
+
+
+def test_slow_links_leave_a_step_on_one_device_and_quick_ones_share_it() -> None:
+    step = cr.training_step(network, MODELS["network"][1], cr.sgd(0.1), executor="reference")
+    cpu = cr.Devices.cpu(4).toml()
+    slow = cr.Devices.parse(cpu.replace("latency = 2e-05", "latency = 1"))
+    quick = cr.Devices.parse(cpu.replace("latency = 2e-05", "latency = 0"))
+    alone, shared = (cr.parallel(step, one, batch=4096) for one in (slow, quick))
+    assert alone.ranks == 1 and shared.ranks > 1
+    assert shared.timeline(n=4096).seconds < alone.timeline(n=4096).seconds
+    assert "would take" in candidates(alone).why()
+
+
+def test_slow_devices_are_told_by_the_model_and_the_timeline() -> None:
+    """The second half of the devices is a hundred times slower: the plan has no rank there."""
+    text = """
+    [[groups]]
+    name = "{name}"
+    devices = 2
+    memory_bandwidth = {each}
+    latency = 0
+    bandwidth = 1e12
+    [groups.products]
+    float64 = {each}
+    """
+    both = text.format(name="quick", each=1e11) + text.format(name="slow", each=1e9)
+    devices = cr.Devices.parse(both + "[between]\nlatency = 0\nbandwidth = 1e12")
+    step, *_ = case("network", "sgd", "reference")
+    split = cr.parallel(step, devices, batch=4096)
+    assert split.ranks == 2
+    pinned = cr.parallel(step, devices, batch=4096, replicas=4, stages=1)
+    quick, _, slow, _ = pinned.timeline(n=4096).busy
+    assert slow > 20 * quick
+
+
+def test_stages_cut_by_memory_need_less() -> None:
+    step = wide_step()
+    needed = {
+        balance: search(cr.Devices.cpu(2), step).follow(Way(2, 1, 8, "1f1b", balance, False)).memory
+        for balance in ("time", "memory")
+    }
+    assert needed["memory"].peak_nbytes < 0.95 * needed["time"].peak_nbytes
+    limit = max(one.most_nbytes for one in needed["memory"].ranks)
+    split = cr.parallel(step, cr.Devices.cpu(2, memory=limit), batch=ROWS, micro_batches=8)
+    assert split.balance == "memory" and split.memory(n=ROWS).peak_nbytes <= limit
+    assert "the one with most bytes has least" in split.why("J", n=ROWS)
+
+
+def test_the_table_and_the_reason() -> None:
+    step, *_ = case("network", "adamw", "reference")
+    split = cr.parallel(step, cr.Devices.cpu(2, memory=6000), batch=ROWS)
+    lines = str(candidates(split)).splitlines()
+    assert re.fullmatch(
+        r"network on 2 devices, n = 24: \d+ plans, of which \d+ do not fit", lines[0]
+    )
+    assert lines[2].split()[:4] == ["stages", "replicas", "micro-batches", "schedule"]
+    assert len(lines) == 3 + len(candidates(split)) == 13
+    first, second, *_ = candidates(split)
+    assert split.why("W1", n=ROWS).endswith(
+        f"do not fit; the next best, {second.words}, would take {second_time(lines[4])}"
+    )
+    assert f"The plan is {first.words}: " in split.why("h1")
+
+
+def second_time(line: str) -> str:
+    found = re.search(r"([\d.]+ [µm]?s) +(\+\d+ %)", line)
+    assert found is not None
+    return f"{found[1]}, {found[2]}"
+
+
+# Refusals ---------------------------------------------------------------------------------------
+
+
+def refused(step: Any, devices: cr.Devices, batch: int, **pins: Any) -> MemoryLimitError:
+    with pytest.raises(MemoryLimitError) as caught:
+        cr.parallel(step, devices, batch=batch, **pins)
+    return caught.value
+
+
+def test_a_refusal_says_which_value_does_not_fit_where() -> None:
+    step = wide_step()
+    error = refused(step, cr.Devices.cpu(2, memory="60 KB"), 8, replicas=1)
+    assert error.what.startswith("wide with n = 8 does not fit on the devices: the smallest plan")
+    assert re.search(
+        r"needs [\d,]+ bytes on cpu\.\d, which has 60,000; there are W[12]", error.what
+    )
+    assert error.needed_nbytes > error.free_nbytes == 60_000
+
+
+@pytest.mark.parametrize("memory", [500, pytest.param(2000, marks=pytest.mark.slow)])
+def test_the_advice_of_a_refusal_is_right_when_followed(memory: int) -> None:
+    step, *_ = case("network", "adamw", "reference")
+    devices = cr.Devices.cpu(2, memory=memory)
+    error = refused(step, devices, ROWS)
+    followed = 0
+    more = re.search(r"devices with ([\d,]+) bytes each", error.hint)
+    assert more is not None and int(more[1].replace(",", "")) == error.needed_nbytes
+    assert cr.parallel(step, cr.Devices.cpu(2, memory=error.needed_nbytes), batch=ROWS)
+    smaller = re.search(r"a smaller batch, n = (\d+)", error.hint)
+    if smaller is not None:
+        followed += 1
+        assert cr.parallel(step, devices, batch=int(smaller[1]))
+    count = re.search(r"(\d+) devices of this kind", error.hint)
+    if count is not None:
+        followed += 1
+        assert cr.parallel(step, cr.Devices.cpu(int(count[1]), memory=memory), batch=ROWS)
+    assert followed or memory < 2000
+
+
+def test_a_budget_of_a_step_is_refused_with_the_devices_that_stand_for_it() -> None:
+    step = cr.training_step(network, MODELS["network"][1], cr.sgd(0.1), memory="1 GB")
+    with pytest.raises(InputError) as caught:
+        cr.parallel(step, cr.Devices.cpu(2), batch=ROWS)
+    assert "cr.Devices.cpu(4, memory=1000000000)" in caught.value.hint
+    step, *_ = case("network", "sgd", "reference")
+    assert cr.parallel(step, cr.Devices.cpu(4, memory=1000000000), batch=256)
+
+
+def summed(x: cr.float64["n 4"], W: cr.float64["4 4"], b=0.5):
+    J = np.sum((x @ W) ** 2) + b * np.sum(W**2)
+    return J
+
+
+def test_a_sum_over_the_batch_is_not_cut_unasked() -> None:
+    step = cr.training_step(summed, "W", cr.sgd(0.1))
+    with pytest.raises(InputError) as caught:
+        cr.parallel(step, cr.Devices.cpu(2), batch=ROWS)
+    assert caught.value.what.startswith("J grows with n, and a plan takes the mean of the parts")
+    assert "test_choosing.py" in caught.value.where
+    assert cr.parallel(step, cr.Devices.cpu(2), batch=ROWS, micro_batches=8).parts.count == 8
+
+
+@pytest.mark.parametrize(
+    ("function", "power"),
+    [
+        (lambda x: np.sum(x**2), 1),
+        (lambda x: np.sum(x**2) / x.shape[0], 0),
+        (lambda x: np.mean(x) + 3.0, 0),
+        (lambda x: np.sum(x) + 3.0, 1),
+        (lambda x: np.sum(x.T @ x), 1),
+        (lambda x: np.sum(np.einsum("ni,nj->ij", x, x)) / x.shape[0], 0),
+        (lambda x: np.sum(np.einsum("ni,ni->n", x, x)), 1),
+        (lambda x: np.max(x), 0),
+        (lambda x: np.mean(np.max(x, 1)), 0),
+        (lambda x: np.sum(np.mean(x, 0)), 0),
+        (lambda x: np.mean(x.reshape(-1)), 0),
+        (lambda x: np.log(np.sum(x)), None),
+        (lambda x: np.sum(np.cumsum(x, 0)[-1]), None),
+    ],
+)
+def test_growth_with_the_batch(function: Any, power: int | None) -> None:
+    graph = cr.trace(function, x=cr.float64["n 4"])
+    assert growth(graph, graph.outputs[0][1], "n") == power
+
+
+@pytest.mark.parametrize("model", sorted(MODELS.keys() - {"recurrent"}))
+def test_no_mean_is_taken_for_a_sum(model: str) -> None:
+    graph = cr.trace(MODELS[model][0])
+    assert growth(graph, graph.outputs[0][1], "n") == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "what", "hint"),
+    [
+        ({}, InputError, "a plan depends on the batch", "batch=256, which is n"),
+        ({"batch": 0}, InputError, "batch is 0", "1 or more"),
+        ({"batch": {"m": 3}}, SizeError, "the batch has no n", "'n': 256"),
+        ({"batch": {"n": 3, "m": 3}}, SizeError, "has the size 'm'", "'n': 256"),
+        ({"batch": 24, "stages": 0}, InputError, "stages is 0", "1 or more"),
+        ({"batch": 24, "replicas": 2.0}, InputError, "replicas is 2.0", "1 or more"),
+        ({"batch": 24, "schedule": "search"}, InputError, "schedule is 'search'", "gpipe"),
+        (
+            {"batch": 24, "stages": 3, "replicas": 2},
+            InputError,
+            "are 6 ranks, and there are 4",
+            "6",
+        ),
+        ({"batch": 7, "replicas": 2}, InputError, "n = 7 cannot be cut", "multiple of 2 rows"),
+        ({"batch": 24, "micro_batches": 5}, InputError, "n = 24 cannot be cut", "multiple of 5"),
+        ({"batch": 24, "stages": ("h7",)}, NameLookupError, "h7", ""),
+        ({"batch": 24, "size": "k"}, InputError, "cannot be split by the size 'k'", "'n'"),
+    ],
+)
+def test_what_no_plan_can_have_is_refused(options: Any, kind: Any, what: str, hint: str) -> None:
+    step, *_ = case("network", "sgd", "reference")
+    with pytest.raises(kind) as caught:
+        cr.parallel(step, cr.Devices.cpu(4), **options)
+    assert what in caught.value.what and hint in caught.value.hint
+
+
+def test_without_devices_or_micro_batches_it_says_what_is_missing() -> None:
+    step, *_ = case("network", "sgd", "reference")
+    wrong: Any
+    for wrong, what in (({}, "no micro_batches"), ({"batch": 24}, "no devices")):
+        with pytest.raises(InputError, match=what):
+            cr.parallel(step, **wrong)
+    wrong = 4
+    with pytest.raises(InputError, match=r"the devices of cr\.parallel are int 4"):
+        cr.parallel(step, wrong, batch=24)
+
+
+def test_a_job_has_as_many_ranks_as_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, *_ = case("network", "sgd", "reference")
+    monkeypatch.setenv("PMI_RANK", "0")
+    monkeypatch.setenv("PMI_SIZE", "4")
+    split = cr.parallel(step, cr.Devices.cpu(6), batch=ROWS)
+    assert all(one.ranks == 4 for one in candidates(split))
+    with pytest.raises(InputError, match="this job has 4 ranks, and there are 2 devices"):
+        cr.parallel(step, cr.Devices.cpu(2), batch=ROWS)
+    with pytest.raises(InputError, match="6 ranks, and there are 4 ranks of the job"):
+        cr.parallel(step, cr.Devices.cpu(6), batch=ROWS, stages=3, replicas=2)
