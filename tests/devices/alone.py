@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.devices.instructions import Key, Program
+from chainrule.devices.instructions import AllReduce, Key, Program
 from chainrule.devices.rank import run_program
 from chainrule.devices.threads import ThreadTransport
 
@@ -31,12 +31,20 @@ class Alone:
     ) -> list[np.ndarray]:
         return [np.copy(self.noted[self.rank, key], order="K") for key in keys]
 
+    def begin(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
+        for key, array in zip(one.keys, arrays, strict=True):
+            array[...] = self.noted[self.rank, key]
+
+    def wait(self, one: AllReduce) -> None:
+        """It is there."""
+
 
 @contextmanager
 def noting(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[int, Key], np.ndarray]]:
     """What ranks receive and add up meanwhile, by rank and key."""
     found: dict[tuple[int, Key], np.ndarray] = {}
     receive, all_reduce = ThreadTransport.receive, ThreadTransport.all_reduce
+    add = ThreadTransport.add
 
     def received(self: ThreadTransport, key: Key, sender: int) -> np.ndarray:
         array = receive(self, key, sender)
@@ -48,7 +56,14 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[int, Key], np
         found.update({(self.rank, key): np.copy(one) for key, one in zip(keys, sums, strict=True)})
         return sums
 
+    def helped(self: ThreadTransport, one: AllReduce, arrays: Any) -> float:
+        ready = add(self, one, arrays)
+        pairs = zip(one.keys, arrays, strict=True)
+        found.update({(self.rank, key): np.copy(array) for key, array in pairs})
+        return ready
+
     with monkeypatch.context() as patched:
+        patched.setattr(ThreadTransport, "add", helped)
         patched.setattr(ThreadTransport, "receive", received)
         patched.setattr(ThreadTransport, "all_reduce", added)
         yield found

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 from parallel_models import case
+from pytest import MonkeyPatch
 
 import chainrule as cr
+from chainrule.devices import overlap
 from chainrule.devices.job import launched
 from chainrule.devices.mpi import join
 
@@ -29,6 +31,14 @@ def digest(state: Any) -> dict[str, str]:
 
 def trained(model: str, optimizer: str, executor: str, stages: Any, replicas: int) -> Any:
     """Objectives and digests of arrays after some steps; twice with a checkpoint between them."""
+    if stages == 1:  # gradients are added up by helpers
+        with MonkeyPatch.context() as patched:
+            patched.setattr(overlap, "LEAST_NBYTES", 1)
+            return _trained(model, optimizer, executor, stages, replicas)
+    return _trained(model, optimizer, executor, stages, replicas)
+
+
+def _trained(model: str, optimizer: str, executor: str, stages: Any, replicas: int) -> Any:
     step, weights, batch = case(model, optimizer, executor)
     stages = stages if isinstance(stages, int) else tuple(stages)
     split = cr.parallel(step, micro_batches=6, stages=stages, replicas=replicas)

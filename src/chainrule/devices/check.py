@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from chainrule.devices.instructions import AllReduce, Instruction, Key, Program, Receive, Run, Send
+from chainrule.devices.instructions import (
+    AllReduce,
+    Await,
+    Begin,
+    Instruction,
+    Key,
+    Program,
+    Receive,
+    Run,
+    Send,
+)
 from chainrule.errors import InvariantError
 
 
@@ -25,6 +35,9 @@ class _Followed:
         self.at = [0] * len(programs)
         self.there = [set(one.given) for one in programs]
         self.sent: dict[tuple[int, int], deque[Key]] = {}
+        # The sums of each rank that its helper has not yet, and those that it has.
+        self.begun: list[deque[AllReduce]] = [deque() for _ in programs]
+        self.added: list[list[AllReduce]] = [[] for _ in programs]
         for program in programs:
             self._refuse_other_ranks(program)
 
@@ -37,7 +50,7 @@ class _Followed:
                 while self._can_go_on(rank):
                     self._step(rank)
                     moved = True
-            moved = self._collective() or moved
+            moved = self._collective() or self._helped() or moved
         waiting = [rank for rank in range(len(self.programs)) if self._next(rank) is not None]
         if waiting:
             told = "; ".join(self._told(rank) for rank in waiting[:4])
@@ -46,6 +59,9 @@ class _Followed:
         if left:
             key, (sender, to) = left[0]
             raise InvariantError(f"rank {sender} sends {key} to rank {to}, which never receives it")
+        for rank, begun in enumerate(self.begun):
+            if begun or self.added[rank]:
+                raise InvariantError(f"rank {rank} begins a sum that it never awaits")
         for program, there in zip(self.programs, self.there, strict=True):
             missing = [key for key in program.results if key not in there]
             if missing:
@@ -57,8 +73,10 @@ class _Followed:
 
     def _can_go_on(self, rank: int) -> bool:
         match self._next(rank):
-            case Run() | Send():
+            case Run() | Send() | Begin():
                 return True
+            case Await(one):
+                return one in self.added[rank]
             case Receive(key, sender):
                 return key in self.sent.get((sender, rank), ())
         return False
@@ -78,6 +96,14 @@ class _Followed:
                 if one.key in there:
                     raise InvariantError(f"{self._told(rank)}, which is there already")
                 there.add(one.key)
+            case Begin(begun):
+                self._refuse_stranger(rank, begun)
+                self._need(rank, begun.keys)
+                there.difference_update(begun.keys)
+                self.begun[rank].append(begun)
+            case Await(begun):
+                self.added[rank].remove(begun)
+                there.update(begun.keys)
         if isinstance(one, (Run, Send)):
             self._need(rank, one.frees)
             there.difference_update(one.frees)
@@ -89,8 +115,7 @@ class _Followed:
             one = self._next(rank)
             if not isinstance(one, AllReduce):
                 continue
-            if rank not in one.group:
-                raise InvariantError(f"{self._told(rank)}, a group that it is not in")
+            self._refuse_stranger(rank, one)
             others = [self._next(other) for other in one.group]
             if not all(isinstance(other, AllReduce) for other in others):
                 continue
@@ -107,6 +132,27 @@ class _Followed:
             return True
         return False
 
+    def _helped(self) -> bool:
+        """Whether all helpers of a group are at the same sum, which is added up then."""
+        for rank, begun in enumerate(self.begun):
+            if not begun or any(not self.begun[other] for other in begun[0].group):
+                continue
+            one = begun[0]
+            for other in one.group:
+                if self.begun[other][0] != one:
+                    raise InvariantError(
+                        f"the helpers of ranks {rank} and {other} add other sums, or in another "
+                        "order: the order of sums differs"
+                    )
+            for other in one.group:
+                self.added[other].append(self.begun[other].popleft())
+            return True
+        return False
+
+    def _refuse_stranger(self, rank: int, one: AllReduce) -> None:
+        if rank not in one.group:
+            raise InvariantError(f"{self._told(rank)}, a group that it is not in")
+
     def _need(self, rank: int, keys: Sequence[Key]) -> None:
         missing = [key for key in keys if key not in self.there[rank]]
         if missing:
@@ -114,7 +160,14 @@ class _Followed:
 
     def _told(self, rank: int) -> str:
         one = self._next(rank)
-        words = {Run: "runs", Send: "sends", Receive: "waits for", AllReduce: "adds"}
+        words = {
+            Run: "runs",
+            Send: "sends",
+            Receive: "waits for",
+            AllReduce: "adds",
+            Begin: "begins to add",
+            Await: "awaits the sums of",
+        }
         match one:
             case Run():
                 what = f"piece {one.piece} for part {one.micro_batch}"
@@ -122,8 +175,12 @@ class _Followed:
                 what = f"{one.key} to rank {one.to}"
             case Receive():
                 what = f"{one.key} from rank {one.sender}"
-            case AllReduce():
-                what = f"{len(one.keys)} values in the group {one.group}"
+            case (
+                AllReduce(keys, group)
+                | Begin(AllReduce(keys, group))
+                | Await(AllReduce(keys, group))
+            ):
+                what = f"{len(keys)} values in the group {group}"
             case None:
                 return f"rank {rank} is at its end"
         return f"rank {rank} {words[type(one)]} {what} (instruction {self.at[rank]})"
@@ -137,8 +194,8 @@ class _Followed:
                     partners = (one.to,)
                 case Receive():
                     partners = (one.sender,)
-                case AllReduce():
-                    partners = one.group
+                case AllReduce(_, group) | Begin(AllReduce(_, group)) | Await(AllReduce(_, group)):
+                    partners = group
             wrong = [other for other in partners if other not in ranks]
             if wrong:
                 raise InvariantError(f"rank {program.rank} names rank {wrong[0]}; there is none")

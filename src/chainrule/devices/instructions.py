@@ -54,7 +54,42 @@ class AllReduce:
     group: tuple[int, ...]
 
 
-Instruction = Run | Send | Receive | AllReduce
+@dataclass(frozen=True)
+class Begin:
+    """Begins a sum, which a helper of the rank adds up while the rank goes on.  Nobody reads or
+    writes its values until it is awaited."""
+
+    sum: AllReduce
+
+    @property
+    def reads(self) -> tuple[Key, ...]:
+        """The values that are added."""
+        return self.sum.keys
+
+    @property
+    def gives(self) -> tuple[Key, ...]:
+        """Nothing yet."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Await:
+    """Waits until a sum that was begun is there, in place of the values."""
+
+    sum: AllReduce
+
+    @property
+    def reads(self) -> tuple[Key, ...]:
+        """The values that were added."""
+        return self.sum.keys
+
+    @property
+    def gives(self) -> tuple[Key, ...]:
+        """Their sums."""
+        return self.sum.keys
+
+
+Instruction = Run | Send | Receive | AllReduce | Begin | Await
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,7 @@ import os
 import threading
 import time
 import zlib
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, NoReturn
@@ -18,15 +16,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from chainrule.devices import ending
-from chainrule.devices.instructions import Key, Program, Receive
 from chainrule.devices.job import STARTING, Rank, deadline_seconds, folder, launched, this_rank
-from chainrule.devices.messages import Messages
 from chainrule.devices.system import shared_memory_of, unlink
 from chainrule.devices.watch import Watch, What
-from chainrule.errors import InputError, InvariantError, StateError
+from chainrule.errors import InputError, StateError
 
 BUCKET_NBYTES = 4 * 2**20  # of what is added at once
-AHEAD = 4  # messages that a rank is ready for before it waits for them
 SPINS = 50  # tests before a rank that waits begins to sleep
 LONGEST_PAUSE = 200e-6  # seconds
 GRACE = 1.0  # seconds for messages of a rank that has ended meanwhile
@@ -52,6 +47,7 @@ class World:
         self.rank, self.count = self.comm.Get_rank(), self.comm.Get_size()
         self.ended: dict[int, float] = {}
         self.groups: dict[tuple[int, ...], Any] = {}
+        self.polling = threading.Lock()
         self.process = os.getpid()
         self.broken: Any = None  # the transport of a step that has failed
         self.has_left = False
@@ -102,10 +98,11 @@ class World:
 
     def poll(self) -> None:
         """Lets messages progress, and hears which ranks have ended."""
-        while self.notes.Iprobe(source=self.mpi.ANY_SOURCE, tag=0):
-            status = self.mpi.Status()
-            self.notes.Recv(np.empty(1, np.uint8), self.mpi.ANY_SOURCE, 0, status)
-            self.ended[status.Get_source()] = time.monotonic()
+        with self.polling:  # or a helper would take the note that this thread has seen
+            while self.notes.Iprobe(source=self.mpi.ANY_SOURCE, tag=0):
+                status = self.mpi.Status()
+                self.notes.Recv(np.empty(1, np.uint8), self.mpi.ANY_SOURCE, 0, status)
+                self.ended[status.Get_source()] = time.monotonic()
 
     # What all ranks do together ------------------------------------------------------------------
 
@@ -131,7 +128,9 @@ class World:
         row[1 : 1 + numbers.size] = numbers.view(np.uint64)
         found = np.empty((self.count, row.size), np.uint64)
         byte = self.mpi.BYTE
-        self._all(self.comm.Allgather, [_bytes(row), byte], [_bytes(found), byte], seconds=seconds)
+        self._all(
+            self.comm.Allgather, [bytes_of(row), byte], [bytes_of(found), byte], seconds=seconds
+        )
         if (found[:, 0] != row[0]).any():
             self._refuse_other(what, found[:, 0])
         return found[:, 1 : 1 + numbers.size].view(numbers.dtype)
@@ -142,8 +141,8 @@ class World:
         text = np.frombuffer(json.dumps(what).encode(), np.uint8)
         lengths = np.empty(self.count, np.int64)
         byte = self.mpi.BYTE
-        own = [_bytes(np.array([text.size], np.int64)), byte]
-        self._all(self.comm.Allgather, own, [_bytes(lengths), byte])
+        own = [bytes_of(np.array([text.size], np.int64)), byte]
+        self._all(self.comm.Allgather, own, [bytes_of(lengths), byte])
         texts = self._texts(text, lengths.tolist())
         raise StateError(
             f"{self.ranks[other]} {texts[other]}, and {self.ranks[0]} {texts[0]}: ranks wait for "
@@ -162,7 +161,7 @@ class World:
 
     def move(self, array: np.ndarray, owner: int, to: int) -> None:
         """Writes the array of one rank, in C order, into that of another; both of them call it."""
-        message, byte = _bytes(array), self.mpi.BYTE
+        message, byte = bytes_of(array), self.mpi.BYTE
         if self.rank == owner:
             request, other = self.comm.Isend([message, byte], to, 0), to
         else:
@@ -171,7 +170,7 @@ class World:
 
     def broadcast(self, array: np.ndarray, root: int) -> None:
         """Writes the array of one rank, in C order, into that of each other one."""
-        self._all(self.comm.Bcast, [_bytes(array), self.mpi.BYTE], root)
+        self._all(self.comm.Bcast, [bytes_of(array), self.mpi.BYTE], root)
 
     def _all(self, call: Callable[..., None], *arguments: Any, seconds: float = 0.0) -> None:
         others = [one for one in range(self.count) if one != self.rank]
@@ -213,24 +212,32 @@ class World:
     def add(
         self, arrays: Sequence[np.ndarray], ranks: tuple[int, ...], what: What
     ) -> list[np.ndarray]:
-        """The sums of the arrays of some ranks, added in their order, with the same bits on each.
+        """The sums of arrays of some ranks, added in their order, with the same bits on each."""
+        found = [np.array(one, order="C", copy=True) for one in arrays]
+        self.add_in_place(found, ranks, what)
+        return found
+
+    def add_in_place(
+        self, arrays: Sequence[np.ndarray], ranks: tuple[int, ...], what: What
+    ) -> float:
+        """Adds arrays in C order of some ranks, in the order of ranks; gives the time at which all
+        had begun.
 
         Each rank adds its slice of all arrays, and all gather the slices.
         """
-        found = [np.empty(one.shape, one.dtype) for one in arrays]
+        others = [one for one in ranks if one != self.rank]
+        self.wait(self.group(ranks).Ibarrier(), what, others)
+        ready = time.perf_counter()
         for bucket in _buckets(arrays):
-            parts = [found[one].reshape(-1) for one in bucket]
             if len(bucket) == 1:  # often as large as a bucket: it is not copied
-                whole = np.asarray(arrays[bucket[0]], order="C").reshape(-1)
-                self._add_into(parts[0], whole, ranks, what)
+                self._add_into(bucket[0], bucket[0], ranks, what)
                 continue
-            whole = np.concatenate([arrays[one].reshape(-1) for one in bucket])
-            total = np.empty_like(whole)
-            self._add_into(total, whole, ranks, what)
-            ends = np.cumsum([part.size for part in parts])[:-1]
-            for part, sums in zip(parts, np.split(total, ends), strict=True):
+            whole = np.concatenate(bucket)
+            self._add_into(whole, whole, ranks, what)
+            ends = np.cumsum([part.size for part in bucket])[:-1]
+            for part, sums in zip(bucket, np.split(whole, ends), strict=True):
                 part[...] = sums
-        return found
+        return ready
 
     def _add_into(
         self, found: np.ndarray, whole: np.ndarray, ranks: tuple[int, ...], what: What
@@ -242,14 +249,14 @@ class World:
         sizes = [(end - start) * whole.itemsize for start, end in pairwise(bounds)]
         parts = np.empty((count, bounds[place + 1] - bounds[place]), whole.dtype)
         own = [sizes[place]] * count
-        sent = [_bytes(whole), (sizes, _places(sizes)), byte]
-        gathered = [_bytes(parts), (own, _places(own)), byte]
+        sent = [bytes_of(whole), (sizes, _places(sizes)), byte]
+        gathered = [bytes_of(parts), (own, _places(own)), byte]
         self._together(comm, others, what, comm.Alltoallv, sent, gathered)
         total = parts[0]
         for part in parts[1:]:
             total += part
-        every = [_bytes(found), (sizes, _places(sizes)), byte]
-        self._together(comm, others, what, comm.Allgatherv, [_bytes(total), byte], every)
+        every = [bytes_of(found), (sizes, _places(sizes)), byte]
+        self._together(comm, others, what, comm.Allgatherv, [bytes_of(total), byte], every)
 
     # The end -------------------------------------------------------------------------------------
 
@@ -302,7 +309,7 @@ def _waits_for_all() -> str:
     return "waits for all other ranks"
 
 
-def _bytes(array: np.ndarray) -> np.ndarray:
+def bytes_of(array: np.ndarray) -> np.ndarray:
     """The memory of an array in C order."""
     return array.reshape(-1).view(np.uint8)
 
@@ -311,74 +318,17 @@ def _places(sizes: Sequence[int]) -> list[int]:
     return [0, *np.cumsum(sizes[:-1]).tolist()]
 
 
-def _buckets(arrays: Sequence[np.ndarray]) -> Iterator[list[int]]:
-    """The numbers of arrays of one dtype, in their order, as many as a bucket holds."""
-    open_: dict[np.dtype, list[int]] = {}
-    for number, array in enumerate(arrays):
+def _buckets(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    """The arrays, flat, in their order: those of one dtype together, as many as a bucket holds;
+    larger ones in parts."""
+    open_: dict[np.dtype, list[np.ndarray]] = {}
+    for array in arrays:
+        flat, each = array.reshape(-1), BUCKET_NBYTES // array.itemsize
+        if flat.size >= each:
+            yield from ([flat[at : at + each]] for at in range(0, flat.size, each))
+            continue
         bucket = open_.setdefault(array.dtype, [])
-        bucket.append(number)
-        if sum(arrays[one].nbytes for one in bucket) >= BUCKET_NBYTES:
+        bucket.append(flat)
+        if sum(one.nbytes for one in bucket) >= BUCKET_NBYTES:
             yield open_.pop(array.dtype)
     yield from open_.values()
-
-
-class MPITransport:
-    """The transport of one rank in one step; `name` says how a value is called."""
-
-    def __init__(
-        self, world: World, program: Program, messages: Messages, name: Callable[[Key], str]
-    ) -> None:
-        self.world, self.messages, self.name = world, messages, name
-        self.coming = deque(one for one in program.instructions if isinstance(one, Receive))
-        self.posted: dict[tuple[Key, int], tuple[Any, np.ndarray]] = {}
-        self.sent: deque[tuple[Any, Key, int, np.ndarray]] = deque()
-        self._post()
-
-    def send(self, key: Key, array: np.ndarray, to: int) -> None:
-        """Begins to send an array; it is kept alive until it is there."""
-        expected = self.messages.types[key.value]
-        if (array.dtype, array.shape) != (expected.dtype, expected.shape):
-            raise InvariantError(
-                f"{self.name(key)} is {array.dtype.name}{list(array.shape)}, not {expected}"
-            )
-        whole = np.ascontiguousarray(array)
-        tag = self.messages.tags[self.world.rank, to, key]
-        request = self.world.comm.Isend([_bytes(whole), self.world.mpi.BYTE], to, tag)
-        self.sent.append((request, key, to, whole))
-        while self.sent and self.sent[0][0].Test():
-            self.sent.popleft()
-
-    def receive(self, key: Key, sender: int) -> np.ndarray:
-        """Waits for an array of another rank."""
-        request, array = self.posted.pop((key, sender))
-        self.world.wait(request, lambda: self._told("waits for", key, "from", sender), (sender,))
-        self._post()
-        return array
-
-    def all_reduce(
-        self, keys: tuple[Key, ...], arrays: Sequence[np.ndarray], group: tuple[int, ...]
-    ) -> list[np.ndarray]:
-        """The sums of the arrays of the ranks of a group, added in their order."""
-        return self.world.add(
-            arrays, group, lambda: f"adds {len(keys)} values with the ranks {group}"
-        )
-
-    def finish(self) -> None:
-        """Waits until all that was sent is there."""
-        while self.sent:
-            request, key, to, _ = self.sent.popleft()
-            what = partial(self._told, "sends", key, "to", to)
-            self.world.wait(request, what, (to,))
-
-    def _post(self) -> None:
-        """Begins to receive what comes next, so that it need not wait for us."""
-        while self.coming and len(self.posted) < AHEAD:
-            one = self.coming.popleft()
-            expected = self.messages.types[one.key.value]
-            array = np.empty(expected.shape, expected.dtype)
-            tag = self.messages.tags[one.sender, self.world.rank, one.key]
-            request = self.world.comm.Irecv([_bytes(array), self.world.mpi.BYTE], one.sender, tag)
-            self.posted[one.key, one.sender] = request, array
-
-    def _told(self, does: str, key: Key, way: str, other: int) -> str:
-        return f"{does} {self.name(key)} {way} {self.world.ranks[other]}"

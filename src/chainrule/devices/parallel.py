@@ -112,12 +112,7 @@ class ParallelStep(SplitStep):
                 if item.default is not None
             }
             found = self._run(split, state, pieces, numbers, clocks)
-            ends = {name: one for name, one in split.ends.items() if name in state.memory}
-            after = {name: found[number] for name, number in ends.items()}
-            objective = found[split.ends[whole.objective]]
-            state.put(list(after.items()))
-            state.steps_taken += 1
-        return objective[()], split
+        return found[split.ends[whole.objective]][()], split
 
     @entry
     def collect(self, state: State) -> State:
@@ -257,7 +252,8 @@ class ParallelStep(SplitStep):
         numbers: Mapping[str, np.ndarray],
         clocks: Sequence[Clock] | None,
     ) -> dict[int, np.ndarray]:
-        """The results of all ranks of the first replica, by the numbers of values.
+        """Takes the step; gives the results of all ranks of the first replica, by the numbers of
+        values.
 
         As a rank of a job: its own, and what all ranks have.
         """
@@ -273,8 +269,22 @@ class ParallelStep(SplitStep):
             batch = [one[name] for one in parts for name in sorted(one.keys() - state.outlines)]
             batch += [numbers[name] for name in sorted(numbers)]
             arrays = [np.asarray(one) for one in batch]
-            return run_as_rank(join(), split, state, arrays, first)
-        found = run_in_threads(split, first, clocks)
+            results = run_as_rank(join(), split, state, arrays, first)
+            ends = [(name, one) for name, one in split.ends.items() if name in state.memory]
+            state.put([(name, results[one]) for name, one in ends])
+            state.steps_taken += 1
+            return results
+
+        def then(rank: int, results: Mapping[Key, np.ndarray]) -> None:
+            """Replicas have the same: each writes its share into the state."""
+            ends = {name: Key(one, None) for name, one in split.ends.items()}
+            mine = [(n, key) for n, key in ends.items() if n in state.memory and key in results]
+            share = mine[rank // self.stages :: self.replicas]
+            state.put([(name, results[key]) for name, key in share])
+            if rank == 0:
+                state.steps_taken += 1
+
+        found = run_in_threads(split, first, then, clocks)
         return {key.value: array for one in found[: self.stages] for key, array in one.items()}
 
     def _given(

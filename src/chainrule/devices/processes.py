@@ -19,8 +19,9 @@ from chainrule.devices.cores import blas_held_to
 from chainrule.devices.instructions import Key, Program
 from chainrule.devices.job import folder
 from chainrule.devices.messages import Messages, messages
-from chainrule.devices.mpi import MPITransport, World
+from chainrule.devices.mpi import World
 from chainrule.devices.rank import run_program
+from chainrule.devices.transport import MPITransport
 from chainrule.errors import InputError, StateError
 from chainrule.graph.node import ArrayValue, structural_hash
 from chainrule.train.step.state import State

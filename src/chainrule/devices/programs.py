@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
-from chainrule.devices.instructions import AllReduce, Instruction, Key, Program, Receive, Run, Send
+from chainrule.devices.instructions import (
+    AllReduce,
+    Await,
+    Begin,
+    Instruction,
+    Key,
+    Program,
+    Receive,
+    Run,
+    Send,
+)
 from chainrule.devices.pieces import Piece, is_everywhere, piece_of
 from chainrule.devices.stages import Placed
 from chainrule.graph.graph import Graph
@@ -186,7 +196,7 @@ class Programs:
             group = tuple(one * self.stages + stage for one in range(self.replicas))
             made.append(AllReduce(tuple(sums), group))
         results = self._update(made, stage, base, updates)
-        return _freeing(rank, made, tuple(results))
+        return freeing(rank, made, tuple(results))
 
     @cached_property
     def micro_batches(self) -> int:
@@ -327,7 +337,7 @@ def _kinds(kind: Kind) -> tuple[Kind, ...]:
     return (Kind.BACKWARD, Kind.WEIGHTS) if kind is Kind.WHOLE_BACKWARD else (kind,)
 
 
-def _freeing(rank: int, instructions: Sequence[Instruction], results: tuple[Key, ...]) -> Program:
+def freeing(rank: int, instructions: Sequence[Instruction], results: tuple[Key, ...]) -> Program:
     """The program, in which each instruction says what is not needed any more after it."""
     needed, made = set(results), list[Instruction]()
     there: set[Key] = set()
@@ -347,7 +357,7 @@ def _freeing(rank: int, instructions: Sequence[Instruction], results: tuple[Key,
 
 def _read(one: Instruction) -> tuple[Key, ...]:
     match one:
-        case Run():
+        case Run() | Begin() | Await():
             return one.reads
         case Send():
             return (one.key,)
@@ -358,7 +368,7 @@ def _read(one: Instruction) -> tuple[Key, ...]:
 
 def _given(one: Instruction) -> tuple[Key, ...]:
     match one:
-        case Run():
+        case Run() | Begin() | Await():
             return one.gives
         case Receive():
             return (one.key,)

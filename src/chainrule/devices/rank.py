@@ -7,7 +7,16 @@ from typing import Protocol
 
 import numpy as np
 
-from chainrule.devices.instructions import AllReduce, Key, Program, Receive, Run, Send
+from chainrule.devices.instructions import (
+    AllReduce,
+    Await,
+    Begin,
+    Key,
+    Program,
+    Receive,
+    Run,
+    Send,
+)
 from chainrule.devices.pieces import Piece
 from chainrule.graph.node import Node
 
@@ -33,6 +42,14 @@ class Transport(Protocol):
         self, keys: tuple[Key, ...], arrays: Sequence[np.ndarray], group: tuple[int, ...]
     ) -> list[np.ndarray]:
         """The sums of the arrays of the ranks of a group, added in their order."""
+        ...
+
+    def begin(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
+        """Begins such a sum, in the arrays themselves, and goes on; they are in C order."""
+        ...
+
+    def wait(self, one: AllReduce) -> None:
+        """Waits until a sum that was begun is there."""
         ...
 
 
@@ -62,6 +79,10 @@ def run_program(
                 there[one.key] = transport.receive(one.key, one.sender)
             case AllReduce():
                 _all_reduce(one, there, transport)
+            case Begin():
+                _begin(one.sum, there, transport)
+            case Await():
+                transport.wait(one.sum)
         if isinstance(one, (Run, Send)):
             for key in one.frees:
                 del there[key]
@@ -84,3 +105,9 @@ def _all_reduce(one: AllReduce, there: dict[Key, np.ndarray], transport: Transpo
     arrays = [there[key] for key in one.keys]
     sums = transport.all_reduce(one.keys, arrays, one.group)
     there.update(zip(one.keys, sums, strict=True))
+
+
+def _begin(one: AllReduce, there: dict[Key, np.ndarray], transport: Transport) -> None:
+    for key in one.keys:
+        there[key] = np.asarray(there[key], order="C")
+    transport.begin(one, [there[key] for key in one.keys])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.devices.check import check_programs
 from chainrule.devices.cores import threads_of_rank
 from chainrule.devices.instructions import Program
+from chainrule.devices.overlap import Overlapping
 from chainrule.devices.pieces import Piece
 from chainrule.devices.programs import Parts, Programs
 from chainrule.devices.rank import Code
@@ -80,7 +81,16 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     executor = executor_on(step.parts.whole.executor, threads)
     place = placed_step(step.parts, parts, step.stages, step.ends, step.balance, executor)
     making = Programs(parts, place, step.orders, step.replicas, step.recompute)
-    programs = making.programs()
+    programs, pieces = making.programs(), making.pieces
+    if step.replicas > 1:
+        overlapping = Overlapping(
+            pieces,
+            making.graphs,
+            making.number,
+            {making.names[name]: graph.names[then] for name, then in parts.sums.items()},
+            {making.names[name]: int(graph.names[name].type.nbytes) for name in parts.sums},
+        )
+        programs, pieces = overlapping.programs(programs), overlapping.made
     check_programs(programs)
     compiled = tuple(
         prepare(
@@ -93,7 +103,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
                 if one in piece.reads and then in piece.gives
             },
         )
-        for piece in making.pieces
+        for piece in pieces
     )
     ends = {
         name: making.number[parts.updating.names[then]]
@@ -111,7 +121,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         f"stages, {step.replicas} replicas, {step.schedule}"
         f"{', recomputing' if step.recompute else ''}, chainrule {VERSION}"
     )
-    pieces = tuple(making.pieces)
+    pieces = tuple(pieces)
     return Split(
         at, graph, place, pieces, programs, making.names, ends, compiled, values, text, threads
     )

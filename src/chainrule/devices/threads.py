@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from time import monotonic
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.devices.cores import blas_held_to
-from chainrule.devices.instructions import Key, Program
+from chainrule.devices.helper import Helper
+from chainrule.devices.instructions import AllReduce, Key, Program
 from chainrule.devices.rank import run_program
 from chainrule.errors import ChainruleError, StateError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from chainrule.devices.reports.measuring import Clock
     from chainrule.devices.splitting import Split
 
+BLOCK_NBYTES = 1 << 18  # of what is added at once: it stays in a cache
 DEADLINE = 60.0  # seconds that a rank waits for another one
 
 
@@ -33,7 +35,8 @@ class Mailboxes:
         self.changed = threading.Condition()
         self.messages: dict[tuple[int, int, Key], np.ndarray] = {}
         self.shares: dict[tuple[tuple[int, ...], tuple[Key, ...]], dict[int, Any]] = {}
-        self.readers: dict[tuple[tuple[int, ...], tuple[Key, ...]], int] = {}
+        self.readers: dict[tuple[tuple[int, ...], tuple[Any, ...]], int] = {}
+        self.meetings: dict[tuple[Any, ...], dict[int, Any]] = {}
         self.stopped = False
 
     def stop(self) -> None:
@@ -41,6 +44,22 @@ class Mailboxes:
         with self.changed:
             self.stopped = True
             self.changed.notify_all()
+
+    def meet(self, label: tuple[Any, ...], rank: int, given: Any, group: tuple[int, ...]) -> Any:
+        """What each rank of a group gives, by rank, once all have come to this place: either all
+        go on from here, or none."""
+        with self.changed:
+            if self.stopped:  # others may have left
+                raise Stopped
+            share = self.meetings.setdefault((group, *label), {})
+            share[rank] = given
+            self.changed.notify_all()
+            what = f"rank {rank} has waited in vain for the ranks {group}"
+            found = self._wait_for(lambda: share if len(share) >= len(group) else None, what)
+            self.readers[group, label] = self.readers.get((group, label), 0) + 1
+            if self.readers[group, label] == len(group):
+                del self.meetings[group, *label], self.readers[group, label]
+            return found
 
     def taken(self, group: tuple[int, ...], keys: tuple[Key, ...]) -> None:
         """Notes that a rank has the arrays of its group; the last one lets them go."""
@@ -53,11 +72,11 @@ class Mailboxes:
         """What `there` gives, once it is not None; StateError at the deadline."""
         end = monotonic() + self.deadline
         while True:
-            if self.stopped:
-                raise Stopped
             found = there()
             if found is not None:
                 return found
+            if self.stopped:
+                raise Stopped
             left = end - monotonic()
             if left <= 0:
                 raise StateError(f"{what} within {self.deadline:g} s")
@@ -69,6 +88,8 @@ class ThreadTransport:
 
     def __init__(self, rank: int, boxes: Mailboxes) -> None:
         self.rank, self.boxes = rank, boxes
+        self.helper = Helper(self.add, f"helper of rank {rank}")
+        self.begin, self.wait = self.helper.begin, self.helper.wait
 
     def send(self, key: Key, array: np.ndarray, to: int) -> None:
         """Leaves an array, which nobody changes any more, for another rank."""
@@ -98,6 +119,43 @@ class ThreadTransport:
             boxes.taken(group, keys)
         return [_added([part[number] for part in parts]) for number in range(len(arrays))]
 
+    def add(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> float:
+        """Adds arrays of all ranks of a group in place, in the order of ranks; gives the time at
+        which all had begun.
+
+        Each rank adds a slice of them, and copies the others' slices.
+        """
+        parts = self.boxes.meet((one.keys, "begun"), self.rank, arrays, one.group)
+        ready = perf_counter()
+        flat = [[array.reshape(-1) for array in parts[rank]] for rank in one.group]
+        place, count = one.group.index(self.rank), len(one.group)
+        for number, own in enumerate(flat[place]):
+            _add_slice(own, [found[number] for found in flat], _slice(own, place, count))
+        self.boxes.meet((one.keys, "added"), self.rank, None, one.group)
+        for number, own in enumerate(flat[place]):
+            for other, found in enumerate(flat):
+                if other != place:
+                    here = _slice(own, other, count)
+                    own[here] = found[number][here]
+        return ready
+
+
+def _slice(array: np.ndarray, place: int, count: int) -> slice:
+    """The part of a flat array that the rank at this place of a group adds."""
+    return slice(array.size * place // count, array.size * (place + 1) // count)
+
+
+def _add_slice(own: np.ndarray, parts: Sequence[np.ndarray], here: slice) -> None:
+    """Writes the sum of the slices of all ranks into this one's, block by block."""
+    each = max(BLOCK_NBYTES // own.itemsize, 1)
+    space = np.empty(each if len(parts) > 2 else 0, own.dtype)
+    for start in range(here.start, here.stop, each):
+        block = slice(start, min(start + each, here.stop))
+        total = parts[0][block]
+        for part in parts[1:-1]:  # its own may be one of those that follow
+            total = np.add(total, part[block], out=space[: total.size])
+        np.add(total, parts[-1][block], out=own[block])
+
 
 def _added(parts: Sequence[np.ndarray]) -> np.ndarray:
     total = np.array(parts[0], copy=True)
@@ -109,17 +167,20 @@ def _added(parts: Sequence[np.ndarray]) -> np.ndarray:
 def run_in_threads(
     split: Split,
     first: Callable[[Program], dict[Key, np.ndarray]],
+    then: Callable[[int, Mapping[Key, np.ndarray]], None],
     clocks: Sequence[Clock] | None = None,
 ) -> list[dict[Key, np.ndarray]]:
     """Runs the program of each rank in a thread; gives their results.
 
-    `first` gives what a rank has at first, `clocks` measure it.  Raises what the first rank that
-    failed has raised, once all threads have ended.
+    `first` gives what a rank has at first, `clocks` measure it.  `then` is called in each thread
+    with its rank and results once all ranks have theirs, and in none if one has failed.  Raises
+    what the first rank that failed has raised, once all threads have ended.
     """
     programs = split.programs
     boxes = Mailboxes(len(programs))
     found: list[dict[Key, np.ndarray]] = [{} for _ in programs]
     errors: list[tuple[int, BaseException]] = []
+    every = tuple(range(len(programs)))
 
     def work(rank: int) -> None:
         transport = ThreadTransport(rank, boxes)
@@ -129,11 +190,17 @@ def run_in_threads(
             found[rank] = run_program(
                 programs[rank], split.pieces, split.code, there, transport, watch
             )
+            boxes.meet(("end",), rank, None, every)
+            then(rank, found[rank])
+            if clocks is not None:
+                clocks[rank].sums = transport.helper.log
         except Stopped:
             pass
         except BaseException as error:
             errors.append((rank, error))
             boxes.stop()
+        finally:
+            transport.helper.close()
 
     threads = [
         threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True)

@@ -17,26 +17,25 @@ class Watch:
 
     def __init__(self, seconds: float, own: Rank) -> None:
         self.seconds, self.own = seconds, own
-        self._waiting: tuple[float, float, What] | None = None  # until when, how long, for what
+        self._waiting: dict[int, tuple[float, float, What]] = {}  # of each thread: see begin
         threading.Thread(target=self._look, name="chainrule deadline", daemon=True).start()
 
     def begin(self, what: What, longer: float = 0.0) -> None:
         """An operation begins, which must end before the deadline, or so many seconds later."""
         seconds = self.seconds + longer
-        self._waiting = time.monotonic() + seconds, seconds, what
+        self._waiting[threading.get_ident()] = time.monotonic() + seconds, seconds, what
 
     def end(self) -> None:
-        """It has ended."""
-        self._waiting = None
+        """That of this thread has ended."""
+        self._waiting.pop(threading.get_ident(), None)
 
     def _look(self) -> None:
         while True:
             time.sleep(min(0.25, self.seconds / 4))
-            waiting = self._waiting
-            if waiting is not None and time.monotonic() > waiting[0]:
-                _, seconds, what = waiting
-                end_job(
-                    f"{self.own} {what()}, and has got nothing within {seconds:g} s\n"
-                    f"  try: look at what that rank does; {DEADLINE}={10 * self.seconds:g} "
-                    "in the environment waits longer"
-                )
+            for until, seconds, what in list(self._waiting.values()):
+                if time.monotonic() > until:
+                    end_job(
+                        f"{self.own} {what()}, and has got nothing within {seconds:g} s\n"
+                        f"  try: look at what that rank does; {DEADLINE}={10 * self.seconds:g} "
+                        "in the environment waits longer"
+                    )

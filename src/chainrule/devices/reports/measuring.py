@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from chainrule.devices.instructions import AllReduce, Key, Receive, Run, Send
+from chainrule.devices.instructions import AllReduce, Await, Begin, Key, Receive, Run, Send
 from chainrule.devices.reports.memory import memory_of
 from chainrule.devices.reports.spans import (
     ADDING,
     WAITING,
+    Exchange,
     Message,
     ParallelTimeline,
     Span,
@@ -27,10 +28,15 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """Notes when each instruction of a rank ends."""
+    """Notes when each instruction of a rank ends.
+
+    `sums` are those that its helper has added up, each with the times at which all ranks had begun
+    it and at which it was there.
+    """
 
     def __init__(self) -> None:
         self.times: list[float] = []
+        self.sums: list[tuple[AllReduce, float, float]] = []
 
     def watch(self) -> None:
         """Notes the time; called before the first instruction, and after each."""
@@ -66,6 +72,12 @@ def measured(
         for at, one in enumerate(program.instructions)
         if isinstance(one, AllReduce)
     }
+    helped = {
+        (rank, one): (ready - zero, end - zero)
+        for rank, clock in enumerate(clocks)
+        for one, ready, end in clock.sums
+    }
+    exchanges: list[Exchange] = []
     for rank, (program, clock) in enumerate(zip(split.programs, clocks, strict=True)):
         times = [one - zero for one in clock.times]
         spans = [Span(WAITING, None, 0.0, times[0], 0, 0)] if times[0] else []
@@ -82,8 +94,16 @@ def measured(
                     begun = max(start, *(started[other, one] for other in group))
                     spans.append(Span(WAITING, None, start, begun, at, 0))
                     doing, start = ADDING, begun
+                case Await(begun):
+                    doing = WAITING
+                    there_all, added = helped[rank, begun]
+                    waited = max(0.0, min(end, added) - max(start, there_all))
+                    nbytes = sum(values[key.value].nbytes for key in begun.keys)
+                    exchanges.append(Exchange(rank, nbytes, there_all, added, waited))
                 case Send(key, to):
                     sent[rank, to, key] = start
+                    continue
+                case Begin():
                     continue
             spans.append(Span(doing, part, start, end, at, memory.ranks[rank].during[at]))
         ranks.append(tuple(spans))
@@ -93,4 +113,11 @@ def measured(
         messages.append(
             Message(value.name, key.micro_batch, value.nbytes, sender, to, start, max(start, end))
         )
-    return ParallelTimeline(title(step, sizes), step.stages, True, tuple(ranks), tuple(messages))
+    return ParallelTimeline(
+        title(step, sizes),
+        step.stages,
+        True,
+        tuple(ranks),
+        tuple(messages),
+        exchanges=tuple(exchanges),
+    )

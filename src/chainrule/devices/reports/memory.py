@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.devices.instructions import AllReduce, Key, Program, Receive, Run, Send
+from chainrule.devices.instructions import (
+    AllReduce,
+    Await,
+    Begin,
+    Key,
+    Program,
+    Receive,
+    Run,
+    Send,
+)
 from chainrule.devices.pieces import Piece
 from chainrule.devices.reports.memory_text import text
 from chainrule.devices.reports.piece_runs import PieceRuns
@@ -247,6 +256,8 @@ class _Followed:
             case AllReduce(keys):
                 found = [self.values[key.value] for key in keys]
                 return [(value.name, SUMS, value.nbytes) for value in found], "adding up replicas"
+            case Begin() | Await():
+                return [], "adding up replicas"
         return [], "sending"
 
     def _end(self, one: Any) -> None:

@@ -23,7 +23,7 @@ from chainrule.devices.reports.spans import (
     ParallelTimeline,
     Span,
 )
-from chainrule.devices.reports.timeline_text import duration
+from chainrule.devices.reports.timeline_text import duration, hidden_words
 from chainrule.errors import InputError
 from chainrule.explain.memory.picture import GRID, INK, MUTED, STROKES, words_at
 from chainrule.graph.bytes_text import in_bytes
@@ -107,6 +107,7 @@ class _Picture:
             f"{100 * one.bubble:.1f} % bubble:",
             f"the busiest rank waits for {duration(one.seconds - max(one.busy))}.",
         ]
+        words += [line.strip() + "." for line in hidden_words(one)]
         if one.lower_bound is not None:
             words.append(f"No order of the pieces takes less than {duration(one.lower_bound)}.")
         return _wrapped(words, self.width - 24)
@@ -127,6 +128,7 @@ class _Picture:
     def _legend(self, y: float) -> tuple[list[str], int]:
         """What is in the picture, in as many rows as it takes; how many these are."""
         there = {one.doing for spans in self.timeline.ranks for one in spans}
+        there |= {ADDING} if self.timeline.exchanges else set()
         found, x, row = [], 12.0, 0
         for doing, (colour, letter) in PAINTS.items():
             if doing not in there:
@@ -202,6 +204,7 @@ class _Picture:
         yield from self._bytes(rank, spans)
         for span in spans:
             yield from self._span(rank, y, span)
+        yield from self._exchanges(rank, y + BAR)
 
     def _span(self, rank: int, y: float, span: Span) -> Iterator[str]:
         wide = self._x(span.end) - self._x(span.start)
@@ -227,6 +230,22 @@ class _Picture:
                     outline=outline, more=' pointer-events="none"',
                 )  # fmt: skip
                 return
+
+    def _exchanges(self, rank: int, y: float) -> Iterator[str]:
+        """What the helper of a rank adds up, in a strip below its lane."""
+        for one in self.timeline.exchanges:
+            wide = self._x(one.end) - self._x(one.start)
+            if one.rank != rank or wide < LEAST:
+                continue
+            told = (
+                f"helper of rank {rank}: {ADDING}\n{duration(one.start)} to {duration(one.end)}\n"
+                f"{one.nbytes:,} bytes; the rank waits for {duration(one.waited)} of it"
+            )
+            yield (
+                f'<rect x="{_n(self._x(one.start))}" y="{_n(y)}" width="{_n(wide)}" '
+                f'height="{GAP}" fill="{self._paint(ADDING)}" stroke="{INK}" stroke-width="0.15">'
+                f"<title>{escape(told)}</title></rect>"
+            )
 
     def _bytes(self, rank: int, spans: Sequence[Span]) -> Iterator[str]:
         """The bytes of a rank as steps below its lane; the peak in words where there is room."""

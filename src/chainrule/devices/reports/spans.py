@@ -50,12 +50,31 @@ class Message:
     end: float
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """Gradients that the helper of a rank adds up with other ranks, while the rank goes on: from
+    when all had begun, in seconds since the step began.
+
+    `waited` are the seconds of these in which the rank did nothing but wait for the sums.
+    """
+
+    rank: int
+    nbytes: int
+    start: float
+    end: float
+    waited: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
 @dataclass(frozen=True, eq=False)
 class ParallelTimeline(NotPickled):
     """When each rank of a split step does what: `ranks[r]` are the spans of rank r in order.
 
     `is_measured` says whether they were measured in a step, or are predicted.  `lower_bound` is
-    proved for the predicted times: no order of the same pieces takes less; None where nothing is
+    proved for the predicted times: no order of the same pieces takes less; None where nothing is.
     """
 
     _called = "a timeline"
@@ -67,6 +86,13 @@ class ParallelTimeline(NotPickled):
     ranks: tuple[tuple[Span, ...], ...] = field(repr=False)
     messages: tuple[Message, ...] = field(repr=False)
     lower_bound: float | None = None
+    exchanges: tuple[Exchange, ...] = field(default=(), repr=False)
+
+    @property
+    def hidden(self) -> float | None:
+        """The part of the time of exchanges in which ranks did something else; None without any."""
+        whole = sum(one.seconds for one in self.exchanges)
+        return 1 - sum(one.waited for one in self.exchanges) / whole if whole else None
 
     @property
     def seconds(self) -> float:
@@ -102,6 +128,8 @@ class ParallelTimeline(NotPickled):
             "lower_bound": self.lower_bound,
             "ranks": [[vars(span) for span in spans] for spans in self.ranks],
             "messages": [vars(one) for one in self.messages],
+            "exchanges": [vars(one) for one in self.exchanges],
+            "hidden": self.hidden,
         }
 
     def trace_json(self) -> dict[str, Any]:

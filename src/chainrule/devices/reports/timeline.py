@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from operator import add
 from typing import TYPE_CHECKING
 
-from chainrule.devices.instructions import AllReduce, Instruction, Key, Receive, Run, Send
+from chainrule.devices.instructions import (
+    AllReduce,
+    Await,
+    Begin,
+    Instruction,
+    Key,
+    Receive,
+    Run,
+    Send,
+)
 from chainrule.devices.reports.memory import memory_of
 from chainrule.devices.reports.spans import (
     ADDING,
@@ -15,6 +25,7 @@ from chainrule.devices.reports.spans import (
     GRADIENTS,
     RECOMPUTE,
     WAITING,
+    Exchange,
     Message,
     ParallelTimeline,
     Span,
@@ -50,6 +61,7 @@ def timeline_of(
         tuple(map(tuple, found.spans)),
         tuple(found.messages),
         _lower_bound(step, times, values),
+        tuple(found.exchanges),
     )
 
 
@@ -75,6 +87,10 @@ class _Simulation:
         self.spans: list[list[Span]] = [[] for _ in range(count)]
         self.messages: list[Message] = []
         self.arrivals: dict[tuple[int, int, Key], float] = {}
+        self.begun: list[deque[tuple[AllReduce, float]]] = [deque() for _ in range(count)]
+        self.free = [0.0] * count  # when each helper is done with what it has
+        self.added: dict[tuple[int, AllReduce], tuple[float, float]] = {}
+        self.exchanges: list[Exchange] = []
 
     def run(self) -> None:
         """All programs to their ends; they have been checked, so no rank waits for ever."""
@@ -84,6 +100,7 @@ class _Simulation:
             for rank in range(len(self.at)):
                 while self._step(rank):
                     moved = True
+            moved = self._helped() or moved
 
     def _next(self, rank: int) -> Instruction | None:
         instructions = self.split.programs[rank].instructions
@@ -108,20 +125,49 @@ class _Simulation:
                 if arrival is None:
                     return False
                 self._add(rank, WAITING, key.micro_batch, max(arrival, self.clock[rank]))
-            case AllReduce(keys, group):
+            case AllReduce(_, group):
                 if any(self._next(other) != one for other in group):
                     return False
                 there = max(self.clock[other] for other in group)
-                nbytes = sum(self.values[key.value].nbytes for key in keys)
+                taken = self.times.adding(group, self._nbytes(one))
                 for other in group:
                     self._add(other, WAITING, None, there)
-                    self._add(other, ADDING, None, there + self.times.adding(group, nbytes))
+                    self._add(other, ADDING, None, there + taken)
                     self.at[other] += 1
                 return True
+            case Begin(begun):
+                self.begun[rank].append((begun, self.clock[rank]))
+            case Await(begun):
+                if (rank, begun) not in self.added:
+                    return False
+                start, end = self.added[rank, begun]
+                waited = max(0.0, end - max(start, self.clock[rank]))
+                self.exchanges.append(Exchange(rank, self._nbytes(begun), start, end, waited))
+                self._add(rank, WAITING, None, max(end, self.clock[rank]))
             case _:
                 return False
         self.at[rank] += 1
         return True
+
+    def _helped(self) -> bool:
+        """Whether the helpers of a group could all add up what comes next."""
+        for begun in self.begun:
+            group = begun[0][0].group if begun else ()
+            if not group or not all(self.begun[other] for other in group):
+                continue
+            one = begun[0][0]
+            if any(self.begun[other][0][0] != one for other in group):
+                continue
+            starts = [self.begun[other].popleft()[1] for other in group]
+            start = max(*starts, *(self.free[other] for other in group))
+            end = start + self.times.adding(group, self._nbytes(one))
+            for other in group:
+                self.free[other], self.added[other, one] = end, (start, end)
+            return True
+        return False
+
+    def _nbytes(self, one: AllReduce) -> int:
+        return sum(self.values[key.value].nbytes for key in one.keys)
 
     def _add(self, rank: int, doing: str, part: int | None, end: float) -> None:
         start, at = self.clock[rank], self.at[rank]
@@ -138,7 +184,7 @@ def _lower_bound(step: ParallelStep, times: Times, values: Mapping[int, Value]) 
     where each stage waits for its neighbours; else a rank does all its work at best.
     """
     stages, split = range(step.stages), times.split
-    each = {doing: [0.0] * step.stages for doing in (FORWARD, RECOMPUTE, BACKWARD, GRADIENTS)}
+    each: dict[tuple[str, int], dict[int, float]] = {}  # of micro-batches
     rest, whole = [0.0] * step.stages, [0.0] * step.stages
     there: dict[tuple[int, int], float] = {}
 
@@ -154,9 +200,11 @@ def _lower_bound(step: ParallelStep, times: Times, values: Mapping[int, Value]) 
             match one:
                 case Run(piece, None):
                     rest[stage] += least(stage, piece)
-                case Run(piece):
-                    whole[stage] += least(stage, piece)
-                    each[split.pieces[piece].purpose][stage] = least(stage, piece)
+                case Run(piece, part) if part is not None:
+                    taken = least(stage, piece)
+                    whole[stage] += taken
+                    parts = each.setdefault((split.pieces[piece].purpose, stage), {})
+                    parts[part] = parts.get(part, 0.0) + taken
                 case AllReduce(keys, group):
                     nbytes = sum(values[key.value].nbytes for key in keys)
                     rest[stage] += times.adding(group, nbytes)
@@ -169,12 +217,16 @@ def _lower_bound(step: ParallelStep, times: Times, values: Mapping[int, Value]) 
     if any(way not in there for pair in pairs for way in pair):
         return busiest
     transfer = (*(min(there[there_], there[back]) for there_, back in pairs), 0.0)
+
+    def shortest(doing: str) -> tuple[float, ...]:
+        return tuple(min(each.get((doing, at), {0: 0.0}).values()) for at in stages)
+
     pipeline = Stages(
         step.stages,
         step.parts.count // step.replicas,
-        tuple(each[FORWARD]),
-        tuple(each[BACKWARD]),
-        tuple(map(add, each[RECOMPUTE], each[GRADIENTS])),  # nobody waits for either
+        shortest(FORWARD),
+        shortest(BACKWARD),
+        tuple(map(add, shortest(RECOMPUTE), shortest(GRADIENTS))),  # nobody waits for either
         transfer,
     )
     return max(busiest, lower_bound(pipeline, float("inf")) + min(rest))

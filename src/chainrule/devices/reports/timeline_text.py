@@ -52,12 +52,24 @@ def text(timeline: ParallelTimeline, width: int = WIDTH) -> str:
         f"{100 * timeline.bubble:.1f} % bubble",
         *(f"{rank:3} {_lane(timeline.ranks[rank], timeline.seconds, width)}" for rank in shown),
         f"    {', '.join(legend)}",
+        *hidden_words(timeline),
         "",
         *aligned(rows, range(4)),
     ]
     if len(timeline.ranks) > ROWS:
         lines.append(f"and {len(timeline.ranks) - ROWS} ranks more")
     return "\n".join(lines)
+
+
+def hidden_words(timeline: ParallelTimeline) -> list[str]:
+    """How much of adding up is hidden, in one line; none where nothing could be."""
+    if timeline.hidden is None:
+        return []
+    each = sum(one.seconds for one in timeline.exchanges) / len(timeline.ranks)
+    return [
+        f"    helpers add gradients up for {duration(each)} a rank, "
+        f"{100 * timeline.hidden:.0f} % of it behind other work"
+    ]
 
 
 def _lane(spans: Sequence[Span], seconds: float, width: int) -> str:

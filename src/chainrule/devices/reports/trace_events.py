@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from chainrule.devices.reports.spans import WAITING, Message, ParallelTimeline, Span
+from chainrule.devices.reports.spans import ADDING, WAITING, Message, ParallelTimeline, Span
 
 COLOURS = {  # names that viewers know; Perfetto chooses its own
     "forward": "thread_state_running",
@@ -44,6 +44,22 @@ def _process(process: int, timeline: ParallelTimeline) -> Iterator[dict[str, Any
         yield _named(process, rank, "thread_sort_index", sort_index=rank)
         yield from (_slice(process, rank, span) for span in spans)
         yield from _bytes(process, rank, spans)
+    for number, one in enumerate(timeline.exchanges):
+        thread = len(timeline.ranks) + one.rank
+        if one.rank not in {other.rank for other in timeline.exchanges[:number]}:
+            yield _named(process, thread, "thread_name", name=f"helper of rank {one.rank}")
+            yield _named(process, thread, "thread_sort_index", sort_index=one.rank)
+        yield {
+            "ph": "X",
+            "pid": process,
+            "tid": thread,
+            "name": ADDING,
+            "cat": ADDING,
+            "cname": COLOURS[ADDING],
+            "ts": one.start * 1e6,
+            "dur": one.seconds * 1e6,
+            "args": {"bytes": one.nbytes, "waited": one.waited * 1e6},
+        }
     for number, message in enumerate(timeline.messages):
         yield from _arrow(process, number, message, timeline)
 

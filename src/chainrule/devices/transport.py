@@ -1,0 +1,88 @@
+"""The messages and sums of one rank among the processes of a job."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from chainrule.devices.helper import Helper
+from chainrule.devices.instructions import AllReduce, Key, Program, Receive
+from chainrule.devices.messages import Messages
+from chainrule.devices.mpi import World, bytes_of
+from chainrule.errors import InvariantError
+
+AHEAD = 4  # messages that a rank is ready for before it waits for them
+
+
+class MPITransport:
+    """The transport of one rank in one step; `name` says how a value is called."""
+
+    def __init__(
+        self, world: World, program: Program, messages: Messages, name: Callable[[Key], str]
+    ) -> None:
+        self.world, self.messages, self.name = world, messages, name
+        self.coming = deque(one for one in program.instructions if isinstance(one, Receive))
+        self.posted: dict[tuple[Key, int], tuple[Any, np.ndarray]] = {}
+        self.sent: deque[tuple[Any, Key, int, np.ndarray]] = deque()
+        self.helper = Helper(self.add, "chainrule helper")
+        self.begin, self.wait = self.helper.begin, self.helper.wait
+        self._post()
+
+    def send(self, key: Key, array: np.ndarray, to: int) -> None:
+        """Begins to send an array; it is kept alive until it is there."""
+        expected = self.messages.types[key.value]
+        if (array.dtype, array.shape) != (expected.dtype, expected.shape):
+            raise InvariantError(
+                f"{self.name(key)} is {array.dtype.name}{list(array.shape)}, not {expected}"
+            )
+        whole = np.ascontiguousarray(array)
+        tag = self.messages.tags[self.world.rank, to, key]
+        request = self.world.comm.Isend([bytes_of(whole), self.world.mpi.BYTE], to, tag)
+        self.sent.append((request, key, to, whole))
+        while self.sent and self.sent[0][0].Test():
+            self.sent.popleft()
+
+    def receive(self, key: Key, sender: int) -> np.ndarray:
+        """Waits for an array of another rank."""
+        request, array = self.posted.pop((key, sender))
+        self.world.wait(request, lambda: self._told("waits for", key, "from", sender), (sender,))
+        self._post()
+        return array
+
+    def all_reduce(
+        self, keys: tuple[Key, ...], arrays: Sequence[np.ndarray], group: tuple[int, ...]
+    ) -> list[np.ndarray]:
+        """The sums of the arrays of the ranks of a group, added in their order."""
+        return self.world.add(
+            arrays, group, lambda: f"adds {len(keys)} values with the ranks {group}"
+        )
+
+    def add(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> float:
+        """Adds arrays of a group in place; gives the time at which all ranks had begun."""
+        what = f"adds {len(one.keys)} values with the ranks {one.group}"
+        return self.world.add_in_place(arrays, one.group, lambda: what)
+
+    def finish(self) -> None:
+        """Waits until all that was sent is there."""
+        self.helper.close()
+        while self.sent:
+            request, key, to, _ = self.sent.popleft()
+            what = partial(self._told, "sends", key, "to", to)
+            self.world.wait(request, what, (to,))
+
+    def _post(self) -> None:
+        """Begins to receive what comes next, so that it need not wait for us."""
+        while self.coming and len(self.posted) < AHEAD:
+            one = self.coming.popleft()
+            expected = self.messages.types[one.key.value]
+            array = np.empty(expected.shape, expected.dtype)
+            tag = self.messages.tags[one.sender, self.world.rank, one.key]
+            request = self.world.comm.Irecv([bytes_of(array), self.world.mpi.BYTE], one.sender, tag)
+            self.posted[one.key, one.sender] = request, array
+
+    def _told(self, does: str, key: Key, way: str, other: int) -> str:
+        return f"{does} {self.name(key)} {way} {self.world.ranks[other]}"
