@@ -114,7 +114,7 @@ def test_compiled_code_adds_gradients_up_in_place(monkeypatch: pytest.MonkeyPatc
     batch = {"x": random.normal(size=(8, 200)), "y": random.normal(size=(8, 150))}
     split = cr.parallel(step, micro_batches=4)
     ranks = RanksAlone(split, {"W": random.normal(size=(200, 150))}, batch, monkeypatch)
-    numbers = [n for n, one in enumerate(ranks.split.pieces) if one.purpose == "gradients"]
+    numbers = [n for n, one in enumerate(ranks.split.pieces) if one.purpose == "passes"]
     runs = [one for one in ranks.split.programs[0].instructions if isinstance(one, Run)]
     (at,) = [n for n, one in enumerate(runs) if one.piece in numbers and one.micro_batch == 3]
     report = split.memory(n=8).ranks[0]

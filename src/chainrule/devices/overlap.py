@@ -22,12 +22,12 @@ from chainrule.devices.instructions import (
     Run,
     Send,
 )
-from chainrule.devices.pieces import Piece, piece_of
+from chainrule.devices.pieces import Piece, piece_of, shared_of
 from chainrule.devices.programs import freeing
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 
-LEAST_NBYTES = 1 << 20  # of a bucket, but of the last one
+LEAST_NBYTES = 1 << 22  # of a bucket, but of the last one: less is added up in no time
 MOST_BUCKETS = 8  # each takes pieces of its own
 
 
@@ -137,7 +137,7 @@ class Overlapping:
         if len(places) == 1:
             return [piece]
         graph = next(one for one in self.graphs if piece.nodes[0] in set(one.nodes))
-        shared = _shared(piece)
+        shared = shared_of(piece)
         found = []
         for place in places:
             here = {node for node in own if part[node] == place}
@@ -146,19 +146,6 @@ class Overlapping:
             name = f"{piece.name} ({places.index(place) + 1} of {len(places)})"
             found.append(piece_of(graph, name, here, given, shared))
         return found
-
-
-def _shared(piece: Piece) -> set[Node]:
-    """What a piece computes for itself, of values that each computes."""
-    own = set(piece.nodes)
-    found: set[Node] = set()
-    pending = [*piece.nodes, *piece.gives]
-    for node in pending:
-        for one in node.inputs:
-            if one not in own and one not in piece.reads and one not in found:
-                found.add(one)
-                pending.append(one)
-    return found
 
 
 def _begun(instructions: Sequence[Instruction], bucket: AllReduce) -> list[Instruction]:

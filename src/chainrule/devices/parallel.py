@@ -303,6 +303,8 @@ class ParallelStep(SplitStep):
             elif name in numbers:
                 found[Key(number, None)] = numbers[name]
         for item in graph.inputs:
+            if item.name in state.memory:
+                continue
             if item.name in parts[0]:
                 number = split.names[item.name]
                 for index, part in enumerate(parts):

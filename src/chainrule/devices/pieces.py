@@ -12,6 +12,8 @@ from chainrule.graph.parts import Input
 from chainrule.graph.words import names_of
 from chainrule.primitives.sources import input_
 
+PASSES = "passes"  # the purpose of a piece for both passes
+
 
 @dataclass(frozen=True, eq=False)
 class Piece(Frozen):
@@ -31,7 +33,8 @@ class Piece(Frozen):
 
     @property
     def purpose(self) -> str:
-        """What it is for, the first word of its name: forward, backward, gradients, update."""
+        """What it is for, the first word of its name: forward, backward, gradients, update; or
+        passes, both of them."""
         return self.name.split()[0]
 
 
@@ -97,6 +100,19 @@ def piece_of(
         reads,
         {node: new[node] for node in gives},
     )
+
+
+def shared_of(piece: Piece) -> set[Node]:
+    """The nodes that a piece computes for itself beside its own."""
+    own = set(piece.nodes)
+    found: set[Node] = set()
+    pending = [*piece.nodes, *piece.gives]
+    for node in pending:
+        for one in node.inputs:
+            if one not in own and one not in piece.reads and one not in found:
+                found.add(one)
+                pending.append(one)
+    return found
 
 
 def _with_shared(own: Collection[Node], shared: Collection[Node]) -> set[Node]:

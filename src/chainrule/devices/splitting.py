@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.devices.check import check_programs
 from chainrule.devices.cores import threads_of_rank
 from chainrule.devices.instructions import Program
+from chainrule.devices.merging import merged
 from chainrule.devices.overlap import Overlapping
 from chainrule.devices.pieces import Piece
 from chainrule.devices.programs import Parts, Programs
@@ -22,7 +23,7 @@ from chainrule.devices.stages import (
     placed,
 )
 from chainrule.execute.executor import Overwriting
-from chainrule.execute.executors import executor_on, prepare
+from chainrule.execute.executors import executor_of, executor_on, prepare
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
@@ -82,6 +83,8 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     place = placed_step(step.parts, parts, step.stages, step.ends, step.balance, executor)
     making = Programs(parts, place, step.orders, step.replicas, step.recompute)
     programs, pieces = making.programs(), making.pieces
+    if executor_of(executor).traits.has_kernels:  # which fuse
+        programs, pieces = merged(programs, pieces, graph)
     if step.replicas > 1:
         overlapping = Overlapping(
             pieces,

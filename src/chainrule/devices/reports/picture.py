@@ -16,6 +16,7 @@ from chainrule.devices.reports.spans import (
     BACKWARD,
     FORWARD,
     GRADIENTS,
+    PASSES,
     RECOMPUTE,
     UPDATE,
     WAITING,
@@ -42,6 +43,7 @@ PAINTS = {
     RECOMPUTE: ("#b3dfff", "R"),
     BACKWARD: ("#ffb14e", "B"),
     GRADIENTS: ("#ffe0b3", "W"),
+    PASSES: ("#b3d9c2", "P"),
     UPDATE: ("#9a4b00", "U"),
     ADDING: ("#7a4fa3", "A"),
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chainrule.devices.pieces import PASSES
 from chainrule.errors import InputError
 from chainrule.explain.image import image_of
 from chainrule.explain.memory.picture import save as save_svg
@@ -17,7 +18,7 @@ from chainrule.graph.frozen import NotPickled
 FORWARD, RECOMPUTE = "forward", "recompute"
 BACKWARD, GRADIENTS, UPDATE = "backward", "gradients", "update"
 ADDING, WAITING = "adding up", "waiting"
-DOING = (FORWARD, RECOMPUTE, BACKWARD, GRADIENTS, UPDATE, ADDING, WAITING)
+DOING = (FORWARD, RECOMPUTE, BACKWARD, GRADIENTS, PASSES, UPDATE, ADDING, WAITING)
 
 
 @dataclass(frozen=True)

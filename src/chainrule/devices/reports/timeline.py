@@ -23,6 +23,7 @@ from chainrule.devices.reports.spans import (
     BACKWARD,
     FORWARD,
     GRADIENTS,
+    PASSES,
     RECOMPUTE,
     WAITING,
     Exchange,
@@ -203,7 +204,9 @@ def _lower_bound(step: ParallelStep, times: Times, values: Mapping[int, Value]) 
                 case Run(piece, part) if part is not None:
                     taken = least(stage, piece)
                     whole[stage] += taken
-                    parts = each.setdefault((split.pieces[piece].purpose, stage), {})
+                    doing = split.pieces[piece].purpose
+                    doing = BACKWARD if doing == PASSES else doing
+                    parts = each.setdefault((doing, stage), {})
                     parts[part] = parts.get(part, 0.0) + taken
                 case AllReduce(keys, group):
                     nbytes = sum(values[key.value].nbytes for key in keys)

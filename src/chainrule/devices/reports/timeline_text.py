@@ -10,6 +10,7 @@ from chainrule.devices.reports.spans import (
     BACKWARD,
     FORWARD,
     GRADIENTS,
+    PASSES,
     RECOMPUTE,
     UPDATE,
     WAITING,
@@ -27,6 +28,7 @@ LETTERS = {
     RECOMPUTE: "R",
     BACKWARD: "B",
     GRADIENTS: "W",
+    PASSES: "P",
     UPDATE: "U",
     ADDING: "A",
     WAITING: ".",
@@ -40,8 +42,6 @@ def text(timeline: ParallelTimeline, width: int = WIDTH) -> str:
     bound = timeline.lower_bound
     least = "" if bound is None else f" (in no order of the pieces less than {duration(bound)})"
     shown = range(min(len(timeline.ranks), ROWS))
-    there = {WAITING} | {one.doing for spans in timeline.ranks for one in spans}
-    legend = [f"{letter} {doing}" for doing, letter in LETTERS.items() if doing in there]
     rows = [("rank", "busy", "waiting", "most bytes")]
     for rank in shown:
         most = max((one.nbytes for one in timeline.ranks[rank]), default=0)
@@ -51,7 +51,7 @@ def text(timeline: ParallelTimeline, width: int = WIDTH) -> str:
         f"{printable(timeline.title)}: {duration(timeline.seconds)} {how}{least}, "
         f"{100 * timeline.bubble:.1f} % bubble",
         *(f"{rank:3} {_lane(timeline.ranks[rank], timeline.seconds, width)}" for rank in shown),
-        f"    {', '.join(legend)}",
+        f"    {_legend(timeline)}",
         *hidden_words(timeline),
         "",
         *aligned(rows, range(4)),
@@ -59,6 +59,13 @@ def text(timeline: ParallelTimeline, width: int = WIDTH) -> str:
     if len(timeline.ranks) > ROWS:
         lines.append(f"and {len(timeline.ranks) - ROWS} ranks more")
     return "\n".join(lines)
+
+
+def _legend(timeline: ParallelTimeline) -> str:
+    """The letters that there are."""
+    there = {WAITING} | {one.doing for spans in timeline.ranks for one in spans}
+    words = {PASSES: "both passes"}
+    return ", ".join(f"{LETTERS[one]} {words.get(one, one)}" for one in LETTERS if one in there)
 
 
 def hidden_words(timeline: ParallelTimeline) -> list[str]:

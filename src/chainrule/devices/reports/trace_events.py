@@ -16,6 +16,7 @@ COLOURS = {  # names that viewers know; Perfetto chooses its own
     "recompute": "thread_state_runnable",
     "backward": "thread_state_iowait",
     "gradients": "rail_animation",
+    "passes": "thread_state_runnable",
     "update": "rail_load",
     "adding up": "rail_response",
     "waiting": "grey",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from chainrule.devices.reports.spans import RECOMPUTE
+from chainrule.devices.programs import several_under_way
 from chainrule.devices.reports.summary import sizes_or_latest, split_shown, work_of_stages
 from chainrule.devices.stages import MEMORY
-from chainrule.graph.node import Node
+from chainrule.graph.node import Node, topological
 from chainrule.graph.words import printable
 from chainrule.primitives.sources import input_
 
@@ -91,9 +91,15 @@ class _Why:
         others = [one for one in self._readers(node) if one != stage]
         if others:
             words += f"; it is sent to {self._where(others)}, which {_read(others)} it"
-        if any(one.purpose == RECOMPUTE and node in one.nodes for one in self.split.pieces):
+        if self._is_computed_again(node, stage):
             words += "; it is not kept, but computed again before the backward pass"
         return words
+
+    def _is_computed_again(self, node: Node, stage: int) -> bool:
+        if not self.step.recompute or not several_under_way(self.step.orders[stage]):
+            return False
+        backward = [one for one, at in self.placed.backward.items() if at == stage]
+        return node in set(topological([parent for one in backward for parent in one.inputs]))
 
     def _cut(self, stage: int) -> str:
         step = self.step
