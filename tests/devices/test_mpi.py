@@ -116,6 +116,8 @@ REFUSALS = {
     f"{NETWORK.format(6, 12)}{NETWORK.format(6, 24)}.*the same file",
     "other graph": OTHER + "takes another step than rank 0 .*:\n"
     f"{NETWORK.format(12, 24)}{NETWORK.format(6, 24)}.*the same file",
+    "other version": OTHER + "takes another step than rank 0 .*:\n"
+    r"  network .*, chainrule 0\.0\.7\n  network .*, chainrule (?!0\.0\.7).*\n.*the same file",
     "other steps": OTHER + "has a state after 1 steps, rank 0 .* after 5\n.*the same checkpoint",
 }
 

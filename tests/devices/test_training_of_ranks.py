@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import failures
 import numpy as np
 import pytest
 import training_program
@@ -204,6 +205,13 @@ def test_what_one_rank_does_alone_is_told(how: str) -> None:
     code, _, errors, _ = started(2, "apart", how)
     assert code == 70
     assert len(re.findall(APART[how], errors)) == 1, errors
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_whatever_fails_at_whatever_moment_ends_as_promised(record_property: Any) -> None:
+    assert failures.main(12, seed=1) == 0
+    record_property("ran", "12 failures")
 
 
 def test_a_trainer_of_a_split_step_says_what_it_does_not_take() -> None:

@@ -100,6 +100,34 @@ def test_a_signal_is_noted_and_ends_what_asks():
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+def test_a_signal_that_comes_while_ranks_tell_of_signals_is_told_the_next_time():
+    class Two:
+        """A job whose ranks get a signal while they tell each other of none."""
+
+        rank, count, asked = 0, 2, []
+
+        def gather(self, what: str, numbers: Any, seconds: float = 0.0) -> Any:
+            told = numbers.copy()
+            if not told.any():
+                signal.raise_signal(signal.SIGINT)
+            return told[None]
+
+        def asks_for_time(self, asks: bool) -> None:
+            self.asked.append(asks)
+
+    job: Any = Two()
+    with Interrupts(job) as interrupts:
+        interrupts.check()
+        assert interrupts.received == 0 and interrupts.noted == signal.SIGINT
+        with pytest.raises(Interrupted):
+            interrupts.check()
+        assert interrupts.received == signal.SIGINT
+    with Interrupts(job, noted=signal.SIGTERM) as interrupts, pytest.raises(Interrupted):
+        interrupts.check()
+    assert isinstance(interrupts.error(""), SystemExit)
+    assert job.asked == [True, False, True, False]
+
+
 def test_a_handler_of_the_program_is_left_in_place():
     seen: list[int] = []
 

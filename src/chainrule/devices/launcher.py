@@ -33,6 +33,7 @@ THREADS = (
     "BLIS_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+LEAVING_OTHERS = "-disable-auto-cleanup"  # of MPICH
 PERIOD = 0.02  # seconds between looks
 LINGER = 0.2  # seconds in which mpiexec passes on what was printed before a failure
 STOPPING = 5.0  # seconds that ranks have after Ctrl-C, or after they have saved
@@ -44,7 +45,9 @@ def launch(count: int, file: Path, arguments: Sequence[str], deadline: float | N
     That is 0 where all ranks came to their ends, 70 where one failed, 128 and the signal's number
     where this process was told to end.  InputError where there is no mpiexec.
     """
-    command = [mpiexec(), "-n", str(count), sys.executable, "-m", "chainrule.devices.started"]
+    starter = mpiexec()
+    ranks = ["-n", str(count), sys.executable, "-m", "chainrule.devices.started"]
+    command = [starter, *_leaving_others(starter), *ranks]
     path = Path(tempfile.mkdtemp(prefix="chainrule-job-"))
     try:
         environment = _environment(count, path, deadline)
@@ -64,6 +67,17 @@ def mpiexec() -> str:
             hint="pip install 'chainrule[mpi]'",
         )
     return found
+
+
+def _leaving_others(starter: str) -> list[str]:
+    """The option by which mpiexec does not end the others where one rank dies, if it has it.
+
+    Those that it kills may be gone before the one that died is: nobody would know which one it was.
+    """
+    if not hasattr(os, "pidfd_open"):
+        return []
+    found = subprocess.run([starter, "-help"], capture_output=True, text=True, check=False)
+    return [LEAVING_OTHERS] if LEAVING_OTHERS in found.stdout + found.stderr else []
 
 
 def _environment(count: int, path: Path, deadline: float | None) -> dict[str, str]:

@@ -35,7 +35,7 @@ class Watch:
             for until, seconds, what in list(self._waiting.values()):
                 if time.monotonic() > until:
                     end_job(
-                        f"{self.own} {what()}, and has got nothing within {seconds:g} s\n"
+                        f"{self.own} {what()}, and has got nothing within {seconds:.3g} s\n"
                         f"  try: look at what that rank does; {DEADLINE}={10 * self.seconds:g} "
                         "in the environment waits longer"
                     )

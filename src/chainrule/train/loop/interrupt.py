@@ -26,16 +26,18 @@ class Interrupts:
     A signal for which the program has a handler of its own is left to that, and threads other than
     the main one, which Python gives no signals, change nothing.
 
-    In a `job` of several processes `check` is called by all of them at the same places, and a
-    signal that one of them got is then noted in all.
+    In a `job` of several processes `check` is called by all of them at the same places; a signal
+    that one of them got is `noted` in that one, and from the next check on `received` in all.
     """
 
-    def __init__(self, job: Job = ALONE) -> None:
-        self.received = 0
-        self._job, self._own = job, 0
+    def __init__(self, job: Job = ALONE, noted: int = 0) -> None:
+        self.received, self.noted = 0, noted
+        self._job = job
         self._replaced: list[int] = []
 
     def __enter__(self) -> Interrupts:
+        if self.noted:
+            self._job.asks_for_time(True)
         if threading.current_thread() is threading.main_thread():
             for number, usual in _USUAL.items():
                 if signal.getsignal(number) == usual:
@@ -53,18 +55,14 @@ class Interrupts:
             number = self._replaced[-1]
             signal.signal(number, _USUAL[number])
             self._replaced.pop()
-        if self._own:
+        if self.noted:
             self._job.asks_for_time(False)
 
     def check(self) -> None:
         """Raise Interrupted if a signal has come."""
-        self.share()
+        self.received = agreed(self._job, "looks for signals", self.noted)
         if self.received:
             raise Interrupted
-
-    def share(self) -> None:
-        """Note in all processes of the job what one of them has received."""
-        self.received = agreed(self._job, "looks for signals", self.received)
 
     def error(self, text: str) -> BaseException:
         """What ends the program as the signal would have done: KeyboardInterrupt with this text,
@@ -74,8 +72,9 @@ class Interrupts:
         return KeyboardInterrupt(text)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._own:
+        is_second, self.noted = bool(self.noted), number
+        if is_second or self._job.count == 1:
             self.received = number
+        if is_second:
             raise self.error("stopped at once by a second signal")
-        self._own = self.received = number
         self._job.asks_for_time(True)

@@ -35,6 +35,7 @@ class Session:
     _saved_at: tuple[int, int, int] | None = None  # as _now
     _left_at: int = 0  # steps, when the last loop was left
     _is_open: bool = False
+    _noted: int = 0  # a signal that came to this rank alone, after the last step of an epoch
     _greeting: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +74,8 @@ class Session:
             self.save()
 
     def _one_epoch(self, progress: Progress, number: int) -> Epoch:
-        with Interrupts(self.loop.made.job) as interrupts:
+        noted, self._noted = self._noted, 0
+        with Interrupts(self.loop.made.job, noted) as interrupts:
             try:
                 epoch = self.loop.epoch(interrupts)
                 measures = epoch.validation
@@ -87,9 +89,9 @@ class Session:
                 if interrupts.received == signal.SIGTERM:
                     progress.say(self._stopped)
                 raise interrupts.error(self._stopped) from None
-        interrupts.share()  # what came after the last check
         if interrupts.received:
             raise interrupts.error(self._stopped)
+        self._noted = interrupts.noted  # of which other ranks do not know yet
         return epoch
 
     @contextmanager
@@ -122,6 +124,8 @@ class Session:
             self._left_at, self._is_open = loop.state.steps, False
             if saving is not None:
                 saving.close(loop.history)
+            if self._noted:  # no other step tells the other ranks
+                signal.raise_signal(self._noted)
 
     def _check_usable(self) -> None:
         if self._is_open:

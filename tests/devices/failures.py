@@ -1,0 +1,234 @@
+"""Random failures of random ranks at random moments of a training: `failures.py 100 [SEED]`.
+
+Each must end all ranks in time, with the right exit code and the right words, and leave no process,
+no shared memory, and checkpoints from which one process goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import training_program
+from conftest import shared
+from jobs import HOST_AND_PID, command, is_running
+from training_program import RANK, digests, made
+
+from chainrule.devices.job import launched
+from chainrule.errors import StateError
+from chainrule.train.checkpoints import Checkpoints
+from chainrule.train.checkpoints.lock import FolderLock
+
+DEADLINE = 2.0
+PLANS = {2: "two stages", 3: "three stages"}
+EVERY = 3  # steps, between checkpoints
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to fail, and what must be seen: the exit code, a text, and after how many seconds."""
+
+    code: int
+    text: str
+    seconds: float = 2.0
+
+
+KILLED = f"^rank RANK {HOST_AND_PID} of \\d was killed, or left by os._exit"
+TRACED = r"^Traceback (.*\n)+.*ValueError: planted\n(.*\n)*\(on rank RANK of \d\)"
+WAITS = rf"^rank \d {HOST_AND_PID} .* nothing within 2 s\n  try: look at what that rank does"
+ENDED = rf"StateError: rank \d {HOST_AND_PID} .* but rank RANK {HOST_AND_PID} has ended"
+KINDS = {
+    "kill": Kind(70, KILLED),
+    "os._exit": Kind(70, KILLED),
+    "raise": Kind(70, TRACED),
+    "raise in thread": Kind(70, TRACED),
+    "sys.exit": Kind(70, ENDED, 3.0),
+    "stop": Kind(70, WAITS, DEADLINE + 5),
+    "sleep": Kind(70, WAITS, DEADLINE + 5),
+    "full disk": Kind(70, r"DataFileError: .* cannot be written: .*File too large", 60.0),
+    "a signal": Kind(143, ""),
+    "launcher killed": Kind(-9, ""),
+    "launcher told": Kind(143, ""),
+}
+
+
+def fail(how: str) -> None:
+    """In the thread that calls it: the main one, or another one."""
+    print(f"failing {time.time()}", flush=True)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if how == "a signal":
+        os.kill(os.getpid(), signal.SIGTERM)
+    if how == "os._exit":
+        os._exit(0)
+    if how == "sleep":
+        time.sleep(30)
+    if how == "sys.exit":
+        sys.exit(0)
+    if how == "full disk":
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
+    if how.startswith("raise"):
+        raise ValueError("planted")
+
+
+def rank(folder: str, how: str, victim: int, seconds: float) -> None:
+    """Trains until a failure ends it; `victim` fails so many seconds after its first steps."""
+    plan = PLANS[(launched() or (0, 2))[1]]
+    random = training_program.cr.random.key(1)
+    due, timer = float("inf"), None
+
+    def batches(epoch: int) -> Any:
+        nonlocal due, timer
+        rows = training_program.data(training_program.ROWS, 1)
+        for batch in training_program.cr.data.minibatches(rows, 24, random, epoch=epoch):
+            if timer is not None:
+                timer.start()
+                timer = None
+            if time.monotonic() > due:  # what only the main thread can do
+                due = float("inf")
+                fail(how)
+            yield batch
+
+    trainer = made(plan, folder=folder, data=batches, save_every=EVERY, log_every=None)
+    trainer.fit(1)
+    print(f"pid {os.getpid()}", flush=True)
+    if victim == RANK:
+        if how in ("raise", "sys.exit", "sleep", "full disk"):
+            due = time.monotonic() + seconds
+        elif not how.startswith("launcher"):
+            timer = threading.Timer(seconds, fail, (how,))
+    trainer.fit(1_000_000)
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether nobody holds the folder: who is killed does until its threads are gone."""
+    try:
+        FolderLock(folder).release()
+    except StateError:
+        return False
+    return True
+
+
+def states(plan: str, steps: int) -> dict[int, dict[str, str]]:
+    """The digests of a training without failures, by steps."""
+    trainer, found = made(plan, save_every=None, log_every=None, validation=None), {}
+    random = training_program.cr.random.key(1)
+    epoch = 0
+    while trainer.state.steps < steps:
+        epoch += 1
+        rows = training_program.data(training_program.ROWS, 1)
+        for batch in training_program.cr.data.minibatches(rows, 24, random, epoch=epoch):
+            trainer._made.step(trainer.state, batch)
+            found[trainer.state.steps] = digests(trainer.state)
+    return found
+
+
+def check(how: str, count: int, victim: int, seconds: float, folder: Path) -> str:
+    """What is wrong with how a job ended; empty for nothing."""
+    kind, before = KINDS[how], shared()
+    arguments = map(json.dumps, [str(folder), how, victim, seconds])
+    process = subprocess.Popen(
+        command(count, __file__, *arguments, deadline=DEADLINE),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    pids, began = [], float("nan")
+    while len(pids) < count:
+        line = process.stdout.readline()
+        if not line:
+            return f"never began: {process.communicate()[1]}"
+        pids += map(int, re.findall(r"pid (\d+)", line))
+    if how.startswith("launcher"):
+        time.sleep(seconds)
+        began = time.time()
+        process.send_signal(signal.SIGKILL if how == "launcher killed" else signal.SIGTERM)
+    try:
+        printed, errors = process.communicate(timeout=kind.seconds + 30)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        return f"it did not end: {process.communicate(timeout=60)[1]}"
+    ended = time.time()
+    for found in re.findall(r"failing (\S+)", line + printed):
+        began = float(found)
+    end = ended + kind.seconds
+    is_over = _within(end, lambda: not any(map(is_running, pids)))
+    wrong = [] if is_over else ["processes stay"]
+    if process.returncode != kind.code:
+        wrong.append(f"exit code {process.returncode}")
+    if not ended - began < kind.seconds:
+        wrong.append(f"it took {ended - began:.2f} s")
+    text = kind.text.replace("RANK", str(victim))
+    if len(re.findall(text, errors, re.MULTILINE)) != 1 if text else errors:
+        wrong.append("other words")
+    left = shared() - before  # perhaps of another job, which runs at the same time
+    wrong += [] if _within(end + 20, lambda: not left & shared()) else ["shared memory stays"]
+    if is_over:
+        wrong += [what for what in [_checkpoints(PLANS[count], folder)] if what]
+    return "; ".join(wrong) + (f"\n{errors}" if wrong else "")
+
+
+def _within(end: float, holds: Callable[[], bool]) -> bool:
+    """Whether something holds before a time."""
+    while not holds():
+        if time.time() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _checkpoints(plan: str, folder: Path) -> str:
+    """What is wrong with the newest checkpoint: it must be whole, and of the training."""
+    step = made(plan).step
+    assert _within(time.time() + 5, lambda: _is_free(folder)), "the folder is held"
+    with Checkpoints(folder, step) as checkpoints:
+        paths, found = checkpoints.paths, checkpoints.load()
+    if found is None or found.path != paths[-1]:
+        return "the newest checkpoint is damaged"
+    there = {name: array for name, array in found.arrays.items()}
+    if found.steps and digests(there) != states(plan, found.steps)[found.steps]:
+        return f"the checkpoint of step {found.steps} is another one"
+    return ""
+
+
+def main(number: int, seed: int = 0) -> int:
+    """Tries so many; the number of those that ended otherwise than promised."""
+    random, good, bad = np.random.default_rng(seed), Counter(), 0
+    for _ in range(number):
+        how, count = str(random.choice(list(KINDS))), int(random.choice(list(PLANS)))
+        victim = 0 if how == "full disk" else int(random.integers(count))
+        seconds = float(random.uniform(0, 0.4))
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = check(how, count, victim, seconds, Path(folder) / "run")
+        if wrong:
+            bad += 1
+            print(f"{how} on rank {victim} of {count} after {seconds:.3f} s: {wrong}", flush=True)
+        else:
+            good[how] += 1
+    print(f"{number - bad} of {number}: {dict(good)}", flush=True)
+    return bad
+
+
+if __name__ == "__main__":
+    if launched() is not None:
+        rank(*map(json.loads, sys.argv[1:]))
+    else:
+        sys.exit(main(*map(int, sys.argv[1:])))
