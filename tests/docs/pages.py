@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from chainrule.execute import executors
+from chainrule.execute import executors, overhead
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -87,7 +87,8 @@ def run_page(page: Path) -> list[Ran]:
     reader has who copied all blocks into `tutorial.py`.  Executors that a page registers are gone
     afterwards.
     """
-    with np.printoptions(), patch.dict(executors._registered):
+    two = patch.object(overhead, "blas_threads", lambda: 2)  # as the pages show it
+    with np.printoptions(), patch.dict(executors._registered), two:
         return _run_blocks(page)
 
 

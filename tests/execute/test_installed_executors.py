@@ -161,7 +161,6 @@ def test_nothing_is_compared_with_the_name_of_an_executor() -> None:
 MAY_IMPORT_NATIVE = {
     "devices/launcher.py",  # shares out the threads of compiled code
     "execute/executors.py",
-    "execute/overhead.py",
     "explain/cost/measured_speeds.py",  # measures compiled code
     "machine_code/forks.py",
 }

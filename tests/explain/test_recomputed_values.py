@@ -14,7 +14,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.schedule.plain import plain_schedule
 from chainrule.schedule.records import Schedule
-from chainrule.schedule.turns import order_of
+from chainrule.schedule.turns import obeying, order_of
 from chainrule.schedule.usage import usage_of
 from chainrule.testing import simulate
 
@@ -57,7 +57,9 @@ def measured(graph: Graph, inputs: dict[Node, Any], schedule: Schedule) -> int:
     expected = usage.peak_nbytes - usage.given_nbytes
     kept = list(schedule.results)
     for _ in range(2):
-        assert peak_nbytes(lambda: evaluate(graph, inputs, kept, schedule=schedule)) == expected
+        assert (
+            peak_nbytes(lambda: evaluate(graph, inputs, kept, turns=obeying(schedule))) == expected
+        )
     return expected
 
 
@@ -76,7 +78,7 @@ def test_recomputation_takes_the_bytes_of_its_schedule(rows: int) -> None:
         found = simulate(schedule)
         assert any(one.life.number for one in found.lifetimes) and not found.late
         least = min(least, measured(graph, inputs, schedule))
-        again = evaluate(graph, inputs, results, schedule=schedule)
+        again = evaluate(graph, inputs, results, turns=obeying(schedule))
         for node in results:
             np.testing.assert_array_equal(again[node], right[node])
     assert least <= plain - 3 * rows * WIDTH * 8

@@ -69,15 +69,15 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Measured]]:
         keep: Any,
         traced: Any = None,
         watch: Any = None,
-        schedule: Any = None,
+        turns: Any = None,
     ) -> Any:
         kept = list(dict.fromkeys(keep))
 
         def planned() -> Measured:
             lie = [(one.dtype, one.shape, one.strides) for one in inputs.values()]
-            key = (id(graph), id(schedule), *kept, *lie)
+            key = (id(graph), id(turns), *kept, *lie)
             if key not in plans:
-                followed = schedule or plain_schedule(graph, kept, inputs)
+                followed = turns.schedule if turns else plain_schedule(graph, kept, inputs)
                 usage = usage_of(followed, kept, block=False)
                 nbytes = usage.peak_nbytes - usage.given_nbytes
                 one = _planned(f"reference: {graph.name}", graph, kept, nbytes)
@@ -85,7 +85,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Measured]]:
             return plans[key][1]
 
         def work() -> Any:
-            return evaluate(graph, inputs, kept, traced, watch, schedule)
+            return evaluate(graph, inputs, kept, traced, watch, turns)
 
         return work() if watch else watching.measure(work, planned)
 

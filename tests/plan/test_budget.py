@@ -17,6 +17,7 @@ from chainrule.execute.run import kept_nodes
 from chainrule.plan.budget import within
 from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.planner import Plan, plan
+from chainrule.schedule.turns import obeying
 from chainrule.testing import simulate
 from chainrule.train.step.bound import results_of
 
@@ -83,7 +84,7 @@ def test_random_programs_within_budgets_have_the_same_bits(program: Program, see
         made = plan(graph, results)
         want = reference.evaluate(graph, inputs, results)
         for found in check_budgets(made):
-            got = reference.evaluate(graph, inputs, results, schedule=found.schedule)
+            got = reference.evaluate(graph, inputs, results, turns=obeying(found.schedule))
             for node, value in want.items():
                 np.testing.assert_array_equal(got[node], value)
 

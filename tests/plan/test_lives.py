@@ -87,7 +87,7 @@ def test_the_schedule_of_the_reference_computes_a_value_again() -> None:
 def test_the_reference_obeys_a_schedule() -> None:
     seen: list[Node] = []
     schedule = plain_schedule(GRAPH, [J], order=twice(GRAPH, a, t, [J]))
-    found = evaluate(GRAPH, {x: X}, [J], watch=lambda n, _: seen.append(n), schedule=schedule)
+    found = evaluate(GRAPH, {x: X}, [J], watch=lambda n, _: seen.append(n), turns=obeying(schedule))
     assert found[J] == evaluate(GRAPH, {x: X}, [J])[J]
     assert seen == [x, a, b, c, s, a, t, J]
 
@@ -146,6 +146,6 @@ def test_the_reference_computes_the_same_bits_by_the_plan_of_the_native_executor
             schedule = plan(concrete, kept).schedule
             simulate(schedule)
             right = evaluate(concrete, inputs, kept)
-            found = evaluate(concrete, inputs, schedule.results, schedule=schedule)
+            found = evaluate(concrete, inputs, schedule.results, turns=obeying(schedule))
             for node, value in found.items():
                 np.testing.assert_array_equal(value, right[node], strict=True)

@@ -122,7 +122,7 @@ class Program(Protocol):
 
     def overhead(self, arrays: int) -> Mapping[str, int]:
         """Estimated bytes that a call takes beside the schedule's, by what they are; `arrays` is
-        the number of arrays that are not scratch."""
+        the number of large ones (from 64 KiB on) at once, one block of scratch left out."""
         ...
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from chainrule.errors import MemoryLimitError
@@ -38,6 +40,22 @@ def free_memory() -> FreeMemory | None:
     ]
     known = [one for one in found if one is not None]
     return min(known, key=lambda one: one.nbytes, default=None)
+
+
+def give_back() -> None:
+    """Give the system the pages that are free and that malloc keeps, where it is glibc's.
+
+    Those of large arrays: it begins to keep them, up to 32 MiB each, when a program frees some.
+    """
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@lru_cache(maxsize=1)
+def _trim() -> Callable[[int], int] | None:
+    library = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
+    return getattr(library, "malloc_trim", None)
 
 
 def refuse_beyond_free(

@@ -15,6 +15,8 @@ import numpy as np
 from chainrule.execute import reference
 from chainrule.execute.executor import Executor, Program, Then, Traits
 from chainrule.execute.refusal import refuse_reference
+from chainrule.graph.body import inner_nodes
+from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -96,10 +98,18 @@ class PlainProgram:
         return PlainPlan(self.schedule({}))
 
     def overhead(self, arrays: int) -> dict[str, int]:
-        """What BLAS and NumPy allocate for themselves."""
+        """What arrays take beyond their elements, and BLAS and NumPy for themselves."""
+        from chainrule.execute.overhead import arrays_nbytes
+
+        return {**self._buffers, "ends of arrays": arrays_nbytes(arrays)}
+
+    @cached_property
+    def _buffers(self) -> dict[str, int]:
         from chainrule.execute.overhead import blas_nbytes, numpy_nbytes
 
-        return {"buffers of BLAS": blas_nbytes(), "buffers of NumPy": numpy_nbytes()}
+        packed = blas_nbytes([*self.graph.nodes, *inner_nodes(self.graph)])
+        found = {"buffers of BLAS": packed} if packed else {}
+        return {**found, "buffers of NumPy": numpy_nbytes()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from chainrule.primitives.primitive import Given
 
 if TYPE_CHECKING:
     from chainrule.schedule.lives import Life
-    from chainrule.schedule.records import Schedule
+    from chainrule.schedule.turns import Turn
 
 Names = tuple[Mapping[Node, str], ...]
 
@@ -32,21 +32,22 @@ def evaluate(
     keep: Iterable[Node],
     traced: Graph | None = None,
     watch: Callable[[Node, Mapping[Node, np.ndarray]], None] | None = None,
-    schedule: Schedule | None = None,
+    turns: Iterable[Turn] | None = None,
 ) -> dict[Node, np.ndarray]:
     """The values of the nodes in `keep`; every other value is dropped after its last use.
 
     The graph is concrete (bound).  Nothing in `inputs` is modified, and no kept array shares
     memory with one of them.  `traced` is the graph before it was bound, for messages.  `watch` is
     called with each node as soon as it has its value, and with that value and those of its inputs.
-    A valid `schedule` of the graph, whose results are those in `keep`, says what is computed when,
-    how often, and when it is dropped; without one it is that of `schedule.plain.plain_schedule`,
-    which has the memory that this takes, byte for byte.
+    `turns` are those of a valid schedule of the graph whose results are those in `keep`
+    (`schedule.turns.obeying`): what is computed when, how often, and when it is dropped; without
+    them they are those of `schedule.plain.plain_schedule`, which has the memory that this takes,
+    byte for byte.
     """
-    from chainrule.schedule.turns import obeying, turns_for  # loaded where a graph is run
+    from chainrule.schedule.turns import turns_for  # loaded where a graph is run
 
     kept = set(keep)
-    turns = turns_for(graph, kept) if schedule is None else obeying(schedule)
+    turns = turns_for(graph, kept) if turns is None else turns
     names = tuple(one.name_of for one in (graph, traced) if one is not None)
     values: dict[Life, np.ndarray] = {}
     result: dict[Node, np.ndarray] = {}

@@ -11,6 +11,7 @@ from chainrule.execute import reference
 from chainrule.execute.budget import Needs, refuse_beyond_budget
 from chainrule.execute.executor import Traits
 from chainrule.execute.free_memory import refuse_beyond_free
+from chainrule.execute.given_back import TurnsWithin
 from chainrule.execute.plain import PlainProgram
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -55,36 +56,37 @@ class RepeatingProgram(PlainProgram):
     ) -> None:
         super().__init__(graph, results, traced, reference.evaluate)
         self.memory_nbytes = memory_nbytes
-        self._schedules: dict[tuple[object, ...], tuple[Schedule, int]] = {}
+        self._schedules: dict[tuple[object, ...], tuple[TurnsWithin, int]] = {}
 
     def __call__(self, inputs: Mapping[Node, np.ndarray]) -> Mapping[Node, np.ndarray]:
         """See `Program.__call__`."""
         lying = {node: one for node, one in inputs.items() if not one.flags.c_contiguous}
-        schedule, allocated_nbytes = self._known(lying)
+        turns, allocated_nbytes = self._known(lying)
         refuse_beyond_free(allocated_nbytes)
-        return reference.evaluate(self.graph, inputs, self.results, self.traced, schedule=schedule)
+        return reference.evaluate(self.graph, inputs, self.results, self.traced, turns=turns)
 
     def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
         """See `Program.schedule`; MemoryLimitError where no schedule is within the budget."""
-        return self._known(outlines)[0]
+        return self._known(outlines)[0].schedule
 
-    def _known(self, outlines: Mapping[Node, np.ndarray]) -> tuple[Schedule, int]:
-        """The schedule, and the bytes that a run by it allocates."""
+    def _known(self, outlines: Mapping[Node, np.ndarray]) -> tuple[TurnsWithin, int]:
+        """The evaluations in turn, and the bytes that they allocate."""
         key = tuple([(node, one.strides) for node, one in outlines.items()])
         found = self._schedules.get(key)
         if found is None:
-            schedule = self._planned(outlines)
-            usage = usage_of(schedule, self.results, block=False)
-            found = schedule, usage.peak_nbytes - usage.given_nbytes
-            self._schedules[key] = found
+            needs = self._planned(outlines)
+            usage = needs.usage
+            turns = TurnsWithin(usage, self.memory_nbytes - sum(needs.overhead.values()))
+            found = self._schedules[key] = turns, usage.peak_nbytes - usage.given_nbytes
         return found
 
-    def _planned(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
+    def _planned(self, outlines: Mapping[Node, np.ndarray]) -> Needs:
+        """What a run by the schedule needs that does least again; MemoryLimitError for none."""
         from chainrule.plan.evaluations import plain_schedule_within  # where a budget is given
 
         def needs(schedule: Schedule) -> Needs:
             usage = usage_of(schedule, self.results, block=False)
-            return Needs(usage, self.overhead(usage.outside_count))
+            return Needs(usage, self.overhead(usage.large_count))
 
         found = plain_schedule_within(
             self.graph,
@@ -95,4 +97,4 @@ class RepeatingProgram(PlainProgram):
         )
         if (least := needs(found)).nbytes > self.memory_nbytes:
             refuse_beyond_budget(least, self.memory_nbytes)
-        return found
+        return least

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
 from chainrule.schedule.lifetimes import lifetimes_of
 from chainrule.schedule.lives import BEFORE
 from chainrule.schedule.records import SCRATCH, Compute, Schedule
+
+LARGE_NBYTES = 1 << 16  # of an array that may begin, or end, in pages of its own
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,9 +84,17 @@ class Usage:
         )
 
     @cached_property
-    def outside_count(self) -> int:
-        """The number of arrays outside the scratch block."""
-        return sum(life.arena != SCRATCH and not life.in_place for life in self.lives)
+    def large_count(self) -> int:
+        """The number of large arrays that are there at once, at most, the block left out."""
+        change = [0] * (self.count + 2)
+        for life in self.lives:
+            if not life.in_place and life.nbytes >= LARGE_NBYTES:
+                if self.scratch_nbytes is None:
+                    change[life.first] += 1
+                    change[life.last + 1] -= 1
+                elif life.arena != SCRATCH:
+                    change[0] += 1
+        return max(accumulate(change))
 
     @cached_property
     def given_nbytes(self) -> int:

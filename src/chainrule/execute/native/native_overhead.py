@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from chainrule.execute.native.runtime.pool import thread_count
-from chainrule.execute.overhead import blas_nbytes, numpy_nbytes
-from chainrule.graph.body import bodies_of
+from chainrule.execute.overhead import arrays_nbytes, blas_nbytes, numpy_nbytes
+from chainrule.graph.body import bodies_of, inner_nodes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.machine_code.target import host_target
 from chainrule.plan.planner import Plan
 from chainrule.plan.products.tiles import COLUMNS
 from chainrule.plan.roles import Role, repeats_compiled_code, roles_of
-from chainrule.primitives.primitive import Contract, Library
-from chainrule.schedule.records import ALIGNMENT
 
 CODE_NBYTES = 4 << 10  # of any compiled graph or body of a loop: its entry, its counters
 CODE_NBYTES_PER_INSTRUCTION = 2 << 10  # measured: 250 to 1,300
@@ -26,19 +24,20 @@ STACK_NBYTES = 64 << 10  # that one more thread really touches
 
 
 def overhead_of(plan: Plan, graph: Graph, arrays: int) -> dict[str, int]:
-    """The estimated bytes by what they are; `arrays` lie outside of the scratch memory."""
+    """The estimated bytes by what they are; `arrays` are large ones beside the scratch memory."""
     works = dict.fromkeys(plan.works)
     again = len(plan.works) - len(works)
     computed = (node for one in works for node in (*one.writes, *one.inner))
     found = {
         "compiled code": _code_nbytes(len(works), computed) + CODE_NBYTES_PER_REPETITION * again,
         "stacks of threads": STACK_NBYTES * (thread_count() - 1),
-        "alignment of arrays": ALIGNMENT * (arrays + 1),
+        "ends of arrays": arrays_nbytes(arrays + 1),
     }
     evaluated = list(_evaluated(graph))
     no_tiles = host_target().vector_nbytes not in COLUMNS  # then all products are BLAS'
-    if no_tiles or any(map(_calls_blas, evaluated)):
-        found["buffers of BLAS"] = blas_nbytes()
+    others = [*graph.nodes, *inner_nodes(graph)] if no_tiles else []
+    if buffers := blas_nbytes(evaluated) + blas_nbytes(others):  # NumPy's, and SciPy's
+        found["buffers of BLAS"] = buffers
     if evaluated:
         found["buffers of NumPy"] = numpy_nbytes()
     return found
@@ -51,16 +50,6 @@ def _evaluated(graph: Graph, *, compiled: bool = True) -> Iterator[Node]:
             yield node
             for body in bodies_of(node):
                 yield from _evaluated(body.graph, compiled=repeats_compiled_code(node))
-
-
-def _calls_blas(node: Node) -> bool:
-    """Whether NumPy may evaluate a node by routines of BLAS, or of LAPACK, which calls these."""
-    match node.primitive.kernel:
-        case Contract():
-            return True
-        case Library(lapack):
-            return lapack
-    return False
 
 
 def _code_nbytes(instructions: int, nodes: Iterable[Node]) -> int:

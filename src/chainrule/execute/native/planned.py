@@ -50,4 +50,4 @@ def planned(
 def _needs(made: Plan, results: Sequence[Node]) -> Needs:
     """What a run by the plan needs."""
     usage = usage_of(made.schedule, results)
-    return Needs(usage, overhead_of(made, made.graph, usage.outside_count))
+    return Needs(usage, overhead_of(made, made.graph, usage.large_count))

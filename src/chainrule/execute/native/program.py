@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.errors import EvaluationError
 from chainrule.execute import reference
 from chainrule.execute.executor import Then
-from chainrule.execute.free_memory import refuse_beyond_free
+from chainrule.execute.free_memory import give_back, refuse_beyond_free
 from chainrule.execute.native.runtime.held import HeldCall
 from chainrule.execute.native.runtime.launch import Launcher, given_value
 from chainrule.execute.native.runtime.machine import Settings, plan_for, settings_now
@@ -70,7 +70,10 @@ class NativeProgram:
     @cached_property
     def launcher(self) -> Launcher:
         """The compiled code; UnsupportedError where none can be made."""
-        return Launcher(self.graph, self.results, self.overwrites, settings=self.settings)
+        found = Launcher(self.graph, self.results, self.overwrites, settings=self.settings)
+        if self.memory_nbytes is not None:
+            give_back()  # what planning and compiling have freed
+        return found
 
     def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
         """That of its plan, however arguments lie: others than those in C order are copied."""

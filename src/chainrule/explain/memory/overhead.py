@@ -10,7 +10,7 @@ from chainrule.graph.bytes_text import in_bytes
 
 def overhead_of(run: RunMemory) -> dict[str, int]:
     """The estimated bytes by what they are; the numbers of the run do not hold them."""
-    return dict(run.program.overhead(run.usage.outside_count))
+    return dict(run.program.overhead(run.usage.large_count))
 
 
 def overhead_words(overhead: Mapping[str, int]) -> str:

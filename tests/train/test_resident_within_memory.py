@@ -1,0 +1,46 @@
+"""The budget of a step is one of its process: what is resident, as the system counts it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executors import needs_native
+from resident import CASES
+
+# Python's objects for the graph and its plan, and code of libraries that runs for the first time
+OBJECTS = 4 << 20
+QUICK = "gradients of a compiled graph"
+
+
+def cases() -> list[Any]:
+    """Every program within the least bytes, and within bytes between; few of them in a moment."""
+    found = []
+    for name in CASES:
+        for executor in ("native", "reference"):
+            for share in (0.0, 0.4, 0.8):
+                marks = [needs_native] if executor == "native" else []
+                marks += [] if (name, share) == (QUICK, 0.4) else [pytest.mark.slow]
+                found.append(pytest.param(executor, name, share, marks=marks))
+    return found
+
+
+def measured(executor: str, name: str, share: float) -> dict[str, Any]:
+    script = Path(__file__).parent / "resident.py"
+    command = [sys.executable, str(script), executor, name, str(share)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs /proc of Linux")
+@pytest.mark.parametrize(("executor", "name", "share"), cases())
+def test_a_process_stays_within_the_budget(executor: str, name: str, share: float) -> None:
+    compiling = measured(executor, name, share)  # the compiler does not count
+    found = measured(executor, name, share) if executor == "native" else compiling
+    assert found["needed"] <= found["memory"] < found["full"]
+    for taken in (*found["taken"], *compiling["taken"][1:]):
+        assert 0.7 * found["needed"] <= taken <= found["needed"] + OBJECTS
