@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep
     from chainrule.devices.parallelise import parallel
     from chainrule.devices.planning.devices import Devices
+    from chainrule.devices.planning.paper.planned import ParallelPlan, plan_parallel
     from chainrule.explain.cost.measured_speeds import measured_speeds
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
@@ -121,6 +122,7 @@ __all__ = [
     "MemoryReport",
     "Node",
     "Optimizer",
+    "ParallelPlan",
     "ParallelStep",
     "Placement",
     "Report",
@@ -204,6 +206,7 @@ __all__ = [
     "one_hot",
     "parallel",
     "place_buffers",
+    "plan_parallel",
     "predict",
     "primitive",
     "prune",
@@ -253,6 +256,7 @@ _LATER = {
     "Measures": "chainrule.train.evaluation.measures",
     "MemoryReport": "chainrule.explain.memory.report",
     "Optimizer": "chainrule.train",
+    "ParallelPlan": "chainrule.devices.planning.paper.planned",
     "ParallelStep": "chainrule.devices.parallel",
     "Placement": "chainrule.schedule.placement.place",
     "Report": "chainrule.explain.report",
@@ -309,6 +313,7 @@ _LATER = {
     "one_hot": "chainrule.nn.one_hot",
     "parallel": "chainrule.devices.parallelise",
     "place_buffers": "chainrule.schedule.placement.place",
+    "plan_parallel": "chainrule.devices.planning.paper.planned",
     "predict": "chainrule.train.evaluation.predict",
     "primitive": "chainrule.custom",
     "report": "chainrule.explain.report",

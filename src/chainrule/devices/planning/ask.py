@@ -51,7 +51,7 @@ def asked(
     parts = step.micro_batched(1, size=size)
     sizes = sizes_of(step, parts.size, batch)
     if micro_batches is None:
-        _refuse_sum(step, parts.size)
+        refuse_sum(step, parts.size)
     job = launched()
     search = Search(step, devices, sizes, parts.size, pins, _ranks(devices, pins), job is not None)
     if not search.predictions:
@@ -62,7 +62,7 @@ def asked(
     return found
 
 
-def _refuse_sum(step: TrainingStep, size: str) -> None:
+def refuse_sum(step: TrainingStep, size: str) -> None:
     """InputError for an objective that is a sum over the batch: the mean of parts is another."""
     graph = step.differentiated
     if growth(graph, graph[step.objective], size):

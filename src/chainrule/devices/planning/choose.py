@@ -13,7 +13,7 @@ from chainrule.devices.planning.candidates import Candidate, Candidates
 from chainrule.devices.planning.costs import StageCosts, compiled, costs_of, in_numpy
 from chainrule.devices.planning.devices import Devices
 from chainrule.devices.planning.model import Prediction, predicted
-from chainrule.devices.planning.pins import Pins, Way
+from chainrule.devices.planning.pins import SCHEDULES, Pins, Way
 from chainrule.devices.programs import Parts
 from chainrule.devices.reports.memory import ParallelMemory, memory_of
 from chainrule.devices.reports.timeline import timeline_of
@@ -69,10 +69,15 @@ class Search:
         devices: Devices | None = None,
         ranks: tuple[int, ...] | None = None,
     ) -> Search:
-        """The search for another batch, or on more of these devices; what is known stays known."""
+        """The search for another batch, or on more of these devices, by the schedule that needs
+        least; what is known stays known."""
         sizes = {**self.sizes, **(sizes or {})}
         return replace(
-            self, sizes=sizes, devices=devices or self.devices, ranks=ranks or self.ranks
+            self,
+            sizes=sizes,
+            devices=devices or self.devices,
+            ranks=ranks or self.ranks,
+            pins=replace(self.pins, schedule=self.pins.schedule or SCHEDULES[0]),
         )
 
     @property

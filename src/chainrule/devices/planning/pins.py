@@ -43,8 +43,8 @@ class Pins:
     def ways(self, ranks: Sequence[int], rows: int) -> Iterator[Way]:
         """The plans for a batch of so many rows, on as many ranks as one of `ranks` says."""
         allowed, most = set(ranks), max(ranks)
-        for stages in [self.stages] if self.stages else _numbers(most):
-            for replicas in [self.replicas] if self.replicas else _numbers(most // stages):
+        for stages in [self.stages] if self.stages else numbers(most):
+            for replicas in [self.replicas] if self.replicas else numbers(most // stages):
                 if stages * replicas not in allowed or rows % replicas:
                     continue
                 for each in self._parts(replicas, rows // replicas):
@@ -74,7 +74,7 @@ class Pins:
         return SCHEDULES if stages > 1 and each > 1 else SCHEDULES[:1]
 
 
-def _numbers(most: int) -> list[int]:
+def numbers(most: int) -> list[int]:
     """Numbers to try: small ones, powers of two, and those that divide the largest."""
     powers = {2**power for power in range(most.bit_length())}
     return [one for one in range(1, most + 1) if one <= EVERY or one in powers or most % one == 0]

@@ -15,8 +15,8 @@ from chainrule.graph.bytes_text import in_bytes
 TRIED = 6  # plans, of which the one that needs least is told
 SHOWN = 3  # values of the device that is worst off
 TIMES = (2, 4, 8)  # as many devices, or as small a batch
-ADVICE_EFFORT = 2_000  # nodes of the plans that are tried for one piece of advice
-MOST_RANKS = 64  # of plans that are tried for advice
+ADVICE_EFFORT = 1_000  # nodes of the plans that are tried for one piece of advice
+MOST_RANKS = 16  # of plans that are tried for advice
 
 
 def refusal(search: Search) -> MemoryLimitError:

@@ -1,0 +1,1 @@
+"""Plans of large steps on many devices, from types alone."""

@@ -1,0 +1,229 @@
+"""Time and bytes of one plan: stages of the chain, ways of each, replicas, micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from itertools import accumulate, pairwise
+from math import fsum
+from typing import Any, NamedTuple
+
+from chainrule.devices.planning.devices import Devices
+from chainrule.devices.planning.paper.pricing import Price
+from chainrule.devices.reports.times import adding_seconds
+
+SCHEDULES = ("1f1b", "zb-h1", "zb-h2")
+UPDATES = 3  # times that an update reads or writes its arrays
+
+
+class Way(NamedTuple):
+    """A plan; `rows` are those of a micro-batch."""
+
+    stages: int
+    ways: int
+    replicas: int
+    rows: int
+    micro_batches: int
+    schedule: str
+    sharded: bool
+    recomputed: bool
+
+    @property
+    def devices(self) -> int:
+        """How many devices it uses."""
+        return self.stages * self.ways * self.replicas
+
+    @property
+    def each(self) -> int:
+        """The micro-batches of a replica."""
+        return self.micro_batches // self.replicas
+
+    @property
+    def words(self) -> str:
+        """`4 stages x 8 ways x 2 replicas, 64 micro-batches, 1f1b`."""
+        parts = [
+            " x ".join(
+                f"{number} {what}{'s' if number > 1 else ''}"
+                for number, what in (
+                    (self.stages, "stage"),
+                    (self.ways, "way"),
+                    (self.replicas, "replica"),
+                )
+            ),
+            f"{self.micro_batches} micro-batch{'es' if self.micro_batches > 1 else ''}",
+        ]
+        parts += [self.schedule] if self.stages > 1 else []
+        parts += ["sharded optimizer"] if self.sharded else []
+        parts += ["recomputed layers"] if self.recomputed else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """A stage: its elements of the chain, seconds of a micro-batch, and the bytes of each of its
+    devices by what they are for."""
+
+    first: int
+    last: int
+    forward: float
+    backward: float
+    weights: float
+    parts: dict[str, int]
+    leaving_nbytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """All bytes of a device at its peak."""
+        return sum(self.parts.values())
+
+    @property
+    def seconds(self) -> float:
+        """What a micro-batch takes, both ways."""
+        return self.forward + self.backward + self.weights
+
+
+def units(way: Way, stage: int) -> int:
+    """The micro-batches that a stage keeps at most.
+
+    1F1B keeps those under way between the stage and the last; ZB-H1 as many as 1F1B's first stage,
+    ZB-H2 up to 2p - 1 (Qi et al., Zero Bubble Pipeline Parallelism, section 2).
+    """
+    most = {"1f1b": way.stages - stage, "zb-h1": way.stages, "zb-h2": 2 * way.stages - 1}
+    return min(way.each, most[way.schedule])
+
+
+class Totals:
+    """Sums of the prices of elements that follow each other."""
+
+    def __init__(self, prices: Sequence[Price]) -> None:
+        self.prices = prices
+        names = (one.name for one in fields(Price))
+        self._before = {
+            name: [0, *accumulate(getattr(one, name) for one in prices)] for name in names
+        }
+
+    def of(self, name: str, first: int, last: int) -> Any:
+        """The sum of a number of the elements from `first` to `last`, both included."""
+        before = self._before[name]
+        return before[last + 1] - before[first]
+
+
+def stage_plan(way: Way, stage: int, totals: Totals, first: int, last: int) -> StagePlan:
+    """The stage whose elements are those from `first` to `last`, both included."""
+    prices = totals.prices
+
+    def whole(name: str) -> Any:
+        return totals.of(name, first, last)
+
+    forward, optimizer = whole("forward"), whole("optimizer_nbytes")
+    again = forward if way.recomputed else 0.0
+    kept = whole("entering_nbytes" if way.recomputed else "kept_nbytes")
+    working = max(
+        one.working_nbytes + (one.kept_nbytes if way.recomputed else 0)
+        for one in prices[first : last + 1]
+    )
+    messages = prices[first].entering_nbytes if first else 0
+    messages += prices[last].leaving_nbytes if last + 1 < len(prices) else 0
+    return StagePlan(
+        first,
+        last,
+        forward,
+        whole("backward") + again,
+        whole("weights"),
+        {
+            "parameters": whole("parameter_nbytes"),
+            "gradients": whole("gradient_nbytes"),
+            "optimizer": -(-optimizer // way.replicas) if way.sharded else optimizer,
+            "activations": kept * units(way, stage),
+            "messages": messages,
+            "working": working,
+        },
+        prices[last].leaving_nbytes,
+    )
+
+
+def stages_of(way: Way, totals: Totals, limit: int | None) -> list[StagePlan] | None:
+    """The stages of which the one with most to do has least, and none more bytes than the limit;
+    None where there are none.
+
+    For a given most to do, each stage takes as many elements as it may: the later ones, which keep
+    fewer micro-batches, have then the least to take.  The least such number is searched for.
+    """
+    prices = totals.prices
+    if way.stages > len(prices):
+        return None
+    each = [_seconds(one, way) for one in prices]
+    low, high = max(each), fsum(each)
+    best = _filled(way, totals, each, high, limit)
+    if best is None:
+        return None
+    for _ in range(40):
+        middle = (low + high) / 2
+        found = _filled(way, totals, each, middle, limit)
+        if found is None:
+            low = middle
+        else:
+            best, high = found, max(one.seconds for one in found)
+        if high - low <= 1e-6 * high:
+            break
+    return best
+
+
+def _seconds(one: Price, way: Way) -> float:
+    return one.forward * (2 if way.recomputed else 1) + one.backward + one.weights
+
+
+def _filled(
+    way: Way, totals: Totals, each: Sequence[float], most: float, limit: int | None
+) -> list[StagePlan] | None:
+    found: list[StagePlan] = []
+    at, count = 0, len(totals.prices)
+    for stage in range(way.stages):
+        last = count - (way.stages - stage)  # each later stage has an element, too
+        end, seconds = at, each[at]
+        if stage == way.stages - 1:
+            end, seconds = last, fsum(each[at:])
+        else:
+            while end < last and seconds + each[end + 1] <= most * (1 + 1e-9):
+                end += 1
+                seconds += each[end]
+        made = stage_plan(way, stage, totals, at, end)
+        while limit is not None and made.nbytes > limit and end > at and stage < way.stages - 1:
+            end -= 1
+            made = stage_plan(way, stage, totals, at, end)
+        if (limit is not None and made.nbytes > limit) or made.seconds > most * (1 + 1e-6):
+            return None
+        found.append(made)
+        at = end + 1
+    return found
+
+
+def seconds_of(way: Way, stages: Sequence[StagePlan], devices: Devices) -> float:
+    """Seconds of a step: the pipeline by its closed form, then adding up gradients and updating.
+
+    In 1F1B the busiest stage waits for the first micro-batch to come and for the last one to go
+    through all others; zero-bubble schedules fill one or two times the gradients of parameters of
+    that (Qi et al., table 1).  Nothing of the sums is hidden behind other work.
+    """
+    slowest = max(stages, key=lambda one: one.seconds)
+    idle = fsum(one.seconds for one in stages) - slowest.seconds
+    idle -= {"1f1b": 0, "zb-h1": 1, "zb-h2": 2}[way.schedule] * fsum(
+        one.weights for one in stages if one is not slowest
+    )
+    sent = 0.0
+    for number, (one, _) in enumerate(pairwise(stages)):
+        link = devices.link(number * way.ways, (number + 1) * way.ways)
+        sent += 2 * link.seconds(one.leaving_nbytes)
+    last = 0.0
+    for number, one in enumerate(stages):
+        group = devices.group_of(number * way.ways)
+        share = way.replicas if way.sharded else 1
+        state = one.parts["parameters"] + one.parts["gradients"]
+        moved = state // share + one.parts["optimizer"]
+        seconds = UPDATES * moved / group.memory_bandwidth
+        if way.replicas > 1:
+            base = number * way.ways
+            link = devices.link(base, base + (way.replicas - 1) * way.stages * way.ways)
+            seconds += adding_seconds(one.parts["gradients"], way.replicas, link)
+        last = max(last, seconds)
+    return way.each * slowest.seconds + max(idle, 0.0) + sent + last

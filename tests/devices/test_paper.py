@@ -1,0 +1,348 @@
+"""Plans on paper have the bytes of formulas for their kind, and of steps that are split."""
+
+from __future__ import annotations
+
+import resource
+import time
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from parallel_models import MODELS, ROWS, case
+
+import chainrule as cr
+from chainrule import float32, int64
+from chainrule.devices.planning.costs import costs_of, in_numpy
+from chainrule.devices.planning.paper.chain import chain_of
+from chainrule.devices.planning.paper.plans import StagePlan, Totals, Way, stages_of, units
+from chainrule.devices.planning.paper.pricing import Price, price
+from chainrule.devices.planning.paper.ways import spread
+from chainrule.devices.splitting import parts_at, placed_step
+from chainrule.errors import InputError, MemoryLimitError
+from chainrule.graph.words import names_of
+
+n = cr.size("n")
+CLUSTER = """
+[[groups]]
+name = "node"
+devices = 8
+copies = {copies}
+memory = "{memory}"
+memory_bandwidth = "2 TB/s"
+latency = "5 us"
+bandwidth = "300 GB/s"
+[groups.products]
+float32 = "156 TFLOP/s"
+[between]
+latency = "10 us"
+bandwidth = "25 GB/s"
+"""
+
+
+def cluster(devices: int, memory: str = "80 GB") -> cr.Devices:
+    return cr.Devices.parse(CLUSTER.format(copies=devices // 8, memory=memory))
+
+
+@cache
+def decoder(layers: int, width: int, heads: int, length: int, words: int) -> cr.TrainingStep:
+    """A decoder from types alone: layer norm before each part, attention without biases, GELU."""
+    d, types = width, {}
+    for number in range(layers):
+        types[f"l{number}"] = {
+            **{name: float32[d, d] for name in "qkvo"},
+            **{name: float32[d] for name in ("g1", "b1", "g2", "b2", "c2")},
+            **{"w1": float32[d, 4 * d], "c1": float32[4 * d], "w2": float32[4 * d, d]},
+        }
+
+    def objective(x: Any, y: Any, E: Any, P: Any, p: Any, U: Any) -> Any:
+        def split(t: Any) -> Any:
+            return np.swapaxes(t.reshape(t.shape[0], length, heads, d // heads), 1, 2)
+
+        h = np.take(E, x, axis=0) + P
+        for w in (p[f"l{number}"] for number in range(layers)):
+            z = cr.layer_norm(h, w["g1"], w["b1"])
+            q, k, v = (split(z @ w[name]) for name in "qkv")
+            o = cr.scaled_dot_product_attention(q, k, v, is_causal=True)
+            h = h + np.swapaxes(o, 1, 2).reshape(x.shape[0], length, d) @ w["o"]
+            z = cr.layer_norm(h, w["g2"], w["b2"])
+            h = h + cr.gelu(z @ w["w1"] + w["c1"]) @ w["w2"] + w["c2"]
+        J = cr.cross_entropy(h @ U, y)
+        return J
+
+    arrays = {"E": float32[words, d], "P": float32[length, d], "p": types, "U": float32[d, words]}
+    return cr.training_step(
+        objective,
+        ("E", "P", "p", "U"),
+        cr.adam(),
+        executor="reference",
+        x=int64[n, length],
+        y=int64[n, length],
+        **arrays,
+    )
+
+
+LARGE = (32, 4096, 32, 2048, 51200)  # 6.9e9 parameters
+SMALL = (3, 32, 4, 16, 64)
+
+
+def parameters_of(shape: tuple[int, ...], layers: int, ends: tuple[bool, bool], ways: int) -> float:
+    """Parameters of a device, by hand: 12 h² of products a layer are split; norms, biases and
+    positions are whole; both tables of words are split."""
+    _, h, _, s, V = shape
+    first, last = ends
+    return (
+        layers * (12 * h * h / ways + 9 * h) + first * (V * h / ways + s * h) + last * V * h / ways
+    )
+
+
+def activations_of(shape: tuple[int, ...], layers: int, last: bool, ways: int, rows: int) -> float:
+    """Bytes that a micro-batch keeps, by hand, after Korthikanti et al., Reducing activation
+    recomputation in large transformer models (2022), section 4; they have 34 sbh + 5 as²b for half
+    precision and dropout.
+
+    In float32 without dropout, from the derivatives of each operation.  A layer norm: what is
+    centred, the deviation (once, and spread), the quotient, the gain spread, what comes out: 5 sbh
+    + sb.  Attention: q scaled, k, v, what the heads give: 4 sbh; of the softmax exp, its sum
+    spread, the quotient: 3 as²b, and whether the sum is 0, a byte for each row.  GELU: 4 arrays of
+    4 sbh.
+    """
+    _, h, a, s, V = shape
+    b = rows
+    whole = 2 * 4 * (5 * s * b * h + s * b)
+    split = 4 * (4 + 16) * s * b * h + 12 * a * s * s * b + a * s * b
+    head = 4 * s * b * h + 4 * s * b * V / ways
+    return layers * (whole + split / ways) + last * head
+
+
+def assert_formulas(shape: tuple[int, ...], plan: cr.ParallelPlan, rel: float) -> None:
+    way, layers = plan.best.way, plan.chain.layers
+    for number, stage in enumerate(plan.best.stages):
+        own = range(stage.first, stage.last + 1)
+        count = sum(one in layers for one in own)
+        ends = 0 in own, len(plan.chain.elements) - 1 in own
+        held = parameters_of(shape, count, ends, way.ways)
+        wanted = {
+            "parameters": 4 * held,
+            "gradients": 4 * held,
+            "optimizer": 8 * held / (way.replicas if way.sharded else 1),
+        }
+        kept = activations_of(shape, count, ends[1], way.ways, way.rows)
+        if way.recomputed:
+            kept = (count + ends[1]) * 4 * way.rows * shape[3] * shape[1]
+        wanted["activations"] = kept * min(way.each, way.stages - number)
+        for name, nbytes in wanted.items():
+            assert stage.parts[name] == pytest.approx(nbytes, rel=rel), (number, name)
+        assert sum(stage.parts[name] for name in wanted) == pytest.approx(
+            sum(wanted.values()), rel=rel
+        )
+        assert stage.nbytes == sum(stage.parts.values())
+
+
+@pytest.mark.parametrize(
+    ("stages", "ways", "sharded", "recomputed"),
+    [(8, 8, False, False), (4, 2, True, False), (2, 4, True, True)],
+)
+def test_seven_billion_parameters_have_the_bytes_of_formulas(
+    stages: int, ways: int, sharded: bool, recomputed: bool
+) -> None:
+    """Parameters, gradients, optimizer (whole or sharded: ZeRO-1) and activations, each within 2 %
+    on each device."""
+    step = decoder(*LARGE)
+    plan = cr.plan_parallel(
+        step,
+        cluster(64),
+        batch=512,
+        stages=stages,
+        ways=ways,
+        replicas=64 // stages // ways,
+        micro_batches=512,
+        schedule="1f1b",
+        sharded=sharded,
+        recomputed=recomputed,
+    )
+    assert len(plan.chain.layers) == 32
+    assert_formulas(LARGE, plan, 0.001)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("devices", "rows", "seconds"), [(64, 512, 60), (1000, 4000, 300)])
+def test_large_plans_are_made_in_time(devices: int, rows: int, seconds: float) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begun = time.perf_counter()
+    plan = cr.plan_parallel(decoder(*LARGE), cluster(devices), batch=rows)
+    assert time.perf_counter() - begun < seconds
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # KiB, of 110 GB
+    best = plan.best
+    assert best.way.devices <= devices and best.nbytes <= 80e9
+    assert best.seconds == min(one.seconds for one in plan.ranked)
+    flops = 6 * 6.9e9 * 2048 * rows  # without attention
+    assert flops / 156e12 / devices < best.seconds < 4 * flops / 156e12 / devices
+
+
+# The chain ----------------------------------------------------------------------------------------
+
+
+def priced(step: cr.TrainingStep, sizes: dict[str, int], ways: int = 1) -> tuple[Any, list[Price]]:
+    parts = parts_at(step.micro_batched(1), sizes)
+    chain = chain_of(parts, step.parameters)
+    devices = cluster(8)
+    link = devices.link(0, 1)
+    return parts, [price(one, ways, devices.groups[0], link, {}) for one in chain.elements]
+
+
+@pytest.mark.parametrize("model", sorted(MODELS))
+def test_kept_values_are_those_of_a_step_that_is_split(model: str) -> None:
+    step, *_ = case(model, "adamw", "reference")
+    assert_kept(step, {"n": ROWS})
+
+
+def test_kept_values_of_a_decoder_are_those_of_a_step_that_is_split() -> None:
+    assert_kept(decoder(*SMALL), {"n": 2})
+
+
+def assert_kept(step: cr.TrainingStep, sizes: dict[str, int]) -> None:
+    parts, prices = priced(step, sizes)
+    micro = step.micro_batched(1)
+    placed = placed_step(micro, parts, 1, None, "time", "reference")
+    (stage,) = costs_of(parts, placed, in_numpy(cr.Devices.cpu(1).groups[0]))
+    kept = {one for e in chain_of(parts, step.parameters).elements for one in e.kept}
+    assert sum(int(one.type.nbytes) for one in kept) == stage.kept_nbytes
+    assert sum(one.kept_nbytes for one in prices) >= stage.kept_nbytes
+    sums = sum(one.gradient_nbytes for one in prices)
+    assert 0 < stage.sums_nbytes - sums <= 8  # the objective's
+
+
+def test_layers_are_found_and_priced_once() -> None:
+    parts = parts_at(decoder(*SMALL).micro_batched(1), {"n": 2})
+    chain = chain_of(parts, decoder(*SMALL).parameters)
+    names = names_of(parts.summing)
+    assert [chain.name(at) for at in range(len(chain.elements))] == [
+        *("before", "layer 0", "layer 1", "layer 2", "after")
+    ]
+    for number in range(3):
+        own = {names[one] for one in chain.elements[number + 1].parameters}
+        assert {name.split(".")[1] for name in own} == {f"l{number}"} and len(own) == 12
+        assert len(chain.elements[number + 1].entering) == 1
+    everything = [node for one in chain.elements for node in (*one.forward, *one.backward)]
+    assert len(everything) == len(set(everything))
+    plan = cr.plan_parallel(decoder(*SMALL), cluster(8), batch=8, ways=1, micro_batches=8)
+    assert plan.priced <= 4  # before, a layer, the last layer, after
+
+
+def test_a_step_without_layers_is_a_chain_of_parts() -> None:
+    step, *_ = case("network", "sgd", "reference")
+    plan = cr.plan_parallel(step, cluster(8), batch=ROWS, stages=2)
+    assert not plan.chain.layers and "part 0" in str(plan)
+    assert plan.best.way.stages == 2
+
+
+# Tensor parallelism -------------------------------------------------------------------------------
+
+
+def test_a_layer_is_split_by_columns_and_rows() -> None:
+    """As Megatron-LM: two sums forward and two backward; norms and residuals are whole."""
+    step = decoder(*SMALL)
+    parts = parts_at(step.micro_batched(1), {"n": 2})
+    layer = chain_of(parts, step.parameters).elements[2]
+    found = spread(layer.forward, layer.parameters, layer.leaving, 4)
+    names = names_of(parts.summing)
+    axes = {names[one].rpartition(".")[2]: found.axes.get(one) for one in layer.parameters}
+    columns, rows = dict.fromkeys(("q", "k", "v", "w1"), 1), dict.fromkeys(("o", "w2"), 0)
+    whole = dict.fromkeys(("g1", "b1", "g2", "b2", "c1", "c2"))
+    assert axes == {**columns, **rows, **whole}
+    residual = 4 * 2 * 16 * 32
+    assert found.forward_nbytes == found.backward_nbytes == (residual, residual)
+    scores = [one for one in layer.forward if one.shape == (2, 4, 16, 16)]
+    assert scores and all(found.axes[one] == 1 for one in scores if one.dtype.kind == "f")
+    assert not any(one in found.axes for one in layer.forward if one.shape == (2, 16, 32, 1))
+
+
+def test_tables_of_words_are_split_by_words() -> None:
+    step = decoder(*SMALL)
+    parts = parts_at(step.micro_batched(1), {"n": 2})
+    first, *_, last = chain_of(parts, step.parameters).elements
+    names = names_of(parts.summing)
+    for element, name, axis in ((first, "E", 0), (last, "U", 1)):
+        found = spread(element.forward, element.parameters, element.leaving, 4)
+        assert {names[one]: at for one, at in found.axes.items() if one in element.parameters} == {
+            name: axis
+        }
+        assert element.leaving not in found.axes
+
+
+def test_what_cannot_be_split_evenly_stays_whole() -> None:
+    step = decoder(*SMALL)
+    parts = parts_at(step.micro_batched(1), {"n": 2})
+    layer = chain_of(parts, step.parameters).elements[2]
+    found = spread(layer.forward, layer.parameters, layer.leaving, 3)
+    assert not found.axes and not found.shared and found.forward_nbytes == ()
+    eight = spread(layer.forward, layer.parameters, layer.leaving, 8)  # and there are four heads
+    names = names_of(parts.summing)
+    split = {names[one].rpartition(".")[2] for one in layer.parameters if one in eight.axes}
+    assert {"w1", "w2"} <= split
+    assert all(one.shape[axis] % 8 == 0 for one, axis in eight.axes.items())
+
+
+# Stages, and what does not fit --------------------------------------------------------------------
+
+
+def test_stages_share_out_the_work_within_memory() -> None:
+    def element(seconds: float, kept: int, held: int = 0) -> Price:
+        return Price(seconds, 0.0, 0.0, held, 0, 0, kept, 1, 1, 0)
+
+    def cut(way: Way, prices: list[Price], limit: int | None = None) -> list[tuple[int, int]]:
+        return [(one.first, one.last) for one in stages_of(way, Totals(prices), limit) or ()]
+
+    way = Way(2, 1, 1, 1, 8, "1f1b", False, False)
+    alike = [element(1.0, 10)] * 6
+    assert cut(way, alike) == [(0, 2), (3, 5)]
+    assert cut(way, [element(5.0, 10), *alike[:3]]) == [(0, 0), (1, 3)]
+    # the first stage keeps two micro-batches: 2 * 10 for each element and a message
+    assert cut(way, alike, 50) == [(0, 1), (2, 5)]
+    assert stages_of(way, Totals(alike), 40) is None
+    assert stages_of(way, Totals(alike[:1]), None) is None
+    assert [units(way, stage) for stage in (0, 1)] == [2, 1]
+    assert units(way._replace(schedule="zb-h2"), 0) == 3
+
+
+def test_what_does_not_fit_on_paper_is_told_and_the_advice_is_right() -> None:
+    step = decoder(*SMALL)
+    with pytest.raises(MemoryLimitError) as caught:
+        cr.plan_parallel(step, cluster(8, "20 KB"), batch=8)
+    error = caught.value
+    assert "objective does not fit on 8 devices: in the smallest plan found" in error.what
+    assert "which has 20,000; there are " in error.what
+    assert f"devices with {error.needed_nbytes:,} bytes each" in error.hint
+    plan = cr.plan_parallel(step, cluster(8, str(error.needed_nbytes)), batch=8)
+    assert plan.best.nbytes <= error.needed_nbytes
+    assert plan.too_large > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"batch": 8, "stages": 0}, "stages is 0"),
+        ({"batch": 8, "schedule": "gpipe"}, "schedule is 'gpipe'"),
+        ({"batch": 7, "replicas": 2}, "8 devices have no plan for n = 7 with replicas=2"),
+        ({"batch": 8, "stages": 4, "ways": 4}, "no plan for n = 8 with stages=4, ways=4"),
+        ({"batch": 8, "stages": 8}, "has 5 parts that follow each other, and more stages"),
+        ({"batch": 0}, "batch is 0"),
+    ],
+)
+def test_no_plan_on_paper_is_explained(options: Any, what: str) -> None:
+    with pytest.raises(InputError) as caught:
+        cr.plan_parallel(decoder(*SMALL), cluster(8), **options)
+    assert what in caught.value.what
+
+
+def test_a_plan_on_paper_prints_its_stages_and_reasons() -> None:
+    plan = cr.plan_parallel(decoder(*SMALL), cluster(8), batch=8, stages=2)
+    lines = str(plan).splitlines()
+    assert lines[0].startswith("objective on 8 devices, n = 8: 3 layers, ")
+    assert plan.why() in lines and plan.best.way.words in plan.why()
+    assert all(isinstance(one, StagePlan) for one in plan.best.stages)
+    assert lines[-1].split()[0] == "1" and "after" in lines[-1]
+    wrong: Any = 3
+    with pytest.raises(InputError, match="plans a training step on devices, got int"):
+        cr.plan_parallel(decoder(*SMALL), wrong, batch=8)
