@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chainrule.devices.given import at_first, given_to_ranks
 from chainrule.devices.instructions import AllReduce, Key, Program
 from chainrule.devices.rank import run_program
 from chainrule.devices.threads import ThreadTransport
@@ -38,6 +39,11 @@ class Alone:
     def wait(self, one: AllReduce) -> None:
         """It is there."""
 
+    def all_gather(self, one: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.copy(self.noted[self.rank, key]) for key in one.gives]
+
+    reduce_scatter = all_gather
+
 
 @contextmanager
 def noting(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[int, Key], np.ndarray]]:
@@ -45,6 +51,7 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[int, Key], np
     found: dict[tuple[int, Key], np.ndarray] = {}
     receive, all_reduce = ThreadTransport.receive, ThreadTransport.all_reduce
     add = ThreadTransport.add
+    exchanges = {name: getattr(ThreadTransport, name) for name in ("all_gather", "reduce_scatter")}
 
     def received(self: ThreadTransport, key: Key, sender: int) -> np.ndarray:
         array = receive(self, key, sender)
@@ -62,7 +69,18 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[int, Key], np
         found.update({(self.rank, key): np.copy(array) for key, array in pairs})
         return ready
 
+    def exchanged(name: str) -> Any:
+        def noted(self: ThreadTransport, one: Any, arrays: Any) -> list[np.ndarray]:
+            made = exchanges[name](self, one, arrays)
+            pairs = zip(one.gives, made, strict=True)
+            found.update({(self.rank, key): np.copy(array) for key, array in pairs})
+            return made
+
+        return noted
+
     with monkeypatch.context() as patched:
+        for name in exchanges:
+            patched.setattr(ThreadTransport, name, exchanged(name))
         patched.setattr(ThreadTransport, "add", helped)
         patched.setattr(ThreadTransport, "receive", received)
         patched.setattr(ThreadTransport, "all_reduce", added)
@@ -83,11 +101,19 @@ class RanksAlone:
             for item in step.parts.updating.graph.inputs
             if item.default is not None
         }
-        self.given = step._given(self.split, self.state, parts, numbers)
+        self.given = given_to_ranks(step.parts, self.split, self.state, parts, numbers)
+
+    def parts_nbytes(self, rank: int) -> int:
+        """The bytes of what is copied of the state for a rank among threads: its parts of arrays
+        that do not lie alone."""
+        split, program = self.split, self.split.programs[rank]
+        there = at_first(self.step.parts, split, program, self.state, self.given)
+        parts = [there.get(Key(split.names[name], None)) for name in split.lying.cuts]
+        return sum(one.nbytes for one in parts if one is not None and one.base is None)
 
     def run(self, rank: int) -> dict[Key, np.ndarray]:
         """The results of a rank; all that it makes is made here."""
         program: Program = self.split.programs[rank]
-        there = self.step._at_first(self.split, program, self.state, self.given)
+        there = at_first(self.step.parts, self.split, program, self.state, self.given)
         transport = Alone(rank, self.noted)
         return run_program(program, self.split.pieces, self.split.code, there, transport)

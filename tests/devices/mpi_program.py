@@ -14,8 +14,8 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from parallel_models import case
 from pytest import MonkeyPatch
+from tensor_models import case
 
 import chainrule as cr
 from chainrule.devices import overlap, splitting
@@ -30,19 +30,24 @@ def digest(state: Any) -> dict[str, str]:
     return {name: hashlib.sha256(state[name].tobytes()).hexdigest()[:12] for name in state}
 
 
-def trained(model: str, optimizer: str, executor: str, stages: Any, replicas: int) -> Any:
+def trained(
+    model: str, optimizer: str, executor: str, stages: Any, replicas: int, options: Any = None
+) -> Any:
     """Objectives and digests of arrays after some steps; twice with a checkpoint between them."""
     if stages == 1:  # gradients are added up by helpers
         with MonkeyPatch.context() as patched:
             patched.setattr(overlap, "LEAST_NBYTES", 1)
-            return _trained(model, optimizer, executor, stages, replicas)
-    return _trained(model, optimizer, executor, stages, replicas)
+            return _trained(model, optimizer, executor, stages, replicas, options)
+    return _trained(model, optimizer, executor, stages, replicas, options)
 
 
-def _trained(model: str, optimizer: str, executor: str, stages: Any, replicas: int) -> Any:
+def _trained(
+    model: str, optimizer: str, executor: str, stages: Any, replicas: int, options: Any
+) -> Any:
     step, weights, batch = case(model, optimizer, executor)
     stages = stages if isinstance(stages, int) else tuple(stages)
-    split = cr.parallel(step, micro_batches=6, stages=stages, replicas=replicas)
+    options = {"stages": stages, "replicas": replicas, **(options or {})}
+    split = cr.parallel(step, micro_batches=6, **options)
     state = split.init(weights)
     objectives = [float(split(state, batch)) for _ in range(STEPS)]
     whole = split.collect(state)

@@ -28,7 +28,7 @@ from chainrule.errors import InputError
 from chainrule.graph.types import array_type
 
 PROGRAM = str(Path(mpi_program.__file__))
-CASES: dict[int, list[tuple[str, str, str, Any, int]]] = {
+CASES: dict[int, list[tuple[Any, ...]]] = {
     2: [
         ("network", "adamw", "reference", ["h1"], 1),
         ("network", "clipped", "reference", ["h1"], 1),
@@ -37,6 +37,13 @@ CASES: dict[int, list[tuple[str, str, str, Any, int]]] = {
         ("convolutional", "sgd", "reference", ["h1"], 1),
         ("network", "adamw", "reference", 1, 2),
         ("network", "scheduled", "native", ["h1"], 1),
+        ("layers", "adamw", "reference", 1, 1, {"ways": 2}),
+        ("layers", "clipped", "reference", 1, 1, {"ways": 2, "split": {"W1": 0, "W2": 1}}),
+        ("attention", "momentum", "native", 1, 1, {"ways": 2}),
+        ("dropout", "sgd", "reference", 1, 1, {"ways": 2}),
+        ("convolutional", "adamw", "reference", 1, 1, {"ways": 2}),
+        ("layers", "adamw", "reference", 1, 2, {"shard_optimizer": True}),
+        ("layers", "clipped", "native", 1, 2, {"shard_optimizer": True}),
     ],
     3: [
         ("skipping", "sgd", "reference", ["a", "b"], 1),
@@ -45,6 +52,9 @@ CASES: dict[int, list[tuple[str, str, str, Any, int]]] = {
     4: [
         ("network", "clipped", "reference", ["h1"], 2),
         ("skipping", "adamw", "reference", ["a"], 2),
+        ("layers", "adamw", "reference", ["h1"], 1, {"ways": 2}),
+        ("layers", "clipped", "reference", 1, 2, {"ways": 2, "shard_optimizer": True}),
+        ("attention", "adamw", "reference", 1, 1, {"ways": 4}),
     ],
 }
 
@@ -68,7 +78,10 @@ def test_processes_have_the_bits_of_threads(count: int, tmp_path: Path) -> None:
             held |= own
             if one[3] != 1 and one[0] in ("network", "dropping"):
                 assert own < set(everything), "a rank has all arrays"
-        assert held == set(everything)
+        if len(one) == 5:
+            assert held == set(everything)
+        else:  # some are nowhere whole
+            assert held < set(everything)
 
 
 FAILURES = {
@@ -132,9 +145,10 @@ def test_ranks_that_do_not_do_the_same_are_refused(tmp_path: Path) -> None:
         assert zero[what] == one[what]
         assert re.match(text, zero[what]), zero[what]
     assert zero["objective"] == one["objective"]
-    assert re.match(r"StateError: this rank of the job has not W2, W3, W2_m", zero["elsewhere"])
-    assert re.match(r"StateError: this rank of the job has not W1, b1, W1_m", one["elsewhere"])
-    assert re.match(r"StateError: this rank of the job has not W1, b1: another", one["parameters"])
+    missing = "StateError: this rank of the job has not all of"
+    assert zero["elsewhere"].startswith(f"{missing} W2, W3, W2_m")
+    assert one["elsewhere"].startswith(f"{missing} W1, b1, W1_m")
+    assert one["parameters"].startswith(f"{missing} W1, b1: other ranks have")
     assert zero["trace"] == one["trace"] and "CHAINRULE_TRANSPORT=threads in" in zero["trace"]
     assert one["one array"].endswith("try: on every rank: whole = split.collect(state)")
 

@@ -79,7 +79,7 @@ FAULTS: dict[str, tuple[int, Change, str]] = {
     "pieces in another order": (1, swap(Run), "needs Key"),
     "no sum": (2, drop(AllReduce), "wait for ever|is at its end"),
     "a sum of others": (0, another(AllReduce, group=(1, 3)), "a group that it is not in"),
-    "a sum in another order": (2, fewer_sums, "the order of sums differs"),
+    "a sum in another order": (2, fewer_sums, "the order of collectives differs"),
 }
 
 

@@ -54,7 +54,9 @@ def spread_case(model: str, ways: int, asked: Any = None) -> Spread:
         arrays[part.name] = random.normal(size=inputs[part.name].shape)
     for item in graph.inputs:
         arrays.setdefault(item.name, np.asarray(item.default))
-    return Spread(graph, chosen, given, fixed, spread(graph, ways, SHARDS, given, fixed), arrays)
+    return Spread(
+        graph, chosen, given, fixed, spread(graph, ways, SHARDS, given, fixed=fixed), arrays
+    )
 
 
 def assert_same_values(one: Spread, ways: int) -> None:

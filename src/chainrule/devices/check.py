@@ -11,13 +11,18 @@ from collections import deque
 from collections.abc import Sequence
 
 from chainrule.devices.instructions import (
+    COLLECTIVES,
+    FREEING,
+    AllGather,
     AllReduce,
     Await,
     Begin,
+    Collective,
     Instruction,
     Key,
     Program,
     Receive,
+    ReduceScatter,
     Run,
     Send,
 )
@@ -104,31 +109,36 @@ class _Followed:
             case Await(begun):
                 self.added[rank].remove(begun)
                 there.update(begun.keys)
-        if isinstance(one, (Run, Send)):
+        self._end(rank, one)
+
+    def _end(self, rank: int, one: Instruction | None) -> None:
+        """What is not needed any more goes; the rank goes on."""
+        if isinstance(one, FREEING):
             self._need(rank, one.frees)
-            there.difference_update(one.frees)
+            self.there[rank].difference_update(one.frees)
         self.at[rank] += 1
 
     def _collective(self) -> bool:
-        """Whether all ranks of a group are at the same sum, and go on."""
+        """Whether all ranks of a group are at the same collective, and go on."""
         for rank in range(len(self.programs)):
             one = self._next(rank)
-            if not isinstance(one, AllReduce):
+            if not isinstance(one, COLLECTIVES):
                 continue
             self._refuse_stranger(rank, one)
-            others = [self._next(other) for other in one.group]
-            if not all(isinstance(other, AllReduce) for other in others):
+            differing = [other for other in one.group if self._next(other) != one]
+            for other in differing:
+                theirs = self._next(other)
+                if isinstance(theirs, COLLECTIVES) and rank in theirs.group:
+                    raise InvariantError(
+                        f"{self._told(rank)}, and {self._told(other)}: the order of collectives "
+                        "differs"
+                    )
+            if differing:  # busy with others as yet
                 continue
-            if any(other != one for other in others):
-                differing = next(
-                    r for r, other in zip(one.group, others, strict=True) if other != one
-                )
-                raise InvariantError(
-                    f"{self._told(rank)}, and {self._told(differing)}: the order of sums differs"
-                )
             for other in one.group:
-                self._need(other, one.keys)
-                self.at[other] += 1
+                self._need(other, one.reads)
+                self.there[other].update(one.gives)
+                self._end(other, one)
             return True
         return False
 
@@ -149,7 +159,7 @@ class _Followed:
             return True
         return False
 
-    def _refuse_stranger(self, rank: int, one: AllReduce) -> None:
+    def _refuse_stranger(self, rank: int, one: Collective) -> None:
         if rank not in one.group:
             raise InvariantError(f"{self._told(rank)}, a group that it is not in")
 
@@ -160,30 +170,26 @@ class _Followed:
 
     def _told(self, rank: int) -> str:
         one = self._next(rank)
-        words = {
-            Run: "runs",
-            Send: "sends",
-            Receive: "waits for",
-            AllReduce: "adds",
-            Begin: "begins to add",
-            Await: "awaits the sums of",
-        }
         match one:
             case Run():
-                what = f"piece {one.piece} for part {one.micro_batch}"
+                what = f"runs piece {one.piece} for part {one.micro_batch}"
             case Send():
-                what = f"{one.key} to rank {one.to}"
+                what = f"sends {one.key} to rank {one.to}"
             case Receive():
-                what = f"{one.key} from rank {one.sender}"
-            case (
-                AllReduce(keys, group)
-                | Begin(AllReduce(keys, group))
-                | Await(AllReduce(keys, group))
-            ):
-                what = f"{len(keys)} values in the group {group}"
+                what = f"waits for {one.key} from rank {one.sender}"
+            case AllReduce(keys, group):
+                what = f"adds {len(keys)} values in the group {group}"
+            case Begin(AllReduce(keys, group)):
+                what = f"begins to add {len(keys)} values in the group {group}"
+            case Await(AllReduce(keys, group)):
+                what = f"awaits the sums of {len(keys)} values in the group {group}"
+            case AllGather():
+                what = f"gathers {len(one.reads)} values in the group {one.group}"
+            case ReduceScatter():
+                what = f"adds parts of {len(one.reads)} values in the group {one.group}"
             case None:
                 return f"rank {rank} is at its end"
-        return f"rank {rank} {words[type(one)]} {what} (instruction {self.at[rank]})"
+        return f"rank {rank} {what} (instruction {self.at[rank]})"
 
     def _refuse_other_ranks(self, program: Program) -> None:
         ranks = range(len(self.programs))
@@ -194,8 +200,10 @@ class _Followed:
                     partners = (one.to,)
                 case Receive():
                     partners = (one.sender,)
-                case AllReduce(_, group) | Begin(AllReduce(_, group)) | Await(AllReduce(_, group)):
-                    partners = group
+                case Begin(begun) | Await(begun):
+                    partners = begun.group
+                case AllReduce() | AllGather() | ReduceScatter():
+                    partners = one.group
             wrong = [other for other in partners if other not in ranks]
             if wrong:
                 raise InvariantError(f"rank {program.rank} names rank {wrong[0]}; there is none")

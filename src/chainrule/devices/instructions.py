@@ -48,10 +48,18 @@ class Receive:
 
 @dataclass(frozen=True)
 class AllReduce:
-    """Adds values of all ranks of a group, in their order; each of them has the sums then."""
+    """Adds values of all ranks of a group, in their order; each of them has the sums then, in place
+    of its own values."""
 
     keys: tuple[Key, ...]
     group: tuple[int, ...]
+
+    @property
+    def reads(self) -> tuple[Key, ...]:
+        """The values that a rank gives to the others."""
+        return self.keys
+
+    gives = reads
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,34 @@ class Await:
         return self.sum.keys
 
 
-Instruction = Run | Send | Receive | AllReduce | Begin | Await
+@dataclass(frozen=True)
+class AllGather:
+    """Joins what all ranks of a group have of `reads`, in their order, each along one of `axes`;
+    each of them has the whole values `gives` then."""
+
+    reads: tuple[Key, ...]
+    gives: tuple[Key, ...]
+    axes: tuple[int, ...]
+    group: tuple[int, ...]
+    frees: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReduceScatter:
+    """Adds values `reads` of all ranks of a group, in their order; each of them has its part of the
+    sums then, the one at its place in the group along one of `axes`."""
+
+    reads: tuple[Key, ...]
+    gives: tuple[Key, ...]
+    axes: tuple[int, ...]
+    group: tuple[int, ...]
+    frees: tuple[Key, ...] = ()
+
+
+Collective = AllReduce | AllGather | ReduceScatter
+COLLECTIVES = (AllReduce, AllGather, ReduceScatter)
+Instruction = Run | Send | Receive | Collective | Begin | Await
+FREEING = (Run, Send, AllGather, ReduceScatter)
 
 
 @dataclass(frozen=True)

@@ -82,8 +82,9 @@ def _joined(first: Piece, second: Piece, graph: Graph, inside: set[int]) -> Piec
     given = {node for place, node in enumerate(first.gives) if place not in inside}
     given |= {*second.gives}
     shared = (shared_of(first) | shared_of(second)) - own
-    name = f"{PASSES} {first.name.split()[1]}"
-    return piece_of(graph, name, own, [node for node in graph.nodes if node in given], shared)
+    name = f"{PASSES} {first.name.partition(' ')[2]}"
+    gives = [node for node in graph.nodes if node in given]
+    return piece_of(graph, name, own, gives, shared, {**first.places, **second.places})
 
 
 def _with(program: Program, pair: Pair, pieces: Sequence[Piece]) -> Program:

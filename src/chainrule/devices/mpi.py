@@ -258,6 +258,20 @@ class World:
         every = [bytes_of(found), (sizes, _places(sizes)), byte]
         self._together(comm, others, what, comm.Allgatherv, [bytes_of(total), byte], every)
 
+    def exchange_bytes(
+        self,
+        name: str,
+        sent: np.ndarray,
+        received: np.ndarray,
+        ranks: tuple[int, ...],
+        what: What,
+    ) -> None:
+        """A collective of MPI, of this name, among some ranks, on arrays in C order."""
+        others = [one for one in ranks if one != self.rank]
+        pair = ([bytes_of(one), self.mpi.BYTE] for one in (sent, received))
+        comm = self.group(ranks)
+        self._together(comm, others, what, getattr(comm, name), *pair)
+
     # The end -------------------------------------------------------------------------------------
 
     def close(self) -> None:

@@ -144,7 +144,7 @@ class Overlapping:
             later = {one for node in own if part[node] > place for one in node.inputs}
             given = [n for n in graph.nodes if n in here and (n in later or n in piece.gives)]
             name = f"{piece.name} ({places.index(place) + 1} of {len(places)})"
-            found.append(piece_of(graph, name, here, given, shared))
+            found.append(piece_of(graph, name, here, given, shared, piece.places))
         return found
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.devices.given import at_first, given_to_ranks
+from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import Key, Program
 from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.splitting import Split, split_of
 from chainrule.devices.stages import TIME
+from chainrule.devices.tensor.choosing import Chosen, choose
 from chainrule.devices.threads import run_in_threads
 from chainrule.errors import InputError
 from chainrule.execute.arguments import sizes_from
+from chainrule.graph.graph import Graph
 from chainrule.plan.pipelines.stages import Orders
 from chainrule.tracebacks import entry
 from chainrule.train.step.check_arguments import refuse_no_state
@@ -37,20 +42,21 @@ if TYPE_CHECKING:
 class ParallelStep(SplitStep):
     """A training step on several ranks; `cr.parallel` makes it.
 
-    `parts` is the step in micro-batches that is split, `stages` and `replicas` say into how many
-    ranks, `ends` the names of the values that stages end with, if they were said; `balance` says
-    whether the others share out time or memory, `recompute` whether stages compute their forward
-    pass again.  Where the step was split for `devices`, `candidates` are the plans that were
-    compared.
+    `parts` is the step in micro-batches that is split, `grid` says over how many ranks, `ends` are
+    the names of the values that stages end with and `asked` the axes of parameters, if they were
+    said; `balance` says whether the other stages share out time or memory, `recompute` whether
+    stages compute their forward pass again.  Where the step was split for `devices`, `candidates`
+    are the plans that were compared.
     """
 
     _called = "a training step on several ranks"
     _instead = TrainingStep._instead
 
     parts: MicroBatchedStep
-    stages: int
+    grid: Grid
     ends: tuple[str, ...] | None
-    replicas: int
+    asked: Mapping[str, int | None] | None
+    shard_optimizer: bool
     schedule: str
     orders: Orders
     recompute: bool
@@ -58,11 +64,28 @@ class ParallelStep(SplitStep):
     devices: Devices | None = None
     candidates: Candidates | None = None
     _splits: dict[tuple[tuple[str, int], ...], Split] = field(default_factory=dict, repr=False)
+    _chosen: list[Chosen] = field(default_factory=list, repr=False)
+
+    @property
+    def stages(self) -> int:
+        """How many parts the two passes are cut into."""
+        return self.grid.stages
+
+    @property
+    def replicas(self) -> int:
+        """How many groups of ranks each work on a share of the micro-batches."""
+        return self.grid.replicas
+
+    @property
+    def ways(self) -> int:
+        """How many ranks share each stage of a replica."""
+        return self.grid.ways
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are; rank r * stages + s is stage s of replica r."""
-        return self.stages * self.replicas
+        """How many ranks there are: rank (r * stages + s) * ways + w is shard w of stage s of
+        replica r."""
+        return self.grid.count
 
     @property
     def job(self) -> Job:
@@ -112,7 +135,7 @@ class ParallelStep(SplitStep):
                 if item.default is not None
             }
             found = self._run(split, state, pieces, numbers, clocks)
-        return found[split.ends[whole.objective]][()], split
+        return found, split
 
     @entry
     def collect(self, state: State) -> State:
@@ -242,6 +265,14 @@ class ParallelStep(SplitStep):
         found = self._splits[key] = split_of(self, sizes) if known is None else known
         return found
 
+    def chosen(self, graph: Graph) -> Chosen:
+        """Along which axes parameters are split: for all sizes as for those that came first."""
+        if not self._chosen:
+            objective = graph.names[self.parts.whole.objective]
+            parameters = self.parts.whole.parameters
+            self._chosen.append(choose(graph, objective, parameters, self.ways, self.asked))
+        return self._chosen[0]
+
     # Running it -----------------------------------------------------------------------------------
 
     def _run(
@@ -251,16 +282,15 @@ class ParallelStep(SplitStep):
         parts: Sequence[Mapping[str, Any]],
         numbers: Mapping[str, np.ndarray],
         clocks: Sequence[Clock] | None,
-    ) -> dict[int, np.ndarray]:
-        """Takes the step; gives the results of all ranks of the first replica, by the numbers of
-        values.
+    ) -> Any:
+        """Takes the step; gives the objective."""
 
-        As a rank of a job: its own, and what all ranks have.
-        """
-        given = self._given(split, state, parts, numbers)
+        @cache
+        def given() -> dict[Key, np.ndarray]:  # once a rank of a job has its arrays
+            return given_to_ranks(self.parts, split, state, parts, numbers)
 
         def first(program: Program) -> dict[Key, np.ndarray]:
-            return self._at_first(split, program, state, given)
+            return at_first(self.parts, split, program, state, given())
 
         if launched() is not None:
             from chainrule.devices.mpi import join
@@ -273,57 +303,23 @@ class ParallelStep(SplitStep):
             ends = [(name, one) for name, one in split.ends.items() if name in state.memory]
             state.put([(name, results[one]) for name, one in ends])
             state.steps_taken += 1
-            return results
+            return results[split.ends[self.parts.whole.objective]][()]
 
         def then(rank: int, results: Mapping[Key, np.ndarray]) -> None:
-            """Replicas have the same: each writes its share into the state."""
-            ends = {name: Key(one, None) for name, one in split.ends.items()}
-            mine = [(n, key) for n, key in ends.items() if n in state.memory and key in results]
-            share = mine[rank // self.stages :: self.replicas]
-            state.put([(name, results[key]) for name, key in share])
+            """Writes what this rank has of the arrays of the state; of what several ranks have
+            alike, each writes some."""
+            number = 0
+            for name, end in split.ends.items():
+                key = Key(end, None)
+                if name not in state.memory or key not in results:
+                    continue
+                array = state.memory[name]
+                if split.lying.writes(name, rank, number):
+                    array[split.lying.part(name, array.shape, rank)] = results[key]
+                number += 1
             if rank == 0:
                 state.steps_taken += 1
 
         found = run_in_threads(split, first, then, clocks)
-        return {key.value: array for one in found[: self.stages] for key, array in one.items()}
-
-    def _given(
-        self,
-        split: Split,
-        state: State,
-        parts: Sequence[Mapping[str, Any]],
-        numbers: Mapping[str, np.ndarray],
-    ) -> dict[Key, np.ndarray]:
-        """What ranks are given: the state, data, and numbers of the optimizer."""
-        graph = self.parts.accumulating.graph
-        found = {}
-        for name, number in split.names.items():
-            if name in state.memory:
-                found[Key(number, None)] = state.memory[name]
-            elif name in numbers:
-                found[Key(number, None)] = numbers[name]
-        for item in graph.inputs:
-            if item.name in state.memory:
-                continue
-            if item.name in parts[0]:
-                number = split.names[item.name]
-                for index, part in enumerate(parts):
-                    array = np.asarray(part[item.name], item.type.dtype)
-                    found[Key(number, index)] = array
-                    found.setdefault(Key(number, None), array)
-            elif item.default is not None:
-                found[Key(split.names[item.name], None)] = np.asarray(item.default, item.type.dtype)
-        return found
-
-    def _at_first(
-        self, split: Split, program: Program, state: State, given: Mapping[Key, np.ndarray]
-    ) -> dict[Key, np.ndarray]:
-        """What a rank has at first: of what is given what it reads, and its sums at 0."""
-        found = {key: given[key] for key in program.given if key in given}
-        graph, outlines = self.parts.accumulating.graph, state.outlines
-        for part in self.parts.accumulating.persistent:
-            key = Key(split.names[part.name], None)
-            if key in program.given:
-                shape = outlines[part.parameter].shape if part.parameter else ()
-                found[key] = np.zeros(shape, graph[part.name].dtype)
-        return found
+        key = Key(split.ends[self.parts.whole.objective], None)
+        return next(one[key] for one in found if key in one)[()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from chainrule.devices.grid import Grid
 from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.parallel import ParallelStep
 from chainrule.devices.planning.model import orders_of
@@ -29,11 +30,14 @@ def parallel(
     micro_batches: int | None = None,
     stages: int | Sequence[str] | None = None,
     replicas: int | None = None,
+    ways: int = 1,
+    split: Mapping[str, int | None] | None = None,
+    shard_optimizer: bool = False,
     schedule: str | None = None,
     recompute: bool | None = None,
     size: str | None = None,
 ) -> ParallelStep:
-    """Splits a training step over `stages` times `replicas` ranks.
+    """Splits a training step over `stages` times `replicas` times `ways` ranks.
 
     Ranks are threads of this process; in a job of as many processes (`chainrule run -n 4 file.py`,
     `mpiexec`, `srun`), each of them is one.
@@ -49,6 +53,15 @@ def parallel(
     With `recompute=True` a stage that has several micro-batches under way keeps only what its
     forward pass begins with, and computes the rest again before the backward pass: fewer bytes for
     more time, and the same bits.
+
+    With `ways`, so many ranks share each stage of a replica: parameters and the products with them
+    are split along an axis, and the ranks add or gather what the next operation needs whole.
+    `split` says along which axes: {"W1": 1, "W2": 0} splits the columns of W1 and the rows of W2,
+    None leaves a parameter whole, and others follow where ranks need only a part of them.  Without
+    it, pairs of products that need one sum are found, such as those of an MLP and of attention.
+
+    With `shard_optimizer`, each replica has a share of the optimizer's arrays, and updates its
+    share of the parameters: ZeRO stage 1.
 
     With `devices`, what is left out is searched for: the quickest plan whose ranks fit into the
     memory of their devices, for a `batch` of so many rows, or of these sizes:
@@ -75,7 +88,14 @@ def parallel(
             hint="make the step without memory=; that of a device is the budget of each rank: "
             f"cr.parallel(step, cr.Devices.cpu(4, memory={budget}), batch=256)",
         )
+    ways = _count("ways", ways)
     if devices is not None:
+        if ways > 1 or split is not None or shard_optimizer:
+            raise InputError(
+                "the search for devices shares out stages and replicas, not ways=, split= or "
+                "shard_optimizer=",
+                hint="leave devices out, and say micro_batches=, stages= and replicas= with them",
+            )
         from chainrule.devices.planning.ask import asked
 
         pins = micro_batches, stages, replicas, schedule, recompute
@@ -93,6 +113,9 @@ def parallel(
         1 if replicas is None else replicas,
         "1f1b" if schedule is None else schedule,
         bool(recompute),
+        ways,
+        split,
+        bool(shard_optimizer),
     )
 
 
@@ -102,6 +125,9 @@ def split_into(
     replicas: int,
     schedule: str,
     recompute: bool,
+    ways: int = 1,
+    split: Mapping[str, int | None] | None = None,
+    shard_optimizer: bool = False,
 ) -> ParallelStep:
     """The step on these parts of a batch, on so many ranks; raises as `parallel` does."""
     count = _count("stages", stages if isinstance(stages, int) else len(stages) + 1)
@@ -118,8 +144,11 @@ def split_into(
         )
     ends = None if isinstance(stages, int) else tuple(stages)
     orders = orders_of(count, parts.count // replicas, schedule)
-    _refuse_other_job(count, replicas)
-    return ParallelStep(parts, count, ends, replicas, schedule, orders, recompute)
+    grid = Grid(count, replicas, ways)
+    _refuse_without_ranks(grid, split, shard_optimizer)
+    _refuse_other_job(grid)
+    axes = dict(split) if isinstance(split, Mapping) else split
+    return ParallelStep(parts, grid, ends, axes, shard_optimizer, schedule, orders, recompute)
 
 
 def _count(name: str, value: Any) -> int:
@@ -128,13 +157,28 @@ def _count(name: str, value: Any) -> int:
     return value
 
 
-def _refuse_other_job(stages: int, replicas: int) -> None:
+def _refuse_other_job(grid: Grid) -> None:
     """InputError on every rank of a job that has not as many as the step."""
     job = launched()
-    if job is not None and job[1] != stages * replicas:
+    if job is not None and job[1] != grid.count:
+        ways = f", {grid.ways} ways" if grid.ways > 1 else ""
         raise InputError(
-            f"the step is split over {stages * replicas} ranks ({stages} stages, {replicas} "
-            f"replicas), and this job has {job[1]}",
-            hint=f"chainrule run -n {stages * replicas}, or {TRANSPORT}=threads in the "
+            f"the step is split over {grid.count} ranks ({grid.stages} stages, {grid.replicas} "
+            f"replicas{ways}), and this job has {job[1]}",
+            hint=f"chainrule run -n {grid.count}, or {TRANSPORT}=threads in the "
             "environment: each process then runs all ranks as threads",
+        )
+
+
+def _refuse_without_ranks(grid: Grid, split: Any, shard_optimizer: bool) -> None:
+    """InputError where something is to be shared out to one rank."""
+    if split is not None and grid.ways == 1:
+        raise InputError(
+            f"split={split!r} says how parameters are split, and ways=1 not over how many ranks",
+            hint="ways=2",
+        )
+    if shard_optimizer and grid.replicas == 1:
+        raise InputError(
+            "shard_optimizer=True shares the optimizer's arrays out to replicas, and there is one",
+            hint="replicas=2",
         )

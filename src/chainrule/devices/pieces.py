@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from chainrule.devices.tensor.collectives import as_slice, own_part
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -30,6 +31,7 @@ class Piece(Frozen):
     nodes: tuple[Node, ...]
     reads: Mapping[Node, Node]
     gives: Mapping[Node, Node]
+    places: Mapping[str, int] = field(default_factory=dict)  # of the ranks that run it
 
     @property
     def purpose(self) -> str:
@@ -57,9 +59,13 @@ def piece_of(
     own: Collection[Node],
     gives: Collection[Node],
     shared: Collection[Node],
+    places: Mapping[str, int] | None = None,
 ) -> Piece:
     """The piece that computes the nodes `own`, and gives some of them; it computes those of
-    `shared` that it needs for itself."""
+    `shared` that it needs for itself.
+
+    With `places`, of a rank in its groups, its own parts of values are slices.
+    """
     needed = _with_shared({*own, *(node for node in gives if node in shared)}, shared)
     names = names_of(graph)
     new: dict[Node, Node] = {}
@@ -85,7 +91,10 @@ def piece_of(
         parents = tuple(
             [read(parent) if parent not in needed else new[parent] for parent in node.inputs]
         )
-        new[node] = Node(node.primitive, parents, node.params, node.type, node.origin)
+        if places and node.primitive is own_part:
+            new[node] = as_slice(node, parents[0], places[node.param("among")])
+        else:
+            new[node] = Node(node.primitive, parents, node.params, node.type, node.origin)
         made.append(new[node])
     return Piece(
         name,
@@ -99,6 +108,7 @@ def piece_of(
         tuple(node for node in graph.nodes if node in own),
         reads,
         {node: new[node] for node in gives},
+        places or {},
     )
 
 

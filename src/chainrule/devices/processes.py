@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -16,11 +16,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from chainrule.devices.cores import blas_held_to
-from chainrule.devices.instructions import Key, Program
+from chainrule.devices.instructions import COLLECTIVES, Begin, Collective, Key, Program
 from chainrule.devices.job import folder
 from chainrule.devices.messages import Messages, messages
 from chainrule.devices.mpi import World
 from chainrule.devices.rank import run_program
+from chainrule.devices.tensor.step import Lying
 from chainrule.devices.transport import MPITransport
 from chainrule.errors import InputError, StateError
 from chainrule.graph.node import ArrayValue, structural_hash
@@ -35,14 +36,16 @@ BLOCK = 64  # words of 8 bytes that are added up before they are mixed
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Which rank has which arrays: `keeps[rank]` are those of the state that a rank has, and
-    `owners` says which rank gives each of them to others.
+    """Which rank has which arrays: `keeps[rank]` are those of the state that a rank has, or has its
+    part of, as they are `lying`; `owners` says which ranks give each of them, or its parts, to
+    others.
 
     `told` are the numbers of values that all ranks have at the end of a step, and who tells them.
     """
 
     keeps: tuple[frozenset[str], ...]
-    owners: Mapping[str, int]
+    owners: Mapping[str, tuple[int, ...]]
+    lying: Lying
     told: tuple[tuple[int, int], ...]
     messages: Messages
     digest: int
@@ -64,7 +67,7 @@ def _shares_of(split: Split, names: tuple[str, ...]) -> Shares:
     results = [{key.value for key in one.results} for one in programs]
     ranks = range(len(programs))
     keeps: list[set[str]] = [set() for _ in ranks]
-    owners: dict[str, int] = {}
+    owners: dict[str, tuple[int, ...]] = {}
     told: list[tuple[int, int]] = []
     for name, number in split.ends.items():
         makers = [rank for rank in ranks if number in results[rank]]
@@ -74,18 +77,22 @@ def _shares_of(split: Split, names: tuple[str, ...]) -> Shares:
         if set(readers) - set(makers):
             told.append((number, makers[0]))
         if name in names:
-            owners[name] = makers[0]
+            _, type_ = split.values[number]
+            shape = split.lying.whole_shape(name, type_.shape)
+            first = {str(split.lying.part(name, shape, rank)): rank for rank in reversed(makers)}
+            owners[name] = tuple(sorted(first.values()))
             for rank in {*makers, *readers}:
                 keeps[rank].add(name)
     for name in names:
         if name not in owners:  # never changes
-            owners[name] = 0
+            owners[name] = (0,)
             for one in keeps:
                 one.add(name)
     types = {number: kind for number, (_, kind) in split.values.items()}
     return Shares(
         tuple(map(frozenset, keeps)),
         owners,
+        split.lying,
         tuple(told),
         messages(programs, types),
         _digest(split),
@@ -131,6 +138,10 @@ def run_as_rank(
 
         return run
 
+    groups = {one.group for p in split.programs for one in _collectives(p)}
+    for group in sorted(groups):  # here, by one thread, and in the same order on all ranks
+        if world.rank in group:
+            world.group(group)
     try:
         compiled = [noted(number) for number in range(len(split.pieces))]
         with blas_held_to(split.threads):
@@ -150,15 +161,33 @@ def run_as_rank(
     return results
 
 
+def _collectives(program: Program) -> Iterator[Collective]:
+    """What a rank does with others, also by its helper."""
+    for one in program.instructions:
+        if isinstance(one, Begin):
+            yield one.sum
+        elif isinstance(one, COLLECTIVES):
+            yield one
+
+
 def share_out(world: World, state: State, shares: Shares) -> None:
-    """Lets the state have the arrays of this rank alone."""
-    if state.shares is not None and state.shares.keeps == shares.keeps:
+    """Lets the state have the arrays of this rank alone, and its parts of arrays."""
+    before, lying = state.shares, shares.lying
+    if before is not None and (before.keeps, before.lying) == (shares.keeps, lying):
         return
-    whole = state.memory if state.shares is None else gathered(world, state)
+    whole = state.memory if before is None else gathered(world, state)
     keeps = shares.keeps[world.rank]
     state.hold(
-        {name: array for name, array in whole.items() if name in keeps},
-        {name: _stand_in(array) for name, array in whole.items() if name not in keeps},
+        {
+            name: array[lying.part(name, array.shape, world.rank)]
+            for name, array in whole.items()
+            if name in keeps
+        },
+        {
+            name: _stand_in(array)
+            for name, array in whole.items()
+            if name not in keeps or name in lying.cuts
+        },
         shares,
     )
 
@@ -177,22 +206,33 @@ def gathered(
             hint="all ranks collect after the same step",
         )
     found, outlines = {}, state.outlines
-    for name, owner in state.shares.owners.items():  # in the same order on all ranks
-        if names is not None and name not in names:
-            continue
-        outline = outlines[name]
-        if to is None:
-            found[name] = np.empty(outline.shape, outline.dtype)
-            if name in state.memory:
-                found[name][...] = outline
-            world.broadcast(found[name], owner)
-        elif world.rank == to:
-            found[name] = np.array(outline, order="C")
-            if name not in state.memory:
-                world.move(found[name], owner, to)
-        elif world.rank == owner and name not in state.shares.keeps[to]:
-            world.move(state.memory[name], owner, to)
+    for name, owners in state.shares.owners.items():  # in the same order on all ranks
+        if names is None or name in names:
+            array = np.empty(outlines[name].shape, outlines[name].dtype)
+            for owner in owners:
+                _gather_part(world, state, name, array, owner, to)
+            if to in (None, world.rank):
+                found[name] = array
     return found
+
+
+def _gather_part(
+    world: World, state: State, name: str, array: np.ndarray, owner: int, to: int | None
+) -> None:
+    """Writes what one rank has of an array into the whole one, on all ranks or on one."""
+    shares = state.shares
+    where = shares.lying.part(name, array.shape, owner)
+    part = np.empty_like(array[where], order="C")
+    has_it = name in shares.keeps[world.rank]
+    if has_it and shares.lying.part(name, array.shape, world.rank) == where:
+        part[...] = state.memory[name]
+    if to is None:
+        world.broadcast(part, owner)
+    elif world.rank in (owner, to) and owner != to:
+        there = name in shares.keeps[to] and shares.lying.part(name, array.shape, to) == where
+        if not there:
+            world.move(part, owner, to)
+    array[where] = part
 
 
 def _agree(

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import pairwise
 
+from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import (
+    FREEING,
     AllReduce,
-    Await,
-    Begin,
     Instruction,
     Key,
     Program,
     Receive,
-    Run,
     Send,
 )
-from chainrule.devices.pieces import Piece, is_everywhere, piece_of
+from chainrule.devices.pieces import Piece, is_everywhere
 from chainrule.devices.stages import Placed
+from chainrule.devices.tensor.collectives import REPLICAS, all_reduce, is_collective
+from chainrule.devices.units import Unit, Units, levels
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.pipelines.stages import Kind, Orders, Task
@@ -31,15 +32,17 @@ class Parts:
     """A training step on equal parts of a batch: `summing` adds what one part contributes to sums,
     `updating` moves the state by them.
 
-    `sums` maps the name of a sum, in both graphs, to the name of what follows it; `following` does
-    so for the arrays of the state; `owned` maps an optimizer's array to its parameter; `varying`
-    are the inputs that differ from part to part.
+    `sums` maps the name of a sum, in both graphs, to the name of what follows it, and `summed` to
+    the parameter whose gradients it adds up, None for the objective's; `following` are what follows
+    the arrays of the state; `owned` maps an optimizer's array to its parameter; `varying` are the
+    inputs that differ from part to part.
     """
 
     summing: Graph
     updating: Graph
     objective: str
     sums: Mapping[str, str]
+    summed: Mapping[str, str | None]
     following: Mapping[str, str]
     owned: Mapping[str, str]
     varying: frozenset[str]
@@ -47,22 +50,29 @@ class Parts:
 
 @dataclass(eq=False)
 class Programs:
-    """Makes the programs of all ranks; rank r * stages + s is stage s of replica r."""
+    """Makes the programs of all ranks.
+
+    `adds_up` says whether sums of replicas are added before the update, and not in it.
+    """
 
     parts: Parts
     placed: Placed
     orders: Orders
-    replicas: int
+    grid: Grid
     recompute: bool = False
-    pieces: list[Piece] = field(default_factory=list)
+    adds_up: bool = True
 
     def __post_init__(self) -> None:
-        self.stages = self.placed.count
+        self.units = Units(self.grid)
         nodes = [*self.parts.summing.nodes, *self.parts.updating.nodes]
         numbers: dict[object, int] = {}
         self.number: dict[Node, int] = {}
         inputs = {item.node: item.name for g in self.graphs for item in g.inputs}
         for node in nodes:  # an input has the same number in both graphs
+            alike = node.inputs[0] if node.primitive is all_reduce else node  # in its place
+            if alike is not node:
+                self.number[node] = self.number[alike]
+                continue
             self.number[node] = numbers.setdefault(inputs.get(node, node), len(numbers))
         self.names = {name: numbers[name] for name in inputs.values()}
 
@@ -70,15 +80,19 @@ class Programs:
     def graphs(self) -> tuple[Graph, Graph]:
         return self.parts.summing, self.parts.updating
 
+    @property
+    def pieces(self) -> list[Piece]:
+        """All pieces that programs name, by their numbers."""
+        return self.units.pieces
+
     def programs(self) -> tuple[Program, ...]:
         """One for each rank."""
-        passes = [self._passes(stage) for stage in range(self.stages)]
+        passes = [self._passes(stage) for stage in range(self.grid.stages)]
         updates = self._updates()
-        made = []
-        for replica in range(self.replicas):
-            for stage in range(self.stages):
-                made.append(self._program(replica, stage, passes[stage], updates))
-        return tuple(made)
+        return tuple(
+            self._program(rank, passes[self.grid.stage_of(rank)], updates)
+            for rank in range(self.grid.count)
+        )
 
     # The two passes ------------------------------------------------------------------------------
 
@@ -96,10 +110,10 @@ class Programs:
                 found.setdefault(parent, set()).add(self.place[node])
         return found
 
-    def _passes(self, stage: int) -> dict[Kind, list[int]]:
-        """The pieces of a stage: forward, backward as far as other stages wait for it, the rest.
+    def _passes(self, stage: int) -> dict[Kind, list[Unit]]:
+        """What a stage does: forward, backward as far as other stages wait for it, the rest.
 
-        Where it recomputes, the forward piece gives other stages what they read, and the first of
+        Where it recomputes, the forward part gives other stages what they read, and the first of
         the others begins with the part of the forward pass that they read here.
         """
         forward = {node for node, one in self.placed.forward.items() if one == stage}
@@ -107,34 +121,40 @@ class Programs:
         sent = [node for node in backward if self.read_by.get(node, set()) - {stage}]
         awaited = backward.intersection(topological(sent))
         here = forward.intersection(parent for node in backward for parent in node.inputs)
-        again: list[int] = []
+        again: list[Unit] = []
         if self.recompute and here and several_under_way(self.orders[stage]):
             elsewhere = {one for one in forward if self.read_by.get(one, set()) - {stage}}
             sending = forward.intersection(topological(elsewhere))
-            made = self._piece(f"forward {stage}", sending, elsewhere)
-            again = self._piece(f"recompute {stage}", forward.intersection(topological(here)), here)
+            made = self._units(f"forward {stage}", sending, elsewhere)
+            again = self._units(f"recompute {stage}", forward.intersection(topological(here)), here)
         else:
-            made = self._piece(f"forward {stage}", forward)
-        first = self._piece(f"backward {stage}", awaited)
-        rest = self._piece(f"gradients {stage}", backward - awaited)
+            made = self._units(f"forward {stage}", forward)
+        first = self._units(f"backward {stage}", awaited)
+        rest = self._units(f"gradients {stage}", backward - awaited)
         return {
             Kind.FORWARD: made,
             Kind.BACKWARD: [*again, *first] if first else [],
             Kind.WEIGHTS: rest if first else [*again, *rest],
         }
 
-    def _piece(self, name: str, own: set[Node], gives: Collection[Node] | None = None) -> list[int]:
-        """The number of a piece that gives what other pieces read, or what is said; none if it has
-        nothing to do."""
-        if not own:
-            return []
+    def _units(
+        self, name: str, own: set[Node], gives: Collection[Node] | None = None
+    ) -> list[Unit]:
+        """What gives what others read, or what is said; nothing if there is nothing to do."""
+        graph = self.parts.summing
         if gives is None:
             everyone = (*self.placed.forward, *self.placed.backward)
             read = {parent for node in everyone if node not in own for parent in node.inputs}
-            gives = own & (read | set(self._after_sums))
-        ordered = sorted(gives, key=self.number.__getitem__)
-        self.pieces.append(piece_of(self.parts.summing, name, own, ordered, self.placed.everywhere))
-        return [len(self.pieces) - 1]
+            gives = read | set(self._after_sums)
+        level = levels(graph.nodes, dict.fromkeys(own, 0))
+        made: list[Unit] = []
+        for at in range(max(level.values(), default=-1) + 1):
+            nodes = {node for node, one in level.items() if one == at}
+            here = {node for node in nodes if not is_collective(node)}
+            needed = {parent for node in own - here for parent in node.inputs}
+            shared = self.placed.everywhere
+            made += self.units.of_level(graph, name, nodes, needed.union(gives), shared)
+        return made
 
     @cached_property
     def _after_sums(self) -> dict[Node, int]:
@@ -151,52 +171,49 @@ class Programs:
             return Key(self.number[node], part if name in self.parts.varying else None)
         return Key(self.number[node], part)
 
-    def _run(self, number: int, part: int) -> Run:
-        piece = self.pieces[number]
-        reads = tuple(self._key(node, part) for node in piece.reads)
-        return Run(number, part, reads, tuple(self._key(node, part) for node in piece.gives))
-
     # One rank ------------------------------------------------------------------------------------
 
     def _program(
         self,
-        replica: int,
-        stage: int,
-        passes: Mapping[Kind, Sequence[int]],
-        updates: Sequence[tuple[int, int]],
+        rank: int,
+        passes: Mapping[Kind, Sequence[Unit]],
+        updates: Sequence[tuple[Unit, int]],
     ) -> Program:
-        base = replica * self.stages
-        rank = base + stage
+        grid, stage = self.grid, self.grid.stage_of(rank)
         made: list[Instruction] = []
         received: set[Key] = set()
         sent: set[Key] = set()
-        first = replica * self.micro_batches
+        first = grid.replica_of(rank) * self.micro_batches
         for node, owner in self.placed.owner.items():  # parameters that several stages read
             if self.number[node] in self._sum_numbers:
                 continue
             key = Key(self.number[node], None)
             for reader in sorted(self.read_by.get(node, set()) - {owner}):
                 if owner == stage:
-                    made.append(Send(key, base + reader))
+                    made.append(Send(key, self._at(rank, reader)))
                 elif reader == stage:
-                    made.append(Receive(key, base + owner))
+                    made.append(Receive(key, self._at(rank, owner)))
                     received.add(key)
         for task in self.orders[stage]:
             part = first + task.micro_batch
-            for number in (one for kind in _kinds(task.kind) for one in passes[kind]):
-                made += self._receives(number, stage, base, part, received)
-                made.append(self._run(number, part))
-                made += self._sends(number, stage, base, part, sent)
+            for unit in (one for kind in _kinds(task.kind) for one in passes[kind]):
+                made += self._receives(unit, rank, part, received)
+                key = partial(self._key, part=part)
+                made.append(unit.instruction(rank, grid, part, key))
+                made += self._sends(unit, rank, part, sent)
         sums = [
             Key(self.names[name], None)
             for name in self.parts.sums
             if self._sum_stage(name) == stage
         ]
-        if self.replicas > 1 and sums:
-            group = tuple(one * self.stages + stage for one in range(self.replicas))
-            made.append(AllReduce(tuple(sums), group))
-        results = self._update(made, stage, base, updates)
+        if grid.replicas > 1 and sums and self.adds_up:
+            made.append(AllReduce(tuple(sums), grid.group(rank, REPLICAS)))
+        results = self._update(made, rank, updates)
         return freeing(rank, made, tuple(results))
+
+    def _at(self, rank: int, stage: int) -> int:
+        """The rank like this one in another stage."""
+        return self.grid.rank(self.grid.replica_of(rank), stage, self.grid.shard_of(rank))
 
     @cached_property
     def micro_batches(self) -> int:
@@ -210,26 +227,23 @@ class Programs:
     def _sum_stage(self, name: str) -> int:
         return self.place[self.parts.summing.names[self.parts.sums[name]]]
 
-    def _receives(
-        self, number: int, stage: int, base: int, part: int, received: set[Key]
-    ) -> Iterable[Receive]:
-        for node in self.pieces[number].reads:
+    def _receives(self, unit: Unit, rank: int, part: int, received: set[Key]) -> Iterable[Receive]:
+        stage = self.grid.stage_of(rank)
+        for node in unit.reads:
             owner = self.place.get(node, stage)
             key = self._key(node, part)
             if owner != stage and key not in received:
                 received.add(key)
-                yield Receive(key, base + owner)
+                yield Receive(key, self._at(rank, owner))
 
-    def _sends(
-        self, number: int, stage: int, base: int, part: int, sent: set[Key]
-    ) -> Iterable[Send]:
-        for node in self.pieces[number].gives:
+    def _sends(self, unit: Unit, rank: int, part: int, sent: set[Key]) -> Iterable[Send]:
+        for node in unit.gives:
             key = self._key(node, part)
             if key in sent:  # it is computed again
                 continue
-            sent.add(key)
-            for reader in sorted(self.read_by.get(node, set()) - {stage}):
-                yield Send(key, base + reader)
+            for reader in sorted(self.read_by.get(node, set()) - {self.grid.stage_of(rank)}):
+                sent.add(key)
+                yield Send(key, self._at(rank, reader))
 
     # The update ----------------------------------------------------------------------------------
 
@@ -260,71 +274,54 @@ class Programs:
         parameter = name if name in owners else self.parts.owned[name]
         return self.placed.owner.get(owners[parameter], 0)
 
-    def _updates(self) -> list[tuple[int, int]]:
-        """The pieces of the update in an order in which they can run, each with its stage."""
+    def _updates(self) -> list[tuple[Unit, int]]:
+        """What does the update in an order in which it can run, each with its stage."""
         graph, stage = self.parts.updating, self._update_stage
         shared = {node for node in graph.nodes if node not in stage}
-        level: dict[Node, int] = {}
-        for node in graph.nodes:
-            if node in stage:
-                read = [parent for parent in node.inputs if parent in stage]
-                level[node] = max(
-                    (level[one] + (stage[one] != stage[node]) for one in read), default=0
-                )
+        level = levels(graph.nodes, stage)
         wanted = {graph.names[name] for name in self.parts.following.values()}
         wanted.add(graph.names[self.parts.objective])
-        made = []
-        keys = sorted(
-            {(level[node], stage[node]) for node in level if node.primitive is not input_}
-        )
-        for depth, where in keys:
-            own = {
-                node
-                for node in level
-                if (level[node], stage[node]) == (depth, where) and node.primitive is not input_
-            }
-            read = {parent for node in level if node not in own for parent in node.inputs}
-            gives = [node for node in graph.nodes if node in own and node in read | wanted]
-            self.pieces.append(piece_of(graph, f"update {where}", own, gives, shared))
-            made.append((len(self.pieces) - 1, where))
-        alone = [node for node in graph.nodes if node in wanted and node in shared]
-        alone = [node for node in alone if node.primitive is not input_]
-        if alone:  # what all stages compute alike: the first does
-            self.pieces.append(piece_of(graph, "update", alone, alone, shared))
-            made.append((len(self.pieces) - 1, 0))
+        computed = [node for node in level if node.primitive is not input_]
+        made: list[tuple[Unit, int]] = []
+        for depth, where in sorted({(level[node], stage[node]) for node in computed}):
+            own = {node for node in computed if (level[node], stage[node]) == (depth, where)}
+            here = {node for node in own if not is_collective(node)}
+            read = {parent for node in level if node not in here for parent in node.inputs}
+            units = self.units.of_level(graph, f"update {where}", own, read | wanted, shared)
+            made += [(unit, where) for unit in units]
+        alone = {node for node in wanted if node in shared and node.primitive is not input_}
+        # What all stages compute alike: the first does.
+        made += [(one, 0) for one in self.units.of_level(graph, "update", alone, alone, shared)]
         return made
 
     def _update(
-        self, made: list[Instruction], stage: int, base: int, updates: Sequence[tuple[int, int]]
+        self, made: list[Instruction], rank: int, updates: Sequence[tuple[Unit, int]]
     ) -> list[Key]:
-        """Adds the update of a stage to its program; gives what it has at the end."""
+        """Adds the update of a rank to its program; gives what it has at the end."""
         graph, place = self.parts.updating, self._update_stage
-        read_at = [(self.pieces[number].reads, where) for number, where in updates]
+        stage = self.grid.stage_of(rank)
         received: set[Node] = set()
-        for number, where in updates:
-            piece = self.pieces[number]
-            if where == stage:
-                for node in piece.reads:
-                    owner = place.get(node, stage)
-                    if owner != stage and node not in received:
-                        received.add(node)
-                        made.append(Receive(Key(self.number[node], None), base + owner))
-                reads = tuple(Key(self.number[node], None) for node in piece.reads)
-                gives = tuple(Key(self.number[node], None) for node in piece.gives)
-                made.append(Run(number, None, reads, gives))
-            here = [*piece.gives] if where == stage else []
-            for node in here:
-                others = {one for reads, one in read_at if node in reads} - {stage}
-                made += [Send(Key(self.number[node], None), base + one) for one in sorted(others)]
+        mine: set[Node] = set()
+
+        def key(node: Node) -> Key:
+            return Key(self.number[node], None)
+
+        for unit, where in updates:
+            if where != stage:
+                continue
+            for node in unit.reads:
+                owner = place.get(node, stage)
+                if owner != stage and node not in received:
+                    received.add(node)
+                    made.append(Receive(key(node), self._at(rank, owner)))
+            made.append(unit.instruction(rank, self.grid, None, key))
+            mine.update(unit.gives)
+            for node in unit.gives:
+                others = {at for one, at in updates if node in one.reads} - {stage}
+                made += [Send(key(node), self._at(rank, one)) for one in sorted(others)]
         wanted = [*self.parts.following.values(), self.parts.objective]
-        mine = {
-            node
-            for number, where in updates
-            if where == stage
-            for node in self.pieces[number].gives
-        }
         found = [graph.names[name] for name in wanted if graph.names[name] in mine]
-        return [Key(self.number[node], None) for node in dict.fromkeys(found)]
+        return [key(node) for node in dict.fromkeys(found)]
 
 
 def several_under_way(tasks: Sequence[Task]) -> bool:
@@ -351,27 +348,23 @@ def freeing(rank: int, instructions: Sequence[Instruction], results: tuple[Key, 
         used = [key for key in dict.fromkeys((*_read(one), *_given(one))) if key not in needed]
         needed.difference_update(_given(one))  # a value that is computed again has several lives
         needed.update(_read(one))
-        made.append(replace(one, frees=tuple(used)) if isinstance(one, (Run, Send)) else one)
+        made.append(replace(one, frees=tuple(used)) if isinstance(one, FREEING) else one)
     return Program(rank, tuple(given), tuple(reversed(made)), results)
 
 
 def _read(one: Instruction) -> tuple[Key, ...]:
     match one:
-        case Run() | Begin() | Await():
-            return one.reads
         case Send():
             return (one.key,)
-        case AllReduce():
-            return one.keys
-    return ()
+        case Receive():
+            return ()
+    return one.reads
 
 
 def _given(one: Instruction) -> tuple[Key, ...]:
     match one:
-        case Run() | Begin() | Await():
-            return one.gives
+        case Send():
+            return ()
         case Receive():
             return (one.key,)
-        case AllReduce():
-            return one.keys
-    return ()
+    return one.gives

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from chainrule.devices.instructions import (
+    FREEING,
+    AllGather,
     AllReduce,
     Await,
     Begin,
     Key,
     Program,
     Receive,
+    ReduceScatter,
     Run,
     Send,
 )
@@ -41,7 +44,15 @@ class Transport(Protocol):
     def all_reduce(
         self, keys: tuple[Key, ...], arrays: Sequence[np.ndarray], group: tuple[int, ...]
     ) -> list[np.ndarray]:
-        """The sums of the arrays of the ranks of a group, added in their order."""
+        """The sums of the arrays of the ranks of a group, added in their order; in C order."""
+        ...
+
+    def all_gather(self, one: AllGather, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What the ranks of a group have, joined along axes; in C order."""
+        ...
+
+    def reduce_scatter(self, one: ReduceScatter, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """This rank's parts, along axes, of what `all_reduce` gives; in C order."""
         ...
 
     def begin(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
@@ -79,11 +90,15 @@ def run_program(
                 there[one.key] = transport.receive(one.key, one.sender)
             case AllReduce():
                 _all_reduce(one, there, transport)
+            case AllGather():
+                _exchange(one, there, transport.all_gather)
+            case ReduceScatter():
+                _exchange(one, there, transport.reduce_scatter)
             case Begin():
                 _begin(one.sum, there, transport)
             case Await():
                 transport.wait(one.sum)
-        if isinstance(one, (Run, Send)):
+        if isinstance(one, FREEING):
             for key in one.frees:
                 del there[key]
         if watch is not None:
@@ -111,3 +126,10 @@ def _begin(one: AllReduce, there: dict[Key, np.ndarray], transport: Transport) -
     for key in one.keys:
         there[key] = np.asarray(there[key], order="C")
     transport.begin(one, [there[key] for key in one.keys])
+
+
+def _exchange(
+    one: AllGather | ReduceScatter, there: dict[Key, np.ndarray], exchange: Callable[..., Any]
+) -> None:
+    found = exchange(one, [there[key] for key in one.reads])
+    there.update(zip(one.gives, found, strict=True))

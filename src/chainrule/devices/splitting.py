@@ -12,8 +12,10 @@ from chainrule.devices.instructions import Program
 from chainrule.devices.merging import merged
 from chainrule.devices.overlap import Overlapping
 from chainrule.devices.pieces import Piece
+from chainrule.devices.planning.devices import THREADS
 from chainrule.devices.programs import Parts, Programs
 from chainrule.devices.rank import Code
+from chainrule.devices.reports.times import adding_seconds
 from chainrule.devices.stages import (
     MEMORY,
     Placed,
@@ -22,6 +24,8 @@ from chainrule.devices.stages import (
     cuts_of_least_memory,
     placed,
 )
+from chainrule.devices.tensor.collectives import is_collective, own_part
+from chainrule.devices.tensor.step import Lying, over_replicas, over_shards
 from chainrule.execute.executor import Overwriting
 from chainrule.execute.executors import executor_of, executor_on, prepare
 from chainrule.graph.cached import cached_property
@@ -58,6 +62,9 @@ class Split(Frozen):
     values: Mapping[int, tuple[str, ArrayType]]  # the name and the type of each number
     text: str  # which step it is, in words
     threads: int  # that each rank works on
+    lying: Lying
+    reasons: Mapping[str, str]  # why parameters are split
+    exchanged: Mapping[int, tuple[Graph, Node]]  # values that ranks of a group make together
 
     @cached_property
     def code(self) -> tuple[Code, ...]:
@@ -75,13 +82,21 @@ class Split(Frozen):
 def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     """The pieces and the programs of a step, for a part of a batch of these sizes."""
     parts = parts_at(step.parts, sizes)
+    cuts, chosen = {}, None
+    if step.grid.ways > 1:
+        chosen = step.chosen(parts.summing)
+        parts, cuts = over_shards(parts, step.grid, chosen.axes)
+    if step.shard_optimizer:
+        parts, cuts = over_replicas(parts, step.grid, cuts)
     graph = parts.summing
     inputs = {item.name: item.node for item in graph.inputs}
     sums = {inputs[name]: graph.names[then] for name, then in parts.sums.items()}
     threads = threads_of_rank(step.ranks)
     executor = executor_on(step.parts.whole.executor, threads)
     place = placed_step(step.parts, parts, step.stages, step.ends, step.balance, executor)
-    making = Programs(parts, place, step.orders, step.replicas, step.recompute)
+    making = Programs(
+        parts, place, step.orders, step.grid, step.recompute, adds_up=not step.shard_optimizer
+    )
     programs, pieces = making.programs(), making.pieces
     if executor_of(executor).traits.has_kernels:  # which fuse
         programs, pieces = merged(programs, pieces, graph)
@@ -117,16 +132,35 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     for one in making.graphs:
         names = names_of(one)
         for node in one.nodes:
-            values.setdefault(making.number[node], (names[node], node.type))
+            if node in one.name_of or making.number[node] not in values:
+                values[making.number[node]] = names[node], node.type
     where = ", ".join(f"{name}={size}" for name, size in sorted(at.items()))
     text = (
         f"{step.parts.whole.graph.name} in {step.parts.count} parts with {where}, {step.stages} "
-        f"stages, {step.replicas} replicas, {step.schedule}"
-        f"{', recomputing' if step.recompute else ''}, chainrule {VERSION}"
+        f"stages, {step.replicas} replicas{f', {step.ways} ways' if step.ways > 1 else ''}, "
+        f"{step.schedule}{', recomputing' if step.recompute else ''}"
+        f"{', optimizer sharded' if step.shard_optimizer else ''}, chainrule {VERSION}"
     )
-    pieces = tuple(pieces)
     return Split(
-        at, graph, place, pieces, programs, making.names, ends, compiled, values, text, threads
+        at,
+        graph,
+        place,
+        tuple(pieces),
+        programs,
+        making.names,
+        ends,
+        compiled,
+        values,
+        text,
+        threads,
+        Lying(step.grid, cuts),
+        {} if chosen is None else chosen.reasons,
+        {
+            making.number[node]: (one, node)
+            for one in making.graphs
+            for node in one.nodes
+            if is_collective(node)
+        },
     )
 
 
@@ -178,6 +212,7 @@ def parts_at(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:
         update,
         step.whole.objective,
         {part.name: part.next_name for part in summing.persistent},
+        {part.name: part.parameter for part in summing.persistent},
         moving,
         {part.name: part.parameter for part in updating.persistent if part.parameter},
         frozenset({*step.split, *keys}),
@@ -197,8 +232,19 @@ def _cuts(
         return cuts_after(graph, ends)
     if balance == MEMORY:
         return cuts_of_least_memory(graph, _nbytes_of_parameters(parts), stages)
+    if any(map(is_collective, graph.nodes)):
+        return cuts_of_least_load(graph, _seconds, stages)
     known = node_seconds(prepare(executor, graph, list(sums.values()), sums)) if stages > 1 else {}
     return cuts_of_least_load(graph, lambda node: known.get(node, 0.0), stages)
+
+
+def _seconds(node: Node) -> float:
+    """About how long a rank takes for a node of the graph of a shard, in NumPy."""
+    if is_collective(node):
+        return adding_seconds(int(node.type.nbytes), node.param("ways"), THREADS)
+    if node.primitive is own_part:  # a view
+        return 0.0
+    return node_nanoseconds(node, SPEEDS[64].numpy) / 1e9
 
 
 def node_seconds(program: Any) -> dict[Node, float]:

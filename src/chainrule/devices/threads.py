@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,9 @@ import numpy as np
 
 from chainrule.devices.cores import blas_held_to
 from chainrule.devices.helper import Helper
-from chainrule.devices.instructions import AllReduce, Key, Program
+from chainrule.devices.instructions import AllGather, AllReduce, Key, Program, ReduceScatter
 from chainrule.devices.rank import run_program
+from chainrule.devices.tensor.arrays import joined, part_along
 from chainrule.errors import ChainruleError, StateError
 
 if TYPE_CHECKING:
@@ -34,8 +36,9 @@ class Mailboxes:
         self.count, self.deadline = count, deadline
         self.changed = threading.Condition()
         self.messages: dict[tuple[int, int, Key], np.ndarray] = {}
-        self.shares: dict[tuple[tuple[int, ...], tuple[Key, ...]], dict[int, Any]] = {}
-        self.readers: dict[tuple[tuple[int, ...], tuple[Any, ...]], int] = {}
+        # Of each collective: by its group, and how many of that group came before it.
+        self.shares: dict[tuple[tuple[int, ...], int], dict[int, Any]] = {}
+        self.readers: dict[tuple[tuple[int, ...], Any], int] = {}
         self.meetings: dict[tuple[Any, ...], dict[int, Any]] = {}
         self.stopped = False
 
@@ -61,12 +64,12 @@ class Mailboxes:
                 del self.meetings[group, *label], self.readers[group, label]
             return found
 
-    def taken(self, group: tuple[int, ...], keys: tuple[Key, ...]) -> None:
+    def taken(self, group: tuple[int, ...], number: int) -> None:
         """Notes that a rank has the arrays of its group; the last one lets them go."""
-        count = self.readers.get((group, keys), 0) + 1
-        self.readers[group, keys] = count
+        count = self.readers.get((group, number), 0) + 1
+        self.readers[group, number] = count
         if count == len(group):
-            del self.shares[group, keys], self.readers[group, keys]
+            del self.shares[group, number], self.readers[group, number]
 
     def _wait_for(self, there: Callable[[], Any], what: str) -> Any:
         """What `there` gives, once it is not None; StateError at the deadline."""
@@ -88,6 +91,7 @@ class ThreadTransport:
 
     def __init__(self, rank: int, boxes: Mailboxes) -> None:
         self.rank, self.boxes = rank, boxes
+        self.done: Counter[tuple[int, ...]] = Counter()  # collectives of each group
         self.helper = Helper(self.add, f"helper of rank {rank}")
         self.begin, self.wait = self.helper.begin, self.helper.wait
 
@@ -108,16 +112,39 @@ class ThreadTransport:
         self, keys: tuple[Key, ...], arrays: Sequence[np.ndarray], group: tuple[int, ...]
     ) -> list[np.ndarray]:
         """The sums of the arrays of all ranks of a group, added in the order of ranks."""
-        boxes = self.boxes
+        parts = self._of_all(arrays, group)
+        return [_added([part[number] for part in parts]) for number in range(len(arrays))]
+
+    def all_gather(self, one: AllGather, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What the ranks of a group have, joined along axes."""
+        parts = self._of_all(arrays, one.group)
+        return [
+            joined([part[number] for part in parts], axis) for number, axis in enumerate(one.axes)
+        ]
+
+    def reduce_scatter(self, one: ReduceScatter, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """This rank's parts of the sums of the arrays of all ranks of a group."""
+        group = one.group
+        parts = self._of_all(arrays, group)
+        at = group.index(self.rank)
+        return [
+            _added([part_along(part[number], axis, at, len(group)) for part in parts])
+            for number, axis in enumerate(one.axes)
+        ]
+
+    def _of_all(self, arrays: Sequence[np.ndarray], group: tuple[int, ...]) -> list[Any]:
+        """The arrays of each rank of a group, in the order of ranks."""
+        boxes, number = self.boxes, self.done[group]
+        self.done[group] += 1
         what = f"rank {self.rank} has waited in vain for the ranks {group}"
         with boxes.changed:
-            share = boxes.shares.setdefault((group, keys), {})
+            share = boxes.shares.setdefault((group, number), {})
             share[self.rank] = arrays
             boxes.changed.notify_all()
             all_there = boxes._wait_for(lambda: share if len(share) == len(group) else None, what)
             parts = [all_there[one] for one in group]
-            boxes.taken(group, keys)
-        return [_added([part[number] for part in parts]) for number in range(len(arrays))]
+            boxes.taken(group, number)
+        return parts
 
     def add(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> float:
         """Adds arrays of all ranks of a group in place, in the order of ranks; gives the time at
@@ -158,7 +185,7 @@ def _add_slice(own: np.ndarray, parts: Sequence[np.ndarray], here: slice) -> Non
 
 
 def _added(parts: Sequence[np.ndarray]) -> np.ndarray:
-    total = np.array(parts[0], copy=True)
+    total = np.array(parts[0], order="C", copy=True)
     for part in parts[1:]:
         total += part
     return total

@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 
 from chainrule.devices.helper import Helper
-from chainrule.devices.instructions import AllReduce, Key, Program, Receive
+from chainrule.devices.instructions import (
+    AllGather,
+    AllReduce,
+    Key,
+    Program,
+    Receive,
+    ReduceScatter,
+)
 from chainrule.devices.messages import Messages
 from chainrule.devices.mpi import World, bytes_of
+from chainrule.devices.tensor.packing import added_parts, gathered
 from chainrule.errors import InvariantError
 
 AHEAD = 4  # messages that a rank is ready for before it waits for them
@@ -60,6 +68,18 @@ class MPITransport:
         return self.world.add(
             arrays, group, lambda: f"adds {len(keys)} values with the ranks {group}"
         )
+
+    def all_gather(self, one: AllGather, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What the ranks of a group have, joined along axes."""
+        what = f"gathers {len(arrays)} values with the ranks {one.group}"
+        exchange = partial(self.world.exchange_bytes, ranks=one.group, what=lambda: what)
+        return gathered(arrays, one.axes, len(one.group), exchange)
+
+    def reduce_scatter(self, one: ReduceScatter, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """This rank's parts of the sums of the arrays of the ranks of a group."""
+        what = f"adds parts of {len(arrays)} values with the ranks {one.group}"
+        exchange = partial(self.world.exchange_bytes, ranks=one.group, what=lambda: what)
+        return added_parts(arrays, one.axes, len(one.group), exchange)
 
     def add(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> float:
         """Adds arrays of a group in place; gives the time at which all ranks had begun."""

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from chainrule.devices.instructions import AllReduce, Await, Begin, Key, Receive, Run, Send
+from chainrule.devices.instructions import (
+    COLLECTIVES,
+    AllGather,
+    AllReduce,
+    Await,
+    Begin,
+    Key,
+    Receive,
+    ReduceScatter,
+    Run,
+    Send,
+)
 from chainrule.devices.reports.memory import memory_of
 from chainrule.devices.reports.spans import (
-    ADDING,
     WAITING,
     Exchange,
     Message,
@@ -17,7 +28,7 @@ from chainrule.devices.reports.spans import (
     Span,
     StepTrace,
 )
-from chainrule.devices.reports.timeline import timeline_of, title
+from chainrule.devices.reports.timeline import doing_of, timeline_of, title
 from chainrule.devices.reports.values import values_of
 
 if TYPE_CHECKING:
@@ -66,12 +77,11 @@ def measured(
     ranks: list[tuple[Span, ...]] = []
     sent: dict[tuple[int, int, Key], float] = {}
     there: dict[tuple[int, int, Key], float] = {}
-    started = {
-        (rank, one): clocks[rank].times[at] - zero
-        for rank, program in enumerate(split.programs)
-        for at, one in enumerate(program.instructions)
-        if isinstance(one, AllReduce)
-    }
+    started: dict[tuple[int, tuple[int, ...]], list[float]] = {}  # the collectives of a group
+    for rank, program in enumerate(split.programs):
+        for at, one in enumerate(program.instructions):
+            if isinstance(one, COLLECTIVES):
+                started.setdefault((rank, one.group), []).append(clocks[rank].times[at] - zero)
     helped = {
         (rank, one): (ready - zero, end - zero)
         for rank, clock in enumerate(clocks)
@@ -81,6 +91,7 @@ def measured(
     for rank, (program, clock) in enumerate(zip(split.programs, clocks, strict=True)):
         times = [one - zero for one in clock.times]
         spans = [Span(WAITING, None, 0.0, times[0], 0, 0)] if times[0] else []
+        done: Counter[tuple[int, ...]] = Counter()
         for at, one in enumerate(program.instructions):
             start, end = times[at], times[at + 1]
             part = None
@@ -90,10 +101,14 @@ def measured(
                 case Receive(key, sender):
                     doing, part = WAITING, key.micro_batch
                     there[sender, rank, key] = end
-                case AllReduce(_, group):  # which waits for the last of its group
-                    begun = max(start, *(started[other, one] for other in group))
-                    spans.append(Span(WAITING, None, start, begun, at, 0))
-                    doing, start = ADDING, begun
+                case AllReduce() | AllGather() | ReduceScatter():  # which wait for the last
+                    doing, part = doing_of(one)
+                    number = done[one.group]
+                    done[one.group] += 1
+                    last = max(started[other, one.group][number] for other in one.group)
+                    all_there = min(max(start, last), end)
+                    spans.append(Span(WAITING, part, start, all_there, at, 0))
+                    start = all_there
                 case Await(begun):
                     doing = WAITING
                     there_all, added = helped[rank, begun]
@@ -120,4 +135,5 @@ def measured(
         tuple(ranks),
         tuple(messages),
         exchanges=tuple(exchanges),
+        ways=step.ways,
     )

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import (
+    COLLECTIVES,
+    FREEING,
+    AllGather,
     AllReduce,
     Await,
     Begin,
+    Collective,
     Key,
     Program,
     Receive,
+    ReduceScatter,
     Run,
-    Send,
 )
 from chainrule.devices.pieces import Piece
 from chainrule.devices.reports.memory_text import text
@@ -111,6 +116,12 @@ class ParallelMemory(NotPickled):
     executor: str
     stages: int
     ranks: tuple[RankMemory, ...] = field(repr=False)
+    ways: int = 1
+
+    @property
+    def grid(self) -> Grid:
+        """How the ranks are numbered."""
+        return Grid(self.stages, len(self.ranks) // (self.stages * self.ways), self.ways)
 
     @property
     def peak_nbytes(self) -> int:
@@ -125,11 +136,13 @@ class ParallelMemory(NotPickled):
             "sizes": dict(self.sizes),
             "executor": self.executor,
             "stages": self.stages,
+            "ways": self.ways,
             "ranks": [
                 {
                     "rank": one.rank,
-                    "stage": one.rank % self.stages,
-                    "replica": one.rank // self.stages,
+                    "stage": self.grid.stage_of(one.rank),
+                    "replica": self.grid.replica_of(one.rank),
+                    "shard": self.grid.shard_of(one.rank),
                     "peak_nbytes": one.peak_nbytes,
                     "most_nbytes": one.most_nbytes,
                     "given_nbytes": one.given_nbytes,
@@ -162,7 +175,8 @@ def memory_of(step: ParallelStep, split: Split, sizes: Mapping[str, int]) -> Par
         )
         for program in split.programs
     )
-    return ParallelMemory(step.parts.whole.graph.name, dict(sizes), executor, step.stages, ranks)
+    name = step.parts.whole.graph.name
+    return ParallelMemory(name, dict(sizes), executor, step.stages, ranks, step.ways)
 
 
 def _lying_of_data(
@@ -253,12 +267,22 @@ class _Followed:
             case Receive(key, sender):
                 value = self.values[key.value]
                 return [(value.name, MESSAGES, value.nbytes)], f"from rank {sender}"
-            case AllReduce(keys):
-                found = [self.values[key.value] for key in keys]
-                return [(value.name, SUMS, value.nbytes) for value in found], "adding up replicas"
+            case AllReduce() | AllGather() | ReduceScatter():
+                return self._exchange(one)
             case Begin() | Await():
                 return [], "adding up replicas"
         return [], "sending"
+
+    def _exchange(self, one: Collective) -> tuple[list[tuple[str, str, int]], str]:
+        """As `_step`: what comes of an exchange is there beside what was given for it."""
+        found = [self.values[key.value] for key in one.gives]
+        rows = [
+            (value.name, SUMS if value.kind == SUMS else MESSAGES, value.nbytes) for value in found
+        ]
+        if isinstance(one, AllGather):
+            return rows, f"gathering with ranks {', '.join(map(str, one.group))}"
+        sums = any(self.values[key.value].kind == SUMS for key in one.reads)
+        return rows, f"adding up {'replicas' if sums else 'shards'}"
 
     def _end(self, one: Any) -> None:
         """What is there after an instruction."""
@@ -272,10 +296,11 @@ class _Followed:
                 self.there[key] = self.values[key.value]
                 self.received.add(key.value)
                 self.lies.setdefault(key, outline_in_c_order(self.values[key.value].node))
-            case AllReduce(keys):
-                for key in keys:
-                    self.there[key] = self.values[key.value]
-        if isinstance(one, (Run, Send)):
+        if isinstance(one, COLLECTIVES):
+            for key in one.gives:
+                self.there[key] = self.values[key.value]
+                self.lies[key] = outline_in_c_order(self.values[key.value].node)
+        if isinstance(one, FREEING):
             for key in one.frees:
                 self.there.pop(key, None)
 

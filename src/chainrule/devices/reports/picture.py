@@ -15,6 +15,7 @@ from chainrule.devices.reports.spans import (
     ADDING,
     BACKWARD,
     FORWARD,
+    GATHERING,
     GRADIENTS,
     PASSES,
     RECOMPUTE,
@@ -46,8 +47,9 @@ PAINTS = {
     PASSES: ("#b3d9c2", "P"),
     UPDATE: ("#9a4b00", "U"),
     ADDING: ("#7a4fa3", "A"),
+    GATHERING: ("#3d7a4a", "G"),
 }
-DARK = (UPDATE, ADDING)
+DARK = (UPDATE, ADDING, GATHERING)
 THERE, BACK = "#0b5394", "#9a4b00"  # arrows to the next stages, and back
 FILLED = "#d9d9d9"  # bytes
 
@@ -195,9 +197,12 @@ class _Picture:
 
     def _rank(self, rank: int, spans: Sequence[Span]) -> Iterator[str]:
         y, timeline = self._y(rank), self.timeline
-        stage, replica = rank % timeline.stages, rank // timeline.stages
+        grid = timeline.grid
+        stage, replica, shard = grid.stage_of(rank), grid.replica_of(rank), grid.shard_of(rank)
         yield words_at(8, y + 12, f"rank {rank}", weight=600)
-        where = f"stage {stage}" if timeline.stages > 1 else f"replica {replica}"
+        where = f"stage {stage}" if grid.stages > 1 else f"replica {replica}"
+        if grid.ways > 1:
+            where = f"shard {shard}" if grid.stages == 1 else f"{where}.{shard}"
         yield words_at(8, y + 26, where, fill=MUTED, size=11)
         yield (
             f'<rect x="{LEFT}" y="{_n(y)}" width="{_n(self.right - LEFT)}" height="{BAR}" '

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chainrule.devices.grid import Grid
 from chainrule.devices.pieces import PASSES
 from chainrule.errors import InputError
 from chainrule.explain.image import image_of
@@ -17,8 +18,8 @@ from chainrule.graph.frozen import NotPickled
 
 FORWARD, RECOMPUTE = "forward", "recompute"
 BACKWARD, GRADIENTS, UPDATE = "backward", "gradients", "update"
-ADDING, WAITING = "adding up", "waiting"
-DOING = (FORWARD, RECOMPUTE, BACKWARD, GRADIENTS, PASSES, UPDATE, ADDING, WAITING)
+ADDING, GATHERING, WAITING = "adding up", "gathering", "waiting"
+DOING = (FORWARD, RECOMPUTE, BACKWARD, GRADIENTS, PASSES, UPDATE, ADDING, GATHERING, WAITING)
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,12 @@ class ParallelTimeline(NotPickled):
     messages: tuple[Message, ...] = field(repr=False)
     lower_bound: float | None = None
     exchanges: tuple[Exchange, ...] = field(default=(), repr=False)
+    ways: int = 1
+
+    @property
+    def grid(self) -> Grid:
+        """How the ranks are numbered."""
+        return Grid(self.stages, len(self.ranks) // (self.stages * self.ways), self.ways)
 
     @property
     def hidden(self) -> float | None:
@@ -124,6 +131,7 @@ class ParallelTimeline(NotPickled):
             "title": self.title,
             "measured": self.is_measured,
             "stages": self.stages,
+            "ways": self.ways,
             "seconds": self.seconds,
             "bubble": self.bubble,
             "lower_bound": self.lower_bound,

@@ -54,7 +54,7 @@ def summary(step: ParallelStep) -> str:
     shares = _shares(step, split)
     rows = [("stage", "ranks", "work", "parameters", "bytes", "what it computes")]
     for stage in range(step.stages):
-        ranks = [replica * step.stages + stage for replica in range(step.replicas)]
+        ranks = step.grid.of_stage(stage)
         shown = [str(one) for one in (ranks if len(ranks) < 4 else [ranks[0], "...", ranks[-1]])]
         most = max(memory.ranks[one].peak_nbytes for one in ranks)
         names = textwrap.shorten(", ".join(_names(split, stage)), WIDTH, placeholder=" ...")
@@ -63,11 +63,13 @@ def summary(step: ParallelStep) -> str:
         owned = textwrap.shorten(owned, WIDTH // 2, placeholder=" ...")
         rows.append((str(stage), " ".join(shown), share, owned, in_bytes(most), names or "-"))
     plural = "s" if step.ranks > 1 else ""
+    ways = f" x {step.ways} ways" if step.ways > 1 else ""
     lines = [
         f"{printable(step.parts.whole.graph.name)} on {step.ranks} rank{plural}: "
         f"{step.stages} stage{'s' if step.stages > 1 else ''} x {step.replicas} "
-        f"replica{'s' if step.replicas > 1 else ''}, {step.parts.count} micro-batches, "
-        f"{step.schedule}{', recomputing' if step.recompute else ''}",
+        f"replica{'s' if step.replicas > 1 else ''}{ways}, {step.parts.count} micro-batches, "
+        f"{step.schedule}{', recomputing' if step.recompute else ''}"
+        f"{', optimizer sharded' if step.shard_optimizer else ''}",
         f"  {numbers or 'all sizes fixed'}{assumed}, executor {step.parts.whole.executor}: "
         f"{duration(timeline.seconds)} predicted, {100 * timeline.bubble:.1f} % bubble",
         "",
@@ -88,7 +90,8 @@ def work_of_stages(split: Split) -> list[float]:
             for one in program.instructions
             if isinstance(one, Run) and one.micro_batch is not None
         )
-        for program in split.programs[: split.placed.count]
+        for stage in range(split.placed.count)
+        for program in [split.programs[split.lying.grid.rank(0, stage, 0)]]
     ]
 
 
@@ -98,9 +101,17 @@ def _shares(step: ParallelStep, split: Split) -> list[float]:
 
 
 def _owned(step: ParallelStep, split: Split, stage: int) -> list[str]:
-    """The parameters of a stage."""
+    """The parameters of a stage, and along which axis each is split."""
     place = {split.name_of.get(node): at for node, at in split.placed.owner.items()}
-    return [printable(name) for name in step.parts.whole.parameters if place.get(name) == stage]
+    cuts = {
+        name: f" (axis {', '.join(str(axis) for _, axis in found)})"
+        for name, found in split.lying.cuts.items()
+    }
+    return [
+        printable(name) + cuts.get(name, "")
+        for name in step.parts.whole.parameters
+        if place.get(name) == stage
+    ]
 
 
 def _names(split: Split, stage: int) -> list[str]:

@@ -8,12 +8,15 @@ from operator import add
 from typing import TYPE_CHECKING
 
 from chainrule.devices.instructions import (
+    AllGather,
     AllReduce,
     Await,
     Begin,
+    Collective,
     Instruction,
     Key,
     Receive,
+    ReduceScatter,
     Run,
     Send,
 )
@@ -22,6 +25,7 @@ from chainrule.devices.reports.spans import (
     ADDING,
     BACKWARD,
     FORWARD,
+    GATHERING,
     GRADIENTS,
     PASSES,
     RECOMPUTE,
@@ -63,6 +67,7 @@ def timeline_of(
         tuple(found.messages),
         _lower_bound(step, times, values),
         tuple(found.exchanges),
+        step.ways,
     )
 
 
@@ -70,6 +75,11 @@ def title(step: ParallelStep, sizes: Mapping[str, int]) -> str:
     """What a timeline is of."""
     numbers = "".join(f", {name} = {size}" for name, size in sizes.items())
     return f"{step.parts.whole.graph.name}{numbers}, {step.schedule}"
+
+
+def doing_of(one: Collective) -> tuple[str, int | None]:
+    """What ranks do together, and for which micro-batch."""
+    return GATHERING if isinstance(one, AllGather) else ADDING, one.reads[0].micro_batch
 
 
 class _Simulation:
@@ -126,14 +136,14 @@ class _Simulation:
                 if arrival is None:
                     return False
                 self._add(rank, WAITING, key.micro_batch, max(arrival, self.clock[rank]))
-            case AllReduce(_, group):
-                if any(self._next(other) != one for other in group):
+            case AllReduce() | AllGather() | ReduceScatter():
+                if any(self._next(other) != one for other in one.group):
                     return False
-                there = max(self.clock[other] for other in group)
-                taken = self.times.adding(group, self._nbytes(one))
-                for other in group:
-                    self._add(other, WAITING, None, there)
-                    self._add(other, ADDING, None, there + taken)
+                there = max(self.clock[other] for other in one.group)
+                doing, part = doing_of(one)
+                for other in one.group:
+                    self._add(other, WAITING, part, there)
+                    self._add(other, doing, part, there + self.times.together(one, self.values))
                     self.at[other] += 1
                 return True
             case Begin(begun):
@@ -189,15 +199,17 @@ def _lower_bound(step: ParallelStep, times: Times, values: Mapping[int, Value]) 
     rest, whole = [0.0] * step.stages, [0.0] * step.stages
     there: dict[tuple[int, int], float] = {}
 
+    grid = step.grid
+
     def least(stage: int, piece: int) -> float:  # of the replicas
-        return min(times.piece(rank, piece) for rank in range(stage, step.ranks, step.stages))
+        return min(times.piece(rank, piece) for rank in grid.of_stage(stage))
 
     def quickest(stage: int, to: int, nbytes: int) -> float:
-        bases = range(0, step.ranks, step.stages)
-        return min(times.message(base + stage, base + to, nbytes) for base in bases)
+        pairs = zip(grid.of_stage(stage), grid.of_stage(to), strict=True)
+        return min(times.message(one, other, nbytes) for one, other in pairs)
 
     for stage in stages:
-        for one in split.programs[stage].instructions:
+        for one in split.programs[grid.rank(0, stage, 0)].instructions:
             match one:
                 case Run(piece, None):
                     rest[stage] += least(stage, piece)
@@ -208,11 +220,11 @@ def _lower_bound(step: ParallelStep, times: Times, values: Mapping[int, Value]) 
                     doing = BACKWARD if doing == PASSES else doing
                     parts = each.setdefault((doing, stage), {})
                     parts[part] = parts.get(part, 0.0) + taken
-                case AllReduce(keys, group):
-                    nbytes = sum(values[key.value].nbytes for key in keys)
-                    rest[stage] += times.adding(group, nbytes)
+                case AllReduce() | AllGather() | ReduceScatter():
+                    once = one.reads[0].micro_batch is None
+                    (rest if once else whole)[stage] += times.together(one, values)
                 case Send(Key(number, part), to) if part is not None:
-                    way = stage, to
+                    way = stage, grid.stage_of(to)
                     late = quickest(*way, values[number].nbytes)
                     there[way] = max(there.get(way, 0.0), late)
     busiest = max(whole[stage] + rest[stage] for stage in stages)

@@ -9,6 +9,7 @@ from chainrule.devices.reports.spans import (
     ADDING,
     BACKWARD,
     FORWARD,
+    GATHERING,
     GRADIENTS,
     PASSES,
     RECOMPUTE,
@@ -31,6 +32,7 @@ LETTERS = {
     PASSES: "P",
     UPDATE: "U",
     ADDING: "A",
+    GATHERING: "G",
     WAITING: ".",
 }
 WIDTH, ROWS = 78, 16  # letters; ranks that are drawn

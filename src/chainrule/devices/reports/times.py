@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import fsum
 from typing import TYPE_CHECKING
 
+from chainrule.devices.instructions import AllReduce, Collective
 from chainrule.devices.planning.devices import THREADS, Link
 
 if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep, Split
+    from chainrule.devices.reports.values import Value
     from chainrule.plan.speeds import Speeds
 
 
@@ -42,6 +44,12 @@ class Times:
         """Seconds in which ranks add up so many bytes of each, over the slowest of their links."""
         links = [self._link(one, ranks[0]) for one in ranks[1:]]
         return adding_seconds(nbytes, len(ranks), max(links, key=lambda one: one.seconds(nbytes)))
+
+    def together(self, one: Collective, values: Mapping[int, Value]) -> float:
+        """Seconds that ranks take for an exchange: a sum is scattered, and gathered."""
+        sizes = [sum(values[key.value].nbytes for key in keys) for keys in (one.reads, one.gives)]
+        seconds = self.adding(one.group, max(sizes))
+        return seconds if isinstance(one, AllReduce) else seconds / 2
 
     def _link(self, one: int, other: int) -> Link:
         return THREADS if self.devices is None else self.devices.link(one, other)

@@ -19,6 +19,7 @@ COLOURS = {  # names that viewers know; Perfetto chooses its own
     "passes": "thread_state_runnable",
     "update": "rail_load",
     "adding up": "rail_response",
+    "gathering": "rail_idle",
     "waiting": "grey",
 }
 
@@ -39,8 +40,9 @@ def _process(process: int, timeline: ParallelTimeline) -> Iterator[dict[str, Any
     yield _named(process, 0, "process_name", name=f"{kind}: {timeline.title}")
     yield _named(process, 0, "process_sort_index", sort_index=process)
     for rank, spans in enumerate(timeline.ranks):
-        stage, replica = rank % timeline.stages, rank // timeline.stages
-        words = f"rank {rank}: stage {stage}, replica {replica}"
+        grid = timeline.grid
+        words = f"rank {rank}: stage {grid.stage_of(rank)}, replica {grid.replica_of(rank)}"
+        words += f", shard {grid.shard_of(rank)}" if grid.ways > 1 else ""
         yield _named(process, rank, "thread_name", name=words)
         yield _named(process, rank, "thread_sort_index", sort_index=rank)
         yield from (_slice(process, rank, span) for span in spans)

@@ -78,7 +78,11 @@ def values_of(step: ParallelStep, split: Split) -> dict[int, Value]:
 
 def _said(split: Split) -> Iterator[tuple[Key, Node, Node, str]]:
     """Each key with its node, the one that stands for it in a piece, and its name: those that
-    pieces give before those that they read, whose piece does not know how they are computed."""
+    ranks make together, and that pieces give, before those that they read, whose piece does not
+    know how they are computed."""
+    for number, (graph, node) in split.exchanged.items():
+        named = node if node in graph.name_of else node.inputs[0]
+        yield Key(number, None), node, node, called(graph, named)
     runs = [one for program in split.programs for one in program.instructions]
     done: set[int] = set()
     found = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chainrule.devices.programs import several_under_way
 from chainrule.devices.reports.summary import sizes_or_latest, split_shown, work_of_stages
 from chainrule.devices.stages import MEMORY
+from chainrule.devices.tensor.collectives import REPLICAS
 from chainrule.graph.node import Node, topological
 from chainrule.graph.words import printable
 from chainrule.primitives.sources import input_
@@ -39,7 +40,11 @@ class _Why:
         if part is not None and part.name not in self.step.parts.whole.parameters:
             if part.parameter is None:
                 return f"{said} belongs to no parameter: it is updated on {self._where([0])}"
-            return f"{said} lies where its parameter is: {self.words(part.parameter)}"
+            cuts = dict(self.split.lying.cuts.get(name, ()))
+            share = ""
+            if REPLICAS in cuts:
+                share = f", and each replica has a part of it along axis {cuts[REPLICAS]}"
+            return f"{said} lies where its parameter is{share}: {self.words(part.parameter)}"
         graph = self.split.graph
         if name not in graph.names:
             raise graph.unknown_name(name)
@@ -83,7 +88,17 @@ class _Why:
         others = [one for one in readers if one != stage]
         if others:
             words += f", and sent to {self._where(others)} at the beginning of each step"
-        return words
+        return words + self._split(said)
+
+    def _split(self, name: str) -> str:
+        """Along which axis a parameter is split, and why."""
+        if self.step.ways == 1:
+            return ""
+        cuts = self.split.lying.cuts.get(name, ())
+        if not cuts:
+            return f"; each of {self.step.ways} shards has all of it"
+        reason = self.split.reasons.get(name, "")
+        return f"; {self.step.ways} shards have parts of it along axis {cuts[0][1]}: {reason}"
 
     def _forward(self, said: str, node: Node) -> str:
         stage = self.placed.forward[node]
@@ -161,11 +176,7 @@ class _Why:
 
     def _where(self, stages: Collection[int]) -> str:
         """`stage 1 (rank 1, 3)`."""
-        ranks = [
-            replica * self.step.stages + stage
-            for replica in range(self.step.replicas)
-            for stage in stages
-        ]
+        ranks = sorted(rank for stage in stages for rank in self.step.grid.of_stage(stage))
         told = ", ".join(map(str, ranks[:4])) + (", ..." if len(ranks) > 4 else "")
         numbers = " and ".join(map(str, stages))
         stage_s, rank_s = ("" if len(one) == 1 else "s" for one in (stages, ranks))

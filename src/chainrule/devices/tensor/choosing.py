@@ -8,7 +8,7 @@ from typing import Any
 
 from chainrule.devices.tensor.collectives import SHARDS
 from chainrule.devices.tensor.layouts import WHOLE, Layout, fits
-from chainrule.devices.tensor.rules import labels_of, rules_of
+from chainrule.devices.tensor.rules import Rule, labels_of, rules_of
 from chainrule.devices.tensor.spreading import SpreadGraph, spread
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
@@ -44,7 +44,7 @@ def choose(
     if asked is None:
         return choosing.alone()
     axes = _checked(graph, parameters, ways, asked)
-    return choosing.following(axes, axes)
+    return choosing.following(axes, axes)[0]
 
 
 def _checked(graph: Graph, parameters: Collection[str], ways: int, asked: Axes) -> Axes:
@@ -106,14 +106,15 @@ class _Choosing:
         self.forward = Graph(graph.name, tuple(inputs), (("", objective),), tuple(nodes), names)
         self.nodes = {item.node: item.name for item in inputs if item.name in parameters}
         self.parameters, self.ways = tuple(parameters), ways
+        self.known: dict[Node, tuple[Rule, ...]] = {}
 
     def spread(self, axes: Axes) -> SpreadGraph:
         """The forward pass with these parameters split."""
         given = {node: Layout(axes.get(name)) for node, name in self.nodes.items()}
-        return spread(self.forward, self.ways, SHARDS, given)
+        return spread(self.forward, self.ways, SHARDS, given, rules=self._rules)
 
-    def following(self, axes: Axes, said: Collection[str]) -> Chosen:
-        """These axes, and what follows from them."""
+    def following(self, axes: Axes, said: Collection[str]) -> tuple[Chosen, SpreadGraph]:
+        """These axes, and what follows from them; the forward pass with all of them."""
         reasons = {name: "you said so" for name in said}
         made = self.spread(axes)
         axes = dict(axes)
@@ -128,7 +129,7 @@ class _Choosing:
                         break
                     del wishes[name]
             if not wishes:
-                return Chosen({name: axes.get(name) for name in self.parameters}, reasons)
+                return Chosen({name: axes.get(name) for name in self.parameters}, reasons), made
             made, axes = trial, {**axes, **wishes}
             for name in wishes:
                 reasons[name] = "each rank needs only a part of it, as others are split"
@@ -136,15 +137,15 @@ class _Choosing:
     def alone(self) -> Chosen:
         """Splits by columns what can be, product by product."""
         found = Chosen({}, {})
-        for columns in self._products():
+        for name, axis in self._products():
             axes = {one: at for one, at in found.axes.items() if at is not None}
-            if axes.keys() & columns.keys():
+            if name in axes:
                 continue
-            trial = self.following({**axes, **columns}, ())
-            if self.spread(trial.axes).gathered_nbytes:
+            trial, made = self.following({**axes, name: axis}, ())
+            if made.gathered_nbytes:
                 continue
-            reasons = dict.fromkeys(columns, "what comes of its columns is only added up")
-            found = Chosen(trial.axes, {**trial.reasons, **found.reasons, **reasons})
+            reason = "what comes of its columns is only added up"
+            found = Chosen(trial.axes, {**trial.reasons, **found.reasons, name: reason})
         if not any(axis is not None for axis in found.axes.values()):
             raise InputError(
                 f"ways={self.ways}, and no parameter has {self.ways} equal parts whose products "
@@ -153,10 +154,10 @@ class _Choosing:
             )
         return found
 
-    def _products(self) -> list[Axes]:
-        """For each product, the parameters that one of its operands is made of, split as columns:
-        along an axis that the result has and the other operand has not."""
-        whole, found = self.spread({}), []
+    def _products(self) -> list[tuple[str, int]]:
+        """Parameters that are an operand of a product, as they are, moved or cast, and an axis that
+        the result has, too, and the other operand has not."""
+        found: dict[tuple[str, int], None] = {}
         for node in self.forward.nodes:
             if not isinstance(node.primitive.kernel, Contract):
                 continue
@@ -164,9 +165,25 @@ class _Choosing:
             for operand, labels in zip(node.inputs, both, strict=True):
                 for axis, label in enumerate(labels):
                     if label in result and sum(label in one for one in both) == 1:
-                        wishes = self._wishes(whole, [(operand, axis)])
-                        found += [wishes] if wishes else []
-        return found
+                        parameter = self._parameter(operand, axis)
+                        if parameter is not None:
+                            found[parameter] = None
+        return list(found)
+
+    def _parameter(self, node: Node, axis: int) -> tuple[str, int] | None:
+        """The parameter, and its axis, of which a value is made alone; None if of none."""
+        while node not in self.nodes:
+            found = [one.operands for one in self._rules(node) if one.result == Layout(axis)]
+            if len(node.inputs) != 1 or not found or found[0][0].axis is None:
+                return None
+            node, axis = node.inputs[0], found[0][0].axis
+        return (self.nodes[node], axis) if fits(node.type, Layout(axis), self.ways) else None
+
+    def _rules(self, node: Node) -> tuple[Rule, ...]:
+        """All rules of a node, found once."""
+        if node not in self.known:
+            self.known[node] = tuple(rules_of(node))
+        return self.known[node]
 
     def _wishes(self, made: SpreadGraph, cut: Iterable[tuple[Node, int]]) -> dict[str, int]:
         """The parameters, and their axes, that whole values are made of of which each rank needs
@@ -182,7 +199,7 @@ class _Choosing:
                 found.setdefault(name, layout.axis)
             if made.layouts[node] != WHOLE or not node.inputs:
                 continue
-            for rule in rules_of(node):
+            for rule in self._rules(node):
                 if rule.result != layout or not all(
                     fits(one.type, at, self.ways)
                     for one, at in zip(node.inputs, rule.operands, strict=True)

@@ -39,7 +39,7 @@ def _made(name: str, doc: str, result_type: Any, params: dict[str, Any]) -> Prim
     )
 
 
-def _as_it_is(x: ArrayType, *, among: str) -> ArrayType:
+def _as_it_is(x: ArrayType, *, ways: int, among: str) -> ArrayType:
     return x
 
 
@@ -56,7 +56,7 @@ all_reduce = _made(
     "all_reduce",
     "The sum of what the ranks of a group have, added in their order.",
     _as_it_is,
-    {"among": SHARDS},
+    {"ways": 2, "among": SHARDS},
 )
 all_gather = _made(
     "all_gather", "What the ranks of a group have, one after another along an axis.",

@@ -9,7 +9,7 @@ graph: its exchanges follow in the same way.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from chainrule.devices.tensor.collectives import (
@@ -20,12 +20,13 @@ from chainrule.devices.tensor.collectives import (
     reduce_scatter,
 )
 from chainrule.devices.tensor.layouts import PARTIAL, WHOLE, Layout, fits, local_type
-from chainrule.devices.tensor.rules import Rule, exact_rules_of, rules_of
+from chainrule.devices.tensor.rules import Rule, rules_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
 from chainrule.graph.types import ArrayType
+from chainrule.primitives.movement import broadcast_to, expanded_axes
 from chainrule.primitives.primitive import Contract
 from chainrule.primitives.sources import full, input_
 
@@ -54,17 +55,21 @@ def spread(
     ways: int,
     among: str,
     given: Mapping[Node, Layout],
-    fixed: Mapping[Node, Layout] | None = None,
     *,
-    exact: bool = False,
+    first: Mapping[Node, Layout] | None = None,
+    fixed: Mapping[Node, Layout] | None = None,
+    ends: Mapping[Node, Layout] | None = None,
+    rules: Callable[[Node], Iterable[Rule]] = rules_of,
 ) -> SpreadGraph:
     """The graph that each of `ways` ranks computes, of a concrete graph.
 
-    `given` are the layouts of inputs (else whole), `fixed` those in which values have to be at
-    their end (an output is else whole; a node computed so, if it can be).  Where `exact`, only what
-    has the bits of the whole then is computed in parts.
+    `given` are the layouts of inputs (else whole); those of `first` are exchanged first of all.
+    `fixed` are layouts in which nodes are computed, `ends` those in which values are needed at the
+    end (outputs are else whole).  By `exact_rules_of` as `rules`, only what has the bits of the
+    whole then is computed in parts.
     """
-    return _Spreading(graph, ways, among, given, fixed or {}, exact).spread()
+    made = _Spreading(graph, ways, among, given, first or {}, fixed or {}, ends or {}, rules)
+    return made.spread()
 
 
 def local_node(
@@ -83,8 +88,10 @@ class _Spreading:
     ways: int
     among: str
     given: Mapping[Node, Layout]
+    first: Mapping[Node, Layout]
     fixed: Mapping[Node, Layout]
-    exact: bool
+    ends: Mapping[Node, Layout]
+    rules_of: Callable[[Node], Iterable[Rule]]
     made: list[Node] = field(default_factory=list)
     versions: dict[Node, dict[Layout, Node]] = field(default_factory=dict)
     layouts: dict[Node, Layout] = field(default_factory=dict)
@@ -98,11 +105,12 @@ class _Spreading:
         self.alone = {node for node, count in users.items() if count == 1}
         for node in self.graph.nodes:
             self._place(node)
-        for node, layout in self.fixed.items():
+        self.ends = {**self.fixed, **self.ends}
+        for node, layout in self.ends.items():
             self._version(node, layout)
         outputs = tuple((name, self._at_end(node)) for name, node in self.graph.outputs)
         inputs = tuple(
-            Input(item.name, self.versions[item.node][self.layouts[item.node]], item.default)
+            Input(item.name, self.versions[item.node][self._given(item.node)], item.default)
             for item in self.graph.inputs
         )
         names = {name: self._named(node) for name, node in self.graph.names.items()}
@@ -120,13 +128,19 @@ class _Spreading:
         large = max(int(node.type.nbytes), int(node.inputs[0].type.nbytes))
         return twice * large * (self.ways - 1) // self.ways
 
+    def _given(self, node: Node) -> Layout:
+        return self.given.get(node, WHOLE)
+
     # One node -------------------------------------------------------------------------------------
 
     def _place(self, node: Node) -> None:
         if node.primitive is input_:
-            layout = self.given.get(node, WHOLE)
+            layout = self._given(node)
             params = (("index", node.param("index")), ("type", self._type(node, layout)))
             self._put(node, layout, Node(input_, (), params, params[1][1], node.origin))
+            if node in self.first:
+                self._version(node, self.first[node])
+                self.layouts[node] = self.first[node]
             return
         rule = self._chosen(node)
         self.rules[node] = rule
@@ -144,8 +158,7 @@ class _Spreading:
         if all(one == WHOLE for one in layouts):
             return None
         wanted = self.fixed.get(node)
-        possible = exact_rules_of(node) if self.exact else rules_of(node)
-        rules = [rule for rule in possible if self._applies(node, rule, layouts)]
+        rules = [rule for rule in self.rules_of(node) if self._applies(node, rule, layouts)]
 
         def cost(rule: Rule | None) -> tuple[bool, bool, int]:
             result = WHOLE if rule is None else rule.result
@@ -173,9 +186,7 @@ class _Spreading:
         there = self.versions[node]
         if layout in there or WHOLE in there:
             return 0
-        if PARTIAL in there:
-            return self._moved(node, 2 if layout == WHOLE else 1)
-        return self._moved(node, 1)
+        return self._moved(node, 2 if set(there) == {PARTIAL} and layout == WHOLE else 1)
 
     def _moved(self, node: Node, times: int) -> int:
         return times * int(node.type.nbytes) * (self.ways - 1) // self.ways
@@ -207,18 +218,22 @@ class _Spreading:
             return there[layout]
         if node.primitive is full:
             made = local_node(node, (), layout, self.ways, node.origin)
-        elif PARTIAL in there and WHOLE not in there:
-            params = {"among": self.among}
+        elif set(there) == {PARTIAL}:  # else the sum is there: no part of one is read twice
+            params = {"among": self.among, "ways": self.ways}
             if layout == WHOLE:
                 made = all_reduce(there[PARTIAL], **params)
             else:
-                params |= {"axis": layout.axis, "ways": self.ways}
-                made = reduce_scatter(there[PARTIAL], **params)
+                made = reduce_scatter(there[PARTIAL], axis=layout.axis, **params)
         elif layout == WHOLE:
             axis = next(at.axis for at in there if at.axis is not None)
             made = all_gather(there[Layout(axis)], axis=axis, ways=self.ways, among=self.among)
         else:
             assert layout.axis is not None, "no value becomes a part of a sum"
+            repeated = self._repeated(node, layout.axis)
+            if repeated is not None:
+                there[layout] = repeated
+                self.made.append(repeated)
+                return repeated
             self.cut.append((node, layout.axis))
             whole = self._version(node, WHOLE)
             made = own_part(whole, axis=layout.axis, ways=self.ways, among=self.among)
@@ -232,14 +247,26 @@ class _Spreading:
         self.made.append(made)
         return made
 
+    def _repeated(self, node: Node, axis: int) -> Node | None:
+        """This rank's part of what is repeated along an axis: it is repeated less often."""
+        if node.primitive is not broadcast_to:
+            return None
+        (x,) = node.inputs
+        if axis not in expanded_axes(x.shape, node.shape) or WHOLE not in self.versions[x]:
+            return None
+        whole = self.versions[x][WHOLE]
+        return local_node(node, (whole,), Layout(axis), self.ways, self._origin(node))
+
     def _at_end(self, node: Node) -> Node:
-        return self._version(node, self.fixed.get(node, WHOLE))
+        return self._version(node, self.ends.get(node, WHOLE))
 
     def _named(self, node: Node) -> Node:
         """What a name stands for: not a part of a sum, if the sum is there."""
-        if node in self.fixed:
-            return self._version(node, self.fixed[node])
+        if node in self.ends:
+            return self._version(node, self.ends[node])
         there = self.versions[node]
+        if node.primitive is input_:
+            return there[self._given(node)]
         if self.layouts[node].partial:
             sums = [one for layout, one in there.items() if not layout.partial]
             return there.get(WHOLE) or (*sums, there[PARTIAL])[0]

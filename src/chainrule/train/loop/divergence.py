@@ -40,13 +40,13 @@ class Snapshot:
 
     def take(self, state: State, position: Position, job: Job) -> None:
         """Copy both."""
-        outlines, own = state.outlines, state.memory
+        own = state.parts
         if not self._arrays or self.shares is not state.shares:
-            self._arrays = {name: np.empty_like(outlines[name]) for name in own}
-            self._elsewhere = {name: one for name, one in outlines.items() if name not in own}
+            self._arrays = {name: np.empty_like(one) for name, one in own.items()}
+            self._elsewhere = dict(state.elsewhere)
             self.shares = state.shares
         for name, array in self._arrays.items():
-            np.copyto(array, outlines[name])
+            np.copyto(array, own[name])
         self._steps, self._position = state.steps, position.copy()
         self.was_finite = is_finite(state, job)
 
@@ -62,8 +62,7 @@ class Snapshot:
 
 def is_finite(state: State, job: Job = ALONE) -> bool:
     """Whether all numbers of a state are finite, on all ranks."""
-    outlines = state.outlines
-    arrays = [outlines[name] for name in state.memory]
+    arrays = state.parts.values()
     own = all(bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")
     return not agreed(job, "looks whether its state is finite", not own)
 

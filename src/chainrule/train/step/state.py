@@ -48,7 +48,8 @@ class State(Mapping[str, Any]):
         self._views = {name: _read_only(array) for name, array in self._memory.items()}
         self.begin, self.end = _span(self._memory.values())
         self.steps_taken = 0
-        # What other ranks of a job have: arrays without memory that show shapes, and who has them.
+        # What this rank of a job has not, or only a part of: arrays without memory that show whole
+        # shapes, and which rank has what.
         self._elsewhere: Mapping[str, np.ndarray] = {}
         self.shares: Any = None
         self._parameters, self._structures = parameters, dict(structures)
@@ -69,7 +70,7 @@ class State(Mapping[str, Any]):
         """
         with self.updating:
             self._refuse_torn()
-            if name in self._memory:
+            if name in self._memory and name not in self._elsewhere:
                 return self._memory[name].copy()
             structure = self._structures.get(name)
             if structure is not None or name in self._elsewhere:
@@ -92,13 +93,20 @@ class State(Mapping[str, Any]):
         )
 
     def __contains__(self, name: object) -> bool:
-        return name in self._memory or name in self._structures
+        return name in self._whole or name in self._structures
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._memory)
+        return iter(self._whole)
 
     def __len__(self) -> int:
-        return len(self._memory)
+        return len(self._whole)
+
+    @property
+    def _whole(self) -> Mapping[str, np.ndarray]:
+        """The arrays that this process has all of."""
+        if not self._elsewhere:
+            return self._memory
+        return {name: one for name, one in self._memory.items() if name not in self._elsewhere}
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -150,8 +158,15 @@ class State(Mapping[str, Any]):
         return MappingProxyType(self._views)
 
     @property
+    def parts(self) -> Mapping[str, np.ndarray]:
+        """What this process has of the arrays, read-only: of a rank of a job its own, or its part
+        of them."""
+        self._refuse_torn()
+        return MappingProxyType(self._views)
+
+    @property
     def outlines(self) -> Mapping[str, np.ndarray]:
-        """All arrays, read-only; those that only other ranks have show their shapes alone."""
+        """All arrays, read-only; those that other ranks have, or parts of, show shapes alone."""
         self._refuse_torn()
         return {**self._views, **self._elsewhere}
 
@@ -161,7 +176,8 @@ class State(Mapping[str, Any]):
         elsewhere: Mapping[str, np.ndarray],
         shares: Any,
     ) -> None:
-        """Has copies of these arrays from now on, and leaves the others to other ranks of a job.
+        """Has copies of these arrays from now on, and leaves those `elsewhere`, or parts of them,
+        to other ranks of a job.
 
         The caller holds the state.
         """
@@ -171,11 +187,16 @@ class State(Mapping[str, Any]):
         self._elsewhere, self.shares = elsewhere, shares
         self.bound, self.latest = {}, None
 
+    @property
+    def elsewhere(self) -> Mapping[str, np.ndarray]:
+        """What this rank of a job has not, or only a part of; without memory."""
+        return self._elsewhere
+
     def _refuse_elsewhere(self, names: Iterable[str]) -> None:
         missing = [name for name in names if name in self._elsewhere]
         if missing:
             raise StateError(
-                f"this rank of the job has not {', '.join(missing)}: another rank has",
+                f"this rank of the job has not all of {', '.join(missing)}: other ranks have",
                 hint="on every rank: whole = split.collect(state)",
             )
 
