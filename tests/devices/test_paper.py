@@ -15,12 +15,21 @@ import chainrule as cr
 from chainrule import float32, int64
 from chainrule.devices.planning.costs import costs_of, in_numpy
 from chainrule.devices.planning.paper.chain import chain_of
-from chainrule.devices.planning.paper.plans import StagePlan, Totals, Way, stages_of, units
+from chainrule.devices.planning.paper.plans import (
+    StagePlan,
+    Totals,
+    Way,
+    seconds_of,
+    simulated,
+    stages_of,
+    units,
+)
 from chainrule.devices.planning.paper.pricing import Price, price
 from chainrule.devices.planning.paper.ways import spread
 from chainrule.devices.splitting import parts_at, placed_step
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.words import names_of
+from chainrule.plan import pipeline
 
 n = cr.size("n")
 CLUSTER = """
@@ -304,6 +313,23 @@ def test_stages_share_out_the_work_within_memory() -> None:
     assert stages_of(way, Totals(alike[:1]), None) is None
     assert [units(way, stage) for stage in (0, 1)] == [2, 1]
     assert units(way._replace(schedule="zb-h2"), 0) == 3
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1", "zb-h2"])
+@pytest.mark.parametrize(("stages", "each"), [(1, 4), (2, 16), (4, 8), (5, 40)])
+def test_the_simulation_is_near_the_closed_form(stages: int, each: int, schedule: str) -> None:
+    """For alike stages and no messages.  Ranks send on gradients of inputs before they compute
+    those of parameters, and published 1F1B does after: theirs may wait longer, and no less."""
+    text = CLUSTER.format(copies=1, memory="80 GB").replace('"5 us"', "0").replace('"10 us"', "0")
+    devices = cr.Devices.parse(text)
+    way = Way(stages, 1, 1, 1, each, schedule, False, False)
+    parts = {"parameters": 0, "gradients": 0, "optimizer": 0}
+    alike = [StagePlan(at, at, 1.0, 1.1, 0.9, parts, 0) for at in range(stages)]
+    closed, found = (of(way, alike, devices) for of in (seconds_of, simulated))
+    paper = pipeline(stages, each, 1.0, 1.1, 0.9, schedule=schedule)
+    assert paper.lower_bound <= found + 1e-9 and 0.85 * closed < found < closed + 1e-9
+    known = [units(way, at) for at in range(stages)]
+    assert all(one <= most for one, most in zip(paper.peak_units, known, strict=True))
 
 
 def test_what_does_not_fit_on_paper_is_told_and_the_advice_is_right() -> None:

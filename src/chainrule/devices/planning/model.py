@@ -48,7 +48,7 @@ def predicted(
     products.
     """
     count = len(costs)
-    orders = tuple(map(_apart, orders_of(count, each, schedule)))
+    orders = tuple(map(apart, orders_of(count, each, schedule)))
     again = [recompute and several_under_way(order) for order in orders]
     once = [one.kept_nbytes if it else 0 for one, it in zip(costs, again, strict=True)]
     costs = [_recomputing(one) if it else one for one, it in zip(costs, again, strict=True)]
@@ -114,7 +114,7 @@ def _stages(costs: Sequence[StageCosts], each: int, devices: Devices, base: int)
     )
 
 
-def _apart(order: Sequence[Task]) -> tuple[Task, ...]:
+def apart(order: Sequence[Task]) -> tuple[Task, ...]:
     """A rank sends on the gradients of inputs before it computes those of parameters."""
     found: list[Task] = []
     for task in order:

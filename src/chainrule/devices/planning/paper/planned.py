@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chainrule.devices.planning.ask import refuse_sum
@@ -15,6 +15,7 @@ from chainrule.devices.planning.paper.plans import (
     Totals,
     Way,
     seconds_of,
+    simulated,
     stages_of,
 )
 from chainrule.devices.planning.paper.pricing import Price, price
@@ -26,7 +27,8 @@ from chainrule.graph.node import Node
 from chainrule.tracebacks import entry
 from chainrule.train.step.step import TrainingStep
 
-RANKED = 10
+RANKED, SIMULATED = 10, 20  # plans that are told; those whose pipelines are simulated
+MOST_TASKS = 50_000  # of a pipeline that is simulated
 MOST_ROWS = 16  # of a micro-batch: with more, pipelines wait longer for as much work
 
 
@@ -228,18 +230,24 @@ class _Search:
             found.append(Plan(way, tuple(stages), seconds))
         if not found:
             raise self._refusal(large)
-        # Of plans that take the same time, the simplest.
-        found.sort(key=lambda one: (one.seconds, one.way.recomputed, one.way.sharded, one.way))
+        found.sort(key=_order)
+        best = sorted(map(self._simulated, found[:SIMULATED]), key=_order)
         return ParallelPlan(
             self.step.graph.name,
             dict(self.sizes),
             self.devices,
-            tuple(found[:RANKED]),
+            tuple(best[:RANKED]),
             len(found) + len(large),
             len(large),
             len(self.priced),
             self.chain(1)[0],
         )
+
+    def _simulated(self, plan: Plan) -> Plan:
+        way = plan.way
+        if 3 * way.stages * way.each > MOST_TASKS:
+            return plan
+        return replace(plan, seconds=simulated(way, plan.stages, self.devices))
 
     def _refusal(self, large: Sequence[Way]) -> InputError | MemoryLimitError:
         if not large:
@@ -275,6 +283,11 @@ class _Search:
         error.needed_nbytes, error.free_nbytes = worst.nbytes, self.limit
         error.source = "the memory of a device"
         return error
+
+
+def _order(plan: Plan) -> tuple[object, ...]:
+    """The quickest first; of plans that take the same time, the simplest."""
+    return plan.seconds, plan.way.recomputed, plan.way.sharded, plan.way
 
 
 def _those(fixed: Any, free: Sequence[Any]) -> Sequence[Any]:

@@ -9,8 +9,11 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from chainrule.devices.planning.devices import Devices
+from chainrule.devices.planning.model import apart, orders_of
 from chainrule.devices.planning.paper.pricing import Price
 from chainrule.devices.reports.times import adding_seconds
+from chainrule.plan.pipelines.stages import Stages
+from chainrule.plan.pipelines.timeline import timeline
 
 SCHEDULES = ("1f1b", "zb-h1", "zb-h2")
 UPDATES = 3  # times that an update reads or writes its arrays
@@ -203,27 +206,55 @@ def seconds_of(way: Way, stages: Sequence[StagePlan], devices: Devices) -> float
 
     In 1F1B the busiest stage waits for the first micro-batch to come and for the last one to go
     through all others; zero-bubble schedules fill one or two times the gradients of parameters of
-    that (Qi et al., table 1).  Nothing of the sums is hidden behind other work.
+    that (Qi et al., table 1).
     """
     slowest = max(stages, key=lambda one: one.seconds)
     idle = fsum(one.seconds for one in stages) - slowest.seconds
     idle -= {"1f1b": 0, "zb-h1": 1, "zb-h2": 2}[way.schedule] * fsum(
         one.weights for one in stages if one is not slowest
     )
-    sent = 0.0
+    sent = 2 * fsum(_transfers(way, stages, devices))
+    last = max(seconds_after(way, stages, devices))
+    return way.each * slowest.seconds + max(idle, 0.0) + sent + last
+
+
+def simulated(way: Way, stages: Sequence[StagePlan], devices: Devices) -> float:
+    """The same, the pipeline task by task."""
+    orders = tuple(map(apart, orders_of(way.stages, way.each, way.schedule)))
+    numbers = Stages(
+        way.stages,
+        way.each,
+        tuple(one.forward for one in stages),
+        tuple(one.backward for one in stages),
+        tuple(one.weights for one in stages),
+        (*_transfers(way, stages, devices), 0.0),
+    )
+    ends = (slots[-1].end for slots in timeline(numbers, orders).slots)
+    after = seconds_after(way, stages, devices)
+    return max(end + rest for end, rest in zip(ends, after, strict=True))
+
+
+def _transfers(way: Way, stages: Sequence[StagePlan], devices: Devices) -> list[float]:
+    """Seconds of a message between each stage and the next."""
+    found = []
     for number, (one, _) in enumerate(pairwise(stages)):
         link = devices.link(number * way.ways, (number + 1) * way.ways)
-        sent += 2 * link.seconds(one.leaving_nbytes)
-    last = 0.0
+        found.append(link.seconds(one.leaving_nbytes))
+    return found
+
+
+def seconds_after(way: Way, stages: Sequence[StagePlan], devices: Devices) -> list[float]:
+    """Seconds in which each stage adds up its gradients and updates; nothing of it is hidden behind
+    other work."""
+    found = []
     for number, one in enumerate(stages):
-        group = devices.group_of(number * way.ways)
+        base = number * way.ways
         share = way.replicas if way.sharded else 1
         state = one.parts["parameters"] + one.parts["gradients"]
         moved = state // share + one.parts["optimizer"]
-        seconds = UPDATES * moved / group.memory_bandwidth
+        seconds = UPDATES * moved / devices.group_of(base).memory_bandwidth
         if way.replicas > 1:
-            base = number * way.ways
             link = devices.link(base, base + (way.replicas - 1) * way.stages * way.ways)
             seconds += adding_seconds(one.parts["gradients"], way.replicas, link)
-        last = max(last, seconds)
-    return way.each * slowest.seconds + max(idle, 0.0) + sent + last
+        found.append(seconds)
+    return found
