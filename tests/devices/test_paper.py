@@ -27,6 +27,10 @@ from chainrule.devices.planning.paper.plans import (
 from chainrule.devices.planning.paper.pricing import Price, price
 from chainrule.devices.planning.paper.ways import spread
 from chainrule.devices.splitting import parts_at, placed_step
+from chainrule.devices.tensor.choosing import choose
+from chainrule.devices.tensor.collectives import SHARDS
+from chainrule.devices.tensor.layouts import Layout
+from chainrule.devices.tensor.spreading import spread as spread_graph
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.words import names_of
 from chainrule.plan import pipeline
@@ -265,6 +269,34 @@ def test_a_layer_is_split_by_columns_and_rows() -> None:
     scores = [one for one in layer.forward if one.shape == (2, 4, 16, 16)]
     assert scores and all(found.axes[one] == 1 for one in scores if one.dtype.kind == "f")
     assert not any(one in found.axes for one in layer.forward if one.shape == (2, 16, 32, 1))
+
+
+def test_the_model_splits_a_layer_as_ranks_do() -> None:
+    """`devices/tensor` makes the graphs that ranks run: it splits the same parameters of a layer,
+    and adds up as many bytes.  Tables of words it leaves whole, or gathers their products."""
+    step = decoder(*SMALL)
+    parts = parts_at(step.micro_batched(1), {"n": 2})
+    graph, names = parts.summing, names_of(parts.summing)
+    objective = graph.names[parts.objective]
+    layers = [name for name in step.parameters if name.startswith("p.")]
+    chosen = choose(graph, objective, layers, 4, None).axes
+    chain = chain_of(parts, step.parameters)
+    added = 0
+    for at in chain.layers:
+        element = chain.elements[at]
+        found = spread(element.forward, element.parameters, element.leaving, 4)
+        for one in element.parameters:
+            if names[one].endswith("c1"):  # a bias is small: the model leaves it whole
+                continue
+            assert chosen[names[one]] == found.axes.get(one), names[one]
+        added += sum(found.forward_nbytes) + sum(found.backward_nbytes)
+    given = {graph.names[name]: Layout(axis) for name, axis in chosen.items()}
+    sums = [name for name in parts.sums if name.removesuffix("_grad_sum") in chosen]
+    lying = {name: Layout(chosen[name.removesuffix("_grad_sum")]) for name in sums}
+    given |= {graph.names[name]: at for name, at in lying.items()}
+    fixed = {graph.names[parts.sums[name]]: at for name, at in lying.items()}
+    made = spread_graph(graph, 4, SHARDS, given, fixed)
+    assert made.moved_nbytes == pytest.approx(2 * 3 / 4 * added, rel=0.02)
 
 
 def test_tables_of_words_are_split_by_words() -> None:

@@ -8,15 +8,13 @@ up over the devices.  Going back, so is the gradient of each whole value that wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
+from chainrule.devices.tensor.rules import rules_of as tensor_rules
 from chainrule.graph.node import Node
-from chainrule.primitives.affine import IndexMap
-from chainrule.primitives.movement import reshape
-from chainrule.primitives.primitive import Contract, Fold, Gather, Move
-from chainrule.primitives.products import matmul
+from chainrule.primitives.primitive import Contract, Fold, Gather
+from chainrule.primitives.reduce import sum_
 
 PARTIAL = -1  # parts of a sum, or of another reduction
 Rule = tuple[tuple[int | None, ...], int]  # along which axes operands are split; the result
@@ -103,58 +101,20 @@ def _chosen(node: Node, axes: dict[Node, int], trained: set[Node], ways: int) ->
 
 
 def rules_of(node: Node) -> Iterator[Rule]:
-    """In which ways operands may be split, and how the result then lies."""
-    kernel = node.primitive.kernel
-    match kernel:
-        case Contract():
-            x_axes, y_axes, out_axes = _labels(node)
-            for label in dict.fromkeys((*x_axes, *y_axes)):
-                both = tuple(one.index(label) if label in one else None for one in (x_axes, y_axes))
-                yield both, out_axes.index(label) if label in out_axes else PARTIAL
-        case Fold():
+    """In which ways operands may be split, and how the result then lies.
+
+    Beside the rules by which ranks compute: a maximum over parts is the largest of the parts', and
+    a row of a table is with the device that has it.
+    """
+    for rule in tensor_rules(node):
+        if not any(one.partial for one in rule.operands):
+            result = rule.result.axis
+            yield tuple(one.axis for one in rule.operands), PARTIAL if result is None else result
+    match node.primitive.kernel:
+        case Fold() if node.primitive is not sum_:
             params = dict(node.params)
             reduced = params["axes"] if "axes" in params else (params["axis"],)
-            kept = [axis for axis in range(node.inputs[0].ndim) if axis not in reduced]
-            yield from (((axis,), place) for place, axis in enumerate(kept))
             yield from (((axis,), PARTIAL) for axis in reduced)
-        case Move(reads):
-            yield from _moved(node, reads)
         case Gather(adds=False):
-            x, *indices = node.inputs
-            count, wide = len(indices), indices[0].ndim
-            for axis in range(wide):
-                yield (None, *(axis,) * count), axis
-            for axis in range(x.ndim):
-                rest = axis - count + wide
-                yield (axis, *(None,) * count), rest if axis >= count else PARTIAL
-        case _:
-            for place, operands in node.primitive.independent(node) if node.inputs else ():
-                yield tuple(operands), place
-
-
-def _labels(node: Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    if node.primitive is not matmul:
-        return node.param("x_axes"), node.param("y_axes"), node.param("out_axes")
-    x, y = node.inputs
-    rows, inner, column = tuple(range(x.ndim - 1)), x.ndim - 1, x.ndim
-    if y.ndim == 1:
-        return (*rows, inner), (inner,), rows
-    stack = rows[:-1] if y.ndim > 2 else ()
-    return (*rows, inner), (*stack, inner, column), (*rows, column)
-
-
-def _moved(node: Node, reads: Callable[..., IndexMap | None]) -> Iterator[Rule]:
-    (x,) = node.inputs
-    if node.primitive is reshape:  # equal parts of axes before which as many elements lie
-        for axis, length in enumerate(x.shape):
-            for place, other in enumerate(node.shape):
-                same = prod(x.shape[:axis]) == prod(node.shape[:place])
-                if same and length > 1 and other > 1:
-                    yield (axis,), place
-        return
-    where = tuple(
-        tuple(int(at == axis + 1) for at in range(node.ndim + 1)) for axis in range(node.ndim)
-    )
-    for axis, one in enumerate(reads(node, where, node.shape) or ()):
-        if one in where and x.shape[axis] == node.shape[where.index(one)]:
-            yield (axis,), where.index(one)
+            count = len(node.inputs) - 1
+            yield from (((axis, *(None,) * count), PARTIAL) for axis in range(count))
