@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +11,11 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from jobs import needs_mpi
 
 import chainrule as cr
 from chainrule.cli import main
+from chainrule.devices.launcher import mpiexec
 from chainrule.devices.planning.devices import Group, Link, Processor, processor_of
 from chainrule.devices.planning.measuring import devices_of
 from chainrule.devices.planning.units import in_rate, in_seconds, seconds_of
@@ -58,7 +57,6 @@ numpy = 1.0
 latency = "1.5ms"
 bandwidth = "25 MB/s"
 """
-MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
 
 
 def test_a_file_says_what_each_device_is() -> None:
@@ -262,15 +260,12 @@ def test_this_machine_is_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not (find_spec("mpi4py") and MPIEXEC) or os.name != "posix",
-    reason="mpi4py or mpiexec is absent: pip install '.[mpi]'",
-)
+@needs_mpi
 def test_a_job_measures_its_links(tmp_path: Path) -> None:
     path = tmp_path / "job.toml"
     command = [sys.executable, "-m", "chainrule", "devices", "--measure", "-o", str(path)]
     found = subprocess.run(
-        [str(MPIEXEC), "-n", "2", *command], capture_output=True, text=True, timeout=60
+        [mpiexec(), "-n", "2", *command], capture_output=True, text=True, timeout=60
     )
     assert found.returncode == 0, found.stderr
     (node,) = cr.Devices.load(path).groups
