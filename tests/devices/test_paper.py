@@ -295,7 +295,7 @@ def test_the_model_splits_a_layer_as_ranks_do() -> None:
     lying = {name: Layout(chosen[name.removesuffix("_grad_sum")]) for name in sums}
     given |= {graph.names[name]: at for name, at in lying.items()}
     fixed = {graph.names[parts.sums[name]]: at for name, at in lying.items()}
-    made = spread_graph(graph, 4, SHARDS, given, fixed)
+    made = spread_graph(graph, 4, SHARDS, given, fixed=fixed)
     assert made.moved_nbytes == pytest.approx(2 * 3 / 4 * added, rel=0.02)
 
 
