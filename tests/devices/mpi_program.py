@@ -56,6 +56,9 @@ def _trained(
     again = split.restore({**whole}, steps=whole.steps)
     for one in (state, again):  # a smaller batch is split anew
         objectives += [float(split(one, rows)), float(split(one, batch))]
+    if "split" not in options and (options.get("ways", 1) > 1 or options.get("shard_optimizer")):
+        plain = cr.parallel(step, micro_batches=6, stages=split.ranks)  # takes the parts over
+        objectives += [float(plain(state, batch)), float(split(state, batch))]
     return [objectives, digest(whole), digest(split.collect(again)), again.steps, own]
 
 
