@@ -46,7 +46,9 @@ def check_close(found: dict[str, Any], wanted: dict[str, Any]) -> None:
             assert one[key] == pytest.approx(other[key], rel=1e-11), (key, one["step"])
 
 
-@pytest.mark.parametrize("plan", ["two stages", "two replicas", "three stages"])
+@pytest.mark.parametrize(
+    "plan", ["two stages", "two replicas", "three stages", "two shards", "a sharded optimizer"]
+)
 def test_a_split_step_trains_as_the_step_does(plan: str, tmp_path: Path) -> None:
     """On threads; history, schedule, evaluation and what is saved too."""
     found, wanted = trained(plan, 3, folder=tmp_path), trained("alone", 3)
@@ -57,7 +59,9 @@ def test_a_split_step_trains_as_the_step_does(plan: str, tmp_path: Path) -> None
     assert len(lines) == len(found["history"])
 
 
-@pytest.mark.parametrize("plan", ["two replicas", "three stages", "alone"])
+@pytest.mark.parametrize(
+    "plan", ["two replicas", "three stages", "two shards", "a sharded optimizer", "alone"]
+)
 def test_training_goes_on_with_another_plan(plan: str, tmp_path: Path) -> None:
     for step in (1, 2):
         trained("two stages", step, folder=tmp_path)
@@ -96,13 +100,15 @@ def test_processes_train_with_the_bits_of_threads(tmp_path: Path) -> None:
 
 
 @needs_mpi
-def test_processes_find_where_training_diverged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("plan", ["two stages", "two shards", "a sharded optimizer"])
+def test_processes_find_where_training_diverged(plan: str, tmp_path: Path) -> None:
     """The state before the bad step is saved, and all ranks have the words of the first."""
-    code, _, errors, _ = started(2, "diverge", str(tmp_path / "out"), str(tmp_path / "of ranks"))
+    out = str(tmp_path / "out"), str(tmp_path / "of ranks")
+    code, _, errors, _ = started(2, "diverge", *out, plan)
     assert code == 0, errors
     found = written(tmp_path / "out", 2)
     assert found[0] == found[1]
-    training_program.diverge(str(tmp_path / "own"), str(tmp_path / "alone"))
+    training_program.diverge(str(tmp_path / "own"), str(tmp_path / "alone"), plan)
     assert found[0] == written(tmp_path / "own", 1)[0]
     assert re.search(
         r"step 3 left a state .*\n  x\[\d+, 2\] is inf before the step", found[0][0][0]

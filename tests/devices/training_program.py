@@ -25,6 +25,8 @@ PLANS: dict[str, dict[str, Any] | None] = {
     "two stages": {"stages": 2},
     "two replicas": {"replicas": 2},
     "three stages": {"stages": 3, "schedule": "gpipe"},
+    "two shards": {"ways": 2, "split": {"W1": 0}},
+    "a sharded optimizer": {"replicas": 2, "shard_optimizer": True},
     "alone": None,
 }
 
@@ -82,14 +84,14 @@ def train(file: str, runs: list[tuple[str, int, dict[str, Any]]]) -> None:
     Path(f"{file}-{RANK}").write_text(json.dumps(found))
 
 
-def diverge(file: str, folder: str) -> None:
+def diverge(file: str, folder: str, plan: str) -> None:
     """Training whose data have an inf; and one that takes no step without a look."""
     bad = data(ROWS, 1)
     bad["x"][50, 2] = np.inf
     found = []
     for option in ("auto", "every step"):
         own = f"{folder}/{option}"
-        trainer = made("two stages", data=bad, folder=own, nonfinite=option, key=cr.random.key(3))
+        trainer = made(plan, data=bad, folder=own, nonfinite=option, key=cr.random.key(3))
         try:
             trainer.fit(3)
         except cr.errors.NonFiniteError as error:
