@@ -65,10 +65,18 @@ def dropout(
     return J
 
 
+def shared(x: float64[n, 6], y: float64[n, 6], W: float64[6, 6], V: float64[6, 6]):
+    """Two layers with the same parameters, and one with their transpose."""
+    h = np.tanh(np.tanh(np.tanh(x @ W) @ V) @ W)
+    J = np.mean((h @ V.T - y) ** 2)
+    return J
+
+
 MODELS: parallel_models.Models = {
     **parallel_models.MODELS,
     "layers": (layers, ("W1", "b1", "W2", "b2", "W3", "W4")),
     "attention": (attention, ("g", "Wq", "Wk", "Wv", "Wo", "W1", "c", "W2")),
+    "shared": (shared, ("W", "V")),
     "dropout": (dropout, ("W1", "W2")),
 }
 

@@ -29,6 +29,7 @@ ASKED: dict[str, dict[str, int | None]] = {
     "tied": {},
     "recurrent": {"W": 1, "U": 0, "V": 0},
     "normalised": {"W1": 0},
+    "shared": {"W": 1, "V": 0},
 }
 GRIDS = ((1, 1, 2), (2, 1, 2), (2, 3, 2), (3, 2, 2), (1, 1, 3), (1, 2, 4))
 
@@ -70,6 +71,7 @@ def test_a_split_of_products_is_the_step_to_rounding(
         ("attention", {"ways": 4, "stages": 2}),
         ("convolutional", {"ways": 2, "replicas": 2}),
         ("dropout", {"ways": 2}),
+        ("shared", {"ways": 3, "stages": 3, "split": {"W": 1}}),
         ("recurrent", {"ways": 2, "split": {"W": 1, "V": 0}}),
         ("layers", {"ways": 2, "stages": 2, "schedule": "zb-h1", "recompute": True}),
         ("layers", {"ways": 2, "stages": 2, "replicas": 2, "shard_optimizer": True}),
@@ -273,6 +275,10 @@ def test_what_is_split_is_shown() -> None:
     )
     assert split.why("b2", n=ROWS).endswith("each of 2 shards has all of it")
     assert "each replica has a part of it along axis 0" in split.why("W1_m", n=ROWS)
+    assert split.why("h1", n=ROWS).endswith("; each of 2 shards has its part along axis 1")
+    assert split.why("o", n=ROWS).endswith("; each of 2 shards adds it up with the others")
+    assert split.why("J", n=ROWS).endswith("; each of 2 shards has all of it, as the others")
+    assert split.why("dJ/dh1", n=ROWS).endswith("; each of 2 shards has its part along axis 1")
     asked = cr.parallel(step, micro_batches=4, ways=2, split={"W3": -1})
     assert asked.why("W3", n=ROWS).endswith("along axis 1: you said so")
     trace = split.trace(split.init(weights), batch)

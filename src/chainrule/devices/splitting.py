@@ -25,6 +25,7 @@ from chainrule.devices.stages import (
     placed,
 )
 from chainrule.devices.tensor.collectives import is_collective, own_part
+from chainrule.devices.tensor.layouts import Layout
 from chainrule.devices.tensor.step import Lying, over_replicas, over_shards
 from chainrule.execute.executor import Overwriting
 from chainrule.execute.executors import executor_of, executor_on, prepare
@@ -63,6 +64,7 @@ class Split(Frozen):
     text: str  # which step it is, in words
     threads: int  # that each rank works on
     lying: Lying
+    layouts: Mapping[Node, Layout]  # of the values of the two passes, on shards
     reasons: Mapping[str, str]  # why parameters are split
     exchanged: Mapping[int, tuple[Graph, Node]]  # values that ranks of a group make together
 
@@ -82,10 +84,10 @@ class Split(Frozen):
 def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     """The pieces and the programs of a step, for a part of a batch of these sizes."""
     parts = parts_at(step.parts, sizes)
-    cuts, chosen = {}, None
+    cuts, layouts, chosen = {}, {}, None
     if step.grid.ways > 1:
         chosen = step.chosen(parts.summing)
-        parts, cuts = over_shards(parts, step.grid, chosen.axes)
+        parts, cuts, layouts = over_shards(parts, step.grid, chosen.axes)
     if step.shard_optimizer:
         parts, cuts = over_replicas(parts, step.grid, cuts)
     graph = parts.summing
@@ -154,6 +156,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         text,
         threads,
         Lying(step.grid, cuts),
+        layouts,
         {} if chosen is None else chosen.reasons,
         {
             making.number[node]: (one, node)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from chainrule.devices.programs import several_under_way
 from chainrule.devices.reports.summary import sizes_or_latest, split_shown, work_of_stages
 from chainrule.devices.stages import MEMORY
-from chainrule.devices.tensor.collectives import REPLICAS
+from chainrule.devices.tensor.collectives import REPLICAS, is_collective
 from chainrule.graph.node import Node, topological
 from chainrule.graph.words import printable
 from chainrule.primitives.sources import input_
@@ -64,7 +64,7 @@ class _Why:
             )
         if node in self.placed.forward:
             return self._forward(said, node)
-        return self._backward(said, node)
+        return self._backward(said, node) + self._on_shards(node)
 
     def _owned(self, said: str, node: Node) -> str:
         stage = self.placed.owner[node]
@@ -108,7 +108,17 @@ class _Why:
             words += f"; it is sent to {self._where(others)}, which {_read(others)} it"
         if self._is_computed_again(node, stage):
             words += "; it is not kept, but computed again before the backward pass"
-        return words
+        return words + self._on_shards(node)
+
+    def _on_shards(self, node: Node) -> str:
+        """How the shards of a stage have a value."""
+        layout = self.split.layouts.get(node)
+        if layout is None:
+            return ""
+        if layout.axis is not None:
+            return f"; each of {self.step.ways} shards has its part along axis {layout.axis}"
+        ways = "adds it up with" if is_collective(node) else "has all of it, as"
+        return f"; each of {self.step.ways} shards {ways} the others"
 
     def _is_computed_again(self, node: Node, stage: int) -> bool:
         if not self.step.recompute or not several_under_way(self.step.orders[stage]):

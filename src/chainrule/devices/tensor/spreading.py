@@ -35,19 +35,17 @@ from chainrule.primitives.sources import full, input_
 class SpreadGraph:
     """The graph of each rank, and how its values lie.
 
-    `layouts` are those of the nodes of the whole graph; `rules` say by which rule each was
-    computed, None for one that every rank computes alike.  `moved_nbytes` are about the bytes that
-    a rank sends and receives, `gathered_nbytes` those of them that are no sums, `flops` what a rank
-    computes in products.
+    `layouts` are those of the nodes of the whole graph, `own` those of its own.  `moved_nbytes` are
+    about the bytes that a rank sends and receives, `gathered_nbytes` those of them that are no
+    sums.
     """
 
     graph: Graph
     layouts: Mapping[Node, Layout]
-    rules: Mapping[Node, Rule | None]
+    own: Mapping[Node, Layout]
     cut: tuple[tuple[Node, int], ...]  # whole values of which each rank takes its part
     moved_nbytes: int
     gathered_nbytes: int
-    flops: int
 
 
 def spread(
@@ -95,9 +93,7 @@ class _Spreading:
     made: list[Node] = field(default_factory=list)
     versions: dict[Node, dict[Layout, Node]] = field(default_factory=dict)
     layouts: dict[Node, Layout] = field(default_factory=dict)
-    rules: dict[Node, Rule | None] = field(default_factory=dict)
     cut: list[tuple[Node, int]] = field(default_factory=list)
-    flops: int = 0
 
     def spread(self) -> SpreadGraph:
         """Follows the values, then puts outputs and names on the new ones."""
@@ -118,9 +114,8 @@ class _Spreading:
         moved = [node for node in self.made if is_collective(node)]
         gathered = sum(self._nbytes(node) for node in moved if node.primitive is all_gather)
         total = sum(self._nbytes(node) for node in moved)
-        return SpreadGraph(
-            graph, self.layouts, self.rules, tuple(self.cut), total, gathered, self.flops
-        )
+        own = {one: at for there in self.versions.values() for at, one in there.items()}
+        return SpreadGraph(graph, self.layouts, own, tuple(self.cut), total, gathered)
 
     def _nbytes(self, node: Node) -> int:
         """About what one rank sends for an exchange."""
@@ -143,12 +138,8 @@ class _Spreading:
                 self.layouts[node] = self.first[node]
             return
         rule = self._chosen(node)
-        self.rules[node] = rule
         result = WHOLE if rule is None else rule.result
         operands = tuple(map(self._version, node.inputs, _operands(node, rule)))
-        if isinstance(node.primitive.kernel, Contract):
-            flops = int(node.primitive.flops(node))
-            self.flops += flops if rule is None else flops // self.ways
         self._put(node, result, local_node(node, operands, result, self.ways, self._origin(node)))
 
     def _chosen(self, node: Node) -> Rule | None:

@@ -56,8 +56,9 @@ class Lying:
 
 def over_shards(
     parts: Parts, grid: Grid, axes: Mapping[str, int | None]
-) -> tuple[Parts, dict[str, tuple[Cut, ...]]]:
-    """The graphs of one shard, where parameters are split along these axes; and the cuts."""
+) -> tuple[Parts, dict[str, tuple[Cut, ...]], Mapping[Node, Layout]]:
+    """The graphs of one shard, where parameters are split along these axes; the cuts of the arrays
+    of the state, and how the values of the passes lie."""
     inputs = {
         item.name: item.node for one in (parts.summing, parts.updating) for item in one.inputs
     }
@@ -84,7 +85,7 @@ def over_shards(
         for name, layout in layouts.items()
         if layout.axis is not None and name not in parts.sums
     }
-    return replace(parts, summing=passes.graph, updating=update.graph), cuts
+    return replace(parts, summing=passes.graph, updating=update.graph), cuts, passes.own
 
 
 def over_replicas(
