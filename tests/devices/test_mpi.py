@@ -55,6 +55,8 @@ CASES: dict[int, list[tuple[Any, ...]]] = {
         ("layers", "adamw", "reference", ["h1"], 1, {"ways": 2}),
         ("layers", "clipped", "reference", 1, 2, {"ways": 2, "shard_optimizer": True}),
         ("attention", "adamw", "reference", 1, 1, {"ways": 4}),
+        ("layers", "adamw", "native", 1, 2, {"ways": 2}),  # helpers add up meanwhile
+        ("shared", "momentum", "reference", 2, 1, {"ways": 2, "split": {"W": 1, "V": 0}}),
     ],
 }
 

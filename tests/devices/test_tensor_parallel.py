@@ -86,6 +86,21 @@ def test_twenty_steps_are_those_of_one_process(model: str, options: Any) -> None
     assert_near((dict(states[0]), found), (dict(states[1]), wanted), 1e-11)
 
 
+def test_an_error_on_a_shard_leaves_the_state_as_it_was() -> None:
+    step, weights, batch = case("layers", "adamw", "reference")
+    split = cr.parallel(step, micro_batches=4, stages=2, replicas=2, ways=2, shard_optimizer=True)
+    state = split.init(weights)
+    split(state, batch)
+    before = dict(state)
+    wrong = {**batch, "y": np.where(np.arange(ROWS) == 20, 7, batch["y"])}
+    with pytest.raises(IndexError, match="index 7"):
+        split(state, wrong)
+    assert state.steps == 1
+    for name, array in before.items():
+        np.testing.assert_array_equal(state[name], array)
+    split(state, batch)
+
+
 def test_masks_of_dropout_are_those_of_the_unsplit_step() -> None:
     """Each unit is dropped in the split step where it is in the whole one: else the objective of a
     step would be far off."""
