@@ -301,20 +301,24 @@ class ParallelStep(SplitStep):
             arrays = [np.asarray(one) for one in batch]
             results = run_as_rank(join(), split, state, arrays, first)
             ends = [(name, one) for name, one in split.ends.items() if name in state.memory]
-            state.put([(name, results[one]) for name, one in ends])
+            made = [(name, results[one]) for name, one in ends]
+            state.put([(name, array) for name, array in made if array is not state.memory[name]])
             state.steps_taken += 1
             return results[split.ends[self.parts.whole.objective]][()]
 
         def then(rank: int, results: Mapping[Key, np.ndarray]) -> None:
-            """Writes what this rank has of the arrays of the state; of what several ranks have
-            alike, each writes some."""
+            """Writes what this rank has of the arrays of the state, and has not updated in place;
+            of what several ranks have alike, each writes some."""
             number = 0
             for name, end in split.ends.items():
                 key = Key(end, None)
                 if name not in state.memory or key not in results:
                     continue
                 array = state.memory[name]
-                if split.lying.writes(name, rank, number):
+                writes = split.lying.writes(name, rank, number)
+                if split.commits.taken:  # by the first replica alone
+                    writes = rank < self.stages and array is not results[key]
+                if writes:
                     array[split.lying.part(name, array.shape, rank)] = results[key]
                 number += 1
             if rank == 0:

@@ -142,10 +142,19 @@ def run_as_rank(
     for group in sorted(groups):  # here, by one thread, and in the same order on all ranks
         if world.rank in group:
             world.group(group)
+
+    def committed() -> bool:
+        split.make_ready(world.rank)
+        transport.commit()
+        return True
+
     try:
         compiled = [noted(number) for number in range(len(split.pieces))]
         with blas_held_to(split.threads):
-            found = run_program(program, split.pieces, compiled, first(program), transport)
+            commit = split.commits.at[world.rank], committed
+            found = run_program(
+                program, split.pieces, compiled, first(program), transport, None, commit
+            )
         transport.finish()
         results = {key.value: np.asarray(array, order="C") for key, array in found.items()}
         for number, root in shares.told:

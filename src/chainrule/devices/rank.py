@@ -24,6 +24,7 @@ from chainrule.devices.pieces import Piece
 from chainrule.graph.node import Node
 
 Watch = Callable[[], None]
+Commit = tuple[int, Callable[[], bool]]
 Code = Callable[[dict[Node, np.ndarray]], Mapping[Node, np.ndarray]]  # of a piece
 
 
@@ -71,17 +72,25 @@ def run_program(
     there: dict[Key, np.ndarray],
     transport: Transport,
     watch: Watch | None = None,
+    commit: Commit | None = None,
 ) -> dict[Key, np.ndarray]:
     """The results of a rank, by key; `compiled[i]` is the code of piece i.
 
     `there` has the values that are given, and is taken over: it has those of each moment, so that
     nothing is kept that is not needed any more.  `watch` is called before the first instruction,
-    and after each.
+    and after each.  `commit` has a place in the program, and what is called there: where that is
+    False, no piece runs from there on, and its results are missing.
     """
     if watch is not None:
         watch()
-    for one in program.instructions:
+    place, call = (len(program.instructions), None) if commit is None else commit
+    runs = True
+    for at, one in enumerate(program.instructions):
+        if at == place and call is not None:
+            runs = call()
         match one:
+            case Run() if not runs:
+                pass
             case Run():
                 _run(one, pieces[one.piece], compiled[one.piece], there)
             case Send():
@@ -100,10 +109,12 @@ def run_program(
                 transport.wait(one.sum)
         if isinstance(one, FREEING):
             for key in one.frees:
-                del there[key]
+                there.pop(key, None)
         if watch is not None:
             watch()
-    return {key: there[key] for key in program.results}
+    if place == len(program.instructions) and call is not None:
+        runs = call()
+    return {key: there[key] for key in program.results if runs or key in there}
 
 
 # Functions of their own, whose variables end with them: else arrays would outlive their use.

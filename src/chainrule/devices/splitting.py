@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chainrule.devices.check import check_programs
+from chainrule.devices.commits import Commits, commits_of
 from chainrule.devices.cores import threads_of_rank
-from chainrule.devices.instructions import Program
+from chainrule.devices.instructions import Program, Run
 from chainrule.devices.merging import merged
 from chainrule.devices.overlap import Overlapping
 from chainrule.devices.pieces import Piece
@@ -67,6 +68,8 @@ class Split(Frozen):
     layouts: Mapping[Node, Layout]  # of the values of the two passes, on shards
     reasons: Mapping[str, str]  # why parameters are split
     exchanged: Mapping[int, tuple[Graph, Node]]  # values that ranks of a group make together
+    commits: Commits
+    _ready: set[int] = field(default_factory=set, repr=False)
 
     @cached_property
     def code(self) -> tuple[Code, ...]:
@@ -74,6 +77,14 @@ class Split(Frozen):
         return tuple(
             one.overwriting if isinstance(one, Overwriting) else one for one in self.compiled
         )
+
+    def make_ready(self, rank: int) -> None:
+        """Makes what the last pieces of a rank need, so that they cannot fail for want of it."""
+        if rank not in self._ready:
+            for one in self.programs[rank].instructions[self.commits.at[rank] :]:
+                if isinstance(one, Run):
+                    self.compiled[one.piece].make_ready()
+            self._ready.add(rank)
 
     @property
     def name_of(self) -> Mapping[Node, str]:
@@ -112,23 +123,36 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         )
         programs, pieces = overlapping.programs(programs), overlapping.made
     check_programs(programs)
+    ends = {
+        name: making.number[parts.updating.names[then]]
+        for name, then in {**parts.following, parts.objective: parts.objective}.items()
+    }
+    none = Commits(tuple(len(one.instructions) for one in programs), {})
+    # Of parts of arrays, ranks that are threads have copies.
+    has_parts = step.ways > 1 or step.shard_optimizer
+    commits = none if has_parts else commits_of(programs, ends, making.names)
+    follows = {then: one for one, then in sums.items()}
+    of_number = {making.number[item.node]: item.node for item in parts.updating.inputs}
+    follows |= {
+        node: of_number[commits.taken[number]]
+        for node, number in making.number.items()
+        if number in commits.taken
+    }
     compiled = tuple(
         prepare(
             executor,
             piece.graph,
             list(dict.fromkeys(piece.gives.values())),
             {
-                piece.reads[one]: piece.gives[then]
-                for one, then in sums.items()
-                if one in piece.reads and then in piece.gives
+                piece.reads[follows[then]]: made
+                for then, made in piece.gives.items()
+                if then in follows and follows[then] in piece.reads
             },
         )
         for piece in pieces
     )
-    ends = {
-        name: making.number[parts.updating.names[then]]
-        for name, then in {**parts.following, parts.objective: parts.objective}.items()
-    }
+    if not all(isinstance(one, Overwriting) for one in compiled):
+        commits = none
     at = {**sizes, step.parts.size: sizes[step.parts.size] * step.parts.count}
     values: dict[int, tuple[str, ArrayType]] = {}
     for one in making.graphs:
@@ -164,6 +188,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
             for node in one.nodes
             if is_collective(node)
         },
+        commits,
     )
 
 

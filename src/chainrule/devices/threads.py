@@ -40,11 +40,13 @@ class Mailboxes:
         self.shares: dict[tuple[tuple[int, ...], int], dict[int, Any]] = {}
         self.readers: dict[tuple[tuple[int, ...], Any], int] = {}
         self.meetings: dict[tuple[Any, ...], dict[int, Any]] = {}
-        self.stopped = False
+        self.stopped = self.committed = False
 
-    def stop(self) -> None:
-        """Wakes all ranks that wait: they end."""
+    def stop(self, *, failed: bool = False) -> None:
+        """Wakes all ranks that wait: they end; once all are committed, only if one has failed."""
         with self.changed:
+            if self.committed and not failed:
+                return
             self.stopped = True
             self.changed.notify_all()
 
@@ -59,10 +61,15 @@ class Mailboxes:
             self.changed.notify_all()
             what = f"rank {rank} has waited in vain for the ranks {group}"
             found = self._wait_for(lambda: share if len(share) >= len(group) else None, what)
+            self.committed = self.committed or label == ("commit",)
             self.readers[group, label] = self.readers.get((group, label), 0) + 1
             if self.readers[group, label] == len(group):
                 del self.meetings[group, *label], self.readers[group, label]
             return found
+
+    def commit(self, rank: int) -> None:
+        """Waits until all ranks have come to where nothing can fail any more."""
+        self.meet(("commit",), rank, None, tuple(range(self.count)))
 
     def taken(self, group: tuple[int, ...], number: int) -> None:
         """Notes that a rank has the arrays of its group; the last one lets them go."""
@@ -200,24 +207,35 @@ def run_in_threads(
     """Runs the program of each rank in a thread; gives their results.
 
     `first` gives what a rank has at first, `clocks` measure it.  `then` is called in each thread
-    with its rank and results once all ranks have theirs, and in none if one has failed.  Raises
+    with its rank and results once nothing can fail on any, and in none if one has failed.  Raises
     what the first rank that failed has raised, once all threads have ended.
     """
     programs = split.programs
     boxes = Mailboxes(len(programs))
     found: list[dict[Key, np.ndarray]] = [{} for _ in programs]
     errors: list[tuple[int, BaseException]] = []
+
     every = tuple(range(len(programs)))
+
+    def committed(rank: int) -> bool:
+        """Replicas share the state's arrays: where these are updated in place, the first does."""
+        begun = perf_counter()
+        split.make_ready(rank)
+        boxes.commit(rank)
+        if clocks is not None:
+            clocks[rank].commit = begun, perf_counter()
+        return rank < split.placed.count or not split.commits.taken
 
     def work(rank: int) -> None:
         transport = ThreadTransport(rank, boxes)
         try:
             watch = None if clocks is None else clocks[rank].watch
             there = first(programs[rank])
+            commit = split.commits.at[rank], lambda: committed(rank)
             found[rank] = run_program(
-                programs[rank], split.pieces, split.code, there, transport, watch
+                programs[rank], split.pieces, split.code, there, transport, watch, commit
             )
-            boxes.meet(("end",), rank, None, every)
+            boxes.meet(("end",), rank, None, every)  # what is written now others have read
             then(rank, found[rank])
             if clocks is not None:
                 clocks[rank].sums = transport.helper.log
@@ -225,7 +243,7 @@ def run_in_threads(
             pass
         except BaseException as error:
             errors.append((rank, error))
-            boxes.stop()
+            boxes.stop(failed=True)
         finally:
             transport.helper.close()
 

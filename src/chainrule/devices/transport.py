@@ -86,9 +86,18 @@ class MPITransport:
         what = f"adds {len(one.keys)} values with the ranks {one.group}"
         return self.world.add_in_place(arrays, one.group, lambda: what)
 
+    def commit(self) -> None:
+        """Waits until all that was sent is there, and all ranks have come so far."""
+        self._flush()
+        others = [one for one in range(self.world.count) if one != self.world.rank]
+        self.world.wait(self.world.comm.Ibarrier(), lambda: "waits for all other ranks", others)
+
     def finish(self) -> None:
         """Waits until all that was sent is there."""
         self.helper.close()
+        self._flush()
+
+    def _flush(self) -> None:
         while self.sent:
             request, key, to, _ = self.sent.popleft()
             what = partial(self._told, "sends", key, "to", to)

@@ -186,3 +186,7 @@ class Overwriting(Protocol):
         elements may have changed.
         """
         ...
+
+    def make_ready(self) -> None:
+        """Makes now what the first call would make: code, and memory of its own."""
+        ...

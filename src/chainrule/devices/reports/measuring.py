@@ -42,12 +42,13 @@ class Clock:
     """Notes when each instruction of a rank ends.
 
     `sums` are those that its helper has added up, each with the times at which all ranks had begun
-    it and at which it was there.
+    it and at which it was there; `commit` when it waited for all ranks before the update.
     """
 
     def __init__(self) -> None:
         self.times: list[float] = []
         self.sums: list[tuple[AllReduce, float, float]] = []
+        self.commit: tuple[float, float] | None = None
 
     def watch(self) -> None:
         """Notes the time; called before the first instruction, and after each."""
@@ -94,6 +95,9 @@ def measured(
         done: Counter[tuple[int, ...]] = Counter()
         for at, one in enumerate(program.instructions):
             start, end = times[at], times[at + 1]
+            if at == split.commits.at[rank] and clock.commit is not None:
+                spans.append(Span(WAITING, None, start, clock.commit[1] - zero, at, 0))
+                start = spans[-1].end
             part = None
             match one:
                 case Run(piece, part):

@@ -261,7 +261,7 @@ class _Followed:
             case Run(piece, part, reads):
                 run = self.runs.of(piece, tuple(self.lies[key] for key in reads))
                 self.blocks[piece] = run.block_nbytes
-                self.outlines = run.outlines
+                self.outlines, self.in_place = run.outlines, run.in_place
                 batch = "" if part is None else f" of micro-batch {part}"
                 return list(run.rows), f"{self.pieces[piece].name}{batch}, {run.at}"
             case Receive(key, sender):
@@ -290,6 +290,8 @@ class _Followed:
             case Run(piece):
                 nodes = self.pieces[piece].gives.values()
                 for key, node in zip(one.gives, nodes, strict=True):
+                    if node in self.in_place and key not in self.there:
+                        continue  # in an array of the state
                     self.there[key] = self.values[key.value]
                     self.lies[key] = self.outlines[node]
             case Receive(key):

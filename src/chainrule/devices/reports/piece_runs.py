@@ -36,6 +36,7 @@ class PieceRun:
     block_nbytes: int
     outlines: Mapping[Node, np.ndarray]
     at: str
+    in_place: frozenset[Node]  # results that take the arrays of inputs
 
     @property
     def nbytes(self) -> int:
@@ -90,7 +91,9 @@ class PieceRuns:
         if at:
             words += f", which computes {', '.join(map(name, computes[at - 1].nodes[:3]))}"
         rows = [row for row in rows if row[2]]
-        return PieceRun(tuple(rows), block, self._results(piece, results, outlines), words)
+        in_place = frozenset(schedule.overwrites.values())
+        made = self._results(piece, results, outlines)
+        return PieceRun(tuple(rows), block, made, words, in_place)
 
     def _results(
         self, piece: Piece, results: list[Node], given: Mapping[Node, np.ndarray]

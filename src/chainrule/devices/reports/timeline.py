@@ -102,6 +102,8 @@ class _Simulation:
         self.free = [0.0] * count  # when each helper is done with what it has
         self.added: dict[tuple[int, AllReduce], tuple[float, float]] = {}
         self.exchanges: list[Exchange] = []
+        self.commits = split.commits.at if split.commits.taken else ()
+        self.committed: set[int] = set()  # the ranks that are where they wait for all others
 
     def run(self) -> None:
         """All programs to their ends; they have been checked, so no rank waits for ever."""
@@ -109,9 +111,23 @@ class _Simulation:
         while moved:
             moved = False
             for rank in range(len(self.at)):
-                while self._step(rank):
+                while self._committed(rank) and self._step(rank):
                     moved = True
             moved = self._helped() or moved
+
+    def _committed(self, rank: int) -> bool:
+        """Whether a rank need not wait for others before it updates the state."""
+        if not self.commits or self.at[rank] != self.commits[rank]:
+            return True
+        known = len(self.committed)
+        self.committed.add(rank)
+        if len(self.committed) < len(self.commits):
+            return False
+        if known < len(self.committed):  # the last one has come
+            there = max(self.clock)
+            for other in range(len(self.commits)):
+                self._add(other, WAITING, None, there)
+        return True
 
     def _next(self, rank: int) -> Instruction | None:
         instructions = self.split.programs[rank].instructions

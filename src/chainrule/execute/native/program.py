@@ -117,6 +117,11 @@ class NativeProgram:
         made.update((node, given_value(node, inputs)) for node in given if node not in before)
         return made | before
 
+    def make_ready(self) -> None:
+        """See `Overwriting.make_ready`."""
+        machine = self.launcher.machine
+        machine.give_back(machine.take())
+
     @cached_property
     def given_results(self) -> list[Node]:
         """The results that nothing computes: inputs and constants."""

@@ -1,0 +1,141 @@
+"""Ranks update the arrays of the state in place once nothing can fail: all of them, or none."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from executors import needs_native
+from parallel_models import OPTIMIZERS, ROWS, case
+
+import chainrule as cr
+from chainrule.devices import stages, threads
+from chainrule.devices.commits import commits_of
+from chainrule.devices.instructions import Await, Key, Program, Receive, Run, Send
+from chainrule.devices.threads import Mailboxes, Stopped
+from chainrule.train.step.state import State
+
+
+@pytest.fixture(autouse=True)
+def _no_message_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else compiled code of networks as small as these would lie on one stage."""
+    monkeypatch.setattr(stages, "MESSAGE_SECONDS", 0.0)
+
+
+@needs_native
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_arrays_of_the_state_are_updated_in_place(
+    optimizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, also where replicas share them; what several pieces read is written last."""
+    step, weights, batch = case("network", optimizer, "native")
+    whole = step.micro_batched(6)
+    put: list[list[str]] = []
+    original = State.put
+
+    def noted(self: State, changes: Any) -> None:
+        put.append([name for name, _ in changes])
+        original(self, changes)
+
+    for count, replicas in ((1, 1), (2, 1), (1, 3), (3, 2)):
+        split = cr.parallel(step, micro_batches=6, stages=count, replicas=replicas)
+        one, other = split.init(weights), whole.init(weights)
+        for _ in range(3):
+            with monkeypatch.context() as patched:
+                patched.setattr(State, "put", noted)
+                objective = split(one, batch)
+            np.testing.assert_allclose(objective, whole(other, batch), rtol=1e-12)
+        assert one.steps == 3
+        for name in one:
+            np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-12)
+    written = {name for names in put for name in names}
+    if optimizer != "clipped":  # whose stages tell each other of their gradients after they began
+        assert written <= {"steps"}
+
+
+@needs_native
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_an_error_on_a_rank_leaves_the_state_as_it_was(replicas: int) -> None:
+    step, weights, batch = case("network", "adamw", "native")
+    split = cr.parallel(step, micro_batches=4, stages=("h1",), replicas=replicas)
+    state = split.init(weights)
+    split(state, batch)
+    assert split.latest is not None and split.latest.commits.taken
+    before = dict(state)
+    wrong = {**batch, "y": np.where(np.arange(ROWS) == 20, 7, batch["y"])}
+    with pytest.raises(IndexError, match="index 7"):
+        split(state, wrong)
+    assert state.steps == 1
+    for name, array in before.items():
+        np.testing.assert_array_equal(state[name], array)
+
+
+class Interrupted(threading.Thread):
+    """A thread that Ctrl-C interrupts the wait for, once: before the update, or after it."""
+
+    late = False
+    done = False
+
+    def join(self, timeout: float | None = None) -> None:
+        if not Interrupted.done and self.name.startswith("rank"):
+            Interrupted.done = True
+            if self.late:
+                super().join()
+            raise KeyboardInterrupt
+        super().join(timeout)
+
+
+@pytest.mark.parametrize("executor", ["reference", pytest.param("native", marks=needs_native)])
+@pytest.mark.parametrize("late", [False, True])
+def test_an_interrupted_step_has_been_taken_or_not(
+    late: bool, executor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, weights, batch = case("network", "adamw", executor)
+    split = cr.parallel(step, micro_batches=6, stages=("h1",), replicas=2)
+    state, other = split.init(weights), split.init(weights)
+    split(other, batch)
+    monkeypatch.setattr(threads.threading, "Thread", Interrupted)
+    Interrupted.late, Interrupted.done = late, False
+    with pytest.raises(KeyboardInterrupt):
+        split(state, batch)
+    wanted = dict(other) if state.steps else dict(split.init(weights))
+    assert state.steps == 1 if late else state.steps in (0, 1)
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(state[name], array)
+
+
+def test_all_ranks_go_on_or_none() -> None:
+    boxes = Mailboxes(2)
+    boxes.stop()
+    with pytest.raises(Stopped):
+        boxes.commit(0)
+    boxes = Mailboxes(2)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(boxes.commit, range(2)))
+    boxes.stop()  # in vain
+    assert not boxes.stopped
+    boxes.stop(failed=True)
+    assert boxes.stopped
+
+
+def run(piece: int, reads: tuple[int, ...], gives: tuple[int, ...], part: Any = None) -> Run:
+    return Run(piece, part, tuple(Key(n, None) for n in reads), tuple(Key(n, None) for n in gives))
+
+
+def test_nothing_is_overwritten_that_others_still_read() -> None:
+    names, ends = {"W": 0, "V": 1, "t": 2}, {"W": 10, "V": 11, "t": 12, "J": 13}
+    first = Program(
+        0, (), (run(0, (0,), (5,), 0), run(1, (5, 0, 2), (10,)), run(2, (2,), (12,))), ()
+    )
+    second = Program(1, (), (run(3, (1,), (6,), 0), run(4, (6, 1, 2), (11, 13))), ())
+    found = commits_of([first, second], ends, names)
+    assert found.at == (1, 1)
+    assert found.taken == {10: 0, 11: 1}  # t is read by each
+    sends = Program(0, (), (*first.instructions, Send(Key(10, None), 1)), ())
+    receives = Program(1, (), (*second.instructions, Receive(Key(10, None), 0)), ())
+    found = commits_of([sends, receives], ends, names)
+    assert found.at == (4, 3) and not found.taken
+    assert isinstance(first.instructions[0], Run) and Await not in map(type, first.instructions)
