@@ -56,7 +56,7 @@ KINDS = {
     "os._exit": Kind(70, KILLED),
     "raise": Kind(70, TRACED),
     "raise in thread": Kind(70, TRACED),
-    "sys.exit": Kind(70, ENDED, 3.0),
+    "sys.exit": Kind(70, ENDED, 4.0),
     "stop": Kind(70, WAITS, DEADLINE + 5),
     "sleep": Kind(70, WAITS, DEADLINE + 5),
     "full disk": Kind(70, r"DataFileError: .* cannot be written: .*File too large", 60.0),

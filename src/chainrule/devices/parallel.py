@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from chainrule.devices.reports.measuring import Clock
     from chainrule.devices.reports.memory import ParallelMemory
     from chainrule.devices.reports.spans import ParallelTimeline, StepTrace
+    from chainrule.explain.drawing.drawing import Drawing
+    from chainrule.explain.reading.symbols import Indices
     from chainrule.plan.speeds import Speeds
 
 
@@ -240,6 +242,35 @@ class ParallelStep(SplitStep):
         from chainrule.devices.reports.why import reason
 
         return reason(self, name, sizes)
+
+    @entry
+    def draw(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        phase: str = "both",
+        detail: str = "names",
+        expand: Collection[str] = (),
+        fold: str | Collection[str] = "auto",
+        shapes: bool = False,
+        nbytes: bool = False,
+        indices: Indices = "subscript",
+        symbols: Mapping[str, str] | None = None,
+        theme: str = "auto",
+        **named: int,
+    ) -> Drawing:
+        """The two passes of a micro-batch as `Graph.draw` shows them, a frame for each stage,
+        messages between stages as thick arrows: `split.draw().save("split.svg")`.
+
+        Sizes are those of the whole batch, without any as for `why`.  Raises as `Graph.draw` does.
+        """
+        from chainrule.devices.reports.lanes import drawing_of
+
+        options = {"phase": phase, "detail": detail, "expand": expand, "fold": fold}
+        options |= {"shapes": shapes, "nbytes": nbytes, "indices": indices}
+        options |= {"symbols": symbols, "theme": theme}
+        return drawing_of(self, {**(sizes or {}), **named}, options)
 
     def __str__(self) -> str:
         from chainrule.devices.reports.summary import summary

@@ -41,7 +41,8 @@ def _lines(scene: Scene) -> Iterator[str]:
         yield "  }"
     for band in bands:
         for link in band.links:
-            style = _link_style(scene.looks[link.source], scene.looks[link.target])
+            is_thick = scene.is_message(link.source, link.target)
+            style = _link_style(scene.looks[link.source], scene.looks[link.target], is_thick)
             yield f"  {quoted(link.source)} -> {quoted(link.target)}{style};"
     for kept in figure.kept:
         source = kept.source
@@ -79,8 +80,10 @@ def _attributes(look: Look) -> str:
     )
 
 
-def _link_style(source: Look, target: Look) -> str:
+def _link_style(source: Look, target: Look, is_thick: bool) -> str:
     if source.role is Role.COPY:
         return f' [style="dashed", color="{LIGHT.saved}"]'
     outline = OUTLINES[target.role]
-    return "" if outline == "forward" else f' [color="{getattr(LIGHT, outline)}"]'
+    parts = [] if outline == "forward" else [f'color="{getattr(LIGHT, outline)}"']
+    parts += ['penwidth="3"'] if is_thick else []
+    return f" [{', '.join(parts)}]" if parts else ""

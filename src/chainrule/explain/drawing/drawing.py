@@ -10,6 +10,7 @@ from typing import Any
 from chainrule.errors import InputError
 from chainrule.explain.drawing.dot import dot_of
 from chainrule.explain.drawing.figure import Form
+from chainrule.explain.drawing.lanes import Lanes
 from chainrule.explain.drawing.layout import place
 from chainrule.explain.drawing.mermaid import mermaid_of
 from chainrule.explain.drawing.scene import Scene, Wishes, scene_of
@@ -106,6 +107,7 @@ def draw(
     indices: Indices = "subscript",
     symbols: Mapping[str, str] | None = None,
     theme: str = "auto",
+    lanes: Lanes | None = None,
 ) -> Drawing:
     """The graph as a picture: squares are variables, circles are operators.
 
@@ -116,7 +118,7 @@ def draw(
     "all" folds every call and every step, names of functions fold those.  `shapes` and `nbytes` add
     these to the squares; with `nbytes`, the width of a dashed arrow shows the bytes that are
     saved.  `indices` and `symbols` are as for equations.  `theme`: "auto" follows the page, "light"
-    and "dark" do not.
+    and "dark" do not.  `lanes` draws a frame for each stage of a split step.
 
     InputError for another word, and for a phase that the graph does not have; NameLookupError for
     an unknown name in `expand` or `symbols`.
@@ -144,8 +146,8 @@ def draw(
     words = ", ".join(map(repr, FOLDS))
     hint = f"one of {words}, or names of functions that the program calls"
     folded = fold if isinstance(fold, str) else _names("fold", fold, hint)
-    wishes = Wishes(phase, detail, expanded, folded, shapes, nbytes, indices, symbols, bodies=True)
-    scene = scene_of(graph, wishes)
+    own = Wishes(phase, detail, expanded, folded, shapes, nbytes, indices, symbols, True, lanes)
+    scene = scene_of(graph, own)
     if phase == "backward" and not scene.figure.backward.items:
         raise InputError(
             f"the graph {graph.name} has no backward pass to draw",

@@ -48,7 +48,10 @@ class Folder:
 
     def __init__(self, units: Units, bands: list[Flat], mirror: Mirror | None) -> None:
         self.units, self.bands, self.mirror = units, bands, mirror
-        self.trees = [branches(band.units, f"scope {at}") for at, band in enumerate(bands)]
+        self.trees = [
+            branches(band.units, f"scope {at}", None if at else units.lanes)
+            for at, band in enumerate(bands)
+        ]
         self.fold_of: dict[Unit, Fold] = {}
         self.whole = False  # whether also sources that several folds read are inside one
 
@@ -83,7 +86,9 @@ class Folder:
         if self._count() > MOST_BOXES:
             self.whole = True
             for tree in self.trees:
-                self._stretches(tree[0])
+                roots = [one for one in tree[1:] if not one.depth] or tree[:1]
+                for root in roots:
+                    self._stretches(root, MOST_STRETCHES // len(roots))
 
     def _count(self) -> int:
         box_of = self._boxes()
@@ -107,6 +112,8 @@ class Folder:
         for tree in self.trees:
             for branch in tree[1:]:
                 assert branch.scope is not None
+                if not branch.depth:  # a lane
+                    continue
                 mine = {branch.scope.name, branch.scope.path, branch.title}
                 known.setdefault(branch.title)
                 if mine & set(names):
@@ -124,7 +131,8 @@ class Folder:
     def _repeats(self) -> None:
         for tree in self.trees:
             structure = Structure(self.units, tree)
-            for branch in tree:
+            has_lanes = any(not one.depth for one in tree[1:])
+            for branch in tree[has_lanes:]:
                 if any(unit in self.fold_of for unit in units_in(branch)):
                     continue
                 numbers = [structure.of(one) for one in branch.elements]
@@ -141,16 +149,16 @@ class Folder:
                     title = ", ".join(dict.fromkeys(calls))
                     self._add(Fold(key, title, inside, one.count))
 
-    def _stretches(self, root: Branch) -> None:
+    def _stretches(self, root: Branch, most: int) -> None:
         """The program in stretches of equal length; what is folded already counts as one."""
         members: dict[str, list[Unit]] = {}
         for unit in units_in(root):
             key = self.fold_of[unit].key if unit in self.fold_of else unit.key
             members.setdefault(key, []).append(unit)
         boxes = list(members.values())
-        if len(boxes) <= MOST_STRETCHES:
+        if len(boxes) <= most:
             return
-        length = -(-len(boxes) // MOST_STRETCHES)
+        length = -(-len(boxes) // max(1, most))
         total = sum(map(len, boxes))
         first = 1
         for start in range(0, len(boxes), length):
@@ -208,7 +216,8 @@ class Folder:
             result.open_branches[place] = [
                 one
                 for one in tree[1:]
-                if any(unit not in self.fold_of for unit in units_in(one))
+                if not one.depth  # a lane
+                or any(unit not in self.fold_of for unit in units_in(one))
                 or len({self.fold_of[unit].key for unit in units_in(one)}) > 1
             ]
         return result

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from chainrule.explain.drawing.bands import Flat, operator_key, value_key
 from chainrule.explain.drawing.figure import Group, Item
+from chainrule.explain.drawing.lanes import Lanes
 from chainrule.explain.drawing.looks import Looks
 from chainrule.explain.drawing.outline import Branch, units_in
 from chainrule.explain.drawing.units import Unit
@@ -20,15 +21,24 @@ def frames(
     links: Links,
     box_of: Mapping[str, str],
     looks: Looks,
+    lanes: Lanes | None = None,
 ) -> tuple[Group, ...]:
     """A group for each open branch, with the boxes that are in no deeper one.
 
-    A source or a copy that is read in one call only is inside its frame.
+    A source or a copy that is read in one call only is inside its frame; other sources are in
+    their lane.
     """
     if not open_branches:
         return ()
     innermost = _innermost(band, open_branches, box_of)
     _sources(innermost, items, links, _parents(open_branches))
+    if lanes is not None:
+        frame_of = {branch.scope: branch for branch in open_branches}
+        for entry in band.entries:
+            if entry.unit is None and entry.key in items and entry.key not in innermost:
+                lane = frame_of.get(lanes.scopes[lanes.lane((entry.node,))])
+                if lane is not None:
+                    innermost[entry.key] = lane
     members: dict[Branch, list[str]] = {branch: [] for branch in open_branches}
     for key in items:
         if key in innermost:

@@ -89,7 +89,7 @@ class Looks:
 
     def frame(self, branch: Branch) -> float:
         """Note the title of a frame; its width."""
-        told = f"the call of {branch.scope.path}" if branch.scope else ""
+        told = f"the call of {branch.scope.path}" if branch.scope and branch.depth else ""
         return self.titled(branch.key, branch.title, told)
 
     def titled(self, key: str, title: str, told: str) -> float:

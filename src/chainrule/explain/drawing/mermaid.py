@@ -59,7 +59,8 @@ class _Text:
         for band in self.bands:
             for link in band.links:
                 dashed = self.scene.looks[link.source].role is Role.COPY
-                arrow = "-.->" if dashed else "-->"
+                thick = self.scene.is_message(link.source, link.target)
+                arrow = "-.->" if dashed else "==>" if thick else "-->"
                 yield f"  {self.number[link.source]} {arrow} {self.number[link.target]}"
         for kept in figure.kept:
             source = kept.source

@@ -10,6 +10,7 @@ from itertools import takewhile
 import numpy as np
 
 from chainrule.explain.drawing.expressions import SILENT
+from chainrule.explain.drawing.lanes import Lanes
 from chainrule.explain.drawing.units import Unit, Units
 from chainrule.explain.reading.statements import GENERATED
 from chainrule.graph.origin import Scope
@@ -50,12 +51,17 @@ def stem(name: str) -> str:
     return re.sub(r"_\d+$", "", name)
 
 
-def branches(units: Sequence[Unit], name: str) -> list[Branch]:
-    """The whole pass first, every call after the one that it is in."""
+def branches(units: Sequence[Unit], name: str, lanes: Lanes | None = None) -> list[Branch]:
+    """The whole pass first, every call after the one that it is in.
+
+    Lanes are around all calls, of depth 0; the units come lane by lane.
+    """
     found = [Branch(None, name, 0)]
     open_branches = [found[0]]
     for unit in units:
         path = _user_scopes(unit)
+        if lanes is not None:
+            path.insert(0, lanes.scopes[lanes.lane(unit.nodes)])
         common = 0
         while (
             common < len(path)
@@ -65,7 +71,8 @@ def branches(units: Sequence[Unit], name: str) -> list[Branch]:
             common += 1
         del open_branches[common + 1 :]
         for scope in path[common:]:
-            branch = Branch(scope, f"{name} {len(found)}", len(open_branches))
+            depth = len(open_branches) - (lanes is not None)
+            branch = Branch(scope, f"{name} {len(found)}", depth)
             open_branches[-1].elements.append(branch)
             open_branches.append(branch)
             found.append(branch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from chainrule.explain.drawing import words
 from chainrule.explain.drawing.bands import Builder, Flat
@@ -12,6 +12,7 @@ from chainrule.explain.drawing.figure import Band, Figure, Group, Item, Link
 from chainrule.explain.drawing.folding import Folder, Folding, mirrored_key
 from chainrule.explain.drawing.frames import frames
 from chainrule.explain.drawing.labels import Labels
+from chainrule.explain.drawing.lanes import Lanes
 from chainrule.explain.drawing.looks import Look, Looks
 from chainrule.explain.drawing.mirrored import BACKWARD, Mirror, Mirroring
 from chainrule.explain.drawing.opened import Opened, opened, without_bodies
@@ -37,6 +38,7 @@ class Wishes:
     indices: Indices = "subscript"
     symbols: Mapping[str, str] | None = None
     bodies: bool = False  # of loops and choices
+    lanes: Lanes | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Scene:
     """A figure, the looks of its boxes and frames by key, and what the drawing says in words.
 
     `notes` are the words for each band that is drawn; `saved_nbytes` what each dashed arrow
-    carries, by the keys of its source and target (None where sizes are named).
+    carries, by the keys of its source and target (None where sizes are named).  `lane_of` gives
+    the frame of the lane of a box, where there are lanes: but for data, which are in all.
     """
 
     figure: Figure
@@ -53,6 +56,12 @@ class Scene:
     title: str
     description: str
     saved_nbytes: Mapping[tuple[str, str], int | None]
+    lane_of: Mapping[str, str] = field(default_factory=dict)
+
+    def is_message(self, source: str, target: str) -> bool:
+        """Whether an arrow goes from one lane to another."""
+        lanes = {self.lane_of.get(source), self.lane_of.get(target)}
+        return len(lanes - {None}) == 2
 
     @property
     def bands(self) -> list[Band]:
@@ -81,7 +90,7 @@ class Staging:
             symbols = {**(wishes.symbols or {}), **self.opened.symbols}
             notation = notation_of(self.opened.graph, wishes.indices, symbols)
         self.graph = graph
-        self.units = Units(self.reading, wishes.detail, wishes.expand)
+        self.units = Units(self.reading, wishes.detail, wishes.expand, wishes.lanes)
         self.labels = Labels(self.units, notation)
         self.looks = Looks(self.labels, wishes.shapes, wishes.nbytes)
         self.objective = graph.gradients[0].of if graph.gradients else ""
@@ -111,15 +120,33 @@ class Staging:
                 hide_forward=hidden,
             )
         title = f"Computational graph of {self.graph.name}"
+        has_lanes = self.wishes.lanes is not None
         objective = self.labels.full_text(self.objective)
         return Scene(
             figure,
             self.looks.of,
-            tuple(words.notes(bands, made, mirror, objective, hidden, self._closed())),
+            tuple(words.notes(bands, made, mirror, objective, hidden, self._closed(), has_lanes)),
             title,
             words.description(bands, mirror, folding, self.labels, title),
             saved,
+            self._lanes(figure, builder),
         )
+
+    def _lanes(self, figure: Figure, builder: Builder) -> dict[str, str]:
+        """The lane of each box of the two passes: its outermost frame, or that of the box above."""
+        found: dict[str, str] = {}
+        if self.wishes.lanes is None:
+            return found
+        for lane in figure.forward.groups:
+            stack = [lane]
+            while stack:
+                group = stack.pop()
+                found |= dict.fromkeys(group.items, lane.key)
+                stack += group.groups
+        found |= {key: found[above] for key, above in figure.under.items() if above in found}
+        for node in self.wishes.lanes.data:
+            found.pop(builder.key_of.get(node, ""), None)
+        return found
 
     def _closed(self) -> tuple[str, str]:
         """Of the program and of its derivatives, the first value whose loop is not drawn."""
@@ -139,7 +166,10 @@ class Staging:
             by_pass.setdefault(inside.get(unit.value, unit.during), []).append(unit)
         read_later = {node for unit in self.units.all for node in unit.reads}
         unused = [node for node in self.units.sources if node not in read_later]
-        forward = builder.band(FORWARD, by_pass.get(FORWARD, []), unused)
+        members, lanes = by_pass.get(FORWARD, []), self.wishes.lanes
+        if lanes is not None:
+            members = sorted(members, key=lambda unit: lanes.lane(unit.nodes))
+        forward = builder.band(FORWARD, members, unused)
         phase = self.wishes.phase
         if phase == "forward":
             return [forward, *self._bodies(builder, by_pass)], None
@@ -185,7 +215,8 @@ class Staging:
         if len(items) < len(band.entries):
             order = _topological(items, links)
         branches = folding.open_branches[place] if place is not None else []
-        groups = frames(band, branches, items, tuple(links), box_of, self.looks)
+        lanes = None if place else self.wishes.lanes
+        groups = frames(band, branches, items, tuple(links), box_of, self.looks, lanes)
         if band.title:
             groups = (self._framed(band, place, items, groups),)
         return Band(tuple(items[one] for one in order), tuple(Link(*one) for one in links), groups)

@@ -18,6 +18,7 @@ EDGE = 16.0  # from the left side to the words on the bands
 LETTER = 6.6  # pixels for each letter of these
 STACK = 4.0  # how far the second outline of a fold is behind the first
 THINNEST, WIDEST = 1.0, 5.0  # of dashed arrows that show bytes
+MESSAGE = 3.2  # pixels, of arrows from one lane to another
 CLOSE = 14.0  # pixels: a number is not so near to the end of an arrow
 Ends = list[tuple[float, float]]  # where arrows begin and end at a box
 _FORBIDDEN = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -136,6 +137,8 @@ class _Picture:
         width = ""
         if self.show_bytes and arrow.kept:
             width = f' style="stroke-width:{_n(self._thickness(arrow))}"'
+        elif self.scene.is_message(arrow.source, arrow.target):
+            width = f' style="stroke-width:{MESSAGE}"'
         return f'<path class="line {line}-line"{width} d="{path}" marker-end="url(#head-{line})"/>'
 
     def _thickness(self, arrow: Arrow) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from chainrule.explain.drawing.lanes import Lanes
 from chainrule.explain.reading.statements import (
     GENERATED,
     Direction,
@@ -50,8 +51,14 @@ class Unit:
 class Units:
     """The statements of a graph as units; whose each node is; which sources are drawn."""
 
-    def __init__(self, reading: Reading, detail: str, expand: Collection[str] = ()) -> None:
-        self.reading = reading
+    def __init__(
+        self,
+        reading: Reading,
+        detail: str,
+        expand: Collection[str] = (),
+        lanes: Lanes | None = None,
+    ) -> None:
+        self.reading, self.lanes = reading, lanes
         self.detail = detail
         self.expanded = set(expand)
         self.sources: Mapping[Node, str] = self._drawn_sources()
@@ -91,8 +98,18 @@ class Units:
         return self.detail == "primitives" or statement.name in self.expanded
 
     def _shared(self) -> set[Node]:
-        """Unnamed values inside one statement that another of the same direction reads too."""
-        return {
+        """Unnamed values inside one statement that another of the same direction reads too, or
+        another lane."""
+        lanes = self.lanes
+        sent = {
+            read
+            for statement in self.reading.statements
+            for node in (statement.nodes if lanes is not None else ())
+            for read in node.inputs
+            if lanes is not None and lanes.crosses(node, read)
+            if read in statement.inside and not is_repeated(read)
+        }
+        return sent | {
             node
             for statement in self.reading.statements
             for node in statement.reads

@@ -19,6 +19,7 @@ def notes(
     objective: str,
     hidden: bool,
     closed: tuple[str, str] = ("", ""),
+    has_lanes: bool = False,
 ) -> list[str]:
     """One line for each band that is drawn; `drawn` are the bands after folding.
 
@@ -28,7 +29,9 @@ def notes(
     forward, backward = (_closed(one) for one in closed)
     found = []
     if bands[0].entries and not hidden:
-        found.append(f"forward →{f' ({forward})' if forward else ''}")
+        thick = "thick: messages from stage to stage" if has_lanes else ""
+        more = "; ".join(one for one in (thick, forward) if one)
+        found.append(f"forward →{f' ({more})' if more else ''}")
     if mirror is not None:
         dashed = "; dashed: values saved by the forward pass" if mirror.saved else ""
         more = f"; {backward}" if backward else ""
