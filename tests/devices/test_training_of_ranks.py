@@ -46,9 +46,7 @@ def check_close(found: dict[str, Any], wanted: dict[str, Any]) -> None:
             assert one[key] == pytest.approx(other[key], rel=1e-11), (key, one["step"])
 
 
-@pytest.mark.parametrize(
-    "plan", ["two stages", "two replicas", "three stages", "two shards", "a sharded optimizer"]
-)
+@pytest.mark.parametrize("plan", [one for one in training_program.PLANS if one != "alone"])
 def test_a_split_step_trains_as_the_step_does(plan: str, tmp_path: Path) -> None:
     """On threads; history, schedule, evaluation and what is saved too."""
     found, wanted = trained(plan, 3, folder=tmp_path), trained("alone", 3)
@@ -100,6 +98,24 @@ def test_processes_train_with_the_bits_of_threads(tmp_path: Path) -> None:
 
 
 @needs_mpi
+def test_processes_with_parts_of_arrays_save_whole_ones(tmp_path: Path) -> None:
+    """Products in parts, and an optimizer in shares: each goes on with the other's checkpoint."""
+    out, plans = tmp_path / "out", ("two shards", "a sharded optimizer")
+    runs = [(plan, 2, {"folder": str(tmp_path / plan)}) for plan in plans]
+    runs += [
+        (one, 3, {"folder": str(tmp_path / plan)})
+        for one, plan in zip(plans, plans[::-1], strict=True)
+    ]
+    code, _, errors, _ = started(2, "train", str(out), runs)
+    assert code == 0, errors
+    found = written(out, 2)
+    assert found[0] == found[1]
+    assert found[0][:2] == [as_json(trained(plan, 2)) for plan in plans]
+    for later in found[0][2:]:
+        check_close(later, as_json(trained("alone", 3)))
+
+
+@needs_mpi
 @pytest.mark.parametrize("plan", ["two stages", "two shards", "a sharded optimizer"])
 def test_processes_find_where_training_diverged(plan: str, tmp_path: Path) -> None:
     """The state before the bad step is saved, and all ranks have the words of the first."""
@@ -113,7 +129,7 @@ def test_processes_find_where_training_diverged(plan: str, tmp_path: Path) -> No
     assert re.search(
         r"step 3 left a state .*\n  x\[\d+, 2\] is inf before the step", found[0][0][0]
     )
-    for one in ("auto", "every step"):
+    for one in ("two stages auto", "two stages every step", "two ways auto"):
         names = [
             {path.name for path in (tmp_path / of / one).iterdir()} for of in ("of ranks", "alone")
         ]
@@ -232,6 +248,35 @@ def test_a_trainer_of_a_split_step_says_what_it_does_not_take() -> None:
         made("two stages", executor="reference")
     with pytest.raises(InputError, match=r"n = 20 does not split into 6 equal parts"):
         made("two stages", batch_size=20)
+
+
+def test_a_trainer_searches_for_the_split_of_its_step(tmp_path: Path) -> None:
+    trainer = made("alone", devices=training_program.cr.Devices.cpu(2), folder=tmp_path)
+    assert trainer.split is not None and trainer.split.candidates is not None
+    assert trainer.split.ranks <= 2 and trainer.state.shares is None
+    trainer.fit(2)
+    check_close(summary(trainer), trained("alone", 2))
+    again = made("alone", folder=tmp_path, resume=True)  # without a split
+    assert again.split is None and again.epoch == 2
+    pinned = made("alone", devices=training_program.cr.Devices.cpu(2), micro_batches=4)
+    assert pinned.split is not None and pinned.split.parts.count == 4
+    with pytest.raises(InputError, match="devices=2 are no devices"):
+        made("alone", devices=2)
+    with pytest.raises(InputError, match="beside a step that is taken in parts or split already"):
+        step = training_program.cr.parallel(again.step, micro_batches=6)
+        training_program.cr.Trainer(
+            step,
+            again.state.parameters,
+            data=training_program.data(84, 1),
+            batch_size=24,
+            devices=training_program.cr.Devices.cpu(2),
+        )
+
+
+def test_the_last_batch_of_an_epoch_has_equal_parts_too() -> None:
+    with pytest.raises(InputError, match="n = 4 does not split into 6 equal parts") as caught:
+        made("two stages", data=training_program.data(100, 1))
+    assert "drop_last=True" in caught.value.hint and "divisor of 4" in caught.value.hint
 
 
 def test_threads_find_where_training_diverged() -> None:

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from parallel_models import MODELS, OPTIMIZERS
+from parallel_models import OPTIMIZERS, n
 
 import chainrule as cr
+from chainrule import float64, int64
 from chainrule.devices.job import launched
 
 RANK = (launched() or (0, 1))[0]
 ROWS, BATCH, STEPS = 84, 24, 4  # steps of an epoch; the last has 12 rows
+SHAPES = {"W1": (4, 6), "b1": (6,), "W2": (6, 6), "W3": (6, 3)}
 TIMES = ("seconds", "samples_per_second")
 PLANS: dict[str, dict[str, Any] | None] = {
     "two stages": {"stages": 2},
@@ -31,6 +33,22 @@ PLANS: dict[str, dict[str, Any] | None] = {
 }
 
 
+def network(
+    x: float64[n, 4],
+    y: int64[n],
+    W1: float64[4, 6],
+    b1: float64[6],
+    W2: float64[6, 6],
+    W3: float64[6, 3],
+    decay=0.1,
+):
+    h1 = np.tanh(x @ W1 + b1)
+    h2 = np.tanh(h1 @ W2)
+    o = h2 @ W3
+    J = cr.cross_entropy(o, y) + decay * (np.sum(W1**2) + np.sum(W3**2))
+    return J
+
+
 def data(rows: int, seed: int) -> dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
     return {"x": random.normal(size=(rows, 4)), "y": random.integers(0, 3, rows)}
@@ -38,13 +56,13 @@ def data(rows: int, seed: int) -> dict[str, np.ndarray]:
 
 def made(plan: str, optimizer: str = "scheduled", **options: Any) -> cr.Trainer:
     """A trainer with all that goes on: dropout of none, but order, optimizer, history, the best."""
-    objective, wrt = MODELS["network"]
-    step = cr.training_step(objective, wrt, OPTIMIZERS[optimizer](), executor="reference")
+    rule = OPTIMIZERS[optimizer]()
+    step = cr.training_step(network, tuple(SHAPES), rule, executor="reference")
     asked = PLANS[plan]
     taken = step if asked is None else cr.parallel(step, micro_batches=6, **asked)
+    taken = step if "devices" in options else taken
     random = np.random.default_rng(7)
-    shapes = {"W1": (4, 5), "b1": (5,), "W2": (5, 5), "W3": (5, 3)}
-    weights = {name: random.normal(size=shape) for name, shape in shapes.items()}
+    weights = {name: random.normal(size=shape) for name, shape in SHAPES.items()}
     usual = {"validation": data(70, 2), "accuracy": ("o", "y"), "progress": False, "log_every": 3}
     if asked is None and "accuracy" not in options:
         usual["accuracy"] = None  # a step that is not split counts, in one more array

@@ -7,15 +7,20 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chainrule.devices.stages import BYTES_EACH_SECOND, MESSAGE_SECONDS
 from chainrule.errors import InputError
 from chainrule.graph.bytes_text import nbytes_of
 from chainrule.plan.speeds import SPEEDS, Speeds, scaled, speeds_of
 from chainrule.tracebacks import entry
+
+if TYPE_CHECKING:
+    from chainrule.devices.parallel import ParallelStep
+    from chainrule.train.step.step import TrainingStep
 
 MOST_DEVICES = 100_000
 DTYPES = {"float16": 2, "float32": 4, "float64": 8}  # of products, and their bytes
@@ -153,6 +158,12 @@ class Devices:
                 )
         if self.count > MOST_DEVICES:
             raise InputError(f"there are {self.count:,} devices", hint=f"at most {MOST_DEVICES:,}")
+
+    @entry
+    def parallel(self, step: TrainingStep, **asked: Any) -> ParallelStep:
+        """`cr.parallel(step, devices, ...)`."""
+        way_in = import_module("chainrule.devices.parallelise")  # which rests on this file
+        return way_in.parallel(step, self, **asked)
 
     @staticmethod
     @entry

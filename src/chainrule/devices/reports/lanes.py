@@ -55,9 +55,9 @@ def _lanes(step: ParallelStep, split: Split, graph: Graph) -> Lanes:
                 data.add(read)
     scopes = []
     for stage in range(placed.count):
-        ranks = [str(replica * step.stages + stage) for replica in range(step.replicas)]
+        ranks = list(map(str, step.grid.of_stage(stage)))
         if len(ranks) > MOST_RANKS:
             ranks = [*ranks[: MOST_RANKS - 2], "...", ranks[-1]]
-        said = f"rank{'s' if step.replicas > 1 else ''} {', '.join(ranks)}"
+        said = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}"
         scopes.append(Scope(f"stage {stage}: {said}"))
     return Lanes(found, tuple(scopes), data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from chainrule.tracing import trace
 from chainrule.train.loop.rows import refuse_unknown
 from chainrule.train.optimizers.optimizer import Optimizer
 from chainrule.train.step.counting import Accuracy, checked_accuracy, counting
-from chainrule.train.step.job import ALONE, Job, SplitStep, Step
+from chainrule.train.step.job import ALONE, Job, SplitsSteps, SplitStep, Step
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.state import State
 from chainrule.train.step.step import TrainingStep, training_step
@@ -65,8 +65,9 @@ def assembled(
     micro_batches: int,
     executor: str | None,
     memory: int | str | None,
+    is_split: bool = False,
 ) -> Assembled:
-    """The parts of a training; see `Trainer`."""
+    """The parts of a training; see `Trainer`.  One that is split later counts no rows."""
     if not isinstance(parameters, Mapping) or not parameters:
         got = "none" if isinstance(parameters, Mapping) else type(parameters).__name__
         raise InputError(
@@ -86,6 +87,8 @@ def assembled(
                 f"micro_batches={count} with a step that is taken in {parts.count} parts already",
                 hint="one of the two",
             )
+    elif is_split:
+        pass
     elif count > 1:
         step = parts = whole.micro_batched(count)
     elif accuracy is not None:
@@ -94,6 +97,27 @@ def assembled(
     own, constants = _split(whole, parameters)
     job = step.job if isinstance(step, SplitStep) else ALONE
     return Assembled(step, whole, parts, job, whole.init(own), constants, accuracy, correct)
+
+
+def split_over(
+    made: Assembled, devices: Any, batch: int | Mapping[str, int], micro_batches: int
+) -> Assembled:
+    """The training with its step split over devices, for a batch of these sizes or rows."""
+    if not isinstance(devices, SplitsSteps):
+        raise InputError(
+            f"devices={devices!r:.60} are no devices",
+            hint="devices=cr.Devices.cpu(4), which searches for a plan; to say one yourself, give "
+            "the trainer a split step: cr.Trainer(cr.parallel(step, micro_batches=8, stages=2), "
+            "parameters, data=data)",
+        )
+    if made.parts is not None:
+        raise InputError(
+            "devices= was given beside a step that is taken in parts or split already",
+            hint="leave devices out, or give the objective, or a training step",
+        )
+    asked = {"micro_batches": micro_batches} if micro_batches > 1 else {}
+    split = devices.parallel(made.whole, batch=batch, **asked)
+    return replace(made, step=split, parts=split.parts, job=split.job)
 
 
 def whole_of(step: Step) -> TrainingStep:

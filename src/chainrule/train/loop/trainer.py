@@ -18,7 +18,7 @@ from chainrule.train.evaluation.evaluate import checked_key, measured
 from chainrule.train.evaluation.forward import Forward
 from chainrule.train.evaluation.measures import Measures
 from chainrule.train.evaluation.predict import predicted
-from chainrule.train.loop.assembly import assembled, counted
+from chainrule.train.loop.assembly import assembled, counted, split_over
 from chainrule.train.loop.divergence import is_finite
 from chainrule.train.loop.epoch import Epoch
 from chainrule.train.loop.feed import Feed
@@ -28,10 +28,11 @@ from chainrule.train.loop.loop import NONFINITE, Loop
 from chainrule.train.loop.position import Position
 from chainrule.train.loop.saving import Saving, writing_seconds
 from chainrule.train.loop.session import Session
-from chainrule.train.loop.watching import sizes_of
+from chainrule.train.loop.watching import sizes_in, sizes_of
 from chainrule.train.optimizers.optimizer import Optimizer
 from chainrule.train.step.counting import Accuracy
 from chainrule.train.step.job import SplitStep, Step, first
+from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.state import State
 from chainrule.train.step.step import TrainingStep
 from chainrule.train.step.weights import save_weights
@@ -75,6 +76,8 @@ class Trainer:
     step" looks before each step (slowly, on the reference executor), "off" goes on.
     `micro_batches` is the number of parts of a batch that are worked off one after another, as by
     `TrainingStep.micro_batched`; `executor` and `memory` as for `cr.training_step`.
+    `devices=cr.Devices.cpu(4)` searches for the best split of the step over devices, for the first
+    batch, as `cr.parallel` does.
     """
 
     @entry
@@ -102,6 +105,7 @@ class Trainer:
         micro_batches: int = 1,
         executor: str | None = None,
         memory: int | str | None = None,
+        devices: Any = None,
     ) -> None:
         _check_choices(resume, nonfinite, folder, save_every)
         for name, value in {"save_every": save_every, "log_every": log_every}.items():
@@ -109,7 +113,16 @@ class Trainer:
                 counted(name, value)
         self.key, self.batch_size = checked_key(key).copy(), counted("batch_size", batch_size)
         made = assembled(
-            objective, parameters, optimizer, wrt, of, accuracy, micro_batches, executor, memory
+            objective,
+            parameters,
+            optimizer,
+            wrt,
+            of,
+            accuracy,
+            micro_batches,
+            executor,
+            memory,
+            devices is not None,
         )
         arrays = made.state.arrays
         check_names([*arrays, *made.constants])
@@ -122,6 +135,11 @@ class Trainer:
             made.constants,
             made.row_size,
         )
+        if devices is not None:
+            batch = next(feed.first(), None)
+            rows = self.batch_size
+            sizes = rows if batch is None else sizes_in(made.whole, made.state, batch)
+            made = split_over(made, devices, sizes, micro_batches)
         self.validation, self._made = validation, made
         saving, found = None, None
         if folder is not None:
@@ -179,6 +197,12 @@ class Trainer:
         if self._made.job.count == 1:
             return self.state.copy()
         return self.step.restore(self._made.arrays_of(self.state), steps=self.state.steps)
+
+    @property
+    def split(self) -> SplitStep | None:
+        """The step that is taken, where it is split over ranks: `print(trainer.split)`."""
+        step = self._made.step
+        return step if isinstance(step, SplitStep) else None
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -320,7 +344,7 @@ class Trainer:
             arguments = made.whole.arguments(self.state.arrays, batch)
             bound_to(made.whole.graph, arguments)
             if made.parts is not None:
-                made.parts.part_of(feed.count(batch))
+                _refuse_unequal(made.parts, feed.count(batch))
         if self.validation is not None:
             self._forward_to(self._measured).check(self.validation, self.batch_size)
 
@@ -337,6 +361,19 @@ def _check_choices(
     if folder is None and (resume is True or save_every is not None):
         given = "resume=True" if resume is True else f"save_every={save_every!r}"
         raise InputError(f"{given} without a folder", hint='folder="run"')
+
+
+def _refuse_unequal(parts: MicroBatchedStep, rows: int) -> None:
+    """InputError for a batch, perhaps the last one of an epoch, that has no equal parts."""
+    try:
+        parts.part_of(rows)
+    except InputError as error:
+        raise InputError(
+            error.what,
+            hint=f"micro_batches= with a divisor of {rows}, another batch_size=, or batches "
+            "without the rest: data=lambda epoch: cr.data.minibatches(arrays, 32, key, "
+            "epoch=epoch, drop_last=True)",
+        ) from None
 
 
 def _data(data: Any, named: Mapping[str, Any]) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
+from typing import Any
 
 from chainrule.data import Minibatches
 from chainrule.errors import ChainruleError
@@ -11,6 +12,8 @@ from chainrule.train.loop.loop import Loop
 from chainrule.train.loop.progress import Plan, Reading
 from chainrule.train.step.job import SplitStep
 from chainrule.train.step.micro_batches import MicroBatchedStep
+from chainrule.train.step.state import State
+from chainrule.train.step.step import TrainingStep
 
 
 def reading_of(loop: Loop) -> Reading:
@@ -46,9 +49,12 @@ def plan_of(loop: Loop, epochs: int) -> Plan:
 
 def sizes_of(loop: Loop, batch: object) -> dict[str, int]:
     """The named sizes of a step on this batch; what a step raises where it does not fit."""
-    whole = loop.made.whole
-    given = loop.feed.complete(batch, loop.state.steps)
-    _, arrays = bound_to(whole.graph, whole.arguments(loop.state.outlines, given))
+    return sizes_in(loop.made.whole, loop.state, loop.feed.complete(batch, loop.state.steps))
+
+
+def sizes_in(whole: TrainingStep, state: State, given: Mapping[str, Any]) -> dict[str, int]:
+    """The named sizes of a step on a batch with its constants and keys."""
+    _, arrays = bound_to(whole.graph, whole.arguments(state.outlines, given))
     values = dict(zip((x.name for x in whole.graph.inputs), arrays.values(), strict=True))
     return sizes_from(whole.graph, values)
 

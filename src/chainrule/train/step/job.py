@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -99,6 +99,15 @@ class SplitStep(Frozen):
     @abstractmethod
     def planned_nbytes(self, sizes: Mapping[str, int]) -> int:
         """The most bytes that the ranks of this process have at once, at sizes of a batch."""
+
+
+@runtime_checkable
+class SplitsSteps(Protocol):
+    """What a training step can be split over, such as `cr.Devices`."""
+
+    def parallel(self, step: TrainingStep, **asked: Any) -> SplitStep:
+        """The step, split over these devices."""
+        ...
 
 
 Step = TrainingStep | MicroBatchedStep | SplitStep
