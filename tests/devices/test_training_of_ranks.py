@@ -250,6 +250,34 @@ def test_a_trainer_of_a_split_step_says_what_it_does_not_take() -> None:
         made("two stages", batch_size=20)
 
 
+def test_training_goes_on_with_and_without_a_count_of_what_is_right(tmp_path: Path) -> None:
+    """A step on whole batches counts it in an array of its state, other steps do not."""
+    whole = trained("alone", 4)
+    trainer = made("alone", folder=tmp_path, accuracy=("o", "y"))
+    trainer.fit(1)
+    assert "correct" in trainer.state
+    split = made("two stages", folder=tmp_path, resume=True)
+    assert "correct" not in split.state and split.epoch == 1
+    split.fit(2)
+    again = made("alone", folder=tmp_path, resume=True, accuracy=("o", "y"), save_every=1)
+    counts = [(epoch.accuracy or 0) * training_program.ROWS for epoch in again.epochs(3)]
+    assert counts == [pytest.approx(again.state["correct"])] and counts[0] > 0
+    shutil.copytree(tmp_path, tmp_path / "copy")
+    last = made("three stages", folder=tmp_path, resume=True)
+    last.fit(4)
+    check_close(summary(last), whole)
+    for epoch in made("two stages", folder=tmp_path / "copy", save_every=1, keep_last=9).epochs(4):
+        assert epoch.number == 4
+    newest = max((tmp_path / "copy").glob("step-*"))
+    newest.unlink()  # now the newest is in the middle of an epoch
+    with pytest.raises(InputError, match="has counted no accuracy so far in its epoch") as caught:
+        made("alone", folder=tmp_path / "copy", resume=True, accuracy=("o", "y"))
+    assert caught.value.hint == "accuracy=None, which goes on without"
+    made("alone", folder=tmp_path / "copy", resume=True).fit(4)
+    with pytest.raises(InputError, match="is of another model"):
+        made("two stages", "sgd", folder=tmp_path, resume=True)
+
+
 def test_a_trainer_searches_for_the_split_of_its_step(tmp_path: Path) -> None:
     trainer = made("alone", devices=training_program.cr.Devices.cpu(2), folder=tmp_path)
     assert trainer.split is not None and trainer.split.candidates is not None

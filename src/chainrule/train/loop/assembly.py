@@ -28,7 +28,7 @@ from chainrule.train.step.step import TrainingStep, training_step
 class Assembled:
     """`step` is what is taken, `whole` the same on a batch at once, `parts` in micro-batches if it
     is taken so, by the processes of `job`; `correct` is the array of the state that counts rows
-    that are classified right, if it has one."""
+    that are classified right, if it has one, and `plain` the step without that."""
 
     step: Step
     whole: TrainingStep
@@ -38,6 +38,7 @@ class Assembled:
     constants: Mapping[str, Any]
     accuracy: Accuracy | None
     correct: str | None
+    plain: TrainingStep
 
     @property
     def row_size(self) -> int | Size | None:
@@ -78,7 +79,7 @@ def assembled(
     step = _step(objective, parameters, optimizer, wrt, of, executor, memory)
     count = counted("micro_batches", micro_batches)
     parts, correct = parts_of(step), None
-    whole = whole_of(step)
+    plain = whole = whole_of(step)
     if accuracy is not None:
         accuracy = checked_accuracy(whole.differentiated, accuracy)
     if parts is not None:
@@ -96,7 +97,8 @@ def assembled(
         whole = step
     own, constants = _split(whole, parameters)
     job = step.job if isinstance(step, SplitStep) else ALONE
-    return Assembled(step, whole, parts, job, whole.init(own), constants, accuracy, correct)
+    state = whole.init(own)
+    return Assembled(step, whole, parts, job, state, constants, accuracy, correct, plain)
 
 
 def split_over(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from chainrule.errors import DataFileError, InputError, StateError
 from chainrule.train.checkpoints import Checkpoint, Checkpoints
 from chainrule.train.loop.assembly import Assembled
 from chainrule.train.loop.history import NAME, History, read
 from chainrule.train.loop.position import Position
+from chainrule.train.step.counting import counting
 from chainrule.train.step.job import first
 from chainrule.train.step.state import State
+from chainrule.train.step.step import TrainingStep
 from chainrule.train.step.weights import PARAMETERS
 
 NOTES = "trainer"  # where in the notes of a checkpoint a trainer's own are
@@ -90,12 +94,43 @@ class Saving:
                     f"there is a training in {self.folder} already: {paths[-1].name}",
                     hint='another folder; or go on with that one: resume="auto"',
                 )
-            found = checkpoints.load(self.made.state)
+            try:
+                found = checkpoints.load(self.made.state)
+            except InputError:
+                found = self._otherwise_counted(checkpoints)
+                if found is None:
+                    raise
             if found is None:
                 self._refuse_rest(paths, resume)
                 return None
             self.saved = found.path
             return self._found(found)
+
+    def _otherwise_counted(self, checkpoints: Checkpoints) -> Checkpoint | None:
+        """The newest checkpoint of the same training that counts rows which are classified right,
+        where this one does not, as it is split or in micro-batches; or the other way round."""
+        made = self.made
+        if made.accuracy is None:
+            return None
+        step, name = made.plain, made.correct
+        if name is None:
+            step, name = counting(made.whole, made.accuracy)
+        checkpoints.step = step
+        try:
+            found = checkpoints.load(step.init(made.state.parameters))
+        except InputError:
+            return None
+        finally:
+            checkpoints.step = made.whole
+        if found is None or made.correct is None:
+            return found and replace(found, arrays={n: found.arrays[n] for n in made.state})
+        if self._found(found, step).position.batch:
+            raise InputError(
+                f"the training in {found.path} has counted no accuracy so far in its epoch: it was "
+                "split, or in micro-batches",
+                hint="accuracy=None, which goes on without",
+            )
+        return replace(found, arrays={**found.arrays, name: np.zeros(())})
 
     def open(self, state: State, position: Position, history: History) -> None:
         """Hold the folder; a training that begins is saved at once.
@@ -174,7 +209,7 @@ class Saving:
                 hint="another folder, or move the file away",
             )
 
-    def _found(self, found: Checkpoint) -> Found:
+    def _found(self, found: Checkpoint, step: TrainingStep | None = None) -> Found:
         own = found.notes.get(NOTES)
         if not isinstance(own, dict):
             raise InputError(
@@ -193,7 +228,7 @@ class Saving:
             ) from error
         self._check_same(described, found.path)
         lines = read(self.folder / NAME, note)
-        return Found(found.restore(self.made.whole), position, lines)
+        return Found(found.restore(step or self.made.whole), position, lines)
 
     def _check_same(self, there: Mapping[str, Any], path: Path) -> None:
         here = self.described
