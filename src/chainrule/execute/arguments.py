@@ -67,6 +67,15 @@ def checked(graph: Graph, item: Input, given: Mapping[str, Any]) -> np.ndarray:
     return array
 
 
+def swapped_nbytes(given: Mapping[Node, Any]) -> dict[Node, int]:
+    """The bytes of the arrays that are made of those in another byte order, by their inputs."""
+    return {
+        node: one.size * node.dtype.itemsize
+        for node, one in given.items()
+        if type(one) is np.ndarray and not one.dtype.isnative
+    }
+
+
 def _check_guard(graph: Graph, item: Input, value: Any) -> None:
     for guard in graph.guards:
         if guard.name == item.name and np.any(np.asarray(value) != guard.value):

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from chainrule.errors import MemoryLimitError
+from chainrule.execute.overhead import arrays_nbytes
 from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
 from chainrule.graph.words import names_of
 from chainrule.schedule.records import Compute
-from chainrule.schedule.usage import Usage
+from chainrule.schedule.usage import LARGE_NBYTES, Usage
 
 SHOWN = 5  # values at the peak
 
@@ -26,6 +29,33 @@ class Needs:
     def nbytes(self) -> int:
         """All of them, as a memory report counts them."""
         return self.usage.peak_nbytes + sum(self.overhead.values())
+
+
+def with_copies(needed_nbytes: int, copied: Mapping[Node, int]) -> int:
+    """What a run needs that makes copies of inputs, of so many bytes each."""
+    large = sum(nbytes >= LARGE_NBYTES for nbytes in copied.values())
+    return needed_nbytes + sum(copied.values()) + arrays_nbytes(large)
+
+
+def refuse_copies(
+    graph: Graph, copied: Mapping[Node, int], needed_nbytes: int, memory_nbytes: int
+) -> None:
+    """MemoryLimitError where a run needs so many bytes, with the copies that it makes of these
+    inputs, of so many bytes each, and has a budget of less."""
+    if needed_nbytes <= memory_nbytes:
+        return
+    names = {item.node: item.name for item in graph.inputs}
+    shown = ", ".join(f"{names[node]} ({nbytes:,})" for node, nbytes in copied.items())
+    name, dtype = next((names[node], node.dtype.name) for node in copied)
+    error = MemoryLimitError(
+        f"a run of {graph.name} would copy arguments, which are not in C order, aligned and in "
+        f"this machine's byte order: {shown}; so it needs {needed_nbytes:,} bytes "
+        f"({in_bytes(needed_nbytes)}), and memory is {memory_nbytes:,} ({in_bytes(memory_nbytes)})",
+        hint=f'pass np.array({name}, "{dtype}", order="C") instead (np.ascontiguousarray({name}) '
+        "where only the order differs), and drop the array that it is made of",
+    )
+    error.needed_nbytes, error.budget_nbytes = needed_nbytes, memory_nbytes
+    raise error
 
 
 def refuse_beyond_budget(least: Needs, memory_nbytes: int) -> NoReturn:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.execute import reference
+from chainrule.execute.arguments import swapped_nbytes
 from chainrule.execute.executor import Executor, Program, Then, Traits
 from chainrule.execute.refusal import refuse_reference
 from chainrule.graph.body import inner_nodes
@@ -145,13 +146,17 @@ class PlainCall:
     ) -> None:
         self.program, self.fixed, self.then = program, fixed, then
         self.graph, self.results = program.graph, program.results
+        self.refuse_copies = getattr(program, "refuse_copies", None)  # of one with a budget
 
     def __call__(self, arrays: tuple[Any, ...]) -> None:
         """None: there is no short way."""
 
     def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
         """See `Call.take`."""
-        arrays = {node: _array(value, node) for node, value in {**self.fixed, **inputs}.items()}
+        given = {**self.fixed, **inputs}
+        if self.refuse_copies is not None:
+            self.refuse_copies(swapped_nbytes(given))
+        arrays = {node: _array(value, node) for node, value in given.items()}
         found = self.program(arrays)
         values = [found[node] for node in self.results]
         if self.then is not None:

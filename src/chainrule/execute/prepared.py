@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from chainrule.errors import MemoryLimitError
-from chainrule.execute.arguments import bound_to, sizes_from
+from chainrule.execute.arguments import bound_to, sizes_from, swapped_nbytes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
@@ -46,7 +46,7 @@ class Prepared(Generic[Made]):
         Arguments are inputs, by their own names, and looked at before anything runs.  Raises
         InputError, SizeError, and MemoryLimitError with what the memory is for.
         """
-        return self._taken(*bound_to(self.graph, given))
+        return self._taken(*bound_to(self.graph, given), given)
 
     def of(self, concrete: Graph) -> Made:
         """What is made for the graph at some sizes: now, if it is not remembered."""
@@ -56,10 +56,16 @@ class Prepared(Generic[Made]):
             _remember(self.made, concrete, made)
         return made
 
-    def _taken(self, concrete: Graph, inputs: Mapping[Node, np.ndarray]) -> tuple[Made, Any]:
+    def _taken(
+        self, concrete: Graph, inputs: Mapping[Node, np.ndarray], given: Mapping[str, Any]
+    ) -> tuple[Made, Any]:
         is_new = concrete not in self.made
         try:
             made = self.of(concrete)
+            refuse = getattr(made, "refuse_copies", None)  # of what has a budget
+            if refuse is not None:
+                nodes = {item.name: item.node for item in concrete.inputs}
+                refuse(swapped_nbytes({nodes[x]: one for x, one in given.items() if x in nodes}))
             return made, made(inputs)
         except MemoryLimitError as error:
             from chainrule.execute.refusal import explain_refusal  # loaded where one is explained
@@ -81,7 +87,7 @@ class Prepared(Generic[Made]):
             except MemoryLimitError:
                 pass  # raised again, with reasons
         concrete, inputs = bound_to(self.graph, given)
-        made, values = self._taken(concrete, inputs)
+        made, values = self._taken(concrete, inputs, given)
         if types is not None and found is None:
             nodes = [(item.name, item.node) for item in concrete.inputs if item.name in given]
             others = {x.node: inputs[x.node] for x in concrete.inputs if x.name not in given}

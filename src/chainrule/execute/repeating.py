@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from chainrule.execute import reference
-from chainrule.execute.budget import Needs, refuse_beyond_budget
+from chainrule.execute.budget import Needs, refuse_beyond_budget, refuse_copies, with_copies
 from chainrule.execute.executor import Traits
 from chainrule.execute.free_memory import refuse_beyond_free
 from chainrule.execute.given_back import TurnsWithin
@@ -56,28 +56,35 @@ class RepeatingProgram(PlainProgram):
     ) -> None:
         super().__init__(graph, results, traced, reference.evaluate)
         self.memory_nbytes = memory_nbytes
-        self._schedules: dict[tuple[object, ...], tuple[TurnsWithin, int]] = {}
+        self._schedules: dict[tuple[object, ...], tuple[TurnsWithin, int, int]] = {}
 
     def __call__(self, inputs: Mapping[Node, np.ndarray]) -> Mapping[Node, np.ndarray]:
         """See `Program.__call__`."""
         lying = {node: one for node, one in inputs.items() if not one.flags.c_contiguous}
-        turns, allocated_nbytes = self._known(lying)
+        turns, allocated_nbytes, _ = self._known(lying)
         refuse_beyond_free(allocated_nbytes)
         return reference.evaluate(self.graph, inputs, self.results, self.traced, turns=turns)
+
+    def refuse_copies(self, copied: Mapping[Node, int]) -> None:
+        """MemoryLimitError where the budget has no room for copies of inputs, of so many bytes."""
+        if copied:
+            needed = with_copies(self._known({})[2], copied)
+            refuse_copies(self.graph, copied, needed, self.memory_nbytes)
 
     def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
         """See `Program.schedule`; MemoryLimitError where no schedule is within the budget."""
         return self._known(outlines)[0].schedule
 
-    def _known(self, outlines: Mapping[Node, np.ndarray]) -> tuple[TurnsWithin, int]:
-        """The evaluations in turn, and the bytes that they allocate."""
+    def _known(self, outlines: Mapping[Node, np.ndarray]) -> tuple[TurnsWithin, int, int]:
+        """The evaluations in turn, the bytes that they allocate, and all that a run needs."""
         key = tuple([(node, one.strides) for node, one in outlines.items()])
         found = self._schedules.get(key)
         if found is None:
             needs = self._planned(outlines)
             usage = needs.usage
             turns = TurnsWithin(usage, self.memory_nbytes - sum(needs.overhead.values()))
-            found = self._schedules[key] = turns, usage.peak_nbytes - usage.given_nbytes
+            found = turns, usage.peak_nbytes - usage.given_nbytes, needs.nbytes
+            self._schedules[key] = found
         return found
 
     def _planned(self, outlines: Mapping[Node, np.ndarray]) -> Needs:

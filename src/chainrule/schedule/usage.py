@@ -12,6 +12,7 @@ from chainrule.schedule.lifetimes import lifetimes_of
 from chainrule.schedule.lives import BEFORE
 from chainrule.schedule.records import SCRATCH, Compute, Schedule
 
+MADE = "made of an argument"
 LARGE_NBYTES = 1 << 16  # of an array that may begin, or end, in pages of its own
 
 
@@ -101,6 +102,15 @@ class Usage:
         """Of the arrays that are there before the first instruction: arguments and constants."""
         return sum(buffer.nbytes for buffer in self.schedule.given.values())
 
+    @cached_property
+    def copied(self) -> Mapping[Node, int]:
+        """The bytes of the arrays made of arguments, by their inputs."""
+        found: dict[Node, int] = {}
+        for life in self.lives:
+            if life.arena.endswith(MADE):
+                found[life.node] = found.get(life.node, 0) + life.nbytes
+        return found
+
     @property
     def peak_nbytes(self) -> int:
         """What is allocated when most is: the block is there as a whole."""
@@ -148,7 +158,7 @@ def usage_of(
     copies = sum(life.nbytes for life in lives) if block else 0
     stop = end - 1 if copies and end else end
     arguments = [
-        Life(node, schedule.given[node].nbytes, 0, stop, stop, f"{number} made of an argument", 0)
+        Life(node, schedule.given[node].nbytes, 0, stop, stop, f"{number} {MADE}", 0)
         for node, count in (copied or {}).items()
         for number in range(count)
     ]

@@ -39,15 +39,15 @@ def planned(
     )
     if memory_nbytes is None:
         return made
-    others = _needs(made, results).nbytes - made.schedule.scratch_nbytes
+    others = needs_of(made, results).nbytes - made.schedule.scratch_nbytes
     found = within(made, memory_nbytes - others, CODE_NBYTES_PER_REPETITION)
-    least = _needs(found, results)
+    least = needs_of(found, results)
     if least.nbytes > memory_nbytes:
         refuse_beyond_budget(least, memory_nbytes)
     return found
 
 
-def _needs(made: Plan, results: Sequence[Node]) -> Needs:
+def needs_of(made: Plan, results: Sequence[Node]) -> Needs:
     """What a run by the plan needs."""
     usage = usage_of(made.schedule, results)
     return Needs(usage, overhead_of(made, made.graph, usage.large_count))

@@ -9,8 +9,11 @@ import numpy as np
 
 from chainrule.errors import EvaluationError
 from chainrule.execute import reference
+from chainrule.execute.budget import refuse_copies, with_copies
 from chainrule.execute.executor import Then
 from chainrule.execute.free_memory import give_back, refuse_beyond_free
+from chainrule.execute.native.planned import needs_of
+from chainrule.execute.native.runtime.arrays import copied_nbytes
 from chainrule.execute.native.runtime.held import HeldCall
 from chainrule.execute.native.runtime.launch import Launcher, given_value
 from chainrule.execute.native.runtime.machine import Settings, plan_for, settings_now
@@ -96,6 +99,8 @@ class NativeProgram:
 
         What would be overwritten is copied first: nothing that is given changes.
         """
+        if self.memory_nbytes is not None:
+            self.refuse_copies(self.copied_nbytes(inputs))
         taken = self.launcher.overwritten.values()
         if taken:
             inputs = {**inputs, **{node: given_value(node, inputs) for node in taken}}
@@ -121,6 +126,21 @@ class NativeProgram:
         """See `Overwriting.make_ready`."""
         machine = self.launcher.machine
         machine.give_back(machine.take())
+
+    def refuse_copies(self, copied: Mapping[Node, int]) -> None:
+        """MemoryLimitError where the budget has no room for copies of inputs, of so many bytes."""
+        if copied and self.memory_nbytes is not None:
+            needed = with_copies(self._needed_nbytes, copied)
+            refuse_copies(self.graph, copied, needed, self.memory_nbytes)
+
+    def copied_nbytes(self, inputs: Mapping[Node, Any]) -> dict[Node, int]:
+        """The bytes of the copies of what code cannot read as it is."""
+        copied = {node: copied_nbytes(value, node.dtype) for node, value in inputs.items()}
+        return {node: nbytes for node, nbytes in copied.items() if nbytes}
+
+    @cached_property
+    def _needed_nbytes(self) -> int:
+        return needs_of(self.plan, self.results).nbytes
 
     @cached_property
     def given_results(self) -> list[Node]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from chainrule.execute.budget import refuse_copies
+from chainrule.execute.executors import memory_of
 from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.graph.bytes_text import in_bytes
 
@@ -11,6 +13,15 @@ from chainrule.graph.bytes_text import in_bytes
 def overhead_of(run: RunMemory) -> dict[str, int]:
     """The estimated bytes by what they are; the numbers of the run do not hold them."""
     return dict(run.program.overhead(run.usage.large_count))
+
+
+def refuse_copies_of(run: RunMemory, executor: str) -> None:
+    """MemoryLimitError where the executor's budget has no room for copies of arguments: a call is
+    refused, too."""
+    limit, copied = memory_of(executor), run.usage.copied
+    if limit is not None and copied:
+        needed = run.peak_nbytes + sum(overhead_of(run).values())
+        refuse_copies(run.graph, copied, needed, limit)
 
 
 def overhead_words(overhead: Mapping[str, int]) -> str:

@@ -16,7 +16,7 @@ from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
 from chainrule.explain.memory.html import page, section
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.lying import Layout, Lying, lying_of
-from chainrule.explain.memory.overhead import overhead_of
+from chainrule.explain.memory.overhead import overhead_of, refuse_copies_of
 from chainrule.explain.memory.picture import picture, save
 from chainrule.explain.memory.run_memory import RunMemory, run_memory_of
 from chainrule.explain.memory.schema import data
@@ -241,7 +241,9 @@ def memory_of_graph(
 ) -> MemoryReport:
     """The report of a graph; see `Graph.memory`."""
     executor = executor_with(executor, placement_seconds, memory)
-    return _of_graph(graph, keep, predict, lying_of(graph, layout), executor, sizes)
+    report = _of_graph(graph, keep, predict, lying_of(graph, layout), executor, sizes)
+    refuse_copies_of(report.main, report.executor)
+    return report
 
 
 def _of_graph(
@@ -311,7 +313,9 @@ def memory_of_step(
     """The report of a training step with its optimizer; see `TrainingStep.memory`."""
     own = {part.name for part in step.persistent}
     given = [item.name for item in step.graph.inputs if item.name not in own]
-    return of_step(step, predict, lying_of(step.graph, layout, given), executor, sizes)
+    report = of_step(step, predict, lying_of(step.graph, layout, given), executor, sizes)
+    refuse_copies_of(report.main, report.executor)
+    return report
 
 
 def of_step(

@@ -53,6 +53,7 @@ class BoundStep:
             for item in (defaults if isinstance(program, InPlace) else ())
         }
         self.changed: set[str] = set()
+        self.refuse_copies = getattr(program, "refuse_copies", None)  # of one with a budget
         nodes = {item.name: item.node for item in concrete.inputs}
         self.scalar_nodes = {name: nodes[name] for name in self.scalars}
         held = {nodes[name]: array for name, array in state.memory.items()}

@@ -12,8 +12,9 @@ import numpy as np
 
 from chainrule.errors import ChainruleError, InputError
 from chainrule.execute import Run
-from chainrule.execute.arguments import bound_to, sizes_from
-from chainrule.execute.executors import memory_of
+from chainrule.execute.arguments import bound_to, sizes_from, swapped_nbytes
+from chainrule.execute.budget import refuse_copies, with_copies
+from chainrule.execute.executors import executor_of, memory_of
 from chainrule.execute.run import Keep
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.parts import Input
@@ -86,10 +87,12 @@ class MicroBatchedStep(Frozen):
         with state.stepping, state.updating:
             parts = self.split_batch(state, given)
             sums = self._sums_at_zero(state)
-            accumulating = self._within_memory(parts[0])
+            accumulating = self._within_memory(parts[0], given)
+            is_plain = accumulating is self.accumulating or not self._reads_c_order_only
             for number, part in enumerate(parts, 1):
                 try:
-                    accumulating(sums, part)
+                    # copies are counted here: the part's own budget has no room for them
+                    accumulating(sums, part if is_plain else self._in_c_order(part))
                 except ChainruleError as error:
                     error.add_note(f"in part {number} of {self.count} of the batch")
                     raise
@@ -196,12 +199,44 @@ class MicroBatchedStep(Frozen):
             found.append({**shared, **own})
         return found
 
-    def _within_memory(self, part: Mapping[str, Any]) -> TrainingStep:
+    def _within_memory(self, part: Mapping[str, Any], given: Mapping[str, Any]) -> TrainingStep:
         if memory_of(self.whole.executor) is None:
             return self.accumulating
         graph = self.whole.differentiated
         sizes = sizes_from(graph, {name: np.asarray(one) for name, one in part.items()})
-        return self.accumulating_at({**sizes, self.size: self.count * sizes[self.size]})
+        sizes[self.size] *= self.count
+        self._refuse_copies(part, given, sizes)
+        return self.accumulating_at(sizes)
+
+    @property
+    def _reads_c_order_only(self) -> bool:
+        return executor_of(self.whole.executor).traits.c_order_only
+
+    def _in_c_order(self, part: Mapping[str, Any]) -> dict[str, Any]:
+        """The part with its own arrays as code reads them: copies of those that lie otherwise."""
+        return {
+            name: np.require(one, requirements=["C", "A"]) if name in self.split else one
+            for name, one in part.items()
+        }
+
+    def _refuse_copies(
+        self, part: Mapping[str, Any], given: Mapping[str, Any], sizes: Mapping[str, int]
+    ) -> None:
+        """MemoryLimitError where the budget has no room for copies that would not be made of a
+        batch in C order."""
+        graph = self.whole.graph
+        nodes = {item.name: item.node for item in graph.inputs}
+        copied = swapped_nbytes({nodes[x]: one for x, one in given.items() if x in nodes})
+        if self._reads_c_order_only:
+            for name, axis in self.split.items():
+                flags, node = part[name].flags, nodes[name]
+                if not axis and not (flags.c_contiguous and flags.aligned):
+                    copied[node] = copied.get(node, 0) + part[name].nbytes
+        if copied:
+            limit = memory_of(self.whole.executor)
+            assert limit is not None
+            needed = with_copies(self.memory(sizes).needed_nbytes, copied)
+            refuse_copies(graph, copied, needed, limit)
 
     def _sums_at_zero(self, state: State) -> State:
         """The sums that belong to a state, set to 0."""

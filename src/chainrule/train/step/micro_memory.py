@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chainrule.errors import MemoryLimitError, SizeError
+from chainrule.execute.budget import with_copies
 from chainrule.execute.executors import executor_of, executor_with, memory_of
 from chainrule.explain.memory.fits import Fit, fit_of
 from chainrule.explain.memory.largest import Largest, largest
@@ -175,6 +176,7 @@ def memory_of_parts(
     if limit is not None and found.needed_nbytes > limit:
         unused = 0 if stays else found.scratch_nbytes - _allocated(one)
         others = found.needed_nbytes - unused - one.needed_nbytes
+        others += with_copies(0, one.main.usage.copied)  # of a part of the batch, on another axis
         within = executor_with(found.executor, memory=max(limit - others, 0))
         try:
             found = together(of_step(step.accumulating, None, lies, within, part))

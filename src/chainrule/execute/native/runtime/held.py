@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.execute.executor import Then
 from chainrule.execute.free_memory import refuse_beyond_free
-from chainrule.execute.native.runtime.arrays import binder, copied_nbytes, plain, pointer_of, usual
+from chainrule.execute.native.runtime.arrays import binder, plain, pointer_of, usual
 from chainrule.execute.native.runtime.launch import given_value
 from chainrule.execute.native.runtime.machine import Context
 from chainrule.graph.node import Node
@@ -61,7 +61,9 @@ class HeldCall:
         """See `Call.take`; the values of inputs that are held are those of their arrays."""
         launcher = self.launcher
         given = {node: value for node, value in inputs.items() if node not in self.held}
-        copied = sum([copied_nbytes(value, node.dtype) for node, value in given.items()])
+        copies = self.program.copied_nbytes(given)
+        self.program.refuse_copies(copies)
+        copied = sum(copies.values())
         context = self.context
         if context is None:
             context = self._prepared(copied)
