@@ -11,7 +11,7 @@ from parallel_models import MODELS, OPTIMIZERS, ROWS, case, network
 
 import chainrule as cr
 from chainrule.devices import stages as stages_module
-from chainrule.devices.instructions import Key
+from chainrule.devices.instructions import Key, Send
 from chainrule.devices.threads import Mailboxes, ThreadTransport
 from chainrule.errors import InputError, NameLookupError, StateError
 
@@ -114,6 +114,23 @@ def test_only_stages_with_several_micro_batches_under_way_recompute() -> None:
         assert not kept.why("h1", n=ROWS).endswith(words)
         assert ("recomputing" in str(split)) and "recomputing" not in str(kept)
         assert ("R recompute" in str(split.timeline(n=ROWS))) == bool(wanted)
+
+
+@pytest.mark.parametrize("stages", [("h1",), ("h1", "h2")])
+def test_clipping_sends_numbers_between_stages(stages: tuple[str, ...]) -> None:
+    """Each stage adds up the squares of its gradients, and scales them itself."""
+    step, weights, batch = case("network", "clipped", "reference")
+    split = cr.parallel(step, micro_batches=6, stages=stages)
+    found = split.split_at(n=ROWS)
+    sent = [
+        found.values[one.key.value][1].shape
+        for program in found.programs
+        for one in program.instructions
+        if isinstance(one, Send) and one.key.micro_batch is None
+    ]
+    assert sent and set(sent) == {()}
+    whole = trained(step.micro_batched(6), weights, batch)
+    assert_near(trained(split, weights, batch), whole, 1e-14)
 
 
 def test_replicas_are_added_in_their_order() -> None:

@@ -253,6 +253,7 @@ class Programs:
         graph = self.parts.updating
         shared = is_everywhere(graph.nodes)
         found: dict[Node, int] = {}
+        repeated: set[Node] = set()  # arrays that are made of numbers alone
         for item in graph.inputs:
             if item.node not in shared or item.name in self.parts.sums:
                 found[item.node] = self._input_stage(item.name)
@@ -263,8 +264,12 @@ class Programs:
             if not read:
                 continue
             places = {found[parent] for parent in read}
-            large = [found[parent] for parent in read if parent.shape]
-            found[node] = large[0] if large else places.pop() if len(places) == 1 else 0
+            large = [parent for parent in read if parent.shape and parent not in repeated]
+            found[node] = found[large[0]] if large else places.pop() if len(places) == 1 else 0
+            if node.shape and not large:
+                repeated.add(node)
+        for node in reversed(graph.nodes):  # a number is sent, and repeated where it is read
+            found |= {one: found[node] for one in node.inputs if one in repeated}
         return found
 
     def _input_stage(self, name: str) -> int:
