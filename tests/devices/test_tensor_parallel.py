@@ -304,6 +304,7 @@ def test_what_is_split_is_shown() -> None:
         assert "shard 1" in timeline.svg()
     names = [one["args"].get("name", "") for one in trace.trace_json()["traceEvents"]]
     assert "rank 3: stage 0, replica 1, shard 1" in names
+    assert "all_reduce" in split.draw(n=ROWS).svg()
     report = split.memory(n=ROWS).json()
     assert [one["shard"] for one in report["ranks"]] == [0, 1, 0, 1]
     assert [one["replica"] for one in report["ranks"]] == [0, 0, 1, 1]
