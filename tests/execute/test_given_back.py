@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ N = 2048
 
 @pytest.fixture
 def times(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows by one whenever memory is given back."""
+    """Grows by one whenever memory is given back, of which there are more pages at every look."""
     found: list[int] = []
     monkeypatch.setattr(given_back, "give_back", lambda: found.append(len(found)))
+    monkeypatch.setattr(given_back, "resident_nbytes", count(step=1 << 40).__next__)
     return found
 
 
@@ -70,33 +72,44 @@ def test_the_less_is_left_the_more_often_it_is_given_back(times: list[int]) -> N
     assert counts[0] >= 2 * 4
 
 
+@pytest.mark.parametrize("used_again", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0, 1.5])
 def test_arrays_and_what_was_freed_are_within_the_budget(
-    monkeypatch: pytest.MonkeyPatch, share: float
+    monkeypatch: pytest.MonkeyPatch, share: float, used_again: float
 ) -> None:
+    """Where of what was freed before, so much serves for new arrays."""
     graph, _ = gradients()
     few = least(graph)
     nbytes = int(few + (needed(graph) - few) * share)
     report = graph.memory(n=N, executor="reference", memory=nbytes)
     limit = nbytes - report.overhead_nbytes
     usage = report.main.usage
-    kept, seen, held = limit, [], given_back.TurnsWithin(usage, limit)
+    kept, alive, seen, given = 10 * limit, usage.live_nbytes[0], [], []
+    held = given_back.TurnsWithin(usage, limit)
 
     def give_back() -> None:
         nonlocal kept
+        given.append(kept)
         kept = 0
 
     monkeypatch.setattr(given_back, "give_back", give_back)
+    monkeypatch.setattr(given_back, "resident_nbytes", lambda: 12345678 + alive + int(kept))
     for _ in range(3):
         number, computed = 0, [one.nodes[0] for one in report.main.computes]
         for turn in held:
             if number < len(computed) and turn.into.node is computed[number]:
                 number += 1
+                here = usage.alive_at(number)
+                kept -= min(used_again * kept, usage.live_nbytes[number] - alive)
                 seen.append(kept + usage.live_nbytes[number])
-                alive = [one for one in usage.alive_at(number) if one.last == number]
-                kept += usage.workspaces[number] + sum(one.nbytes for one in alive if one.first)
+                freed = [one.nbytes for one in here if one.first and one.last == number]
+                last = number == len(computed)  # then results are freed, too
+                alive = usage.live_nbytes[number] - usage.workspaces[number] - sum(freed)
+                alive = usage.live_nbytes[0] if last else alive
+                kept += usage.live_nbytes[number] - alive
         assert number == len(computed)
-    assert max(seen) <= limit
+    assert max(seen) <= limit and min(given) >= 0
+    assert share or len(given) > 3
 
 
 def test_after_a_run_that_fails_all_is_given_back(times: list[int]) -> None:
