@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jobs import needs_mpi
 from parallel_models import MODELS, ROWS, case, network
+from tensor_models import case as tensor_case
 
 import chainrule as cr
 from chainrule.devices.planning.candidates import Candidates
@@ -45,7 +46,8 @@ def candidates(split: cr.ParallelStep) -> Candidates:
 def search(devices: cr.Devices, step: Any = None, rows: int = ROWS) -> Search:
     step = step or case("network", "adamw", "reference")[0]
     ranks = tuple(range(1, devices.count + 1))
-    pins = Pins(None, None, None, None, None, ("time", "memory"))
+    balances, both = ("time", "memory"), (False, True)
+    pins = Pins(None, None, None, None, None, balances, both, None, (1, 2), both)
     return Search(step, devices, {"n": rows}, "n", pins, ranks)
 
 
@@ -126,6 +128,42 @@ def test_what_does_not_fit_otherwise_is_computed_again() -> None:
     assert found(state, x=x) == kept(other, x=x)
 
 
+def test_ways_and_shared_optimizers_are_searched_for_or_pinned() -> None:
+    step, weights, batch = tensor_case("layers", "adamw", "reference")
+    devices = cr.Devices.cpu(4, memory="1 MiB")
+    free = cr.parallel(step, devices, batch=ROWS)
+    ways = cr.parallel(step, devices, batch=ROWS, ways=2)
+    assert {one.ways for one in candidates(ways)} == {2}
+    said = cr.parallel(step, devices, batch=ROWS, split={"W1": 1})
+    assert all(one.ways > 1 for one in candidates(said)) and said.asked == {"W1": 1}
+    shared = cr.parallel(step, devices, batch=ROWS, shard_optimizer=True)
+    assert all(one.shard and one.replicas > 1 for one in candidates(shared))
+    assert "sharded optimizer" in candidates(shared).why()
+    for split in (free, ways, said, shared):
+        assert all(one.ranks <= 4 for one in candidates(split))
+        state, other = split.init(weights), step.init(weights)
+        assert split(state, batch) == pytest.approx(step(other, batch), rel=1e-12)
+
+
+def test_shards_fit_where_nothing_else_does() -> None:
+    """One product has nearly all bytes: no stage and no replica can do with less of it."""
+
+    def one(x: cr.float32["n 8"], W: cr.float32["8 4000"], V: cr.float32["4000 8"]):
+        J = np.mean((np.tanh(x @ W) @ V) ** 2)
+        return J
+
+    step = cr.training_step(one, ("W", "V"), cr.sgd(0.1), executor="reference")
+    whole = search(cr.Devices.cpu(2), step, rows=8)
+    least = min(
+        max(rank.most_nbytes for rank in whole.follow(way).memory.ranks)
+        for way in whole.predictions
+        if way.ways == 1
+    )
+    split = cr.parallel(step, cr.Devices.cpu(2, memory=int(0.95 * least)), batch=8)
+    assert split.ways == 2 and split.memory(n=8).peak_nbytes < 0.95 * least
+    assert "2 ways" in candidates(split).why()
+
+
 def test_slow_links_leave_a_step_on_one_device_and_quick_ones_share_it() -> None:
     step = cr.training_step(network, MODELS["network"][1], cr.sgd(0.1), executor="reference")
     cpu = cr.Devices.cpu(4).toml()
@@ -179,7 +217,7 @@ def test_the_table_and_the_reason() -> None:
     assert re.fullmatch(
         r"network on 2 devices, n = 24: \d+ plans, of which \d+ do not fit", lines[0]
     )
-    assert lines[2].split()[:4] == ["stages", "replicas", "micro-batches", "schedule"]
+    assert lines[2].split()[:4] == ["stages", "replicas", "ways", "micro-batches"]
     assert len(lines) == 3 + len(candidates(split)) == 13
     first, second, *_ = candidates(split)
     assert split.why("W1", n=ROWS).endswith(

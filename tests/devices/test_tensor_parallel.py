@@ -317,7 +317,6 @@ def test_what_is_split_is_shown() -> None:
         ({"ways": True}, "ways is True", "ways=2"),
         ({"split": {"W1": 1}}, "split={'W1': 1} says how parameters are split", "ways=2"),
         ({"shard_optimizer": True}, "and there is one", "replicas=2"),
-        ({"devices": cr.Devices.cpu(2), "batch": 24, "ways": 2}, "not ways=", "leave devices out"),
     ],
 )
 def test_what_does_not_fit_is_refused(options: Any, what: str, hint: str) -> None:

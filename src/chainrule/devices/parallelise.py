@@ -30,9 +30,9 @@ def parallel(
     micro_batches: int | None = None,
     stages: int | Sequence[str] | None = None,
     replicas: int | None = None,
-    ways: int = 1,
+    ways: int | None = None,
     split: Mapping[str, int | None] | None = None,
-    shard_optimizer: bool = False,
+    shard_optimizer: bool | None = None,
     schedule: str | None = None,
     recompute: bool | None = None,
     size: str | None = None,
@@ -67,7 +67,7 @@ def parallel(
     memory of their devices, for a `batch` of so many rows, or of these sizes:
     `cr.parallel(step, cr.Devices.cpu(4, memory="2 GiB"), batch=256)`.  The result's `candidates`
     are the plans that were compared.  Without devices, `micro_batches` is asked for, and the others
-    are 1, 1, "1f1b" and False.
+    are 1, "1f1b" and False.
 
     The result is called as the step is: `split(state, x=x, y=y)`.  It is
     `step.micro_batched(micro_batches)` with other sums only where there are several replicas.
@@ -88,17 +88,10 @@ def parallel(
             hint="make the step without memory=; that of a device is the budget of each rank: "
             f"cr.parallel(step, cr.Devices.cpu(4, memory={budget}), batch=256)",
         )
-    ways = _count("ways", ways)
     if devices is not None:
-        if ways > 1 or split is not None or shard_optimizer:
-            raise InputError(
-                "the search for devices shares out stages and replicas, not ways=, split= or "
-                "shard_optimizer=",
-                hint="leave devices out, and say micro_batches=, stages= and replicas= with them",
-            )
         from chainrule.devices.planning.ask import asked
 
-        pins = micro_batches, stages, replicas, schedule, recompute
+        pins = micro_batches, stages, replicas, schedule, recompute, ways, split, shard_optimizer
         return asked(step, devices, batch, *pins, size)
     if batch is not None or micro_batches is None:
         missing = "micro_batches" if batch is None else "devices"
@@ -113,7 +106,7 @@ def parallel(
         1 if replicas is None else replicas,
         "1f1b" if schedule is None else schedule,
         bool(recompute),
-        ways,
+        1 if ways is None else ways,
         split,
         bool(shard_optimizer),
     )
@@ -142,10 +135,11 @@ def split_into(
             f"schedule is {schedule!r}",
             hint="one of gpipe, 1f1b, zb-h1, zb-h2: a stage has one part",
         )
+    ways = _count("ways", ways)
     ends = None if isinstance(stages, int) else tuple(stages)
     orders = orders_of(count, parts.count // replicas, schedule)
     grid = Grid(count, replicas, ways)
-    _refuse_without_ranks(grid, split, shard_optimizer)
+    refuse_without_ranks(grid, split, shard_optimizer)
     _refuse_other_job(grid)
     axes = dict(split) if isinstance(split, Mapping) else split
     return ParallelStep(parts, grid, ends, axes, shard_optimizer, schedule, orders, recompute)
@@ -170,7 +164,7 @@ def _refuse_other_job(grid: Grid) -> None:
         )
 
 
-def _refuse_without_ranks(grid: Grid, split: Any, shard_optimizer: bool) -> None:
+def refuse_without_ranks(grid: Grid, split: Any, shard_optimizer: bool) -> None:
     """InputError where something is to be shared out to one rank."""
     if split is not None and grid.ways == 1:
         raise InputError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from chainrule.devices.grid import Grid
 from chainrule.devices.job import launched
 from chainrule.devices.planning.choose import Search
 from chainrule.devices.planning.devices import Devices, count_of
@@ -14,6 +15,8 @@ from chainrule.devices.planning.refusal import refusal
 from chainrule.devices.stages import MEMORY, TIME
 from chainrule.errors import InputError
 from chainrule.train.step.step import TrainingStep
+
+MOST_WAYS = 8  # that are tried
 
 if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep
@@ -28,9 +31,14 @@ def asked(
     replicas: int | None,
     schedule: str | None,
     recompute: bool | None,
+    ways: int | None,
+    split: Mapping[str, int | None] | None,
+    shard: bool | None,
     size: str | None,
 ) -> ParallelStep:
     """See `cr.parallel`, with devices."""
+    from chainrule.devices.parallelise import refuse_without_ranks
+
     if not isinstance(devices, Devices):
         raise InputError(
             f"the devices of cr.parallel are {type(devices).__name__} {devices!r:.40}",
@@ -40,14 +48,26 @@ def asked(
         raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
     ends = None if stages is None or isinstance(stages, int) else tuple(stages)
     count = stages if isinstance(stages, int) else None if ends is None else len(ends) + 1
-    numbers = {"stages": count, "replicas": replicas, "micro_batches": micro_batches}
+    numbers = {"stages": count, "replicas": replicas, "micro_batches": micro_batches, "ways": ways}
     for name, number in numbers.items():
         if number is not None:
             count_of(number, name)
+    refuse_without_ranks(Grid(count or 1, replicas or 2, ways or 2), split, bool(shard))
     limited = any(one.memory_nbytes is not None for one in devices.groups)
     balances = (TIME, MEMORY) if limited and ends is None else (TIME,)
     recomputing = (recompute,) if recompute is not None else (False, True)[: 1 + limited]
-    pins = Pins(micro_batches, count, ends, replicas, schedule, balances, recomputing)
+    pins = Pins(
+        micro_batches,
+        count,
+        ends,
+        replicas,
+        schedule,
+        balances,
+        recomputing,
+        split,
+        (ways,) if ways is not None else _ways(devices, limited, split),
+        (shard,) if shard is not None else (False, True)[: 1 + limited],
+    )
     parts = step.micro_batched(1, size=size)
     sizes = sizes_of(step, parts.size, batch)
     if micro_batches is None:
@@ -60,6 +80,18 @@ def asked(
     if found is None:
         raise refusal(search)
     return found
+
+
+def _ways(
+    devices: Devices, limited: bool, split: Mapping[str, int | None] | None
+) -> tuple[int, ...]:
+    """Over how many ranks products may be split: those of a group of devices, where memory may ask
+    for it, or somebody does."""
+    most = min(MOST_WAYS, *(one.devices for one in devices.groups))
+    powers = tuple(2**power for power in range(most.bit_length()))
+    if split is not None:
+        return powers[1:] or (2,)
+    return powers if limited else (1,)
 
 
 def refuse_sum(step: TrainingStep, size: str) -> None:
@@ -78,7 +110,7 @@ def refuse_sum(step: TrainingStep, size: str) -> None:
 def _ranks(devices: Devices, pins: Pins) -> tuple[int, ...]:
     """How many ranks there may be: those of the job; else up to as many as there are devices."""
     job = launched()
-    least = (pins.stages or 1) * (pins.replicas or 1)
+    least = (pins.stages or 1) * (pins.replicas or 1) * min(pins.ways)
     most = devices.count if job is None else job[1]
     if most > devices.count:
         raise InputError(
@@ -89,9 +121,9 @@ def _ranks(devices: Devices, pins: Pins) -> tuple[int, ...]:
     if least > most:
         where = "devices" if job is None else "ranks of the job"
         raise InputError(
-            f"{pins.stages or 1} stages and {pins.replicas or 1} replicas are {least} ranks, and "
-            f"there are {most} {where}",
-            hint=f"{least} devices, or fewer stages or replicas",
+            f"{pins.stages or 1} stages, {pins.replicas or 1} replicas and {min(pins.ways)} ways "
+            f"are {least} ranks, and there are {most} {where}",
+            hint=f"{least} devices, or fewer stages, replicas or ways",
         )
     return tuple(range(1, most + 1)) if job is None else (most,)
 

@@ -11,7 +11,10 @@ from chainrule.devices.stages import TIME
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.words import printable
 
-HEAD = ("", "stages", "replicas", "micro-batches", "schedule", "cut by", "predicted", "", "bytes")
+HEAD = (
+    *("", "stages", "replicas", "ways", "micro-batches"),
+    *("schedule", "cut by", "predicted", "", "bytes"),
+)
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Candidate:
     """A plan: how a step is split, what it is predicted to take, and its rank with most bytes.
 
     `is_exact` says whether its programs were made and followed; else both numbers are those of a
-    model, in which a rank has `nbytes` at least.
+    model, as far off as it is for plans that were.
     """
 
     stages: int
@@ -28,6 +31,8 @@ class Candidate:
     schedule: str
     balance: str
     recompute: bool
+    ways: int
+    shard: bool
     seconds: float
     nbytes: int
     is_exact: bool
@@ -35,13 +40,14 @@ class Candidate:
     @property
     def ranks(self) -> int:
         """How many devices it uses."""
-        return self.stages * self.replicas
+        return self.stages * self.replicas * self.ways
 
     @property
     def words(self) -> str:
         """`2 stages x 2 replicas, 8 micro-batches, 1f1b`."""
+        ways = f" x {_count(self.ways, 'way')}" if self.ways > 1 else ""
         parts = [
-            f"{_count(self.stages, 'stage')} x {_count(self.replicas, 'replica')}",
+            f"{_count(self.stages, 'stage')} x {_count(self.replicas, 'replica')}{ways}",
             _count(self.micro_batches, "micro-batch"),
         ]
         if self.stages > 1:
@@ -50,6 +56,8 @@ class Candidate:
             parts.append(f"cut by {self.balance}")
         if self.recompute:
             parts.append("recomputing")
+        if self.shard:
+            parts.append("sharded optimizer")
         return ", ".join(parts)
 
 
@@ -103,18 +111,18 @@ class Candidates:
         rows = list[tuple[str, ...]]()
         for number, one in enumerate(self.ranked, 1):
             about = "" if one.is_exact else "about "
-            least = "" if one.is_exact else "at least "
             rows.append(
                 (
                     str(number),
                     str(one.stages),
                     str(one.replicas),
+                    str(one.ways),
                     str(one.micro_batches),
                     _order(one),
                     one.balance if one.stages > 1 else "-",
                     about + duration(one.seconds),
                     _more(self.ranked[0].seconds, one.seconds) if number > 1 else "",
-                    least + in_bytes(one.nbytes),
+                    about + in_bytes(one.nbytes),
                 )
             )
         return "\n".join(
@@ -122,7 +130,7 @@ class Candidates:
                 f"{printable(self.name)} on {self.devices} device{plural}, "
                 f"{sizes or 'all sizes fixed'}: {self.compared} plans{large}",
                 "",
-                *aligned([HEAD, *rows], (0, 1, 2, 3, 6, 7, 8)),
+                *aligned([HEAD, *rows], (0, 1, 2, 3, 4, 7, 8, 9)),
             ]
         )
 
@@ -130,8 +138,10 @@ class Candidates:
 def _order(one: Candidate) -> str:
     """The schedule in the table."""
     words = [one.schedule] if one.stages > 1 or one.recompute else []
-    return ", ".join([*words, *(["recomputing"] if one.recompute else [])]) or "-"
+    words += ["recomputing"] if one.recompute else []
+    words += ["sharded"] if one.shard else []
+    return ", ".join(words) or "-"
 
 
 def _more(least: float, seconds: float) -> str:
-    return f"+{100 * (seconds / least - 1):.0f} %" if least else ""
+    return f"{100 * (seconds / least - 1):+.0f} %" if least else ""

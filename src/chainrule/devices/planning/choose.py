@@ -9,8 +9,9 @@ from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING
 
+from chainrule.devices.grid import Grid
 from chainrule.devices.planning.candidates import Candidate, Candidates
-from chainrule.devices.planning.costs import StageCosts, compiled, costs_of, in_numpy
+from chainrule.devices.planning.costs import StageCosts, compiled, costs_of, exchanging, in_numpy
 from chainrule.devices.planning.devices import Devices
 from chainrule.devices.planning.model import Prediction, predicted
 from chainrule.devices.planning.pins import SCHEDULES, Pins, Way
@@ -19,6 +20,10 @@ from chainrule.devices.reports.memory import ParallelMemory, memory_of
 from chainrule.devices.reports.timeline import timeline_of
 from chainrule.devices.splitting import parts_at, placed_step
 from chainrule.devices.stages import Placed
+from chainrule.devices.tensor.choosing import Axes, choose
+from chainrule.devices.tensor.collectives import REPLICAS, SHARDS
+from chainrule.devices.tensor.step import over_replicas, over_shards
+from chainrule.errors import InputError
 from chainrule.execute.executors import executor_of
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.step import TrainingStep
@@ -57,9 +62,10 @@ class Search:
     ranks: tuple[int, ...]
     in_job: bool = False
     _parts: dict[int, MicroBatchedStep] = field(default_factory=dict)
-    _graphs: dict[int, Parts] = field(default_factory=dict)
-    _costs: dict[tuple[int, int, str], tuple[StageCosts, ...]] = field(default_factory=dict)
-    _places: dict[tuple[int, str], tuple[Parts, Placed]] = field(default_factory=dict)
+    _graphs: dict[tuple[int, int, int], Parts] = field(default_factory=dict)
+    _costs: dict[tuple[object, ...], tuple[StageCosts, ...]] = field(default_factory=dict)
+    _places: dict[tuple[int, str, int], tuple[Parts, Placed]] = field(default_factory=dict)
+    _axes: dict[int, Axes | None] = field(default_factory=dict)
     _followed: dict[Way, Followed] = field(default_factory=dict, init=False)
 
     def like(
@@ -91,34 +97,69 @@ class Search:
     def predictions(self) -> dict[Way, Prediction]:
         """What each plan takes by the model."""
         found = {}
-        for way in self.pins.ways(self.ranks, self.rows):
+        for way in self.pins.plans(self.ranks, self.rows):
+            if way.ways > 1 and self._axes_of(way.ways) is None:
+                continue
             costs = self.costs(way)
             if self.pins.stages is None and any(not one.forward for one in costs):
                 continue  # there is not as much to do
-            each = way.micro_batches // way.replicas
-            found[way] = predicted(
-                costs, way.replicas, each, way.schedule, way.recompute, self.devices
-            )
+            found[way] = predicted(costs, way, self.devices)
         return found
 
     def costs(self, way: Way) -> tuple[StageCosts, ...]:
-        """What the stages of a plan cost."""
+        """What the stages of a plan cost each rank."""
         rows = self.rows // way.micro_batches
-        key = way.stages, rows, way.balance
+        sharing = way.replicas if way.shard else 0
+        key = way.stages, rows, way.balance, way.ways, sharing
         if key not in self._costs:
-            step = self.parts(way.micro_batches)
-            graphs = self._graphs.get(rows)
-            if graphs is None:
-                graphs = self._graphs[rows] = parts_at(step, {**self.sizes, self.size: rows})
-            placed = self._placed(step, graphs, way)
+            graphs = self.graphs(way)
+            placed = self._placed(self.parts(way.micro_batches), graphs, way)
             kernels = executor_of(self.step.executor).traits.has_kernels
             seconds = (compiled if kernels else in_numpy)(self.devices.groups[0])
-            self._costs[key] = costs_of(graphs, placed, seconds)
+            links = {
+                SHARDS: self.devices.link(0, way.ways - 1),
+                REPLICAS: self.devices.link(0, way.ranks - way.stages * way.ways),
+            }
+            self._costs[key] = costs_of(graphs, placed, exchanging(seconds, links))
         return self._costs[key]
+
+    def graphs(self, way: Way) -> Parts:
+        """The two graphs of a rank."""
+        rows = self.rows // way.micro_batches
+        key = rows, way.ways, way.replicas if way.shard else 0
+        if key not in self._graphs:
+            sizes = {**self.sizes, self.size: rows}
+            found, cuts = parts_at(self.parts(way.micro_batches), sizes), {}
+            grid = Grid(way.stages, way.replicas, way.ways)
+            if way.ways > 1:
+                found, cuts, _ = over_shards(found, grid, self._axes_of(way.ways) or {})
+            if way.shard:
+                found, cuts = over_replicas(found, grid, cuts)
+            self._graphs[key] = found
+        return self._graphs[key]
+
+    def _axes_of(self, ways: int) -> Axes | None:
+        """Along which axes parameters are split; None where none can be, and nobody asked for it.
+
+        InputError where it was asked for.
+        """
+        if ways not in self._axes:
+            parts = self.parts(1)
+            graphs = parts_at(parts, self.sizes)
+            objective = graphs.summing.names[parts.whole.objective]
+            try:
+                parameters = self.step.parameters
+                found = choose(graphs.summing, objective, parameters, ways, self.pins.split)
+                self._axes[ways] = found.axes
+            except InputError:
+                if self.pins.split is not None or self.pins.ways == (ways,):
+                    raise
+                self._axes[ways] = None
+        return self._axes[ways]
 
     def _placed(self, step: MicroBatchedStep, graphs: Parts, way: Way) -> Placed:
         """The stages of the nodes: where the first batch has them, whose nodes are alike."""
-        key = way.stages, way.balance
+        key = way.stages, way.balance, way.ways
         if key in self._places:
             known, placed = self._places[key]
             nodes = known.summing.nodes, graphs.summing.nodes
@@ -141,27 +182,31 @@ class Search:
         those of each stage, or of each rank."""
         known = list(nbytes)
         worst = 0.0
-        for rank in range(way.stages * way.replicas):
+        for rank in range(way.ranks):
             limit = self.devices.group_of(rank).memory_nbytes
             if limit is not None:
-                worst = max(worst, known[rank % len(known)] / limit)
+                at = rank if len(known) == way.ranks else way.stage_of(rank)
+                worst = max(worst, known[at] / limit)
         return worst
+
+    @cached_property
+    def _least(self) -> dict[Way, float]:
+        """The excess of each plan by the model."""
+        return {way: self.excess(way, one.nbytes) for way, one in self.predictions.items()}
 
     @cached_property
     def possible(self) -> list[Way]:
         """The plans that may fit, the quickest first."""
-        known = self.predictions.items()
-        found = [way for way, one in known if self.excess(way, one.nbytes) <= SLACK]
+        found = [way for way in self.predictions if self._least[way] <= SLACK]
         return sorted(found, key=lambda way: (self.predictions[way].seconds, way))
 
     @cached_property
     def smallest(self) -> list[Way]:
         """All plans, those first that may fit best; of plans that differ in their schedules alone,
         one."""
-        known = self.predictions
-        found: dict[tuple[int, int, int, str, bool], Way] = {}
-        for way in sorted(known, key=lambda way: (self.excess(way, known[way].nbytes), way)):
-            found.setdefault((*way[:3], way.balance, way.recompute), way)
+        found: dict[Way, Way] = {}
+        for way in sorted(self.predictions, key=lambda way: (self._least[way], way)):
+            found.setdefault(way._replace(schedule=""), way)
         return list(found.values())
 
     # The best, by their programs ------------------------------------------------------------------
@@ -173,7 +218,8 @@ class Search:
         if way not in self._followed:
             stages = way.stages if self.pins.ends is None else self.pins.ends
             parts = self.parts(way.micro_batches)
-            made = split_into(parts, stages, way.replicas, way.schedule, way.recompute)
+            more = way.ways, self.pins.split if way.ways > 1 else None, way.shard
+            made = split_into(parts, stages, way.replicas, way.schedule, way.recompute, *more)
             made = replace(made, balance=way.balance, devices=self.devices)
             memory = memory_of(made, made.split_at(self.sizes), self.sizes)
             excess = self.excess(way, [one.most_nbytes for one in memory.ranks])
@@ -184,11 +230,31 @@ class Search:
         left = effort
         for way in ways:
             yield self.follow(way)
-            graphs = self._graphs[self.rows // way.micro_batches]
+            graphs = self.graphs(way)
             nodes = len(graphs.summing.nodes) + len(graphs.updating.nodes)
-            left -= max(nodes, LEAST_NODES) + OF_RANK * way.stages * way.replicas
+            left -= max(nodes, LEAST_NODES) + OF_RANK * way.ranks
             if left < 0:
                 return
+
+    @property
+    def _more(self) -> float:
+        """How many times as many bytes as by the model plans have that were followed."""
+        known = self._followed.items()
+        ratios = [one.excess / self._least[way] for way, one in known if self._least[way]]
+        return max(median(ratios), 1.0) if ratios else 1.0
+
+    def _promising(self) -> Iterator[Way]:
+        """The plans that may fit: the quickest of those that do if the model is as far off as it
+        was before; then those that need least."""
+        left = list(self.possible)
+        while left:
+            more = self._more
+            fitting = (way for way in left if self._least[way] * more <= 1)
+            way = next(fitting, None)
+            if way is None:
+                way = min(left, key=lambda way: (self._least[way], way))
+            left.remove(way)
+            yield way
 
     def first_fitting(self, effort: int = EFFORT) -> Followed | None:
         """A plan that fits, if one of those that need least does."""
@@ -199,7 +265,7 @@ class Search:
 
     def best(self) -> ParallelStep | None:
         """The best plan, with what it was compared with; None where none fits."""
-        fits = (one for one in self._within_effort(self.possible) if one.excess <= 1)
+        fits = (one for one in self._within_effort(self._promising()) if one.excess <= 1)
         fitting = list(islice(fits, RANKED))
         if not fitting:
             found = self.first_fitting()
@@ -209,9 +275,14 @@ class Search:
         exact = {one.way: self._timed(one) for one in fitting}
         ranked = sorted(exact, key=lambda way: (exact[way].seconds, way))
         large = {way for way, one in self._followed.items() if one.excess > 1}
-        others = [way for way in self.possible if way not in exact and way not in large]
+        more = self._more
+        others = [
+            way
+            for way in self.possible
+            if way not in exact and way not in large and self._least[way] * more <= 1
+        ]
         off = median(exact[way].seconds / self.predictions[way].seconds for way in exact)
-        modelled = [_modelled(way, self.predictions[way], off) for way in others]
+        modelled = [_modelled(way, self.predictions[way], off, more) for way in others]
         told = [*(exact[way] for way in ranked), *modelled][:RANKED]
         too_large = len(self.predictions) - len({*self.possible, *exact} - large)
         candidates = Candidates(
@@ -231,6 +302,7 @@ class Search:
         return Candidate(*one.way, found.seconds, nbytes, True)
 
 
-def _modelled(way: Way, prediction: Prediction, off: float) -> Candidate:
+def _modelled(way: Way, prediction: Prediction, off: float, more: float) -> Candidate:
     """What the model says of a plan, as far off as it is for those that were followed."""
-    return Candidate(*way, off * prediction.seconds, max(prediction.nbytes), False)
+    nbytes = int(more * max(prediction.nbytes))
+    return Candidate(*way, off * prediction.seconds, nbytes, False)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import fsum, prod
 
-from chainrule.devices.planning.devices import Group
+from chainrule.devices.planning.devices import Group, Link
 from chainrule.devices.programs import Parts
+from chainrule.devices.reports.times import adding_seconds
 from chainrule.devices.stages import Placed
+from chainrule.devices.tensor.collectives import all_reduce, is_collective
 from chainrule.graph.node import Node, topological
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.primitives.primitive import Contract, Generate, Given, Move
@@ -66,6 +68,19 @@ def compiled(group: Group) -> Seconds:
         return speeds.operation * work / lanes / 1e9
 
     return seconds
+
+
+def exchanging(seconds: Seconds, links: Mapping[str, Link]) -> Seconds:
+    """The same, and seconds of what ranks of a group exchange over the link of the group."""
+
+    def found(node: Node) -> float:
+        if not is_collective(node):
+            return seconds(node)
+        nbytes = max(int(one.type.nbytes) for one in (node, *node.inputs))
+        taken = adding_seconds(nbytes, node.param("ways"), links[node.param("among")])
+        return taken if node.primitive is all_reduce else taken / 2
+
+    return found
 
 
 def costs_of(parts: Parts, placed: Placed, seconds: Seconds) -> tuple[StageCosts, ...]:

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from chainrule.devices.planning.costs import StageCosts
 from chainrule.devices.planning.devices import Devices
+from chainrule.devices.planning.pins import Way
 from chainrule.devices.programs import several_under_way
 from chainrule.devices.reports.times import adding_seconds
 from chainrule.plan.pipelines.pipeline import pipeline
@@ -34,39 +35,33 @@ def orders_of(stages: int, micro_batches: int, schedule: str) -> Orders:
     return tuple(tuple(slot.task for slot in slots) for slots in made.timeline)
 
 
-def predicted(
-    costs: Sequence[StageCosts],
-    replicas: int,
-    each: int,
-    schedule: str,
-    recompute: bool,
-    devices: Devices,
-) -> Prediction:
-    """Time and bytes of `replicas` pipelines, of which each works on `each` micro-batches.
+def predicted(costs: Sequence[StageCosts], way: Way, devices: Devices) -> Prediction:
+    """Time and bytes of a plan: a pipeline for each replica.
 
     Times of `costs` are those of the first group of devices; those of others follow from their
     products.
     """
-    count = len(costs)
-    orders = tuple(map(apart, orders_of(count, each, schedule)))
-    again = [recompute and several_under_way(order) for order in orders]
+    count, replicas, each = way.stages, way.replicas, way.each
+    orders = tuple(map(apart, orders_of(count, each, way.schedule)))
+    again = [way.recompute and several_under_way(order) for order in orders]
     once = [one.kept_nbytes if it else 0 for one, it in zip(costs, again, strict=True)]
     costs = [_recomputing(one) if it else one for one, it in zip(costs, again, strict=True)]
     ends = [0.0] * count
     known = set()
     units: tuple[float, ...] = ()
     for replica in range(replicas):
-        stages = _stages(costs, each, devices, replica * count)
+        stages = _stages(costs, way, devices, replica * count * way.ways)
         if stages not in known:  # most replicas are alike
             known.add(stages)
             units = units or tuple(peak_units(stages, order) for order in orders)
             for stage, slots in enumerate(timeline(stages, orders).slots):
                 ends[stage] = max(ends[stage], slots[-1].end)
     for stage, one in enumerate(costs):
-        if replicas > 1 and one.sums_nbytes:
-            link = devices.link(stage, (replicas - 1) * count + stage)
+        ranks = range(stage * way.ways, way.ranks, count * way.ways)
+        if replicas > 1 and not way.shard and one.sums_nbytes:  # else the update adds them up
+            link = devices.link(ranks[0], ranks[-1])
             ends[stage] += adding_seconds(one.sums_nbytes, replicas, link)
-        slowest = max(_ratio(devices, rank) for rank in range(stage, replicas * count, count))
+        slowest = max(_ratio(devices, rank) for rank in ranks)
         ends[stage] += one.update * slowest
     nbytes = (
         one.state_nbytes
@@ -95,17 +90,18 @@ def _ratio(devices: Devices, rank: int) -> float:
     return devices.groups[0].flops("float32") / devices.group_of(rank).flops("float32")
 
 
-def _stages(costs: Sequence[StageCosts], each: int, devices: Devices, base: int) -> Stages:
+def _stages(costs: Sequence[StageCosts], way: Way, devices: Devices, base: int) -> Stages:
     """The numbers of the pipeline whose first rank is `base`."""
-    ratios = [_ratio(devices, base + stage) for stage in range(len(costs))]
+    ranks = range(base, base + way.stages * way.ways, way.ways)
+    ratios = [_ratio(devices, rank) for rank in ranks]
     transfer = []
     for stage in range(len(costs) - 1):
         nbytes = max(costs[stage].ahead_nbytes, costs[stage + 1].back_nbytes)
-        transfer.append(devices.link(base + stage, base + stage + 1).seconds(nbytes))
+        transfer.append(devices.link(ranks[stage], ranks[stage + 1]).seconds(nbytes))
     both = [one.late_nbytes / one.kept_nbytes for one in costs if one.kept_nbytes]
     return Stages(
-        len(costs),
-        each,
+        way.stages,
+        way.each,
         tuple(one.forward * ratio for one, ratio in zip(costs, ratios, strict=True)),
         tuple(one.backward * ratio for one, ratio in zip(costs, ratios, strict=True)),
         tuple(one.weights * ratio for one, ratio in zip(costs, ratios, strict=True)),

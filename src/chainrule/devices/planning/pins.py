@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 from chainrule.devices.planning.devices import count_of
@@ -18,7 +19,7 @@ MOST_EACH = 64  # micro-batches of a replica: with more, a pipeline is hardly be
 
 class Way(NamedTuple):
     """How a step may be split; `balance` says what is shared out evenly to stages, `recompute`
-    whether they compute their forward pass again."""
+    whether they compute their forward pass again, `shard` whether replicas share the optimizer."""
 
     stages: int
     replicas: int
@@ -26,11 +27,28 @@ class Way(NamedTuple):
     schedule: str
     balance: str
     recompute: bool
+    ways: int = 1
+    shard: bool = False
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks it has."""
+        return self.stages * self.replicas * self.ways
+
+    @property
+    def each(self) -> int:
+        """The micro-batches of a replica."""
+        return self.micro_batches // self.replicas
+
+    def stage_of(self, rank: int) -> int:
+        """The stage of a rank."""
+        return rank // self.ways % self.stages
 
 
 @dataclass(frozen=True)
 class Pins:
-    """What is fixed; None is free.  `ends` are the values that stages end with."""
+    """What is fixed; None is free.  `ends` are the values that stages end with, `split` says along
+    which axes parameters are split; of `ways` and the others behind it, each is tried."""
 
     micro_batches: int | None
     stages: int | None
@@ -39,20 +57,33 @@ class Pins:
     schedule: str | None
     balances: tuple[str, ...] = (TIME,)
     recomputing: tuple[bool, ...] = (False,)
+    split: Mapping[str, int | None] | None = None
+    ways: tuple[int, ...] = (1,)
+    sharding: tuple[bool, ...] = (False,)
 
-    def ways(self, ranks: Sequence[int], rows: int) -> Iterator[Way]:
+    def plans(self, ranks: Sequence[int], rows: int) -> Iterator[Way]:
         """The plans for a batch of so many rows, on as many ranks as one of `ranks` says."""
         allowed, most = set(ranks), max(ranks)
         for stages in [self.stages] if self.stages else numbers(most):
-            for replicas in [self.replicas] if self.replicas else numbers(most // stages):
-                if stages * replicas not in allowed or rows % replicas:
-                    continue
-                for each in self._parts(replicas, rows // replicas):
-                    for schedule in self._schedules(stages, each):
-                        for balance in self.balances if stages > 1 else (TIME,):
-                            for recompute in self._recomputing(stages, each):
-                                count = each * replicas
-                                yield Way(stages, replicas, count, schedule, balance, recompute)
+            for ways in self.ways:
+                left = most // (stages * ways)
+                for replicas in [self.replicas] if self.replicas else numbers(left):
+                    if stages * replicas * ways not in allowed or rows % replicas:
+                        continue
+                    for each in self._parts(replicas, rows // replicas):
+                        for last in self._variants(stages, replicas, each):
+                            yield Way(stages, replicas, each * replicas, *last[:3], ways, last[3])
+
+    def _variants(
+        self, stages: int, replicas: int, each: int
+    ) -> Iterator[tuple[str, str, bool, bool]]:
+        """Schedules, what is shared out evenly, recomputing or not, and sharding or not."""
+        yield from product(
+            self._schedules(stages, each),
+            self.balances if stages > 1 else (TIME,),
+            self._recomputing(stages, each),
+            [one for one in self.sharding if replicas > 1 or not one],
+        )
 
     def _parts(self, replicas: int, rows: int) -> list[int]:
         """How many micro-batches a replica may have."""
