@@ -290,7 +290,7 @@ def test_a_sum_over_the_batch_is_not_cut_unasked() -> None:
     with pytest.raises(InputError) as caught:
         cr.parallel(step, cr.Devices.cpu(2), batch=ROWS)
     assert caught.value.what.startswith("J grows with n, and a plan takes the mean of the parts")
-    assert "test_choosing.py" in caught.value.where
+    assert "test_search_for_plans.py" in caught.value.where
     assert cr.parallel(step, cr.Devices.cpu(2), batch=ROWS, micro_batches=8).parts.count == 8
 
 
