@@ -118,7 +118,7 @@ def in_turns(jobs: dict[str, Job], seconds: float) -> dict[str, list[float]]:
     if launched() is not None:  # all ranks take as many steps
         from chainrule.devices.mpi import join
 
-        count = join().exchange(count)[0]
+        count = join().exchange("counts steps", count)[0]
     found: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(count):
         for name, job in jobs.items():
