@@ -243,6 +243,12 @@ class ParallelStep(SplitStep):
 
         return reason(self, name, sizes)
 
+    def ranks_data(self, sizes: Mapping[str, int], /) -> dict[str, Any]:
+        """What `cr.report(split, sizes=sizes)` shows of the ranks, as dicts and lists."""
+        from chainrule.devices.reports.page import ranks_data
+
+        return ranks_data(self, sizes)
+
     @entry
     def draw(
         self,

@@ -18,7 +18,7 @@ from chainrule.explain.report.memory_view import memory_data
 from chainrule.explain.report.pictures import BUDGET, Pictures
 from chainrule.explain.report.plain import text
 from chainrule.explain.report.steps import steps_of
-from chainrule.explain.report.subject import WALKED, Subject, subject_of
+from chainrule.explain.report.subject import WALKED, SplitStep, Subject, subject_of
 from chainrule.explain.report.tradeoff_view import tradeoff_data
 from chainrule.explain.report.values import Values
 from chainrule.graph.collector import without_collector
@@ -45,7 +45,8 @@ def report_data(
 ) -> dict[str, Any]:
     """What the page about `what` shows, as dicts and lists (docs/report_schema.md).
 
-    `what` is a graph, forward alone or with a backward pass, a training step, or a run.  `inputs`
+    `what` is a graph, forward alone or with a backward pass, a training step, or a run; of a step
+    that is split over ranks it is the step itself, and what its ranks do beside it.  `inputs`
     are arrays by name, containers as they were traced; of a training step the parameters are among
     them, or in `state`.  With them the reference executor runs the graph once, and every value has
     its numbers; without, there are shapes, and bytes where `sizes` gives all named sizes.
@@ -64,6 +65,8 @@ def report_data(
     if tradeoff:
         refuse_without_budgets(executor_named(executor or getattr(what, "executor", WALKED)))
     curves, notes = (None, []) if history is None else curves_of(history)
+    split = what if isinstance(what, SplitStep) else None
+    what = what if split is None else split.parts.whole
     subject = subject_of(what, inputs, state=state, sizes=sizes, executor=executor, keep=keep)
     found = _found(subject) if tradeoff else None
     graph = subject.shown
@@ -77,6 +80,9 @@ def report_data(
     memory = None
     if subject.memory is not None:
         memory = memory_data(subject.memory, reading, values.id_of, steps.data)
+    ranks = None
+    if split is not None and subject.memory is not None:
+        ranks = split.ranks_data(subject.sizes)
     weighed = None
     if found is not None:
         pairs = zip(subject.graph.nodes, graph.nodes, strict=True)
@@ -96,6 +102,7 @@ def report_data(
         "steps": steps.data,
         "memory": memory,
         "tradeoff": weighed,
+        "ranks": ranks,
         "curves": curves,
         "drawing": drawing_data(graph, indices=indices, symbols=symbols),
     }

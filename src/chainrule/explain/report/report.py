@@ -22,6 +22,7 @@ from chainrule.graph.words import printable
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
+    from chainrule.explain.report.subject import SplitStep
     from chainrule.train.step.state import State
     from chainrule.train.step.step import TrainingStep
 
@@ -83,7 +84,7 @@ class Report:
 
 @entry
 def report(
-    what: Graph | TrainingStep | Run,
+    what: Graph | TrainingStep | Run | SplitStep,
     inputs: Mapping[str, Any] | None = None,
     path: str | os.PathLike[str] | None = None,
     *,
@@ -102,7 +103,8 @@ def report(
     `cr.report(step, inputs={"x": x, ...}, path="report.html")` runs it once on `inputs`, and
     writes the page to `path` (default: nowhere; `report.save` does).  A training step takes its
     arrays from `state`, or from `inputs`.  Without them the page has no values, and its memory
-    view needs `sizes`, the named sizes.  Instead of a graph and inputs it can be a run.
+    view needs `sizes`, the named sizes.  Instead of a graph and inputs it can be a run.  A step
+    that is split over ranks (`cr.parallel`) has their timeline and bytes beside.
 
     `history` is what a training wrote down, and becomes curves: a JSON Lines file, or dicts, each
     with "step" and numbers by name.  The steps and the memory are those of `executor` (default:

@@ -45,6 +45,17 @@ class Step(Protocol):
     def memory(self, sizes: Mapping[str, int] | None = None, /, **options: Any) -> Any: ...
 
 
+@runtime_checkable
+class SplitStep(Protocol):
+    """What a page needs of a step that is split over ranks."""
+
+    parts: Any  # in micro-batches: its `whole` is the step that the page walks through
+
+    def ranks_data(self, sizes: Mapping[str, int], /) -> dict[str, Any]:
+        """The `ranks` of the page, for a batch of these sizes."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Subject:
     """`graph` is the program with its named sizes, `shown` the same at `sizes`, if all are known.

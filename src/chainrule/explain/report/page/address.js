@@ -33,6 +33,7 @@ export function stateIn(hash, { model, scopes, data, budgets }) {
   }
   const tabs = ["memory", "values"];
   if (budgets) tabs.push("budget");
+  if (data.ranks) tabs.push("ranks");
   if (hasCurves(data)) tabs.push("training");
   if (tabs.includes(parts.get("tab"))) found.tab = parts.get("tab");
   const nbytes = Number(parts.get("budget"));

@@ -4,7 +4,7 @@
 // in sight (data-state "later", "begun", "there", "again", "now" or "freed"; class "selected"), #step-back,
 // #step-slider, #step-next, #step-text, #colour, #find, #find-results, #fit, #theme, #help,
 // #help-dialog, #outline, #outline-tree, #inspector, #value-path, #tab-memory, #tab-budget,
-// #tab-training, #tab-values, #panel-memory, #panel-budget, #panel-training, #panel-values,
+// #tab-ranks, #tab-training, #tab-values, #panel-memory, #panel-budget, #panel-training, #panel-values,
 // #budget-slider, #budget-text, #announcer; [data-value-id] wherever a value is shown outside the
 // graph. The step 0 is before the first one and shows all at once.
 
@@ -26,6 +26,7 @@ import { createPrint } from "./print.js";
 import { createScopes } from "./scopes.js";
 import { createSplitter } from "./splitters.js";
 import { createStore } from "./store.js";
+import { createRanks } from "./ranks_view.js";
 import { createTabs } from "./tabs.js";
 import { followTheme } from "./themes.js";
 import { createTraining, hasCurves } from "./training_view.js";
@@ -121,6 +122,7 @@ function pageOf(data) {
 function tabsOf(page) {
   const tabs = [{ key: "memory", title: "Memory", view: createMemory(page) }];
   if (page.budgets) tabs.push({ key: "budget", title: "Budget", view: createBudgetView(page) });
+  if (page.data.ranks) tabs.push({ key: "ranks", title: "Ranks", view: createRanks(page) });
   if (hasCurves(page.data))
     tabs.push({ key: "training", title: "Training", view: createTraining(page) });
   tabs.push({ key: "values", title: "Values", view: createValuesTable(page) });
