@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from executors import needs_native
-from parallel_models import OPTIMIZERS, ROWS, case
+from parallel_models import OPTIMIZERS, ROWS, case, network
 
 import chainrule as cr
 from chainrule.devices import stages, threads
 from chainrule.devices.commits import commits_of
 from chainrule.devices.instructions import Await, Key, Program, Receive, Run, Send
 from chainrule.devices.threads import Mailboxes, Stopped
+from chainrule.train.optimizers.optimizer import Optimizer, StateArray, scaled
 from chainrule.train.step.state import State
 
 
@@ -71,6 +72,47 @@ def test_an_error_on_a_rank_leaves_the_state_as_it_was(replicas: int) -> None:
     assert state.steps == 1
     for name, array in before.items():
         np.testing.assert_array_equal(state[name], array)
+
+
+def previous(parameter: Any, gradient: Any, scalars: Any, arrays: Any) -> Any:
+    """An array takes over the parameter as it was."""
+    moved = parameter - scaled(scalars["rate"], gradient)
+    return moved + scaled(scalars["rate"], arrays["other"]), {"other": parameter}
+
+
+def swapped(parameter: Any, gradient: Any, scalars: Any, arrays: Any) -> Any:
+    """Two arrays take over each other, one of them changed."""
+    return arrays["other"], {"other": parameter - scaled(scalars["rate"], gradient)}
+
+
+def alike(parameter: Any, gradient: Any, scalars: Any, arrays: Any) -> Any:
+    """Two arrays become one value."""
+    moved = parameter - scaled(scalars["rate"], gradient)
+    return moved, {"other": moved}
+
+
+def unmoved(parameter: Any, gradient: Any, scalars: Any, arrays: Any) -> Any:
+    """An array stays as it is."""
+    return parameter - scaled(scalars["rate"], gradient), {"other": arrays["other"]}
+
+
+@pytest.mark.parametrize("rule", [previous, swapped, alike, unmoved])
+@pytest.mark.parametrize("executor", ["reference", pytest.param("native", marks=needs_native)])
+def test_arrays_that_take_over_others_have_their_values_from_before(
+    rule: Any, executor: str
+) -> None:
+    own = Optimizer("own", (("rate", 0.1),), rule, (StateArray("other"),))
+    step, weights, batch = case("network", "sgd", executor)
+    step = cr.training_step(network, tuple(weights), own, executor=executor)
+    for count, replicas in ((1, 1), (2, 2), (1, 3)):
+        split = cr.parallel(step, micro_batches=6, stages=count, replicas=replicas)
+        one, other = split.init(weights), step.micro_batched(6).init(weights)
+        for _ in range(3):
+            np.testing.assert_allclose(
+                split(one, batch), step.micro_batched(6)(other, batch), rtol=1e-12
+            )
+        for name in one:
+            np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-12)
 
 
 class Interrupted(threading.Thread):

@@ -33,11 +33,14 @@ from chainrule.execute.executors import executor_of, executor_on, prepare
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node
+from chainrule.graph.node import Node, stamp
+from chainrule.graph.rebuild import ordered
 from chainrule.graph.types import ArrayType
 from chainrule.graph.words import names_of
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.speeds import SPEEDS
+from chainrule.primitives.movement import reshape
+from chainrule.primitives.sources import input_
 from chainrule.schedule.records import Compute
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.random_inputs import key_inputs
@@ -229,6 +232,7 @@ def parts_at(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:
     summing, updating = step.accumulating, step.updating
     bound = summing.graph.bind(**{n: sizes[n] for n in summing.graph.sizes})
     update = updating.graph.bind(**{n: sizes[n] for n in updating.graph.sizes})
+    update = _computed(update, {part.name: part.next_name for part in updating.persistent})
     keys = key_inputs(step.whole.graph, step.split) if step.count > 1 else ()
     moving = {
         part.name: part.next_name
@@ -245,6 +249,23 @@ def parts_at(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:
         {part.name: part.parameter for part in updating.persistent if part.parameter},
         frozenset({*step.split, *keys}),
     )
+
+
+def _computed(graph: Graph, following: Mapping[str, str]) -> Graph:
+    """The graph of an update in which what follows an array of the state is computed, or is that
+    array: of another one it is a copy, for that changes, too.  `following` are their names."""
+    of_name = dict(graph.names)
+    copies: dict[Node, Node] = {}
+    for name, then in following.items():
+        node = of_name[then]
+        if node.primitive is input_ and node is not of_name[name]:
+            copies[node] = of_name[then] = copies.get(node) or reshape(node, shape=node.shape)
+            stamp((copies[node],), node.origin)
+    if not copies:
+        return graph
+    outputs = tuple([(name, of_name[name]) for name, _ in graph.outputs])
+    made = graph.replace(outputs=outputs, names=of_name)
+    return made.replace(nodes=ordered(made))
 
 
 def _cuts(
