@@ -127,12 +127,13 @@ def test_overhead_is_told_and_in_no_other_number(
         "buffers of BLAS": packed,
         "buffers of NumPy": overhead.NUMPY_NBYTES,
         "ends of arrays": ends,
+        "freed arrays": overhead.KEPT_NBYTES,
     }
     assert report.overhead_nbytes == sum(report.overhead.values()) == sum(parts.values())
     sentence = (
         f"outside these numbers, estimated: {in_bytes(report.overhead_nbytes)} (buffers of BLAS "
-        f"{in_bytes(packed)}, buffers of NumPy 256 KiB, ends of arrays {in_bytes(ends)}); Python, "
-        "its libraries and the compiler are not counted"
+        f"{in_bytes(packed)}, buffers of NumPy 256 KiB, ends of arrays {in_bytes(ends)}, freed "
+        "arrays 4 MiB); Python, its libraries and the compiler are not counted"
     )
     assert sentence in " ".join(str(report).split())
     assert report.json()["overhead"] == parts

@@ -25,6 +25,9 @@ BUFFER_NBYTES = 32 << 20  # of a thread for both, at most
 NUMPY_NBYTES = 256 << 10  # 8192 elements (np.getbufsize()) of each operand; measured: 64 to 129 KiB
 # Of an array: the end of its last page, and what malloc has before its first element.
 ARRAY_NBYTES = (4 << 10) + 128
+# Of freed arrays, that malloc may keep within a budget: the more, the more seldom they are given
+# back.  A network of small arrays took up to 2.3 times as long where all had to be.
+KEPT_NBYTES = 4 << 20
 WIDE = np.dtype(np.float64)  # in which LAPACK computes
 
 

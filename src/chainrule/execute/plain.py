@@ -99,10 +99,12 @@ class PlainProgram:
         return PlainPlan(self.schedule({}))
 
     def overhead(self, arrays: int) -> dict[str, int]:
-        """What arrays take beyond their elements, and BLAS and NumPy for themselves."""
-        from chainrule.execute.overhead import arrays_nbytes
+        """What arrays take beyond their elements, what malloc keeps of them, and what BLAS and
+        NumPy take for themselves."""
+        from chainrule.execute.overhead import KEPT_NBYTES, arrays_nbytes
 
-        return {**self._buffers, "ends of arrays": arrays_nbytes(arrays)}
+        ends = {"ends of arrays": arrays_nbytes(arrays)}
+        return {**self._buffers, **ends, "freed arrays": KEPT_NBYTES}
 
     @cached_property
     def _buffers(self) -> dict[str, int]:

@@ -12,6 +12,7 @@ from chainrule.execute.budget import Needs, refuse_beyond_budget, refuse_copies,
 from chainrule.execute.executor import Traits
 from chainrule.execute.free_memory import refuse_beyond_free
 from chainrule.execute.given_back import TurnsWithin
+from chainrule.execute.overhead import KEPT_NBYTES
 from chainrule.execute.plain import PlainProgram
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -82,7 +83,8 @@ class RepeatingProgram(PlainProgram):
         if found is None:
             needs = self._planned(outlines)
             usage = needs.usage
-            turns = TurnsWithin(usage, self.memory_nbytes - sum(needs.overhead.values()))
+            others = sum(needs.overhead.values()) - KEPT_NBYTES
+            turns = TurnsWithin(usage, self.memory_nbytes - others)
             found = turns, usage.peak_nbytes - usage.given_nbytes, needs.nbytes
             self._schedules[key] = found
         return found

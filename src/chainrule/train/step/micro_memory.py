@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # By all graphs that a process runs:
 ARGUMENT = 5000.0  # nanoseconds in which an array is looked at
 ZERO = 0.1  # in which a byte is set to zero
-SHARED = ("stacks of threads", "buffers of BLAS", "buffers of NumPy")
+SHARED = ("stacks of threads", "buffers of BLAS", "buffers of NumPy", "freed arrays")
 
 
 @dataclass(frozen=True, eq=False)
