@@ -103,6 +103,18 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "scheduled": lambda: cr.adam(cr.schedules.cosine(0.01, 50)),
 }
 Models = dict[str, tuple[Callable[..., Any], tuple[str, ...]]]
+
+
+def scaled(
+    x: float64[n, 5], y: float64[n, 5], W1: float64[5, 5], W2: float64[5, 5], s: float64[()]
+):
+    """A parameter without axes, which several stages read."""
+    a = np.tanh(np.exp(s) * (x @ W1))
+    b = np.tanh(np.exp(s) * (a @ W2))
+    J = np.mean((s * b - y) ** 2)
+    return J
+
+
 MODELS: Models = {
     "network": (network, ("W1", "b1", "W2", "W3")),
     "dropping": (dropping, ("W1", "W2", "W3")),
@@ -110,6 +122,7 @@ MODELS: Models = {
     "skipping": (skipping, ("W1", "W2", "W3")),
     "recurrent": (recurrent, ("W", "U", "V")),
     "normalised": (normalised, ("W1", "gain", "W2")),
+    "scaled": (scaled, ("W1", "W2", "s")),
     "convolutional": (convolutional, ("K1", "K2", "W")),
 }
 

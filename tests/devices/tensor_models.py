@@ -72,11 +72,23 @@ def shared(x: float64[n, 6], y: float64[n, 6], W: float64[6, 6], V: float64[6, 6
     return J
 
 
+def residual(
+    x: float64[n, 6], y: float64[n, 6], W1: float64[6, 8], W2: float64[8, 8], W3: float64[8, 6]
+):
+    """A stage may begin with the sum of parts that another one has computed."""
+    h1 = np.tanh(x @ W1)
+    z = h1 @ W2
+    h2 = np.tanh(z) + h1
+    J = np.mean((h2 @ W3 - y) ** 2)
+    return J
+
+
 MODELS: parallel_models.Models = {
     **parallel_models.MODELS,
     "layers": (layers, ("W1", "b1", "W2", "b2", "W3", "W4")),
     "attention": (attention, ("g", "Wq", "Wk", "Wv", "Wo", "W1", "c", "W2")),
     "shared": (shared, ("W", "V")),
+    "residual": (residual, ("W1", "W2", "W3")),
     "dropout": (dropout, ("W1", "W2")),
 }
 

@@ -27,6 +27,7 @@ ASKED: dict[str, dict[str, int | None]] = {
     "dropping": {"W1": 0},
     "skipping": {},
     "tied": {},
+    "scaled": {},
     "recurrent": {"W": 1, "U": 0, "V": 0},
     "normalised": {"W1": 0},
     "shared": {"W": 1, "V": 0},
@@ -62,6 +63,20 @@ def test_a_split_of_products_is_the_step_to_rounding(
         split = cr.parallel(step, micro_batches=6, **options)
         assert split.ranks == stages * replicas * ways
         assert_near(trained(split, weights, batch), alone, 1e-12)
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
+@pytest.mark.parametrize("model", ["residual", *(one for one in MODELS if one != "residual")])
+def test_what_shards_compute_again_has_the_same_bits(model: str, schedule: str) -> None:
+    """Also where a stage begins with a sum of what another one has sent."""
+    step, weights, batch = case(model, "momentum", "reference")
+    for stages, ways in ((2, 2), (3, 2), (5, 2), (2, 3)):
+        options = {**options_of(model, stages, 1, ways), "schedule": schedule}
+        kept = trained(cr.parallel(step, micro_batches=6, **options), weights, batch)
+        again = cr.parallel(step, micro_batches=6, recompute=True, **options)
+        found = trained(again, weights, batch)
+        assert_near(found, kept, 1e-14 if model == "convolutional" else 0.0)
 
 
 @pytest.mark.parametrize(

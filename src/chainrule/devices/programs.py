@@ -103,11 +103,16 @@ class Programs:
 
     @cached_property
     def read_by(self) -> dict[Node, set[int]]:
-        """The stages that read each node."""
+        """The stages that read each node, also for what each stage computes for itself."""
         found: dict[Node, set[int]] = {}
         for node in (*self.placed.forward, *self.placed.backward):
-            for parent in node.inputs:
-                found.setdefault(parent, set()).add(self.place[node])
+            stage, pending = self.place[node], [*node.inputs]
+            while pending:
+                one = pending.pop()
+                stages = found.setdefault(one, set())
+                if stage not in stages:
+                    stages.add(stage)
+                    pending += one.inputs if one in self.placed.everywhere else ()
         return found
 
     def _passes(self, stage: int) -> dict[Kind, list[Unit]]:
@@ -123,10 +128,12 @@ class Programs:
         here = forward.intersection(parent for node in backward for parent in node.inputs)
         again: list[Unit] = []
         if self.recompute and here and several_under_way(self.orders[stage]):
-            elsewhere = {one for one in forward if self.read_by.get(one, set()) - {stage}}
-            sending = forward.intersection(topological(elsewhere))
-            made = self._units(f"forward {stage}", sending, elsewhere)
-            again = self._units(f"recompute {stage}", forward.intersection(topological(here)), here)
+            needed = forward.intersection(topological(here))
+            once = {one for one in needed if _takes_over(one, forward)}
+            leaving = {one for one in forward if self.read_by.get(one, set()) - {stage}} | once
+            sending = forward.intersection(topological(leaving))
+            made = self._units(f"forward {stage}", sending, leaving)
+            again = self._units(f"recompute {stage}", needed - once, here - once)
         else:
             made = self._units(f"forward {stage}", forward)
         first = self._units(f"backward {stage}", awaited)
@@ -333,6 +340,12 @@ def several_under_way(tasks: Sequence[Task]) -> bool:
     """Whether a stage ever begins a micro-batch while another one waits for its backward pass."""
     before = [task.kind is Kind.FORWARD for task in tasks]
     return any(one and other for one, other in pairwise(before))
+
+
+def _takes_over(node: Node, forward: Collection[Node]) -> bool:
+    """Whether a node is a sum that takes the place of what another stage has sent: it cannot be
+    added up again."""
+    return node.primitive is all_reduce and node.inputs[0] not in forward
 
 
 def _kinds(kind: Kind) -> tuple[Kind, ...]:
