@@ -132,6 +132,7 @@ TRAINER = cr.Trainer(
 # Every class whose objects users hold: those that are pickled, and those that say what to do.
 PICKLED: dict[str, Any] = {
     "ArrayType": cr.float64["n 3"],  # type: ignore
+    "Devices": cr.Devices.cpu(2, memory="1 GiB"),
     "Drawing": GRAPH.draw(),
     "Measures": cr.evaluate(objective, {"W": np.ones(3)}, {"x": X}),
     "Minibatches": minibatches({"x": X}, 2, key=cr.random.key(0)),
@@ -151,6 +152,7 @@ REFUSED: dict[str, Any] = {
     "Run": GRAPH.run(x=X, W=np.ones(3)),
     "State": STEP.init(W=np.ones(3)),
     "Trainer": TRAINER,
+    "ParallelPlan": cr.plan_parallel(STEP, cr.Devices.cpu(2), batch=4, micro_batches=2),
     "ParallelStep": cr.parallel(STEP, micro_batches=2, stages=2),
     "TrainingStep": STEP,
     "a cost": GRAPH.cost(n=4),

@@ -40,9 +40,9 @@ def shown(*options: str) -> Result:
 def test_the_report_is_that_of_a_run_within_the_budget() -> None:
     plain = shown()
     assert plain.exit_code == 0, plain.output
-    within = shown("--budget", "19MiB")
+    within = shown("--budget", "12MiB")
     assert within.exit_code == 0, within.output
-    assert "reference (within 19,922,944 bytes)" in within.output
+    assert "reference (within 12,582,912 bytes)" in within.output
     assert within.output.splitlines()[5:] != plain.output.splitlines()[5:]
 
 

@@ -142,6 +142,7 @@ def changed(old: str, new: str) -> str:
         (changed('"80 GB"', "-1"), "node.memory=-1 is not an amount", "GiB"),
         (changed('"80 GB"', "0"), "node.memory is 0", '"2 GiB"'),
         (changed('"80 GB"', "1e9"), "node.memory=1000000000.0 is not an amount", "integer"),
+        (changed('"2 TB/s"', '"300 Gb/s"'), "node.memory_bandwidth is '300 Gb/s'", "are bits"),
         (changed('"2 TB/s"', '"2 TB"'), "node.memory_bandwidth is '2 TB'", '"25 GB/s"'),
         (changed('"2 TB/s"', '"2 Tbit/s"'), "node.memory_bandwidth is '2 Tbit/s'", "bytes each"),
         (changed('"2 TB/s"', "0"), "node.memory_bandwidth is 0, and it is more than 0", "GB/s"),

@@ -223,7 +223,8 @@ def assert_kept(step: cr.TrainingStep, sizes: dict[str, int]) -> None:
     assert sum(int(one.type.nbytes) for one in kept) == stage.kept_nbytes
     assert sum(one.kept_nbytes for one in prices) >= stage.kept_nbytes
     sums = sum(one.gradient_nbytes for one in prices)
-    assert 0 < stage.sums_nbytes - sums <= 8  # the objective's
+    numbers = sum(not parts.summing.names[name].shape for name in step.parameters)
+    assert 0 < stage.sums_nbytes - sums <= 8 + 8 * numbers  # the objective's, and theirs
 
 
 def test_layers_are_found_and_priced_once() -> None:

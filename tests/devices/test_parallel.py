@@ -208,9 +208,11 @@ def test_a_rank_that_waits_in_vain_says_so() -> None:
         ({"micro_batches": 6, "replicas": 4}, "6 micro-batches cannot be shared out to 4", "=8"),
         ({"micro_batches": 6, "stages": 0}, "stages is 0", "stages=2"),
         ({"micro_batches": 6, "replicas": 1.5}, "replicas is 1.5", "an integer"),
-        ({"micro_batches": 6, "schedule": "fast"}, "schedule is 'fast'", "gpipe, 1f1b"),
-        ({"micro_batches": 6, "schedule": "search"}, "schedule is 'search'", "gpipe, 1f1b"),
-        ({"micro_batches": 0}, "the number of parts", "micro_batched(4)"),
+        ({"micro_batches": 6, "schedule": "fast"}, "schedule is 'fast'", "1f1b, gpipe"),
+        ({"micro_batches": 6, "schedule": "search"}, "schedule is 'search'", "1f1b, gpipe"),
+        ({"micro_batches": 6, "schedule": "1F1B"}, "schedule is '1F1B'", "zb-h1, zb-h2"),
+        ({"micro_batches": 6, "recompute": "no"}, "recompute is 'no'", "recompute=False"),
+        ({"micro_batches": 0}, "micro_batches is 0", "micro_batches=2"),
     ],
 )
 def test_what_does_not_fit_is_refused(options: Any, what: str, hint: str) -> None:
@@ -235,6 +237,10 @@ def test_names_that_are_no_ends_are_refused() -> None:
     split = cr.parallel(step, micro_batches=4, stages=("W2",))
     with pytest.raises(InputError, match=r"a stage cannot end with W2"):
         split(split.init(weights), batch)
+    for ends in (("h2", "h1"), ("h1", "h1")):
+        with pytest.raises(InputError, match=r"ends with h1 has nothing to compute") as caught:
+            cr.parallel(step, micro_batches=4, stages=ends).split_at(n=ROWS)
+        assert "is computed after" in str(caught.value.hint)
     with pytest.raises(InputError, match=r"cr\.parallel splits a training step, got function"):
         cr.parallel(network, micro_batches=4)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="does not split into 5 equal parts"):

@@ -20,7 +20,14 @@ EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.re
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?:|#|mailto:)(?P<target>[^)#\s]+)(?:#[^)\s]*)?\)")
 LONG = {"memory-budget.md"}  # pages that take seconds
 LANES = " 16 lanes"
-WORDS = {"git", "cd", "pip", "ruff", "pyright"}  # commands that need not be installed here
+WORDS = {
+    "git",
+    "cd",
+    "pip",
+    "ruff",
+    "pyright",
+    "mpiexec",
+}  # commands that need not be installed here
 
 
 def has_avx512() -> bool:

@@ -159,6 +159,8 @@ def test_nothing_is_compared_with_the_name_of_an_executor() -> None:
 # `execute/overhead.py`: how many threads BLAS has is known there; `machine_code/forks.py` asks by
 # name whether threads of the pool are loaded.
 MAY_IMPORT_NATIVE = {
+    "devices/cores.py",  # shares out the threads of compiled code, and of BLAS
+    "devices/planning/measuring.py",  # measures devices
     "devices/launcher.py",  # shares out the threads of compiled code
     "execute/executors.py",
     "explain/cost/measured_speeds.py",  # measures compiled code

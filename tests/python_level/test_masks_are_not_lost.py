@@ -185,8 +185,10 @@ PLACE: list[Path] = []
 WITHOUT_ARRAYS = {
     "a type": "Array ArrayType bool_ float16 float32 float64 int32 int64 uint8 uint32",
     "a result": "CompiledGraph Drawing Equations Graph Measures MemoryReport Node Report Run State "
-    "StateArray TrainingStep ParallelStep Optimizer Size Checkpoints Placement",
-    "a graph": "backward deduplicate prune simplify report transforms testing.simulate parallel",
+    "StateArray TrainingStep ParallelStep ParallelPlan Devices Optimizer Size Checkpoints "
+    "Placement",
+    "a graph": "backward deduplicate prune simplify report transforms testing.simulate parallel "
+    "plan_parallel",
     "numbers of a person's": "clip_by_global_norm adam adamw rmsprop sgd schedules",
     "sizes": "size sizes size_value maximum minimum place_buffers",
     "an executor": "register_executor measured_speeds",

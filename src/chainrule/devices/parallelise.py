@@ -9,6 +9,7 @@ from chainrule.devices.grid import Grid
 from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.parallel import ParallelStep
 from chainrule.devices.planning.model import orders_of
+from chainrule.devices.planning.pins import SCHEDULES
 from chainrule.errors import InputError
 from chainrule.execute.executors import memory_of
 from chainrule.tracebacks import entry
@@ -17,8 +18,6 @@ from chainrule.train.step.step import TrainingStep
 
 if TYPE_CHECKING:
     from chainrule.devices.planning.devices import Devices
-
-CHUNKED = "interleaved"
 
 
 @entry
@@ -81,6 +80,9 @@ def parallel(
             f"cr.parallel splits a training step, got {type(step).__name__}",
             hint="cr.training_step(objective, wrt, optimizer)",
         )
+    for name, value in (("recompute", recompute), ("shard_optimizer", shard_optimizer)):
+        if not isinstance(value, bool | None):
+            raise InputError(f"{name} is {value!r}", hint=f"{name}=True, or {name}=False")
     budget = memory_of(step.executor)
     if budget is not None:
         raise InputError(
@@ -101,14 +103,14 @@ def parallel(
             "cr.parallel(step, cr.Devices.cpu(4), batch=256), which searches",
         )
     return split_into(
-        step.micro_batched(micro_batches, size=size),
+        step.micro_batched(_count("micro_batches", micro_batches), size=size),
         1 if stages is None else stages,
         1 if replicas is None else replicas,
         "1f1b" if schedule is None else schedule,
-        bool(recompute),
+        False if recompute is None else recompute,
         1 if ways is None else ways,
         split,
-        bool(shard_optimizer),
+        False if shard_optimizer is None else shard_optimizer,
     )
 
 
@@ -130,11 +132,8 @@ def split_into(
             f"{parts.count} micro-batches cannot be shared out to {replicas} replicas",
             hint=f"micro_batches={parts.count + replicas - parts.count % replicas}",
         )
-    if schedule in (CHUNKED, "search"):
-        raise InputError(
-            f"schedule is {schedule!r}",
-            hint="one of gpipe, 1f1b, zb-h1, zb-h2: a stage has one part",
-        )
+    if schedule not in SCHEDULES:
+        raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
     ways = _count("ways", ways)
     ends = None if isinstance(stages, int) else tuple(stages)
     orders = orders_of(count, parts.count // replicas, schedule)

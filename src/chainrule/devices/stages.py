@@ -137,10 +137,19 @@ def cuts_after(graph: Graph, names: Sequence[str]) -> Callable[[Sequence[Node]],
                 f"a stage cannot end with {missing[0]}",
                 hint="a value of the forward pass that depends on the data",
             )
-        return {
+        found = {
             node: next((stage for stage, end in enumerate(ends) if node in end), len(ends))
             for node in nodes
         }
+        for stage, name in enumerate(names):
+            if stage not in found.values():
+                raise InputError(
+                    f"the stage that ends with {name} has nothing to compute: {name} is there when "
+                    f"{names[stage - 1]} is",
+                    hint="each stage ends with a value that is computed after that of the stage "
+                    "before",
+                )
+        return found
 
     return cut
 

@@ -15,7 +15,7 @@ _AMOUNT = re.compile(
     r"(\d{1,40}(?:\.\d{1,40})?(?:e[+-]?\d\d?)?)\s*(\S.*)?", re.ASCII | re.IGNORECASE
 )
 _PARTS = {"s": 0, "ms": 1, "us": 2, "µs": 2, "μs": 2, "ns": 3}  # powers of a thousandth
-_BYTES = re.compile(r"([KMGTP]?)(i?)B/s", re.ASCII | re.IGNORECASE)
+_BYTES = re.compile(r"([KMGTPkmgtp]?)(i?)B/s", re.ASCII)  # Gb are bits
 _OPERATIONS = re.compile(r"([KMGTP]?)FLOPS?/s", re.ASCII | re.IGNORECASE)
 LONGEST = 40  # characters of a wrong value that a message shows
 
@@ -28,7 +28,10 @@ def seconds_of(value: Any, name: str) -> float:
 
 def bytes_each_second(value: Any, name: str) -> float:
     """The bytes each second of a bandwidth, more than 0: a number, or text such as `25 GB/s`."""
-    hint = 'bytes each second: 25e9, or "25 GB/s" (KB, MB, GB, TB, KiB, MiB, GiB, TiB)'
+    hint = (
+        'bytes each second: 25e9, or "25 GB/s" (KB, MB, GB, TB, KiB, MiB, GiB, TiB; 8 Gb, which '
+        "are bits, are 1 GB)"
+    )
     return _positive(_amount(value, name, _in_bytes, hint), value, name, hint)
 
 

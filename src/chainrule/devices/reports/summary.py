@@ -67,7 +67,8 @@ def summary(step: ParallelStep) -> str:
     lines = [
         f"{printable(step.parts.whole.graph.name)} on {step.ranks} rank{plural}: "
         f"{step.stages} stage{'s' if step.stages > 1 else ''} x {step.replicas} "
-        f"replica{'s' if step.replicas > 1 else ''}{ways}, {step.parts.count} micro-batches, "
+        f"replica{'s' if step.replicas > 1 else ''}{ways}, {step.parts.count} "
+        f"micro-batch{'es' if step.parts.count > 1 else ''}, "
         f"{step.schedule}{', recomputing' if step.recompute else ''}"
         f"{', optimizer sharded' if step.shard_optimizer else ''}",
         f"  {numbers or 'all sizes fixed'}{assumed}, executor {step.parts.whole.executor}: "

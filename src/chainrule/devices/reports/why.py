@@ -123,8 +123,10 @@ class _Why:
     def _is_computed_again(self, node: Node, stage: int) -> bool:
         if not self.step.recompute or not several_under_way(self.step.orders[stage]):
             return False
+        here = {one for one, at in self.placed.forward.items() if at == stage}
         backward = [one for one, at in self.placed.backward.items() if at == stage]
-        return node in set(topological([parent for one in backward for parent in one.inputs]))
+        read = here.intersection(parent for one in backward for parent in one.inputs)
+        return node in set(topological(read))
 
     def _cut(self, stage: int) -> str:
         step = self.step

@@ -19,10 +19,11 @@ from chainrule.devices.planning.paper.plans import (
     stages_of,
 )
 from chainrule.devices.planning.paper.pricing import Price, price
-from chainrule.devices.planning.pins import numbers, sizes_of
+from chainrule.devices.planning.pins import MOST_EACH, numbers, sizes_of
 from chainrule.devices.splitting import parts_at
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.frozen import NotPickled
 from chainrule.graph.node import Node
 from chainrule.tracebacks import entry
 from chainrule.train.step.step import TrainingStep
@@ -47,12 +48,15 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class ParallelPlan:
+class ParallelPlan(NotPickled):
     """The plans of a step on devices, the best first; `cr.plan_parallel` makes it.
 
     `ranked` are the ten best; `compared` is how many there were, of which `too_large` do not fit.
     `best.stages` says which layers each stage has, and the bytes of its devices.
     """
+
+    _called = "a plan on paper"
+    _instead = "str(plan) is its text, plan.why() says why the best one is the best"
 
     name: str
     sizes: Mapping[str, int]
@@ -208,7 +212,8 @@ class _Search:
         if asked is not None:
             each, left = divmod(asked, replicas)
             return [] if left or not each or rows % each else [rows // each]
-        return [one for one in _powers(min(rows, MOST_ROWS)) if rows % one == 0]
+        few = [one for one in _powers(min(rows, MOST_ROWS)) if rows % one == 0]
+        return sorted({*few, *(rows // one for one in _powers(MOST_EACH) if rows % one == 0)})
 
     def _variants(self, stages: int, ways: int, replicas: int, rows: int) -> Iterator[Way]:
         count, fixed = self.sizes[self.size] // rows, self.fixed
