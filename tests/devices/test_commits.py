@@ -26,6 +26,7 @@ def _no_message_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MESSAGE_SECONDS", 0.0)
 
 
+@pytest.mark.sweep(3)
 @needs_native
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_arrays_of_the_state_are_updated_in_place(
@@ -96,6 +97,7 @@ def unmoved(parameter: Any, gradient: Any, scalars: Any, arrays: Any) -> Any:
     return parameter - scaled(scalars["rate"], gradient), {"other": arrays["other"]}
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("rule", [previous, swapped, alike, unmoved])
 @pytest.mark.parametrize("executor", ["reference", pytest.param("native", marks=needs_native)])
 def test_arrays_that_take_over_others_have_their_values_from_before(

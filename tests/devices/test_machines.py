@@ -88,6 +88,7 @@ def job(name: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
         )
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_where_the_cable_is_pulled_both_sides_end(machines: str, tmp_path: Path) -> None:
     process = job(machines, tmp_path, "fail", "steps")

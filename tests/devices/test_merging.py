@@ -18,6 +18,7 @@ from chainrule.devices.instructions import Program, Run, Send
 CUTS = {
     "network": ("h1",),
     "dropping": ("h1",),
+    "scaled": ("a",),
     "tied": 2,
     "skipping": ("a",),
     "recurrent": 2,

@@ -51,6 +51,7 @@ def search(devices: cr.Devices, step: Any = None, rows: int = ROWS) -> Search:
     return Search(step, devices, {"n": rows}, "n", pins, ranks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "memory"),
     [pytest.param("network", 2500, marks=pytest.mark.slow), ("tied", 2500), ("recurrent", 5500)],
@@ -128,6 +129,7 @@ def test_what_does_not_fit_otherwise_is_computed_again() -> None:
     assert found(state, x=x) == kept(other, x=x)
 
 
+@pytest.mark.slow
 def test_ways_and_shared_optimizers_are_searched_for_or_pinned() -> None:
     step, weights, batch = tensor_case("layers", "adamw", "reference")
     devices = cr.Devices.cpu(4, memory="1 MiB")
@@ -145,6 +147,7 @@ def test_ways_and_shared_optimizers_are_searched_for_or_pinned() -> None:
         assert split(state, batch) == pytest.approx(step(other, batch), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_shards_fit_where_nothing_else_does() -> None:
     """One product has nearly all bytes: no stage and no replica can do with less of it."""
 
@@ -251,6 +254,7 @@ def test_a_refusal_says_which_value_does_not_fit_where() -> None:
     assert error.needed_nbytes > error.free_nbytes == 60_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [500, pytest.param(2000, marks=pytest.mark.slow)])
 def test_the_advice_of_a_refusal_is_right_when_followed(memory: int) -> None:
     step, *_ = case("network", "adamw", "reference")

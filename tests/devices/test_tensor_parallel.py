@@ -49,7 +49,7 @@ def options_of(model: str, stages: int, replicas: int, ways: int) -> dict[str, A
     return {"stages": stages, "replicas": replicas, "ways": ways, "split": asked}
 
 
-@pytest.mark.sweep(41)
+@pytest.mark.sweep(61)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("executor", ["reference", "native"])
 @pytest.mark.parametrize("model", MODELS)
@@ -65,7 +65,7 @@ def test_a_split_of_products_is_the_step_to_rounding(
         assert_near(trained(split, weights, batch), alone, 1e-12)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(14)
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
 @pytest.mark.parametrize("model", ["residual", *(one for one in MODELS if one != "residual")])
 def test_what_shards_compute_again_has_the_same_bits(model: str, schedule: str) -> None:
@@ -79,6 +79,7 @@ def test_what_shards_compute_again_has_the_same_bits(model: str, schedule: str) 
         assert_near(found, kept, 1e-14 if model == "convolutional" else 0.0)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("model", "options"),
     [
@@ -131,7 +132,7 @@ def test_masks_of_dropout_are_those_of_the_unsplit_step() -> None:
 # Sharded states of the optimizer -----------------------------------------------------------------
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(13)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("model", ["network", "layers", "recurrent", "convolutional", "tied"])
 def test_a_sharded_optimizer_has_the_bits_of_replicas(model: str, optimizer: str) -> None:
@@ -178,6 +179,7 @@ def test_what_has_no_equal_parts_is_updated_by_all_replicas_alike() -> None:
 # Memory ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("model", "optimizer", "options"),
     [

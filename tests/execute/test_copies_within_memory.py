@@ -81,7 +81,7 @@ def least_within(way: str, executor: str) -> int:
     return report(n=N).needed_nbytes
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -113,6 +113,7 @@ def test_copies_that_a_budget_has_no_room_for_are_refused(
         assert told.value.budget_nbytes == limit
 
 
+@pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_copies_that_a_budget_has_room_for_are_made(name: str, executor: str) -> None:
@@ -152,6 +153,7 @@ def columns(x: cr.float32["48 n"], Ws: Any) -> Any:
     return network(np.swapaxes(x, 0, 1), Ws)
 
 
+@pytest.mark.slow
 @needs_native
 def test_parts_on_another_axis_are_counted_as_copies() -> None:
     given = {"Ws": PROGRAM.parameters}
