@@ -392,7 +392,8 @@ for _ in range(3):
     split(state, batch)
 whole = split.collect(state)
 digest = hashlib.sha256(b"".join(whole[name].tobytes() for name in sorted(whole)))
-print(split.ranks, split.candidates[0].words, digest.hexdigest())
+line = f"{{split.ranks}} {{split.candidates[0].words}} {{digest.hexdigest()}}\\n"
+sys.stdout.write(line)  # at once: another rank writes, too
 """
 
 
