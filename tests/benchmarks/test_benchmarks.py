@@ -90,6 +90,7 @@ def test_a_copy_moves_as_many_bytes_as_the_operation() -> None:
     assert copied.numel() == array.size * 3 // 2  # reads y and g, writes dx
 
 
+@pytest.mark.slow
 def test_a_worker_measures_in_a_process_of_its_own() -> None:
     common = {"case": "tiny-mlp", "implementations": ["NumPy"], "threads": 1}
     common |= {"executor": "reference"}

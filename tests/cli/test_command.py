@@ -178,6 +178,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
 def test_ctrl_c_ends_the_real_command_with_130(tmp_path: Path):
     # a shell that starts jobs in the background has them ignore the signal, and so their children
@@ -206,6 +207,7 @@ def test_ctrl_c_ends_the_real_command_with_130(tmp_path: Path):
     assert checkpoint.exists() and not (tmp_path / "chainrule-run" / WEIGHTS).exists()
 
 
+@pytest.mark.slow
 def test_the_command_is_also_a_module():
     for arguments, shown in (
         (["--version"], f"chainrule {cr.__version__}"),

@@ -131,6 +131,7 @@ def test_the_interpreter_ends(ending: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to threads")
 def test_an_interrupt_while_waiting_is_raised() -> None:
     main = threading.main_thread().ident

@@ -136,6 +136,7 @@ def published(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t
     return found
 
 
+@pytest.mark.slow
 def test_files_are_downloaded_once_into_the_cache(published: tuple[Source, ...]) -> None:
     data = function(download=True)
     assert data.train_labels.tolist() == [0, 9, 4]
@@ -148,12 +149,14 @@ def test_files_are_downloaded_once_into_the_cache(published: tuple[Source, ...])
     assert len(Quiet.requests) == 4
 
 
+@pytest.mark.slow
 def test_nothing_is_downloaded_unasked(published: tuple[Source, ...]) -> None:
     with pytest.raises(DataFileError, match="download=True, --download"):
         function()
     assert Quiet.requests == [] and not cache_folder().exists()
 
 
+@pytest.mark.slow
 def test_a_file_with_another_hash_is_refused_and_not_kept(
     server: str, published: tuple[Source, ...], tmp_path: Path
 ) -> None:
@@ -164,6 +167,7 @@ def test_a_file_with_another_hash_is_refused_and_not_kept(
     assert list((tmp_path / "got").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_file_with_other_content_is_refused_and_not_kept(
     server: str, published: tuple[Source, ...], tmp_path: Path
 ) -> None:
@@ -183,6 +187,7 @@ def test_without_a_connection_it_says_what_to_do(tmp_path: Path) -> None:
     assert list((tmp_path / "got").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_missing_file_on_the_server_is_told(server: str, tmp_path: Path) -> None:
     pytest.importorskip("pooch")
     with pytest.raises(DataFileError, match="cannot be downloaded: 404"):

@@ -186,6 +186,7 @@ print(most - before, total)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="asks Linux")
 @pytest.mark.parametrize("prefetch", [0, 2])

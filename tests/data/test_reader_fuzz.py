@@ -124,6 +124,7 @@ def test_a_file_that_is_cut_short_is_never_half_read(name: str, tmp_path: Path) 
         assert found is None or content_of(found) == whole, length
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(5)
 @EVERY_FILE
 def test_flipped_bits_give_an_error_or_an_array(name: str, tmp_path: Path) -> None:
@@ -136,6 +137,7 @@ def test_flipped_bits_give_an_error_or_an_array(name: str, tmp_path: Path) -> No
             assert [x for _, x in content_of(found)] == [x for _, x in whole]
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".npz")])
 def test_a_damaged_byte_of_an_archive_loses_no_array(name: str, tmp_path: Path) -> None:
@@ -176,6 +178,7 @@ def test_a_small_file_with_a_huge_promise_takes_no_memory(rows: int, tmp_path: P
         assert outcome(tmp_path / name, content) is None
 
 
+@pytest.mark.slow
 def test_gzip_that_unpacks_to_far_more_is_refused_without_unpacking_it(tmp_path: Path) -> None:
     begin = struct.pack(">BBBBI", 0, 0, 8, 1, 10)
     bomb = gzip.compress(begin + bytes(200 << 20), 1)

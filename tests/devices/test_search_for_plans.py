@@ -77,6 +77,7 @@ def test_the_plan_is_the_quickest_of_all_that_fit(model: str, memory: int) -> No
     assert seconds == sorted(seconds)
 
 
+@pytest.mark.slow
 def test_the_chosen_plan_is_the_step() -> None:
     for memory in (None, 3000):
         step, weights, batch = case("network", "adamw", "reference")
@@ -167,6 +168,7 @@ def test_shards_fit_where_nothing_else_does() -> None:
     assert "2 ways" in candidates(split).why()
 
 
+@pytest.mark.slow
 def test_slow_links_leave_a_step_on_one_device_and_quick_ones_share_it() -> None:
     step = cr.training_step(network, MODELS["network"][1], cr.sgd(0.1), executor="reference")
     cpu = cr.Devices.cpu(4).toml()
@@ -244,6 +246,7 @@ def refused(step: Any, devices: cr.Devices, batch: int, **pins: Any) -> MemoryLi
     return caught.value
 
 
+@pytest.mark.slow
 def test_a_refusal_says_which_value_does_not_fit_where() -> None:
     step = wide_step()
     error = refused(step, cr.Devices.cpu(2, memory="60 KB"), 8, replicas=1)
@@ -275,6 +278,7 @@ def test_the_advice_of_a_refusal_is_right_when_followed(memory: int) -> None:
     assert followed or memory < 2000
 
 
+@pytest.mark.slow
 def test_a_budget_of_a_step_is_refused_with_the_devices_that_stand_for_it() -> None:
     step = cr.training_step(network, MODELS["network"][1], cr.sgd(0.1), memory="1 GB")
     with pytest.raises(InputError) as caught:

@@ -49,6 +49,7 @@ def options_of(model: str, stages: int, replicas: int, ways: int) -> dict[str, A
     return {"stages": stages, "replicas": replicas, "ways": ways, "split": asked}
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(61)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("executor", ["reference", "native"])
@@ -132,6 +133,7 @@ def test_masks_of_dropout_are_those_of_the_unsplit_step() -> None:
 # Sharded states of the optimizer -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(13)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("model", ["network", "layers", "recurrent", "convolutional", "tied"])

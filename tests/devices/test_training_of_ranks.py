@@ -57,6 +57,7 @@ def test_a_split_step_trains_as_the_step_does(plan: str, tmp_path: Path) -> None
     assert len(lines) == len(found["history"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plan", ["two replicas", "three stages", "two shards", "a sharded optimizer", "alone"]
 )
@@ -71,6 +72,7 @@ def test_training_goes_on_with_another_plan(plan: str, tmp_path: Path) -> None:
     check_close(found, whole)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_processes_train_with_the_bits_of_threads(tmp_path: Path) -> None:
     """Two jobs: the second goes on where the first has stopped, with the same plan and others."""
@@ -97,6 +99,7 @@ def test_processes_train_with_the_bits_of_threads(tmp_path: Path) -> None:
     assert threads["arrays"] == whole["arrays"], "what the job saved at its end"
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_processes_with_parts_of_arrays_save_whole_ones(tmp_path: Path) -> None:
     """Products in parts, and an optimizer in shares: each goes on with the other's checkpoint."""
@@ -115,6 +118,7 @@ def test_processes_with_parts_of_arrays_save_whole_ones(tmp_path: Path) -> None:
         check_close(later, as_json(trained("alone", 3)))
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("plan", ["two stages", "two shards", "a sharded optimizer"])
 def test_processes_find_where_training_diverged(plan: str, tmp_path: Path) -> None:
@@ -136,6 +140,7 @@ def test_processes_find_where_training_diverged(plan: str, tmp_path: Path) -> No
         assert names[0] == names[1] and "step-000000002.safetensors" in names[0]
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize(
     ("number", "rank", "code"), [(signal.SIGTERM, 1, 143), (signal.SIGINT, 0, 130)]
@@ -165,6 +170,7 @@ def test_a_signal_to_one_rank_ends_all_after_they_saved(
     assert summary(done) == summary(whole)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_ranks_that_were_told_to_end_have_the_time_to_save(tmp_path: Path) -> None:
     """Longer than a rank that does not train: the step that they are in takes a second."""
@@ -189,6 +195,7 @@ def test_ranks_that_were_told_to_end_have_the_time_to_save(tmp_path: Path) -> No
     assert (folder / "step-000000010.safetensors").exists()
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_full_disk_of_one_rank_leaves_the_checkpoints_that_were_there(
@@ -221,6 +228,7 @@ APART = {
 }
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("how", APART)
 def test_what_one_rank_does_alone_is_told(how: str) -> None:

@@ -131,6 +131,7 @@ def test_no_float_makes_new_code(monkeypatch: pytest.MonkeyPatch):
     assert len(made) <= 1
 
 
+@pytest.mark.slow
 def test_an_int_that_the_program_looks_at_is_guarded(compiled: Any):
     def power(x: Any, k: int) -> Any:
         result = x

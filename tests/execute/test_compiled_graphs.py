@@ -227,6 +227,7 @@ def test_where_there_is_no_native_code_the_reference_runs(refused: str):
         assert caught.value.hint == 'executor="reference" runs everywhere'
 
 
+@pytest.mark.slow
 def test_native_code_is_the_default_of_a_fresh_process():
     program = (
         "import numpy as np, chainrule as cr, sys\n"

@@ -76,6 +76,7 @@ def output_of(command: list[str], environment: dict[str, str]) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(native_refusal() is not None, reason="a compiled graph is made")
 def test_executors_of_installed_packages_are_found_by_name(tmp_path: Path) -> None:
     lines = output_of([sys.executable, "-c", PROGRAM], installed(tmp_path)).splitlines()

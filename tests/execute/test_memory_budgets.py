@@ -38,6 +38,7 @@ def least_of(report: Any) -> int:
     return error.value.needed_nbytes
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(6)
 @EITHER
 @pytest.mark.parametrize("keep", ["outputs", "named", ["z", "dJ/dx"]])
@@ -64,6 +65,7 @@ def test_compiled_graphs_within_budgets(executor: str, keep: Any) -> None:
         graph.compile(keep, executor=executor, memory=least - 1).run(given)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(6)
 @EITHER
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -94,6 +96,7 @@ def test_a_budget_that_is_large_enough_changes_nothing(executor: str) -> None:
     assert within.main.usage.live_nbytes == plain.main.usage.live_nbytes
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @EITHER
 def test_each_size_has_a_plan_of_its_own(executor: str) -> None:
@@ -136,6 +139,7 @@ def test_the_reference_executor_counts_arguments_as_they_lie() -> None:
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
+@pytest.mark.slow
 @needs_native
 def test_what_runs_again_is_compiled_once() -> None:
     from chainrule.execute.native.artifact import artifact_of

@@ -37,6 +37,7 @@ def wasteful() -> cr.Graph:
     return cr.trace(program, *(np.ones(shape) for shape in shapes))
 
 
+@pytest.mark.slow
 @needs_native
 def test_a_search_makes_the_block_smaller_and_changes_no_value() -> None:
     graph = wasteful()

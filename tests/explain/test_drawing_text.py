@@ -113,6 +113,7 @@ def test_mermaid_has_every_box_and_every_arrow():
     )
 
 
+@pytest.mark.slow
 def test_the_same_graph_gives_the_same_bytes_in_every_process():
     code = (
         "from drawings import mlp_with_gradients\n"

@@ -85,6 +85,7 @@ def test_mathtext_sets_every_primitive(primitive: Any) -> None:
     for_every_sample(primitive, check_formulas)
 
 
+@pytest.mark.slow
 def test_katex_sets_every_primitive() -> None:
     graphs = [primitive_graph(*one[1:]) for one in cases(COMPUTED)]
     set_by_katex([equations(graph).latex() for graph in graphs])
@@ -96,6 +97,7 @@ def test_mathtext_sets_forward_and_backward(name: str) -> None:
         set_by_mathtext(one.latex())
 
 
+@pytest.mark.slow
 def test_katex_sets_forward_and_backward() -> None:
     formulas: list[str] = []
     for make in GRAPHS.values():

@@ -162,6 +162,7 @@ def test_every_named_value_has_its_formula() -> None:
     assert values["x"].at(n=1000) == 1000 * 12 * 4
 
 
+@pytest.mark.slow
 @needs_native
 def test_a_plan_made_at_another_size_needs_little_else() -> None:
     """How far the order planned at 256 is from the one planned at the size itself."""

@@ -15,6 +15,7 @@ from chainrule.explain.drawing.layout import place
 from chainrule.explain.drawing.layout.occupancy import Occupancy
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_random_figures_have_no_faults(first: int) -> None:

@@ -220,6 +220,7 @@ def test_a_transformer(optimizer: str) -> None:
     check_step(transformer_training(optimizer))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=15,
     deadline=None,

@@ -116,6 +116,7 @@ def test_every_style_sheet_of_the_page_is_in_it() -> None:
         assert (PAGE / name).read_text("utf-8") in assets().styles
 
 
+@pytest.mark.slow
 def test_every_rule_is_about_something_that_the_page_makes() -> None:
     program = "\n".join(path.read_text("utf-8") for path in PAGE.glob("*.js"))
     lines = {f"{line}-{part}" for line in LINES for part in ("line", "head")}

@@ -51,6 +51,7 @@ def test_reports_of_random_programs(executor: str, program: Program, seed: int) 
     check(program, seed, executor, second=False)
 
 
+@pytest.mark.slow
 @EITHER
 @tier(5)
 @given(programs(empty=False), SEEDS)

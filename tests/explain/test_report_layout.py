@@ -56,6 +56,7 @@ def as_on_the_page(figure: Figure) -> Figure:
     return replace(figure, kept=kept, hide_forward=False)
 
 
+@pytest.mark.slow
 def test_figures_without_scopes_stand_as_in_the_static_drawing() -> None:
     random = [random_figure(seed) for seed in range(90)]
     crossing = with_mirror(band("x f, f g, g y", "f g"), kept="f g, g f, x f, y g")
@@ -107,6 +108,7 @@ def inside(laid: Laid, scope: str) -> list[Rectangle]:
     return sorted(found, key=lambda box: (box.x, box.y))
 
 
+@pytest.mark.slow
 def test_folding_undoes_unfolding() -> None:
     for name in ("transformer of 4", "irregular of 120"):
         drawing = drawing_data(PROGRAMS[name]())

@@ -145,6 +145,7 @@ def test_equal_blocks_share_layouts_and_stand_in_a_repetition() -> None:
     assert repeat["operators"] == sum(one["operators"] for one in turns)
 
 
+@pytest.mark.slow
 def test_long_programs_are_in_stretches_of_about_the_same_length() -> None:
     drawing = large("irregular")
     told = drawing["bands"][0]["scopes"]

@@ -44,6 +44,7 @@ def rows_of(data: dict[str, Any]) -> list[list[dict[str, Any]]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @EITHER
 def test_what_each_budget_computes_again(executor: str) -> None:
@@ -86,6 +87,7 @@ def test_there_is_none_unless_it_is_asked_for() -> None:
     assert report_data(both(), sizes={"n": 4})["tradeoff"] is None
 
 
+@pytest.mark.slow
 def test_parts_of_values_are_counted_to_them() -> None:
     def normed(x: float32["n 32"], Ws: Any) -> Any:
         for W in Ws:
@@ -124,6 +126,7 @@ def test_what_cannot_be_weighed_is_refused_before_anything_runs(
         cr.report(both(), sizes={"n": 4}, executor="for tests of tradeoffs", tradeoff=True)
 
 
+@pytest.mark.slow
 def test_loops_that_keep_fewer_states() -> None:
     def walk(x: float32["300 8"], W: float32["8 8"]) -> Any:
         h, _ = cr.scan(lambda h, x: (np.tanh(x + h @ W), None), np.zeros(8, np.float32), x)

@@ -70,6 +70,7 @@ def test_points_go_from_no_repetition_to_the_least_bytes(executor: str) -> None:
         trained(executor, needs[-1] - 1)
 
 
+@pytest.mark.slow
 @EXECUTOR
 def test_the_quickest_plan_within_an_amount(executor: str) -> None:
     step, _ = trained(executor)
@@ -95,6 +96,7 @@ def test_text_numbers_and_picture(executor: str) -> None:
     assert len(picture.findall("{http://www.w3.org/2000/svg}circle")) == len(found)
 
 
+@pytest.mark.slow
 def test_a_picture_is_saved_and_another_name_refused(tmp_path: Any) -> None:
     found = trained("reference")[0].tradeoff(n=64)
     found.save(tmp_path / "a.svg")
@@ -110,6 +112,7 @@ def test_a_graph_has_a_tradeoff_too() -> None:
     assert found.points[0].report.needed_nbytes == found.points[0].needed_nbytes
 
 
+@pytest.mark.slow
 def test_each_point_but_the_last_is_worth_choosing() -> None:
     found = trained("reference")[0].tradeoff(n=512)
     needs = [one.needed_nbytes for one in found]
@@ -165,6 +168,7 @@ def test_amounts_that_are_near_each_other_are_apart_in_a_picture() -> None:
     assert drawn((10_000_000, 1.0))[0] == [690.0]
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @EXECUTOR
 def test_what_is_computed_again_from_what_at_which_cost_and_what_it_saves(executor: str) -> None:

@@ -56,6 +56,7 @@ def load_at(wanted, moment):
     return sum(aligned(wanted[n].nbytes) for n in alive if n not in twice)
 
 
+@pytest.mark.slow
 @given(requests())
 @settings(max_examples=80, deadline=None, derandomize=True)
 def test_requests_in_use_together_share_no_byte(wanted):
@@ -70,6 +71,7 @@ def test_requests_in_use_together_share_no_byte(wanted):
             assert low + below <= high
 
 
+@pytest.mark.slow
 @given(requests(), st.booleans())
 @settings(max_examples=80, deadline=None, derandomize=True)
 def test_the_arena_is_between_the_largest_load_and_no_reuse(wanted, are_many):

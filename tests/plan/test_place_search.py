@@ -81,6 +81,7 @@ def answer_of(wanted, capacity):
     return attempt.answer, attempt.offsets
 
 
+@pytest.mark.slow
 @given(blocks())
 @settings(max_examples=80, deadline=None, derandomize=True)
 def test_the_exact_search_agrees_with_every_order_tried(wanted):
@@ -203,6 +204,7 @@ WASTEFUL_REQUESTS = [Request(block.size, block.first, block.last) for block in W
 SMALLEST = 6 * 64
 
 
+@pytest.mark.slow
 def test_a_bound_above_the_largest_load_is_proved():
     found = place(WASTEFUL_REQUESTS, seconds=60)
     assert found.nbytes == found.lower_bound == smallest_arena(WASTEFUL) == SMALLEST

@@ -126,6 +126,7 @@ def graphs(program: Program, seed: int) -> Any:
         yield bound_to(one, arguments)
 
 
+@pytest.mark.slow
 @random_programs(60)
 def test_outlines_lie_in_memory_as_the_arrays_do(program: Program, seed: int) -> None:
     for graph, inputs in graphs(program, seed):
@@ -143,6 +144,7 @@ def test_outlines_lie_in_memory_as_the_arrays_do(program: Program, seed: int) ->
                 assert outline.strides[axis] == value.strides[axis], (node, axis)
 
 
+@pytest.mark.slow
 @random_programs(60)
 def test_the_simulator_accepts_every_schedule_and_finds_nothing_late(
     program: Program, seed: int

@@ -241,6 +241,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     st.sampled_from(sorted(ACTIVATIONS)),

@@ -136,6 +136,7 @@ def test_a_damaged_entry_is_searched_anew(folder: Path, cut: int) -> None:
     assert path.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_numbers_of_other_types_are_searched_anew(folder: Path) -> None:
     first = sequences(chain())
     path = entry_of(folder)

@@ -133,6 +133,7 @@ def test_an_update_comes_before_the_next_parameter_is_read(objective: Any) -> No
         assert places[f"dJ/dh_{k - 1}"] < places[f"params[{k}].W_next"] < before
 
 
+@pytest.mark.slow
 @random_programs(20)
 def test_every_order_of_a_random_graph_is_right(program: Program, seed: int) -> None:
     graph, _ = with_gradients(program, seed)

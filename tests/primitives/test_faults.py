@@ -93,6 +93,7 @@ def test_each_rule_of_each_smooth_primitive_is_tried():
         assert (primitive.name, "shifted") in tried, primitive.name
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", HARMLESS)
 def test_harmless_copies_are_let_pass(kind):

@@ -117,6 +117,7 @@ def test_limits_at_infinity() -> None:
             assert [float(f(at)) for f in orders(function)] == limits, (name, at)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 def test_derivatives_of_arctan_keep_their_digits_far_out(dtype: Any) -> None:

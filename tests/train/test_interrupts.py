@@ -109,6 +109,7 @@ def test_a_step_that_is_interrupted_anywhere_was_taken_or_not(objective: Any, ex
     assert 1 < state.steps <= tried + 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_loop_of_native_steps_leaves_a_whole_number_of_them():
     random = np.random.default_rng(0)
 

@@ -37,6 +37,7 @@ def test_steps_equal_the_references_whatever_the_batch(optimizer: str, dtype: An
     follow(steps, given, [batch(dtype, rows, k) for k, rows in enumerate(sizes)], rtol)
 
 
+@pytest.mark.slow
 def test_more_sizes_than_a_state_remembers_can_alternate():
     given = weights(np.float64, False)
     steps = both(network, tuple(given), cr.sgd(0.1), **typed(np.float64, False))
@@ -215,6 +216,7 @@ def transformer() -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_a_small_transformer_is_stepped_as_by_the_reference():
     module = transformer()
     params = module.initial_parameters(vocabulary=11, length=6, width=8, depth=2)
@@ -227,6 +229,7 @@ def test_a_small_transformer_is_stepped_as_by_the_reference():
     follow(steps, {"params": params}, [data] * 3, 2e-3)
 
 
+@pytest.mark.slow
 def test_the_gradients_of_a_small_transformer_equal_the_references():
     module = transformer()
     params = module.initial_parameters(vocabulary=11, length=6, width=8, depth=2)

@@ -80,6 +80,7 @@ def drawn(made: cr.Trainer, epochs: int) -> tuple[str, list[str]]:
     return stream.getvalue(), lines
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("parts", [1, 2])
 def test_the_bar_shows_where_training_is(parts: int):

@@ -318,6 +318,7 @@ def test_arrays_that_are_mapped_into_memory_are_read_batch_by_batch(tmp_path: An
     assert arrays(made.state) == arrays(whole.state)
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_left_leaves_no_thread():
     rows = {"x": np.zeros((64, 5)), "y": np.zeros(64, np.int64)}
     before = threading.active_count()

@@ -52,6 +52,7 @@ def ended_by(number: int, folder: Path) -> tuple[int, str, str]:
     return process.returncode, out.splitlines()[-1], errors + out
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @posix_only
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ def objective(x: float32["n 64"], Ws: Any) -> Any:
     return np.mean(h * h)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @EXECUTOR
 def test_every_way_fits_when_it_is_taken(executor: str) -> None:

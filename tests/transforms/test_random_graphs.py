@@ -162,6 +162,7 @@ def some_arguments(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     return {item.name: random.uniform(-1.5, 1.5, item.type.shape) for item in graph.inputs}
 
 
+@pytest.mark.slow
 @examples(8, 20)
 def test_transforms_keep_invariants_and_values(program: Program, seed: int) -> None:
     arguments = arguments_of(program, seed)

@@ -132,6 +132,7 @@ def fresh(first="", **environment):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("first", "alone"),
@@ -146,6 +147,7 @@ def test_scipy_is_not_imported_and_can_be_later(first, alone):
     assert found["product"] == [[6.0]]
 
 
+@pytest.mark.slow
 def test_the_plain_import_is_what_happens_where_the_shortcut_fails():
     plant = (
         "import chainrule.execute.native.products.blas as blas\n"

@@ -54,6 +54,7 @@ def test_integers_are_whole(dtype: str) -> None:
     check([(function, [x], {}) for function in (floor, ceil, trunc)])
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 def test_elementwise_functions_have_native_kernels() -> None:
     """Of all that NumPy computes elementwise, here is what is not native."""

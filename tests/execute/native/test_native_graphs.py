@@ -47,6 +47,7 @@ def compare_with_reference(graph: Any, inputs: Any, seed: int) -> None:
         compare(graph, inputs, kept_nodes(graph, keep), RTOL, threads=threads)
 
 
+@pytest.mark.slow
 @random_programs(8)
 def test_values_are_the_references(program: Program, seed: int) -> None:
     check(program, seed)
@@ -134,6 +135,7 @@ def test_values_of_wider_arrays_are_the_references(program: Program, seed: int) 
     check(program, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fences")
 def test_nests_that_threads_share_have_the_same_values(monkeypatch: Any) -> None:
     monkeypatch.setattr(chainrule.plan.sharing, "WORTH_SHARING", 0.0)
@@ -146,6 +148,7 @@ def test_nests_that_threads_share_have_the_same_values_often(monkeypatch: Any) -
     random_programs(10, repeatable=False, axes=(0, *WIDE))(check)()
 
 
+@pytest.mark.slow
 def test_every_run_has_the_same_bits(monkeypatch: Any) -> None:
     monkeypatch.setattr(chainrule.plan.sharing, "WORTH_SHARING", 0.0)
 

@@ -71,6 +71,7 @@ def test_two_parameters_that_exchange_their_values() -> None:
     compare(graph, inputs, results, 1e-12, overwrites=overwrites)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @random_programs(20)
 def test_random_results_take_random_inputs(program: Program, seed: int) -> None:

@@ -68,6 +68,7 @@ def test_the_count_is_lowered_to_the_threads_that_there_are(library):
         assert record(library, 2, count) == [1] + [0] * (WIDTH - 1)
 
 
+@pytest.mark.slow
 def test_many_runs_follow_each_other(library):
     for step in range(3000):
         count = 1 + step % 4

@@ -108,6 +108,7 @@ def test_the_interpreter_ends_in_peace(ending):
         assert (process.returncode, said) == (0, "")
 
 
+@pytest.mark.slow
 def test_an_interrupt_reaches_python_after_the_run():
     text = "print('ready', flush=True)\nwhile True: run('linger')"
     with script(text) as process:

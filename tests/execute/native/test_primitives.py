@@ -171,6 +171,7 @@ def ramp(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return np.random.default_rng(0).uniform(-2, 2, shape).astype(dtype)
 
 
+@pytest.mark.slow
 def test_rows_of_every_width() -> None:
     calls: list[Any] = []
     for width in range(1, 71):
@@ -236,6 +237,7 @@ def test_steps_and_orders_of_axes() -> None:
     check_calls(calls)
 
 
+@pytest.mark.slow
 def test_indices_of_every_kind() -> None:
     random, calls = np.random.default_rng(1), []
     for dtype in ("float32", "float64", "bool", "int64", "float16"):

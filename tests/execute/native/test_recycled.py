@@ -270,6 +270,7 @@ def test_the_handler_of_a_signal_gets_memory_of_its_own():
     assert len(taken) > 20 and len(places) == len(taken) + 1
 
 
+@pytest.mark.slow
 def test_results_that_live_to_the_end_of_the_process_do_no_harm():
     program = """
 import builtins, sys

@@ -210,6 +210,7 @@ def test_products_of_one_module_keep_their_own_ways_of_reading(dtype, target):
     load_objects([compile_object(module.text(), TARGETS[target])], {})
 
 
+@pytest.mark.slow
 @needs_tiles
 @settings(
     max_examples=6,  # of ten random products nine are not done in tiles

@@ -26,6 +26,7 @@ def check(graph):
     assert found.load == pytest.approx(least, rel=1e-12) == found.lower_bound
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(graphs(most=5))
 def test_a_contiguous_split_is_the_best_of_all(graph):

@@ -183,6 +183,7 @@ def test_more_memory_never_costs_more() -> None:
     assert costs == sorted(costs, reverse=True)
 
 
+@pytest.mark.slow
 def test_no_schedule_is_below_the_bound() -> None:
     """All orders of the smallest pipelines are tried."""
     for kept, units in itertools.product((0.5, 1.0), (1.0, 1.5, 2.0)):

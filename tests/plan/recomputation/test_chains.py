@@ -30,6 +30,7 @@ def chains(draw, most=4):
     return numbers
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(chains())
 def test_the_best_of_a_chain_is_valid_and_hardly_ever_beaten(numbers):
@@ -106,6 +107,7 @@ def test_equal_nodes_get_the_binomial_schedule(steps, checkpoints):
     assert forward_steps(steps, checkpoints + 1) <= forward <= forward_steps(steps, checkpoints)
 
 
+@pytest.mark.slow
 def test_an_answer_for_a_chain_is_as_good_as_its_programme():
     numbers = chain([5] * 30, [1] * 30, [3] * 30, [4] * 30, [(True, True)] * 30, 40)
     one = problem(**numbers)
