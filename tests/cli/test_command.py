@@ -91,6 +91,7 @@ def test_the_graph_that_is_written_is_that_of_the_step(tmp_path: Path):
     assert text.endswith("return J, W1_next, W2_next, correct_next\n")
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path):
     folders = [tmp_path / name for name in ("a", "b", "c")]
     for folder, seed in zip(folders, (7, 7, 8), strict=True):
@@ -223,6 +224,7 @@ def test_the_command_is_also_a_module():
         assert shown in done.stdout
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_that_only_training_needs():
     program = (
         "import sys; from chainrule.cli import main; main(['--help'], standalone_mode=False); "

@@ -236,6 +236,7 @@ def test_a_file_may_be_called_as_a_module_that_is_loaded(model: Path) -> None:
     assert result.exit_code == 0 and json.__name__ == "json" and json is sys.modules["json"]
 
 
+@pytest.mark.slow
 def test_the_real_command_prints_plain_text_and_runs_nothing(model: Path) -> None:
     command = [
         sys.executable,

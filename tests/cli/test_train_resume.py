@@ -101,6 +101,7 @@ def test_a_second_ctrl_c_stops_at_once_and_says_the_same(tmp_path: Path, at_step
     assert train(tmp_path, "--resume").exit_code == 0
 
 
+@pytest.mark.slow
 def test_more_epochs_go_on_from_the_end(tmp_path: Path) -> None:
     assert train(tmp_path / "whole", "--epochs", 4).exit_code == 0
     assert train(tmp_path / "run").exit_code == 0

@@ -225,6 +225,7 @@ def program(seed: int) -> tuple[Any, Any, np.ndarray]:
     return looped, unrolled, random.normal(size=size)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_derivatives_of_random_programs_are_those_of_the_unrolled_ones(seed: int) -> None:

@@ -70,6 +70,7 @@ def test_a_changed_byte_is_explained(tmp_path: Path, place: int):
     assert "pip install --force-reinstall" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_no_changed_byte_is_met_with_other_data_or_another_error(tmp_path: Path):
     file = tmp_path / "digits.npz"
     content = SHIPPED.read_bytes()

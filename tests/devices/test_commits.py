@@ -26,6 +26,7 @@ def _no_message_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MESSAGE_SECONDS", 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(3)
 @needs_native
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -365,6 +365,7 @@ def test_the_simulation_is_near_the_closed_form(stages: int, each: int, schedule
     assert all(one <= most for one, most in zip(paper.peak_units, known, strict=True))
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_on_paper_is_told_and_the_advice_is_right() -> None:
     step = decoder(*SMALL)
     with pytest.raises(MemoryLimitError) as caught:

@@ -51,6 +51,7 @@ def test_stages_give_the_bits_of_micro_batches(model: str, stages: int, schedule
             np.testing.assert_array_equal(found[0][name], array)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(37)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("executor", ["reference", "native"])
@@ -89,6 +90,7 @@ def test_what_is_computed_again_has_the_same_bits(model: str, schedule: str) -> 
             np.testing.assert_array_equal(found[0][name], array)
 
 
+@pytest.mark.slow
 def test_only_stages_with_several_micro_batches_under_way_recompute() -> None:
     step, *_ = case("network", "sgd", "reference")
     three = ("h1", "h2")

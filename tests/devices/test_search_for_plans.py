@@ -89,6 +89,7 @@ def test_the_chosen_plan_is_the_step() -> None:
             np.testing.assert_allclose(state[name], other[name], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_what_is_pinned_stays() -> None:
     step, *_ = case("network", "sgd", "reference")
     devices = cr.Devices.cpu(6, memory="1 MiB")
@@ -180,6 +181,7 @@ def test_slow_links_leave_a_step_on_one_device_and_quick_ones_share_it() -> None
     assert "would take" in candidates(alone).why()
 
 
+@pytest.mark.slow
 def test_slow_devices_are_told_by_the_model_and_the_timeline() -> None:
     """The second half of the devices is a hundred times slower: the plan has no rank there."""
     text = """
@@ -202,6 +204,7 @@ def test_slow_devices_are_told_by_the_model_and_the_timeline() -> None:
     assert slow > 20 * quick
 
 
+@pytest.mark.slow
 def test_stages_cut_by_memory_need_less() -> None:
     step = wide_step()
     needed = {

@@ -66,6 +66,7 @@ def test_a_split_of_products_is_the_step_to_rounding(
         assert_near(trained(split, weights, batch), alone, 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(14)
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
 @pytest.mark.parametrize("model", ["residual", *(one for one in MODELS if one != "residual")])

@@ -258,6 +258,7 @@ def test_a_trainer_of_a_split_step_says_what_it_does_not_take() -> None:
         made("two stages", batch_size=20)
 
 
+@pytest.mark.slow
 def test_training_goes_on_with_and_without_a_count_of_what_is_right(tmp_path: Path) -> None:
     """A step on whole batches counts it in an array of its state, other steps do not."""
     whole = trained("alone", 4)

@@ -52,6 +52,7 @@ def test_it_needs_nothing_but_numpy() -> None:
     assert imported - sys.stdlib_module_names == {"numpy"}
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_it_prints() -> None:
     done = subprocess.run(
         [sys.executable, SOURCE], capture_output=True, text=True, encoding="utf-8", check=True

@@ -81,6 +81,7 @@ def least_within(way: str, executor: str) -> int:
     return report(n=N).needed_nbytes
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("way", WAYS)
@@ -113,6 +114,7 @@ def test_copies_that_a_budget_has_no_room_for_are_refused(
         assert told.value.budget_nbytes == limit
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -57,6 +57,7 @@ def test_what_others_have_freed_is_given_back_before_the_first_run(times: list[i
     assert len(times) == 1
 
 
+@pytest.mark.slow
 def test_the_less_is_left_the_more_often_it_is_given_back(times: list[int]) -> None:
     graph, given = gradients()
     full, few = needed(graph), least(graph)

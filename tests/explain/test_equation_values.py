@@ -39,12 +39,14 @@ def check(program: Program, seed: int, *, second: bool) -> None:
     assert_reads_true(graph, equations(graph, shapes=False), run)
 
 
+@pytest.mark.slow
 @tier(20)
 @given(programs(empty=False), SEEDS)
 def test_equations_of_random_programs_are_true(program: Program, seed: int) -> None:
     check(program, seed, second=False)
 
 
+@pytest.mark.slow
 @tier(8)
 @given(programs(empty=False), SEEDS)
 def test_equations_of_second_derivatives_are_true(program: Program, seed: int) -> None:

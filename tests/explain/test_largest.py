@@ -30,6 +30,7 @@ def step() -> cr.TrainingStep:
     return cr.training_step(objective, ("W1", "W2"), cr.adam(1e-3), executor="native")
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(4)
 @needs_native
 @pytest.mark.parametrize("nbytes", [200_000, "150 KiB", "1MB", "8GiB"])

@@ -141,6 +141,7 @@ def test_evaluation_and_prediction_take_what_is_planned(
     assert count >= 30
 
 
+@pytest.mark.slow
 @EITHER
 def test_the_command_line_trains_with_what_is_planned(
     executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -190,6 +190,7 @@ def test_html_is_whole_loads_nothing_and_obeys_no_names() -> None:
     assert NASTY not in page
 
 
+@pytest.mark.slow
 def test_neither_reports_nor_rich_are_loaded_before_they_are_used() -> None:
     program = """
 import sys, numpy as np, chainrule as cr

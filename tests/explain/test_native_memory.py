@@ -237,6 +237,7 @@ def test_random_graphs(program: Program, seed: int) -> None:
         check(report.prediction)
 
 
+@pytest.mark.slow
 def test_a_machine_allocates_the_arena_and_nothing_more() -> None:
     step = training(3, "float32", "adam")
     for n in (1, 256):

@@ -85,6 +85,7 @@ def test_items_are_those_of_the_static_drawing(name: str) -> None:
         assert (told["number"], told["tip"]) == (look.number, look.tip)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", LARGE)
 def test_no_scope_has_many_boxes_and_every_item_is_in_one(name: str) -> None:

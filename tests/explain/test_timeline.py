@@ -121,6 +121,7 @@ def test_of_moments_that_share_a_column_the_fullest_is_drawn() -> None:
     assert len(drawn) == MOST_COLUMNS and drawn[full // 5] == (moments[full], full // 5 * 5 + 5)
 
 
+@pytest.mark.slow
 def test_a_long_graph_has_a_column_for_each_pixel_and_its_peak() -> None:
     report = deep(300).memory(n=4, executor="reference")
     run = report.main

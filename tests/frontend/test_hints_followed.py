@@ -342,6 +342,7 @@ def hints() -> Iterator[str]:
     yield replacements.instead_of("fft.fft")
 
 
+@pytest.mark.slow
 def test_every_recipe_in_the_source_is_followed_here() -> None:
     left = [
         hint

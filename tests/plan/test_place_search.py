@@ -252,6 +252,7 @@ def test_more_time_is_never_worse_and_no_byte_is_shared():
     assert overlaps([Block(r.nbytes, r.first, r.last) for r in wanted], found.offsets) == []
 
 
+@pytest.mark.slow
 def test_local_search_gets_better_and_stays_valid():
     requests = crowd(150)
     wanted = [Block(r.nbytes, r.first, r.last) for r in requests]

@@ -62,6 +62,7 @@ def test_the_largest_batch_in_parts_is_the_largest_that_fits() -> None:
         memory.largest("m", limit)
 
 
+@pytest.mark.slow
 def test_more_parts_let_a_larger_batch_fit() -> None:
     limit = parts_of(1).memory(n=20_000).needed_nbytes
     assert parts_of(16).memory(n=64).largest("n", limit).size > 30_000
@@ -77,6 +78,7 @@ def test_both_graphs_of_a_step_in_parts_are_planned(executor: str) -> None:
         parts_of().plan(n=10)
 
 
+@pytest.mark.slow
 def test_a_trainer_says_what_a_step_takes_as_it_is_taken() -> None:
     random = np.random.default_rng(0)
     data = {"x": random.normal(size=(90, 6)).astype(np.float32), "y": random.integers(0, 3, 90)}

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 n = cr.size("n")
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     ("dtype", "biases"),
@@ -142,6 +143,7 @@ def test_errors_have_the_same_text_and_leave_every_bit_of_the_state():
     assert told[0][0][0] is IndexOutOfRangeError
 
 
+@pytest.mark.slow
 def test_a_run_shows_the_step_that_would_be_taken():
     given = weights(np.float64, True)
     steps = both(network, tuple(given), cr.adamw(0.01), **typed(np.float64, True))

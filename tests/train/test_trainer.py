@@ -179,6 +179,7 @@ def test_the_objective_and_accuracy_of_the_history_are_those_of_the_steps():
     assert epoch.accuracy == sum(right for _, right, _ in seen) / 100
 
 
+@pytest.mark.slow
 def test_counting_what_is_right_changes_no_bit_of_the_weights():
     for executor in EXECUTORS:
         with_count, without = (

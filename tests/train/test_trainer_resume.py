@@ -68,6 +68,7 @@ def same(made: cr.Trainer, whole: cr.Trainer, folder: Path) -> None:
     assert lines(folder) == made.history
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("parts", [1, 2])

@@ -82,6 +82,7 @@ def test_an_edited_generator_is_another_version(tmp_path, monkeypatch):
 NO_PART_OF_CODE = {"errors", "tracebacks", "source", "execute"}
 
 
+@pytest.mark.slow
 def test_all_that_code_is_made_by_is_a_part_of_the_version():
     """What is imported by a file of which there is a digest is such a file itself."""
     files = [one for part in cache.GENERATOR for one in (cache.PACKAGE / part).rglob("*.py")]

@@ -212,6 +212,7 @@ def test_nothing_changes_where_an_index_is_out_of_range(objective: Any, threads:
             assert made.run(made.plan, indices) is None
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize("objective", EARLY, ids=lambda one: one.__name__)
 def test_nor_does_it_within_a_budget(objective: Any) -> None:

@@ -146,6 +146,7 @@ def check_situation(function: str, operand: str, shape: Any, axis: Any, **option
     check(J, [x], orders=1, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("number", range(3))
 def test_some_operands_along_some_axes(number: int) -> None:

@@ -82,6 +82,7 @@ AGAIN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("program", AGAIN, ids=[f"{p.lines[-1]}{p.shapes[1]}" for p in AGAIN])
 def test_a_value_computed_again_has_the_same_bits(program: Program) -> None:

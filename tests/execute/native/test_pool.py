@@ -246,6 +246,7 @@ def test_no_more_workers_wake_than_a_run_has_places_for(library):
     assert called == 0
 
 
+@pytest.mark.slow
 def test_workers_wake_that_are_just_falling_asleep(library):
     for pause in range(600):
         end = time.perf_counter() + (80 + pause % 60) * 1e-6

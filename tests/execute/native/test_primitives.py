@@ -195,6 +195,7 @@ def test_rows_of_many_widths_for_every_map(primitive: Primitive) -> None:
     check_calls(calls)
 
 
+@pytest.mark.slow
 def test_long_rows_and_odd_shapes() -> None:
     shapes = [(5000,), (3, 5000), (5000, 3), (70, 1), (1, 1, 1), (2, 0, 3), (4097,), (9001,)]
     calls: list[Any] = [(exp, [ramp(*shape)], {}) for shape in shapes]
@@ -208,6 +209,7 @@ def test_long_rows_and_odd_shapes() -> None:
     check_calls(calls)
 
 
+@pytest.mark.slow
 def test_integers_and_booleans_are_reduced_over_all_axes() -> None:
     calls: list[Any] = []
     for dtype in WHOLE:
@@ -217,6 +219,7 @@ def test_integers_and_booleans_are_reduced_over_all_axes() -> None:
     check_calls(calls)
 
 
+@pytest.mark.slow
 def test_steps_and_orders_of_axes() -> None:
     x, calls = ramp(9, 8, 33), []
     for dtype in ("float32", "float64", "bool", "int8", "float16"):

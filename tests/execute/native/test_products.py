@@ -99,6 +99,7 @@ def test_every_sample_is_the_product_that_numpy_computes(primitive, sample, dtyp
     np.testing.assert_array_equal(out, primitive.evaluate(np, x, y, **dict(sample.params)))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @any_layout(st.sampled_from([1, 2, 3]))
 def test_any_layout_gives_the_product_and_leaves_what_lies_between(made, alpha, beta, parts):
