@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -141,7 +142,7 @@ class Plain:
                     else shown(trace, full_like(node, 0) if dx is None else dx)
                     for dx, node in zip(dxs, inputs, strict=True)
                 ]
-                value = called(trace, lambda: own.jvp(tuple(moves), *operands, **params))  # type: ignore[misc]
+                value = called(trace, functools.partial(own.jvp, tuple(moves), *operands, **params))
                 what = f"the tangent of {own.name}"
                 total = shown(trace, fitted(trace, value, out.type, what, own.jvp))
             else:

@@ -131,9 +131,8 @@ class ParallelStep(SplitStep):
             pieces = self.parts.split_batch(state, given)
             split = self._split(pieces[0])
             numbers = {
-                name: np.asarray(given.get(name, item.default), item.type.dtype)
+                item.name: np.asarray(given.get(item.name, item.default), item.type.dtype)
                 for item in self.parts.updating.graph.inputs
-                for name in (item.name,)
                 if item.default is not None
             }
             found = self._run(split, state, pieces, numbers, clocks)

@@ -164,6 +164,10 @@ class Programs:
         return made
 
     @cached_property
+    def _input_names(self) -> dict[Node, str]:
+        return {item.node: item.name for item in self.parts.summing.inputs}
+
+    @cached_property
     def _after_sums(self) -> dict[Node, int]:
         """What follows each sum, and the number of the sum, whose place it takes."""
         names = self.parts.summing.names
@@ -174,7 +178,7 @@ class Programs:
         if node in self._after_sums:
             return Key(self._after_sums[node], None)
         if node.primitive is input_:
-            name = next(item.name for item in self.parts.summing.inputs if item.node is node)
+            name = self._input_names[node]
             return Key(self.number[node], part if name in self.parts.varying else None)
         return Key(self.number[node], part)
 
