@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from jobs import needs_mpi
 from parallel_models import MODELS, ROWS, case, network
 from tensor_models import case as tensor_case
 
@@ -384,36 +380,3 @@ def test_a_job_has_as_many_ranks_as_the_plan(monkeypatch: pytest.MonkeyPatch) ->
         cr.parallel(step, cr.Devices.cpu(2), batch=ROWS)
     with pytest.raises(InputError, match="6 ranks, and there are 4 ranks of the job"):
         cr.parallel(step, cr.Devices.cpu(6), batch=ROWS, stages=3, replicas=2)
-
-
-JOB = """
-import hashlib, sys
-sys.path.insert(0, {folder!r})
-import chainrule as cr
-from parallel_models import case
-
-step, weights, batch = case("network", "adamw", "reference")
-split = cr.parallel(step, cr.Devices.cpu(2, memory=4200), batch=24)
-state = split.init(weights)
-for _ in range(3):
-    split(state, batch)
-whole = split.collect(state)
-digest = hashlib.sha256(b"".join(whole[name].tobytes() for name in sorted(whole)))
-line = f"{{split.ranks}} {{split.candidates[0].words}} {{digest.hexdigest()}}\\n"
-sys.stdout.write(line)  # at once: another rank writes, too
-"""
-
-
-@pytest.mark.slow
-@needs_mpi
-def test_the_ranks_of_a_job_choose_alike(tmp_path: Path) -> None:
-    path = tmp_path / "job.py"
-    path.write_text(JOB.format(folder=str(Path(__file__).parent)))
-    alone = [sys.executable, str(path)]
-    job = [sys.executable, "-m", "chainrule", "run", "-n", "2", str(path)]
-    first, both = (
-        subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-        for command in (alone, job)
-    )
-    assert both.splitlines() == 2 * first.splitlines()
-    assert first.startswith("2 2 stages x 1 replica, ")
