@@ -68,7 +68,7 @@ KINDS = {
 
 def fail(how: str) -> None:
     """In the thread that calls it: the main one, or another one."""
-    print(f"failing {time.time()}", flush=True)
+    print(f"failing {time.time()}\n", end="", flush=True)
     if how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "stop":
@@ -108,7 +108,7 @@ def rank(folder: str, how: str, victim: int, seconds: float) -> None:
 
     trainer = made(plan, folder=folder, data=batches, save_every=EVERY, log_every=None)
     trainer.fit(1)
-    print(f"pid {os.getpid()}", flush=True)
+    print(f"pid {os.getpid()}\n", end="", flush=True)  # in one write: ranks share the pipe
     if victim == RANK:
         if how in ("raise", "sys.exit", "sleep", "full disk"):
             due = time.monotonic() + seconds

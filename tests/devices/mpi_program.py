@@ -100,7 +100,7 @@ def fail(how: str) -> None:
         raise ValueError("one rank alone, before the first step")
     split(state, batch)
     split(state, batch)
-    print(f"pid {os.getpid()}", flush=True)
+    print(f"pid {os.getpid()}\n", end="", flush=True)  # in one write: ranks share the pipe
     if RANK == 1:
         if how == "raise":
             raise ValueError("one rank alone")
@@ -122,10 +122,10 @@ def fail(how: str) -> None:
         sys.exit(3)
     while how == "steps":  # until something ends the job
         split(state, batch)
-        print(f"step {state.steps}", flush=True)
+        print(f"step {state.steps}\n", end="", flush=True)
         time.sleep(0.02)
     if how == "wait":
-        print("waiting", flush=True)
+        print("waiting\n", end="", flush=True)
         time.sleep(60)
     if how == "index":  # an error inside a step, on the rank that has the last stage
         batch = {**batch, "y": np.where(np.arange(24) == 20, 7, batch["y"])}

@@ -125,7 +125,8 @@ def told(file: str, folder: str, number: int, rank: int) -> None:
         nonlocal steps
         for batch in cr.data.minibatches(data(ROWS, 1), BATCH, cr.random.key(1), epoch=epoch):
             if steps == 9:
-                print(f"begun {os.getpid()}", flush=True)
+                # in one write: ranks share the pipe
+                print(f"begun {os.getpid()}\n", end="", flush=True)
                 time.sleep(float(os.environ.get("SLOW", "0")))
                 if rank == RANK and number:
                     os.kill(os.getpid(), number)
@@ -146,7 +147,7 @@ def full(folder: str, rank: int) -> None:
         if epoch.number == 1 and rank == RANK:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
-    print("done", trainer.epoch, flush=True)
+    print(f"done {trainer.epoch}\n", end="", flush=True)
 
 
 def apart(how: str) -> None:
