@@ -48,7 +48,7 @@ def main(arguments):
     seconds = {}
 
     begin = time.perf_counter()
-    python = environment.prepare(FOLDER, "[test]", options.python)
+    python = environment.prepare(options.environment, "[test]", options.python)
     seconds["environment"] = time.perf_counter() - begin
 
     named = " and ".join(tier for tier in ("slow", "skipped") if getattr(options, tier))
@@ -74,6 +74,7 @@ def main(arguments):
 def _options(arguments):
     parser = argparse.ArgumentParser(
         usage="%(prog)s [--slow] [--skipped] [--exhaustive] [--all] [--python PATH] "
+        "[--environment FOLDER] "
         "[pytest's arguments]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -95,7 +96,13 @@ def _options(arguments):
         type=_command,
         default=sys.executable,
         metavar="PATH",
-        help=f"the Python to make {FOLDER} with",
+        help="the Python to make the environment with",
+    )
+    parser.add_argument(
+        "--environment",
+        default=FOLDER,
+        metavar="FOLDER",
+        help="the virtual environment (default: %(default)s)",
     )
     return parser.parse_known_args(arguments)
 
@@ -115,7 +122,10 @@ def _tell_missing_peers(python):
     missing = answer.stdout.decode().split()
     if not missing:
         return
-    print(f"skipped: comparisons with {', '.join(missing)}, absent from {FOLDER}. To run them too:")
+    print(
+    absent = f"{', '.join(missing)}, absent from {python.parents[1].name}"
+    print(f"skipped: comparisons with {absent}. To run them too:")
+    )
     install = f"    {python.relative_to(environment.ROOT)} -m pip install"
     for requirement in missing:
         if not requirement.startswith("torch"):

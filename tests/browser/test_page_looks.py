@@ -82,6 +82,7 @@ def test_boxes_can_be_coloured_by_a_quantity(opened) -> None:
 
 
 # What is dark has the same elements in other colours: half of the pages show all of these.
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("name", "at", "width", "dark"),
     [

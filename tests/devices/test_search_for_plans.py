@@ -257,7 +257,7 @@ def test_a_refusal_says_which_value_does_not_fit_where() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("memory", [500, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("memory", [500, pytest.param(2000, marks=pytest.mark.exhaustive)])
 def test_the_advice_of_a_refusal_is_right_when_followed(memory: int) -> None:
     step, *_ = case("network", "adamw", "reference")
     devices = cr.Devices.cpu(2, memory=memory)

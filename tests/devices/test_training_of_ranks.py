@@ -214,7 +214,8 @@ def test_a_full_disk_of_one_rank_leaves_the_checkpoints_that_were_there(
         len(re.findall(r"DataFileError: the \w+ .* cannot be written: .*File too large", errors))
         == 1
     )
-    assert errors.count("Traceback") == 1, errors
+    # Told by the first rank itself, whose reason does not fit on the disk, or by the other for it.
+    assert len(re.findall(r"on rank [01] of 2", errors)) == 1 and "was killed" not in errors, errors
     assert "step-000000004.safetensors" in names and "step-000000008.safetensors" not in names
     found = trained("two stages", 2, folder=tmp_path, resume=True, log_every=None)
     assert found == trained("two stages", 2, log_every=None)
@@ -240,8 +241,8 @@ def test_what_one_rank_does_alone_is_told(how: str) -> None:
 @pytest.mark.slow
 @needs_mpi
 def test_whatever_fails_at_whatever_moment_ends_as_promised(record_property: Any) -> None:
-    assert failures.main(12, seed=1) == 0
-    record_property("ran", "12 failures")
+    assert failures.main(6, seed=1) == 0
+    record_property("ran", "6 failures")
 
 
 def test_a_trainer_of_a_split_step_says_what_it_does_not_take() -> None:

@@ -36,6 +36,7 @@ def measured(executor: str, name: str, share: float) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.sweep(7)
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs /proc of Linux")
 @pytest.mark.parametrize(("executor", "name", "share"), cases())

@@ -18,6 +18,7 @@ from typing import Any
 from chainrule.errors import InputError
 
 FOLDER = "CHAINRULE_JOB"
+FAILED_FILE = "failed"  # a file without content: the first rank that made it says why the job ends
 TRANSPORT = "CHAINRULE_TRANSPORT"
 DEADLINE = "CHAINRULE_DEADLINE"
 DEFAULT_DEADLINE = 60.0  # seconds that a rank waits for another one
@@ -136,13 +137,17 @@ class Folder:
         launcher prints it, and ends all ranks.  False where the folder is gone, and so the
         launcher."""
         try:
-            os.close(os.open(self.path / "failed", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            os.close(os.open(self.path / FAILED_FILE, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             self._write("failure", {"text": text, "code": code})
         except FileExistsError:
             return True
         except OSError:
             return False
         return True
+
+    def is_failed(self) -> bool:
+        """Whether a rank ends the job: it prints the reason itself where the disk is full."""
+        return (self.path / FAILED_FILE).exists()
 
     def failure(self) -> tuple[str, int] | None:
         """Why the job ends, and with which exit code, if a rank has said so."""

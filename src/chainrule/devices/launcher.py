@@ -197,7 +197,7 @@ class _Job:
         """The exit code; prints why it is not 0."""
         missing = [rank for rank in range(self.count) if not self.folder.has_completed(rank)]
         told, failed = self.folder.failure() or (None, FAILED)
-        if missing and told is None and self.signal is None:
+        if missing and told is None and self.signal is None and not self.folder.is_failed():
             first = self._first_failed()
             rank = missing[0] if first is None else first
             doing = self.folder.noted(rank)

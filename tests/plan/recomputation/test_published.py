@@ -56,7 +56,7 @@ def test_small_programs_cost_no_more_than_published(name, percent):
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("percent", PERCENTS)
 @pytest.mark.parametrize("name", sorted(PUBLISHED.keys() - set(QUICK)))
 def test_large_programs_cost_no_more_than_published(name, percent):
