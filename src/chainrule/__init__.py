@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from chainrule.explain.equations import Equations
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.report import Report, report
+    from chainrule.frontend.by_hand import named, scope
     from chainrule.functional.jacobian import hessian, jacfwd, jacobian, jacrev
     from chainrule.functional.vmap import vmap
     from chainrule.nn.attention import scaled_dot_product_attention
@@ -201,6 +202,7 @@ __all__ = [
     "mean",
     "measured_speeds",
     "minimum",
+    "named",
     "ndtr",
     "norm",
     "one_hot",
@@ -220,6 +222,7 @@ __all__ = [
     "scaled_dot_product_attention",
     "scan",
     "schedules",
+    "scope",
     "sgd",
     "sigmoid",
     "silu",
@@ -308,6 +311,7 @@ _LATER = {
     "max_pool1d": "chainrule.nn.pooling",
     "max_pool2d": "chainrule.nn.pooling",
     "measured_speeds": "chainrule.explain.cost.measured_speeds",
+    "named": "chainrule.frontend.by_hand",
     "ndtr": "chainrule.numpy.special",
     "norm": "chainrule.numpy.norms",
     "one_hot": "chainrule.nn.one_hot",
@@ -322,6 +326,7 @@ _LATER = {
     "save_weights": "chainrule.train.step.weights",
     "scaled_dot_product_attention": "chainrule.nn.attention",
     "scan": "chainrule.control",
+    "scope": "chainrule.frontend.by_hand",
     "sgd": "chainrule.train",
     "silu": "chainrule.nn.linear_units",
     "training_step": "chainrule.train",

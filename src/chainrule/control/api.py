@@ -224,7 +224,7 @@ def _on(
                     building.name_result(node, user_frame(frame), place)
             return result
         nonlocal is_traced
-        building.site = line
+        building.site = building.place or line
         try:
             result = in_trace(building, None, values, options)
             is_traced = True

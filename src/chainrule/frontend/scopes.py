@@ -8,6 +8,7 @@ from types import FrameType
 from chainrule.frontend.naming import Namer, Target, user_frame
 from chainrule.graph.origin import Scope
 
+_Named = tuple["Scope | None", str]  # a name, and the scope that it is in
 _WRAPPER = 0x04 | 0x08  # CO_VARARGS | CO_VARKEYWORDS: def wrapper(*args, **kwargs)
 _NO_SCOPE = frozenset({"<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
 
@@ -25,7 +26,8 @@ class Scopes:
         self.returning: list[tuple[FrameType, Scope | None, Target]] = []
         self._of: dict[FrameType, Scope | None] = {}
         self._roots: set[FrameType] = set()
-        self.calls: dict[tuple[Scope | None, str], int] = {}
+        self.calls: dict[_Named, int] = {}
+        self.opened: dict[_Named, Scope] = {}  # by name, with `cr.scope`
 
     def of(self, frame: FrameType) -> Scope | None:
         """The scope that a user's frame stands for: one for each call of a helper function.
@@ -63,6 +65,19 @@ class Scopes:
                 self._expect_return(call, scope)
             at_root = at_root and wrapper
         return scope
+
+    def open(self, parent: Scope | None, name: str) -> Scope:
+        """The scope that was opened under this name in `parent`, or a new one."""
+        found = self.opened.get((parent, name))
+        if found is None:
+            found = self.opened[parent, name] = Scope(self._unique(parent, name), parent)
+        return found
+
+    def count_anew(self) -> tuple[dict[_Named, int], dict[_Named, Scope]]:
+        """Begin a body, whose scopes are counted apart; gives what was counted before it."""
+        before = self.calls, self.opened
+        self.calls, self.opened = {}, {}
+        return before
 
     def _unique(self, parent: Scope | None, name: str) -> str:
         count = self.calls.get((parent, name), 0)

@@ -28,7 +28,7 @@ from chainrule.frontend.naming import (
 )
 from chainrule.frontend.scopes import Scopes
 from chainrule.graph.node import ArrayValue, Node
-from chainrule.graph.origin import Origin
+from chainrule.graph.origin import Origin, Scope
 from chainrule.graph.parts import Condition, ValueGuard
 from chainrule.graph.sizes.sizes import Size, names
 from chainrule.graph.types import exceeds_memory, type_of
@@ -71,6 +71,7 @@ class Trace:
         self.guards: dict[str, ValueGuard] = {}
         self.scalars: dict[Node, Any] = {}
         self.site: Origin | None = None
+        self.place: Origin | None = None  # within `cr.scope`, where nothing is named by bytecode
         self.made: set[Node] | None = None  # what is built while a body is traced
         self.ended: set[Node] = set()  # variables of bodies and batches that are over
         self.settled: set[Node] = set()  # nodes that no variable reaches but those of the graph
@@ -104,20 +105,16 @@ class Trace:
         """While a body is traced: the names that it gives, and the nodes that it builds, to which
         its variables are added: after it they are of no use."""
         self.name_returned()
-        before = self.names, self.assigned, self._scopes.calls, self.made, self.site
-        self.names, self.assigned, self._scopes.calls, self.made, self.site = (
-            {},
-            {},
-            {},
-            set(),
-            None,
-        )
+        before = self.names, self.assigned, self.made, self.site
+        self.names, self.assigned, self.made, self.site = {}, {}, set(), None
+        counted = self._scopes.count_anew()
         try:
             yield self.names, self.made
             self.name_returned()
         finally:
             self.ended |= {node for node in self.made or () if node.primitive is input_}
-            self.names, self.assigned, self._scopes.calls, self.made, self.site = before
+            self.names, self.assigned, self.made, self.site = before
+            self._scopes.calls, self._scopes.opened = counted
 
     def constant(self, value: Any, name: str = "") -> Node:
         """The constant node of a closed-over array or named scalar; one for each object."""
@@ -128,7 +125,7 @@ class Trace:
         node = constant_of(ArrayValue(np.asarray(value, type_.dtype), name), type_)
         object.__setattr__(node, "origin", self.site or Origin())
         self._constants[id(value), name] = (value, node)
-        if not name:
+        if not name and self.place is None:
             frame = user_frame(sys._getframe(1))
             name = name_of_object(value, frame) if frame is not None else ""
         if name and (name not in self.names or self.names[name].primitive is constant):
@@ -231,7 +228,11 @@ class Trace:
         return self.site.describe() if self.site is not None else ""
 
     def enter(self, frame: FrameType) -> FrameType | None:
-        """Begin an operation of the user's: remember its place.  Returns the user's frame."""
+        """Begin an operation of the user's: remember its place.  Returns the user's frame; None
+        where that names nothing."""
+        if self.place is not None:
+            self.site = self.place
+            return None
         found = user_frame(frame)
         if found is None:
             self.site = Origin()
@@ -241,6 +242,8 @@ class Trace:
 
     def origin_at(self, frame: FrameType) -> Origin:
         """The origin for an operation that runs in this frame, outside of any other."""
+        if self.place is not None:
+            return self.place
         found = user_frame(frame)
         return Origin() if found is None else Origin(found.f_code, found.f_lasti, None)
 
@@ -251,7 +254,9 @@ class Trace:
 
         `place` says which of the parts that the operation gives it is.
         """
-        if frame is None or node in self.name_of or frame in self._scopes.outside:
+        if frame is None or self.place is not None:
+            return
+        if node in self.name_of or frame in self._scopes.outside:
             return
         if self._scopes.returning:
             self.name_returned()
@@ -282,12 +287,43 @@ class Trace:
                 continue
             outer = self._scopes.of(target.frame)
             full = f"{outer.path}.{target.name}" if outer is not None else target.name
-            inside = self._inside.setdefault(node, [])
-            inside.insert(0, inner)
-            for name in inside:
-                del self.names[name]
-            self.bind_name(full, node, target.frame.f_code)
-            self.names.update(dict.fromkeys(inside, node))  # after the name that counts
+            self._rename(full, node, inner, target.frame.f_code)
+
+    def name_by_hand(self, node: Node, name: str) -> None:
+        """Call the node so, in the scope that is open.  Earlier names stay, after this one; an
+        input's own name stays the first."""
+        scope = self.place.scope if self.place is not None else None
+        full = f"{scope.path}.{name}" if scope is not None else name
+        known = self.name_of.get(node)
+        if self.names.get(full) is node:
+            return
+        if known is None:
+            self.bind_name(full, node)
+        elif node.primitive is input_:
+            self.bind_name(full, node)
+            self.name_of[node] = known
+        else:
+            self._rename(full, node, known)
+
+    def _rename(self, full: str, node: Node, known: str, code: CodeType | None = None) -> None:
+        """Give a node that is called `known` another first name."""
+        inside = self._inside.setdefault(node, [])
+        inside.insert(0, known)
+        for name in inside:
+            del self.names[name]
+        self.bind_name(full, node, code)
+        self.names.update(dict.fromkeys(inside, node))  # after the name that counts
+
+    def scope_at(self, path: str, frame: FrameType | None) -> Scope | None:
+        """The scope of this dotted path, in the one that is open or that `frame` stands for."""
+        scope = None
+        if self.place is not None:
+            scope = self.place.scope
+        elif frame is not None:
+            scope = self._scopes.of(frame)
+        for name in path.split(".") if path else ():
+            scope = self._scopes.open(scope, name)
+        return scope
 
     def bind_name(self, full: str, node: Node, code: CodeType | None = None) -> None:
         """Call the node `full`, or `full_1`, `full_2`, ... where that is taken."""
