@@ -122,10 +122,8 @@ def _tell_missing_peers(python):
     missing = answer.stdout.decode().split()
     if not missing:
         return
-    print(
     absent = f"{', '.join(missing)}, absent from {python.parents[1].name}"
     print(f"skipped: comparisons with {absent}. To run them too:")
-    )
     install = f"    {python.relative_to(environment.ROOT)} -m pip install"
     for requirement in missing:
         if not requirement.startswith("torch"):
