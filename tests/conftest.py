@@ -96,6 +96,14 @@ def native(monkeypatch):
     monkeypatch.setenv("CHAINRULE_EXECUTOR", "native")
 
 
+@pytest.fixture
+def registry(monkeypatch):
+    """Forgets the executors that a test registers."""
+    from chainrule.execute import executors
+
+    monkeypatch.setattr(executors, "_registered", dict(executors._registered))
+
+
 def pytest_terminal_summary(terminalreporter, config):
     """Remembers what was skipped; shows the lines that tests noted with
     `record_property("ran", ...)`: what was really tried."""

@@ -12,7 +12,7 @@ from parallel_models import MODELS, ROWS, case
 
 import chainrule as cr
 from chainrule.devices.splitting import node_seconds
-from chainrule.execute import executors, plain
+from chainrule.execute import plain
 from chainrule.execute.executors import prepare
 from chainrule.schedule.records import Compute
 
@@ -48,9 +48,8 @@ class Executor(plain.PlainExecutor):
 
 @pytest.mark.parametrize(("slow", "last", "first"), [("sin", "a", "b"), ("tanh", "c", "d")])
 def test_stages_are_cut_by_the_times_of_their_executor(
-    slow: str, last: str, first: str, monkeypatch: pytest.MonkeyPatch
+    slow: str, last: str, first: str, registry: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executors, "_registered", dict(executors._registered))
     monkeypatch.setattr(Program, "slow", slow)
     cr.register_executor(Executor("timed", plain._evaluated))
     step = cr.training_step(deep, "w", cr.sgd(0.1), executor="timed")

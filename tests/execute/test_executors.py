@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import pytest
 import chainrule as cr
 from chainrule import float64, int64
 from chainrule.errors import EvaluationError, InputError, MemoryLimitError, UnsupportedError
-from chainrule.execute import executors
 from chainrule.execute.executor import Traits
 from chainrule.execute.plain import PlainExecutor
 from chainrule.graph.graph import Graph
@@ -68,12 +67,11 @@ class CountingProgram:
 
 
 @pytest.fixture
-def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
+def counting(registry: None) -> Counting:
     """An executor that is registered, for one test."""
-    monkeypatch.setattr(executors, "_registered", dict(executors._registered))
     made = Counting()
     cr.register_executor(made)
-    yield made
+    return made
 
 
 n = cr.size("n")

@@ -160,7 +160,7 @@ def test_what_runs_again_is_compiled_once() -> None:
     assert 0 < codes[1] - codes[0] <= CODE_NBYTES_PER_REPETITION * again
 
 
-def test_amounts_and_executors_that_cannot_be_are_told() -> None:
+def test_amounts_and_executors_that_cannot_be_are_told(registry: None) -> None:
     graph = gradients()
     with pytest.raises(InputError, match=r"memory='much' is not an amount[\s\S]*memory=\"8GiB\""):
         graph.compile(memory="much")

@@ -13,7 +13,6 @@ from reports import EITHER, both
 import chainrule as cr
 from chainrule import float32
 from chainrule.errors import InputError
-from chainrule.execute import executors
 from chainrule.execute.plain import PlainExecutor
 from chainrule.explain.report.data import report_data
 
@@ -110,10 +109,7 @@ def test_data_of_many_plans_are_small() -> None:
     assert len(json.dumps(data["tradeoff"])) < 6000 * points
 
 
-def test_what_cannot_be_weighed_is_refused_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(executors, "_registered", dict(executors._registered))
+def test_what_cannot_be_weighed_is_refused_before_anything_runs(registry: None) -> None:
     with pytest.raises(InputError, match="n has no number") as caught:
         cr.report(both(), tradeoff=True)
     assert 'sizes={"n": 256}' in str(caught.value)
