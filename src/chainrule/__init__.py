@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         binary_cross_entropy,
         binary_cross_entropy_with_logits,
     )
-    from chainrule.nn.convolution import conv1d, conv2d
+    from chainrule.nn.convolution import conv1d, conv2d, conv3d
     from chainrule.nn.distances import absolute_error, huber, kl_divergence
     from chainrule.nn.linear_units import elu, leaky_relu, log_sigmoid, silu
     from chainrule.nn.normalisation import (
@@ -67,6 +67,11 @@ if TYPE_CHECKING:
     )
     from chainrule.nn.one_hot import one_hot
     from chainrule.nn.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+    from chainrule.nn.transposed_convolution import (
+        conv_transpose1d,
+        conv_transpose2d,
+        conv_transpose3d,
+    )
     from chainrule.numpy.at import at
     from chainrule.numpy.creating import array
     from chainrule.numpy.norms import norm
@@ -151,6 +156,10 @@ __all__ = [
     "cond",
     "conv1d",
     "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cross_entropy",
     "custom_derivative",
     "data",
@@ -282,6 +291,10 @@ _LATER = {
     "cond": "chainrule.control",
     "conv1d": "chainrule.nn.convolution",
     "conv2d": "chainrule.nn.convolution",
+    "conv3d": "chainrule.nn.convolution",
+    "conv_transpose1d": "chainrule.nn.transposed_convolution",
+    "conv_transpose2d": "chainrule.nn.transposed_convolution",
+    "conv_transpose3d": "chainrule.nn.transposed_convolution",
     "custom_derivative": "chainrule.custom",
     "digamma": "chainrule.numpy.special",
     "dropout": "chainrule.random.dropout",

@@ -9,14 +9,14 @@ from composite_cases import case
 import chainrule as cr
 
 
-def conv(shapes: Any, **options: Any) -> None:
+def conv(shapes: Any, transposed: bool = False, **options: Any) -> None:
     """One case of a convolution of these shapes of x, weight and perhaps bias."""
     axes = len(shapes[1]) - 2
     given = ", ".join(
         ("x, y, z"[: 3 * len(shapes) - 2], *(f"{k}={v!r}" for k, v in options.items()))
     )
-    of = cr.conv1d if axes == 1 else cr.conv2d
-    case(of, f"cr.conv{axes}d({given})", None, f"F.conv{axes}d({given})", shapes)
+    name = f"{'conv_transpose' if transposed else 'conv'}{axes}d"
+    case(getattr(cr, name), f"cr.{name}({given})", None, f"F.{name}({given})", shapes)
 
 
 conv(((2, 3, 5), (4, 3, 3)))
@@ -40,6 +40,22 @@ conv(((2, 3, 3, 3), (4, 3, 1, 1)))
 conv(((3, 4, 4), (2, 3, 2, 2), (2,)), padding="valid")
 conv(((2, 1, 9, 9), (1, 1, 2, 2)), stride=4)  # some elements are in no window
 conv(((1, 1, 3, 3), (1, 1, 3, 3)))  # one window
+conv(((1, 2, 3, 4, 3), (3, 2, 2, 3, 2), (3,)))
+conv(((2, 4, 5, 2, 3), (2, 2, 3, 1, 2)), stride=(2, 1, 2), padding=(1, 0, 2), groups=2)
+conv(((2, 5, 3, 4), (1, 2, 3, 1, 3)), dilation=(1, 2, 2), padding="same")
+
+conv(((2, 3, 5), (3, 2, 3)), True)
+conv(((3, 2), (3, 1, 2), (1,)), True, stride=3, output_padding=2)
+conv(((2, 4, 3), (4, 1, 2), (2,)), True, stride=2, padding=1, output_padding=1, groups=2)
+conv(((1, 2, 4), (2, 2, 3)), True, padding=3, dilation=2, output_padding=1)
+conv(((2, 3, 3, 4), (3, 2, 2, 3), (2,)), True)
+conv(((2, 4, 2, 3), (4, 1, 3, 2), (4,)), True, groups=4, padding=1)
+conv(((1, 2, 3, 2), (2, 3, 3, 2)), True, stride=(1, 2), padding=(2, 0), dilation=(2, 1))
+conv(((2, 2, 1, 1), (2, 1, 3, 3)), True)  # each element in few windows: added back
+conv(((2, 3, 3), (2, 1, 1, 1)), True, stride=4, output_padding=(3, 1))
+conv(((1, 2, 2, 3), (2, 1, 2, 2)), True, padding=1, output_padding=1, dilation=3)
+conv(((1, 2, 2, 1, 3), (2, 2, 2, 2, 1), (2,)), True, stride=(2, 1, 1), padding=(0, 0, 1))
+conv(((4, 2, 2, 1), (4, 1, 1, 2, 2)), True, groups=2, dilation=2, output_padding=1)
 
 case(cr.max_pool1d, "cr.max_pool1d(x, 2)", None, "F.max_pool1d(x, 2)", (2, 3, 5), (1, 4))
 case(

@@ -27,12 +27,14 @@ from chainrule.nn import (
     losses,
     normalisation,
     pooling,
+    transposed_convolution,
 )
 from chainrule.numpy import of_one_primitive, statistics
 
 MODULES = (
     *(activations, attention, binary, convolution, distances),
     *(layers, linear_units, losses, normalisation, pooling, of_one_primitive, statistics),
+    *(transposed_convolution,),
 )
 
 

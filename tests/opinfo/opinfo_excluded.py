@@ -99,7 +99,7 @@ NAMES: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "nn.functional.avg_pool3d nn.functional.conv3d nn.functional.conv_transpose3d "
+            "nn.functional.avg_pool3d "
             "nn.functional.max_pool3d max_pool2d_with_indices_backward "
             "nn.functional.max_unpool1d nn.functional.max_unpool1d-grad "
             "nn.functional.max_unpool2d nn.functional.max_unpool2d-grad "
@@ -191,7 +191,6 @@ DTYPES = {
             "block_diag cdist clamp corrcoef cov diag_embed logcumsumexp linalg.vander "
             "masked.mean masked.std masked.var nn.functional.adaptive_avg_pool1d "
             "nn.functional.adaptive_avg_pool2d nn.functional.adaptive_avg_pool3d "
-            "nn.functional.conv_transpose1d nn.functional.conv_transpose2d "
             "nn.functional.gaussian_nll_loss nn.functional.interpolate nn.functional.nll_loss "
             "nn.functional.pdist nn.functional.upsample_bilinear nn.functional.upsample_nearest"
         ).split(),

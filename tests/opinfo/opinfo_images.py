@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 
-import chainrule as cr
-
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 
 
@@ -159,34 +157,6 @@ def channel_shuffle(x, groups):
     return np.reshape(np.swapaxes(parts, 1, 2), np.shape(x))
 
 
-def conv_transpose(function, rank):
-    """The transpose of a convolution: what pulls its cotangent back."""
-
-    def call(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-        batched = x if np.ndim(x) == rank + 2 else x[None]
-        steps, pads, more, gaps = (
-            numbers(v, rank) for v in (stride, padding, output_padding, dilation)
-        )
-        sizes = [
-            (n - 1) * s - 2 * p + d * (k - 1) + o + 1
-            for n, s, p, d, k, o in zip(
-                np.shape(batched)[2:], steps, pads, gaps, np.shape(weight)[2:], more, strict=True
-            )
-        ]
-        shape = (np.shape(batched)[0], np.shape(weight)[1] * groups, *sizes)
-
-        def forward(image, kernel):
-            found = function(image, kernel, None, tuple(steps), tuple(pads), tuple(gaps), groups)
-            return found[(..., *(slice(n) for n in np.shape(batched)[2:]))]
-
-        found = cr.vjp(forward, np.zeros(shape), weight)[1](batched)[0]
-        if bias is not None:
-            found = found + np.reshape(bias, (-1, *(1,) * rank))
-        return found if np.ndim(x) == rank + 2 else found[0]
-
-    return call
-
-
 def bilinear(x, y, weight, bias=None):
     found = np.einsum("...i,oij,...j->...o", x, weight, y)
     return found if bias is None else found + bias
@@ -209,8 +179,6 @@ TABLE = {
         "pixel_shuffle": pixel_shuffle,
         "pixel_unshuffle": pixel_unshuffle,
         "channel_shuffle": channel_shuffle,
-        "conv_transpose1d": conv_transpose(lambda *given: cr.conv1d(*given), 1),
-        "conv_transpose2d": conv_transpose(lambda *given: cr.conv2d(*given), 2),
         "bilinear": bilinear,
     }.items()
 } | {"constant_pad_nd": lambda x, pads, value=0: pad(x, pads, "constant", value)}

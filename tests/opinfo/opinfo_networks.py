@@ -7,12 +7,15 @@ import numpy as np
 import chainrule as cr
 
 
-def conv(function):
-    def call(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-        def plain(value):
-            return tuple(value) if isinstance(value, (list, tuple)) else value
+def conv(name):
+    """A convolution, whose options PyTorch takes in lists, too."""
 
-        return function(x, weight, bias, plain(stride), plain(padding), plain(dilation), groups)
+    def plain(value):
+        return tuple(value) if isinstance(value, (list, tuple)) else value
+
+    def call(x, weight, *args, **options):
+        given = {key: plain(value) for key, value in options.items()}
+        return getattr(cr, name)(x, weight, *map(plain, args), **given)
 
     return call
 
@@ -124,8 +127,11 @@ TABLE = {
     "nn.functional.group_norm": group_norm,
     "nn.functional.instance_norm": instance_norm,
     "nn.functional.rms_norm": rms_norm,
-    "nn.functional.conv1d": conv(lambda *given: cr.conv1d(*given)),
-    "nn.functional.conv2d": conv(lambda *given: cr.conv2d(*given)),
+    **{
+        f"nn.functional.{kind}{axes}d": conv(f"{kind}{axes}d")
+        for kind in ("conv", "conv_transpose")
+        for axes in (1, 2, 3)
+    },
     "nn.functional.layer_norm": layer_norm,
     "nn.functional.cross_entropy": cross_entropy,
     "nn.functional.linear_cross_entropy": linear_cross_entropy,

@@ -1,4 +1,4 @@
-"""Convolution of sequences and images in PyTorch's layout, as a product with all windows."""
+"""Convolution over one to three axes in PyTorch's layout, as a product with all windows."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from chainrule.numpy.windows import (
     windows,
 )
 from chainrule.primitives.windows import Counts, span
+
+WINDOW = {1: "width", 2: "rows, columns", 3: "depth, rows, columns"}
 
 
 @composite(symbol="∗", latex=r"\operatorname{conv}")
@@ -55,6 +57,24 @@ def conv2d(
     return _convolved(x, weight, bias, stride, padding, dilation, groups, "conv2d", 2)
 
 
+@composite(symbol="∗", latex=r"\operatorname{conv}")
+def conv3d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """x (n, in, depth, height, width), or without n, with weight (out, in / groups, *window).
+
+    As PyTorch's conv3d: bias (out) is added; stride, padding and dilation are one integer or
+    three; `padding` is the number of zeros on either side, "valid" (none) or "same".
+    """
+    return _convolved(x, weight, bias, stride, padding, dilation, groups, "conv3d", 3)
+
+
 def _convolved(
     x: Any,
     weight: Any,
@@ -69,31 +89,38 @@ def _convolved(
     x, had_batch = batched(x, axes, asked)
     (groups,) = counts_of(groups, 1, 1, asked, "groups")
     _check(x, weight, bias, groups, asked, axes)
-    window = _window(weight, asked)
+    window = window_of(weight, asked)
     steps = counts_of(stride, axes, 1, asked, "stride")
     spread = counts_of(dilation, axes, 1, asked, "dilation")
     around = _widths(padding, window, steps, spread, asked)
-    seen = windows(padded(x, around), window, steps, spread, asked)
-    p, w = "pq"[:axes], "uv"[:axes]
-    # The weight's last axes come first: for each of their places its gradient is a matrix then,
-    # to which products add, and no array of all windows is needed.
-    if groups == 1:
-        order = (*range(2, 2 + axes), 0, 1)
-        result = _product(f"nc{p}{w},{w}oc->no{p}", seen, np.transpose(weight, order))
-    else:
-        n, _, *rest = np.shape(seen)
-        out, inside = np.shape(weight)[:2]
-        seen = np.reshape(seen, (n, groups, inside, *rest))
-        split = np.reshape(weight, (groups, out // groups, inside, *window))
-        split = np.transpose(split, (0, *range(3, 3 + axes), 1, 2))
-        result = _product(f"ngc{p}{w},g{w}oc->ngo{p}", seen, split)
-        result = np.reshape(result, (n, out, *rest[:axes]))
+    result = of_windows(padded(x, around), weight, steps, spread, groups, asked)
     if bias is not None:
         result = result + np.reshape(bias, (-1, *(1,) * axes))
     return result if had_batch else result[0]
 
 
-def _window(weight: Any, asked: str) -> Counts:
+def of_windows(
+    x: Any, weight: Any, stride: Counts, dilation: Counts, groups: int, asked: str
+) -> Any:
+    """The product of all windows of x (n, in, ...) with the weight (out, in / groups, *window)."""
+    out, inside, *window = np.shape(weight)
+    axes = len(window)
+    seen = windows(x, tuple(window), stride, dilation, asked)
+    p, w = "pqr"[:axes], "uvw"[:axes]
+    # The weight's last axes come first: for each of their places its gradient is a matrix then,
+    # to which products add, and no array of all windows is needed.
+    if groups == 1:
+        order = (*range(2, 2 + axes), 0, 1)
+        return product(f"nc{p}{w},{w}oc->no{p}", seen, np.transpose(weight, order))
+    n, _, *rest = np.shape(seen)
+    seen = np.reshape(seen, (n, groups, inside, *rest))
+    split = np.reshape(weight, (groups, out // groups, inside, *window))
+    split = np.transpose(split, (0, *range(3, 3 + axes), 1, 2))
+    result = product(f"ngc{p}{w},g{w}oc->ngo{p}", seen, split)
+    return np.reshape(result, (n, out, *rest[:axes]))
+
+
+def window_of(weight: Any, asked: str) -> Counts:
     """How long the windows are, from the weight's last axes."""
     window = tuple(np.shape(weight)[2:])
     if not all(isinstance(one, int) and one > 0 for one in window):
@@ -105,7 +132,7 @@ def _window(weight: Any, asked: str) -> Counts:
     return window
 
 
-def _product(subscripts: str, x: Any, y: Any) -> Any:
+def product(subscripts: str, x: Any, y: Any) -> Any:
     """np.einsum; at once, by way of matrix products."""
     if trace_of((x, y)) is None:
         return np.einsum(subscripts, x, y, optimize=True)
@@ -115,11 +142,10 @@ def _product(subscripts: str, x: Any, y: Any) -> Any:
 def _check(x: Any, weight: Any, bias: Any, groups: int, asked: str, axes: int) -> None:
     given = (x, weight, bias)
     if np.ndim(weight) != axes + 2:
-        shown = "(out, in / groups, width)" if axes == 1 else "(out, in / groups, rows, columns)"
         refuse(
             given,
             f"{asked}: the weight {show(weight)} has {np.ndim(weight)} axes",
-            f"a weight is {shown}",
+            f"a weight is (out, in / groups, {WINDOW[axes]})",
         )
     channels, out, inside = np.shape(x)[1], *np.shape(weight)[:2]
     if channels != inside * groups:

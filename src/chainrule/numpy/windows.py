@@ -17,7 +17,11 @@ from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives import windows as primitives
 from chainrule.primitives.windows import Counts, span
 
-AXES = {1: "(n, channels, length)", 2: "(n, channels, height, width)"}
+AXES = {
+    1: "(n, channels, length)",
+    2: "(n, channels, height, width)",
+    3: "(n, channels, depth, height, width)",
+}
 
 
 def windows(x: Any, window: Counts, stride: Counts, dilation: Counts, asked: str) -> Any:
@@ -51,6 +55,15 @@ def windows(x: Any, window: Counts, stride: Counts, dilation: Counts, asked: str
     if trace is None:
         return primitives.windows.evaluate(np, np.asarray(x), **params)
     return Traced(trace.build(primitives.windows, as_node(trace, x), **params), trace)
+
+
+def fold_windows(g: Any, stride: Counts, dilation: Counts, shape: Any) -> Any:
+    """Zeros of a shape, to which each window of g (..., positions, places) is added."""
+    trace = trace_of((g,))
+    params = {"stride": stride, "dilation": dilation, "shape": tuple(shape)}
+    if trace is None:
+        return primitives.fold_windows.evaluate(np, np.asarray(g), **params)
+    return Traced(trace.build(primitives.fold_windows, as_node(trace, g), **params), trace)
 
 
 def refuse(given: tuple[Any, ...], what: str, hint: str) -> NoReturn:
@@ -93,8 +106,13 @@ def batched(x: Any, axes: int, asked: str) -> tuple[Any, bool]:
     )
 
 
-def padded(x: Any, widths: tuple[tuple[int, int], ...]) -> Any:
-    """x with zeros around its last axes."""
+def padded(x: Any, widths: tuple[tuple[Any, Any], ...]) -> Any:
+    """x with zeros around its last axes; a negative width takes elements away."""
+    if any(before < 0 or after < 0 for before, after in widths):
+        lengths = np.shape(x)[np.ndim(x) - len(widths) :]
+        ends = zip(lengths, widths, strict=True)
+        x = x[(..., *(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in ends))]
+        widths = tuple((max(before, 0), max(after, 0)) for before, after in widths)
     if not any(before or after for before, after in widths):
         return x
     return np.pad(x, ((0, 0),) * (np.ndim(x) - len(widths)) + widths)

@@ -113,7 +113,7 @@ def _folded_product(g: Any, window: Counts, dilation: Counts, shape: Shape) -> A
         regrouped = (*g.inputs[0].type.shape[: -2 * count], *lengths)
         product = _folded_product(g.inputs[0], window, dilation, regrouped)
         return None if product is None else reshape(product, shape=shape)
-    if g.primitive is not contract or not _are_most(positions[:count], lengths):
+    if g.primitive is not contract or not are_most(positions[:count], lengths):
         return None
     kept = g.param("out_axes")
     moving, places = kept[-2 * count : -count], kept[-count:]
@@ -131,7 +131,7 @@ def _folded_product(g: Any, window: Counts, dilation: Counts, shape: Shape) -> A
     return None
 
 
-def _are_most(positions: Shape, lengths: Shape) -> bool:
+def are_most(positions: Shape, lengths: Shape) -> bool:
     """Whether windows begin at half of the places at least, as far as that is known."""
     known = [*positions, *lengths]
     if not all(isinstance(one, int) for one in known):
