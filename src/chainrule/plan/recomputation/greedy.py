@@ -8,6 +8,7 @@ ICLR 2021), with the distance to the next read, which is known here, for the sta
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,7 @@ RULES = (
 
 def greedy(problem: Problem, weights: Weights) -> tuple[int, ...] | None:
     """A valid sequence within the budget, or None where this rule finds none."""
-    walk = _Walk(problem, weights)
+    walk = Walk(problem, weights)
     for at, node in enumerate(problem.order):
         walk.now = at
         if not walk.advance(node):
@@ -49,8 +50,8 @@ def greedy(problem: Problem, weights: Weights) -> tuple[int, ...] | None:
     return without_useless(problem, walk.sequence)
 
 
-class _Walk:
-    """The state on the way through the order."""
+class Walk:
+    """The state on the way through the order: what is there, and where it is read next."""
 
     def __init__(self, problem: Problem, weights: Weights) -> None:
         self.problem = problem
@@ -72,13 +73,14 @@ class _Walk:
         self.distance = weights.distance
         self.evictable = nbytes >= 1
         self.may_run_again = np.ones(size, bool)
-        self.may_run_again[list(problem.once)] = False
+        self.blocked = np.zeros(size, bool)  # computed from what may not run again
+        self.runs_no_more(problem.once)
 
     def advance(self, node: int) -> bool:
         """Execute the node, and before it all that has to be computed again for it."""
         if not self.compute(node):
             return False
-        self.may_run_again[list(self.problem.earlier[node])] = False
+        self.runs_no_more(self.problem.earlier[node])
         for u in (*self.problem.inputs[node], node):
             self.set_next_read(u)
             if self.next_read[u] < 0:
@@ -91,6 +93,16 @@ class _Walk:
         kept = sorted(self.problem.kept)
         self.evictable[kept] = False
         return all(self.resident[v] or (self.may_run_again[v] and self.compute(v)) for v in kept)
+
+    def runs_no_more(self, nodes: Iterable[int]) -> None:
+        """These may not run again."""
+        pending = list(nodes)
+        self.may_run_again[pending] = False
+        while pending:
+            node = pending.pop()
+            if not self.blocked[node]:
+                self.blocked[node] = True
+                pending += self.problem.readers[node]
 
     def set_next_read(self, u: int) -> None:
         """Where the main walk reads u after this moment."""
@@ -164,6 +176,8 @@ class _Walk:
         while pending:
             self.looks += VISIT
             one = pending.pop()
+            if not self.blocked[one]:
+                continue
             if not self.may_run_again[one]:
                 return False
             for u in self.problem.inputs[one]:

@@ -12,18 +12,20 @@ from math import inf
 from chainrule.machine_code.target import native_refusal
 from chainrule.plan.recomputation.chains import ChainSchedules
 from chainrule.plan.recomputation.greedy import RULES, greedy
-from chainrule.plan.recomputation.problem import Problem
+from chainrule.plan.recomputation.problem import MOST_NBYTES, Problem
 from chainrule.plan.recomputation.search import Cooling, Found, annealed, found
+from chainrule.plan.recomputation.segments import segmented, segments
 
 RUNGS = 24
-EFFORT = 300  # moves for each node and budget
-LARGE = 500  # nodes; of more, each has fewer moves, as a move takes longer
+EFFORT = 300  # moves for each node and budget, of few nodes; of more,
+MOVES, MOVES_OF_NODE = 15_000, 5  # so many for each budget, and these for each node
+LARGE = 500  # nodes; of more, only one rule is tried
 IN_PYTHON = 100  # times as long takes a move where there is no machine code
 PASSES = (  # parts of the moves; both go on from the best, at first that for the budget above
     (2 / 3, Cooling(0.5, 0.01, 0.03, True)),
     (1 / 3, Cooling(0.1, 0.01, 0.03, True)),
 )
-FAILURES = 4  # budgets in a row for which nothing is found
+FAILURES = 2  # budgets in a row for which nothing is found
 HALVINGS = 3  # of the distance between the last two, for the least bytes
 
 
@@ -53,29 +55,37 @@ def ladder(problem: Problem, *, effort: int = EFFORT, seed: int = 0) -> list[Fou
     return climb.found
 
 
+SEGMENTS = "segments that are computed again"
+
+
 class _Climb:
     """What was found so far; `best` is where the search goes on."""
 
     def __init__(self, problem: Problem, effort: int, seed: int) -> None:
         self.problem, self.seed = problem, seed
         self.chains = ChainSchedules()
-        self.moves = effort * min(problem.size, LARGE)
+        most = MOVES + MOVES_OF_NODE * problem.size
+        self.moves = min(effort * problem.size, most * effort // EFFORT)
         if native_refusal():
             self.moves //= IN_PYTHON
         self.best = found(problem, problem.order, "each node once, in the given order")
         self.found = [self.best]
+        unbounded = replace(problem, budget_nbytes=MOST_NBYTES)
+        walks = [(cuts, segmented(unbounded, cuts)) for cuts in segments(problem)]
+        self.segmented = [(found(problem, one, SEGMENTS), cuts) for cuts, one in walks if one]
 
     def down_to(self, budget: int) -> bool:
         """Look for a sequence within the budget."""
         problem = replace(self.problem, budget_nbytes=budget)
         if problem.least_nbytes > budget:
             return False
-        best = self._annealed(problem, self._along_the_chain(problem))
+        best = self._along_the_chain(problem)
+        for one, _ in self.segmented:
+            best = one if one.beats(best, budget) else best
+        best = self._annealed(problem, best)
         if best.peak_nbytes > budget:
-            rules = RULES if problem.size <= LARGE else RULES[:1]
-            walks = [walk for rule in rules if (walk := greedy(problem, rule)) is not None]
-            for walk in walks:
-                one = found(problem, walk, "greedy eviction")
+            walks = self._walks(problem)
+            for one in walks:
                 best = one if one.beats(best, budget) else best
             best = self._annealed(problem, best) if walks else best
         self.best = best
@@ -83,6 +93,17 @@ class _Climb:
             return False
         self.found.append(best)
         return True
+
+    def _walks(self, problem: Problem) -> list[Found]:
+        """Sequences within the budget, found without moves."""
+        if self.segmented:
+            _, cuts = min(self.segmented, key=lambda one: one[0].peak_nbytes)
+            walk = segmented(problem, cuts)
+            if walk is not None:
+                return [found(problem, walk, SEGMENTS)]
+        rules = RULES if problem.size <= LARGE else RULES[:1]
+        walks = [walk for rule in rules if (walk := greedy(problem, rule)) is not None]
+        return [found(problem, walk, "greedy eviction") for walk in walks]
 
     def _along_the_chain(self, problem: Problem) -> Found:
         """The best sequence of a chain; of other programs that for the budget above."""
