@@ -1,94 +1,132 @@
-"""Plans within a budget: the works of a plan, some of them run again, in fewer bytes of scratch
-memory."""
+"""Plans within a budget: the works of a plan, some of them or of their parts run again, in fewer
+bytes of scratch memory."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from chainrule.graph.node import Node
 from chainrule.plan.duration import work_nanoseconds
+from chainrule.plan.fragments import Fragments
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import nbytes_of
-from chainrule.plan.speeds import Speeds
 from chainrule.plan.storage import Storage
 from chainrule.plan.tasks import Tasks, may_repeat, tasks_of
 from chainrule.plan.ways import ways
-from chainrule.plan.work import ForeignWork
+from chainrule.plan.work import ForeignWork, Work
 from chainrule.schedule.records import aligned
 
 PLACED = 4  # ways of which offsets are looked for, where none is within the budget
 
 
-def within(plan: Plan, nbytes: int, repetition_nbytes: int = 0) -> Plan:
-    """The plan with the least work done again whose scratch memory has at most `nbytes`; where none
-    is found, that which has the least.
+@dataclass(frozen=True)
+class Candidate:
+    """Works in the order in which they run, and about how long that takes."""
 
-    For each repetition, `repetition_nbytes` count as well.  Works and values are those of `plan`,
-    so results have the same bits.
+    works: Sequence[Work]
+    nanoseconds: int
+
+
+def within(
+    plan: Plan, nbytes: int, code_nbytes: Callable[[Sequence[Work]], int] = lambda works: 0
+) -> Plan:
+    """The quickest plan that is found whose scratch memory has at most `nbytes`; where none is
+    found, that which has the least.
+
+    `code_nbytes` says what the code of works takes: what is more than that of `plan` counts as
+    well.  Works are those of `plan`, or parts of them, and so are values: results have the same
+    bits.
     """
     if plan.schedule.scratch_nbytes <= nbytes:
         return plan
-    plain = _stored(plan, range(len(plan.works)))
-    known = _sources(plan, range(len(plan.works)))
-    found = [
-        way for way in ways(_tasks(plain, plan.speeds)) if _sources(plan, way.sequence) <= known
-    ]
-    beside = [(len(one.sequence) - len(plan.works)) * repetition_nbytes for one in found]
+    found = _candidates(plan)
+    code = code_nbytes(plan.works)
+    beside = [code_nbytes(one.works) - code for one in found]
     loads: list[tuple[int, int]] = []
     best = None
-    for number, way in enumerate(found):
-        stored = _stored(plan, way.sequence, nbytes - beside[number])
+    for number, one in enumerate(found):
+        stored = _stored(plan, one.works, nbytes - beside[number])
         if not stored.exceeds and stored.scratch_nbytes + beside[number] <= nbytes:
             best = stored
             break
         loads.append((stored.load_nbytes + beside[number], number))
     if best is None:
         least = [number for _, number in sorted(loads)[:PLACED]]
-        made = [(_stored(plan, found[number].sequence), beside[number]) for number in least]
+        made = [(_stored(plan, found[number].works), beside[number]) for number in least]
         best, _ = min(made, key=lambda one: one[0].scratch_nbytes + one[1])
     schedule = best.schedule(plan.graph)
     return replace(plan, schedule=schedule, works=tuple(best.works), load_nbytes=best.load_nbytes)
 
 
-def _sources(plan: Plan, sequence: Iterable[int]) -> set[tuple[int, Node, int]]:
+def _candidates(plan: Plan) -> list[Candidate]:
+    """The ways that are found to do the same in fewer bytes, the quickest first."""
+    outside = {*plan.schedule.results, *plan.overwrites.values()}
+    whole = Fragments(plan.works, outside, ())
+    fragments = Fragments(plan.works, outside, _saved(_stored(plan, plan.works)))
+    known = _sources(enumerate(plan.works))
+    known |= {(a, node, a) for a, work in enumerate(plan.works) for node in work.writes}
+    costs: dict[Work, int] = {}
+    found: dict[tuple[Work, ...], Candidate] = {}
+    for one in (whole, fragments) if fragments.cut else (whole,):
+        for way in ways(_tasks(plan, one)):
+            for made in one.ways(way.sequence):
+                works = tuple(work for _, work in made)
+                if works in found or not _sources(made) <= known:
+                    continue
+                for work in works:
+                    if work not in costs:
+                        costs[work] = work_nanoseconds(work, plan.speeds)
+                found[works] = Candidate(works, sum(costs[work] for work in works))
+    return sorted(found.values(), key=lambda one: one.nanoseconds)
+
+
+def _saved(storage: Storage) -> set[Node]:
+    """The values that lie in scratch memory while most of it is in use, and are not read then."""
+    loads, lives = storage.loads, storage.lives
+    peak = max(range(len(loads)), key=loads.__getitem__, default=0)
+    spans = ((life, lives.first[life], lives.last[life]) for life in storage.scratch)
+    return {life.node for life, first, last in spans if first < peak < last}
+
+
+def _sources(works: Iterable[tuple[int, Work]]) -> set[tuple[int, Node, int]]:
     """Which work reads which value of which work: two that write the same value need not round it
     alike."""
     writer: dict[Node, int] = {}
     found: set[tuple[int, Node, int]] = set()
-    for number in sequence:
-        work = plan.works[number]
+    for number, work in works:
         found.update((number, node, writer[node]) for node in work.reads if node in writer)
         writer |= dict.fromkeys(work.writes, number)
     return found
 
 
-def _stored(plan: Plan, sequence: Iterable[int], capacity: int | None = None) -> Storage:
-    """The storage of these works of the plan, by their numbers."""
+def _stored(plan: Plan, works: Sequence[Work], capacity: int | None = None) -> Storage:
+    """The storage of works in place of those of the plan."""
     schedule, overwrites = plan.schedule, plan.overwrites
-    works = [plan.works[number] for number in sequence]
     return Storage(works, list(schedule.given), schedule.results, overwrites, capacity=capacity)
 
 
-def _tasks(storage: Storage, speeds: Speeds) -> Tasks:
-    """The works as tasks; results take nothing, as their arrays come from outside."""
-    works = storage.works
-    results = {*storage.results, *storage.overwrites.values()}
+def _tasks(plan: Plan, given: Fragments) -> Tasks:
+    """Works and fragments as tasks; results take nothing, as their arrays come from outside."""
+    works, outside = given.works, given.outside
+    storage = _stored(plan, works)
 
     def nbytes(node: Node) -> int:
-        return 0 if node in results else aligned(nbytes_of(node))
+        return 0 if node in outside else aligned(nbytes_of(node))
 
-    once = [
+    once = given.once | {
         number
         for number, work in enumerate(works)
-        if not results.isdisjoint(work.writes)
+        if not outside.isdisjoint(work.writes)
         or (isinstance(work, ForeignWork) and not may_repeat(work.node))
-    ]
+    }
     spaces = [aligned(work.workspace_nbytes) for work in works]
     readers = Counter(node for work in works for node in work.reads)
     for life, source in storage.in_place.items():
         if readers[source.node] == 1 and nbytes(source.node) == nbytes(life.node):
             spaces[storage.lives.first[life]] -= nbytes(life.node)
-    costs = (work_nanoseconds(work, speeds) for work in works)
-    return tasks_of(works, nbytes, spaces, costs, once=once, overwrites=storage.overwrites)
+    costs = (work_nanoseconds(work, plan.speeds) for work in works)
+    return tasks_of(
+        works, nbytes, spaces, costs, once=once, fixed=given.cut, overwrites=plan.overwrites
+    )

@@ -39,7 +39,10 @@ def successors(work: Work, dying: Collection[Node], written: Iterable[Node]) -> 
             same = value.dtype.itemsize == result.dtype.itemsize
             if not same or size_of(value) != size_of(result) or value in found.values():
                 continue
-            if _may_take(work, result, value):
+            known = work.may_take.get((result, value))
+            if known is None:
+                known = work.may_take[result, value] = _may_take(work, result, value)
+            if known:
                 found[result] = value
                 break
     return found

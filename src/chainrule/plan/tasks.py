@@ -47,7 +47,7 @@ class Tasks:
     while it is done (less than 0 where it takes over bytes of what it reads); `costs` are in
     nanoseconds.  `reads` has a pair of parts where the second reads what the first writes.  Values
     of `kept` stay to the end; parts of `once` are never done again, and of each pair in `before`
-    the first is never done after the second.
+    the first is never done after the second.  What is in `fixed` is done first where it is now.
 
     `task` says which task each part is of, None for one that is done with another; `durations` are
     those of tasks, in nanoseconds.
@@ -60,6 +60,7 @@ class Tasks:
     kept: frozenset[int]
     once: frozenset[int]
     before: tuple[tuple[int, int], ...]
+    fixed: frozenset[int]
     task: tuple[int | None, ...]
     durations: tuple[int, ...]
 
@@ -77,15 +78,17 @@ def tasks_of(
     *,
     kept: Container[int] = (),
     once: Container[int] = (),
+    fixed: Container[int] = (),
     overwrites: Mapping[Node, Node],
 ) -> Tasks:
     """The tasks `given`, which are in a right order; `overwrites` as in `plan`.
 
     `nbytes` says what a value takes: 0 for one in an array from outside.  Tasks of `kept` write
-    values that stay to the end, those of `once` must not be done again.
+    values that stay to the end, those of `once` must not be done again, those of `fixed` are done
+    first where they are given.
     """
     parts = _Parts(given, nbytes, workspaces, tuple(map(round, durations)), once, overwrites)
-    return parts.made(kept)
+    return parts.made(kept, fixed)
 
 
 def may_repeat(node: Node) -> bool:
@@ -154,7 +157,7 @@ class _Parts:
         self.task.append(task)
         return len(self.nbytes) - 1
 
-    def made(self, kept: Container[int]) -> Tasks:
+    def made(self, kept: Container[int], fixed: Container[int]) -> Tasks:
         """All of it as numbers."""
         return Tasks(
             nbytes=tuple(self.nbytes),
@@ -164,6 +167,7 @@ class _Parts:
             kept=frozenset(part for n, part in enumerate(self.main) if n in kept),
             once=frozenset(self.once),
             before=tuple(sorted(self._before())),
+            fixed=frozenset(part for n, part in enumerate(self.main) if n in fixed),
             task=tuple(self.task),
             durations=self.durations,
         )

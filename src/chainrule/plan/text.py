@@ -63,12 +63,16 @@ def summary(plan: Plan) -> str:
 
 def _repeated(plan: Plan) -> str:
     """How many instructions run again, and what that costs."""
-    again = len(plan.works) - len(set(plan.works))
+    made, seen = list[Work](), set[Node]()
+    for work in plan.works:
+        if seen.issuperset(work.writes):
+            made.append(work)
+        seen.update(work.writes)
+    again = len(made)
     if not again:
         return ""
-    costs = {work: work_nanoseconds(work, plan.speeds) for work in plan.works}
-    once = sum(costs.values())
-    more = sum(costs[work] for work in plan.works) - once
+    more = sum(work_nanoseconds(work, plan.speeds) for work in made)
+    once = sum(work_nanoseconds(work, plan.speeds) for work in plan.works) - more
     share = f" ({more / once:.1%} more)".replace("%", " %")
     return f" ({again} of them again: about {_microseconds(more)}{share})"
 
@@ -103,7 +107,7 @@ class _Text:
         self.taken = set(plan.overwrites.values())
         self.lives = lives_of((one.reads, one.nodes) for one in plan.computes)
         self.made: set[Node] = set()  # by the instructions so far
-        self.seen: set[Work] = set()
+        self.seen: set[Node] = set()
         self.written = {node for work in plan.works for node in work.writes}
 
     def lines(self) -> list[str]:
@@ -186,11 +190,11 @@ class _Text:
         """Which values are written another time, for which instructions, and what that saves."""
         work = self.plan.works[number]
         price = ""
-        if work in self.seen:  # else a nest has taken it in
+        if self.seen.issuperset(work.writes):  # else a nest has taken it in
             sources = [self.word(node) for node in work.reads if nbytes_of(node) >= SMALL]
             price = f" from {_listed(sources)}" if sources else ""
             price += f", in about {_microseconds(work_nanoseconds(work, self.plan.speeds))}"
-        self.seen.add(work)
+        self.seen.update(work.writes)
         for life in self.lives.writes[number]:
             if not life.number:
                 continue

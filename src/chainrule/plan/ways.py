@@ -40,6 +40,7 @@ def ways(tasks: Tasks) -> Sequence[Way]:
         kept=tasks.kept,
         once=tasks.once,
         before=tasks.before,
+        fixed=tasks.fixed,
     )
     distinct = dict.fromkeys(map(tasks.done, sequences(asked)))
     made = [Way(one, sum(tasks.durations[number] for number in one)) for one in distinct]

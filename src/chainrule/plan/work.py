@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar
 
@@ -36,7 +36,10 @@ Strides = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class NestWork:
-    """Loop nests, one after another."""
+    """Loop nests, one after another.
+
+    `may_take` remembers which values may be written over which that are read (`overwriting`).
+    """
 
     layouts: tuple[NestLayout, ...]
     writes: tuple[Node, ...]
@@ -45,6 +48,7 @@ class NestWork:
     label: str = ""
     checks: tuple[Check, ...] = ()
     fails: bool = False
+    may_take: dict[tuple[Node, Node], bool] = field(default_factory=dict, repr=False)
 
     allocated_nbytes: ClassVar[int] = 0
 
@@ -157,14 +161,14 @@ class Worker:
 
     def nest(self, nest: LoopNest) -> NestWork:
         """A nest as an instruction; what it computes is told by the nodes of the graph."""
-        return self._nests([nest], _computed([nest]))
+        return self._nests([nest], computed_by([nest]))
 
     def _nests(self, nests: list[LoopNest], nodes: list[Node], name: str = "") -> NestWork:
         layouts = tuple(self._layout(one) for one in nests)
         writes = tuple(dict.fromkeys(store.node for one in nests for store in one.stores))
         reads = tuple(dict.fromkeys(node for one in nests for node in one.reads))
         inner = tuple(node for node in nodes if node not in writes)
-        label = name or " ".join(dict.fromkeys(n.primitive.name for n in (*inner, *writes)))
+        label = name or nest_label((*inner, *writes))
         return NestWork(layouts, writes, reads, inner, label, checks_of((*inner, *writes)))
 
     def _layout(self, nest: LoopNest) -> NestLayout:
@@ -183,10 +187,10 @@ class Worker:
         match self.roles[node]:
             case Role.SCATTER:
                 nests = self._scatter(node, available)
-                return [self._nests(nests, _computed(nests), "scatter_add")]
+                return [self._nests(nests, computed_by(nests), "scatter_add")]
             case Role.ASSEMBLED:
                 nests = self._assemble(node, available)
-                computed = [one for one in _computed(nests) if one in self.roles]
+                computed = [one for one in computed_by(nests) if one in self.roles]
                 return [self._nests(nests, computed, node.primitive.name)]
         reads = [n for n in sources(node, self.roles, available) if n in available]
         inner = _scalar_nodes([*node.inputs], self.roles, available)
@@ -353,7 +357,12 @@ def _rows(count: int) -> str:
     return "it has 1 row" if count else "it has no rows"
 
 
-def _computed(nests: list[LoopNest]) -> list[Node]:
+def nest_label(nodes: Iterable[Node]) -> str:
+    """The operations of the nodes, each once."""
+    return " ".join(dict.fromkeys(node.primitive.name for node in nodes))
+
+
+def computed_by(nests: list[LoopNest]) -> list[Node]:
     """The nodes that the nests compute, each once."""
     read = (Kind.LOAD, Kind.NUMBER, Kind.INDEX)
     found = (one for nest in nests for one in nest.instances if one.kind not in read)

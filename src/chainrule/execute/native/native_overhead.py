@@ -5,7 +5,7 @@ The constants are upper bounds of what was measured on x86-64 (LLVM 20); tests m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from chainrule.execute.native.runtime.pool import thread_count
 from chainrule.execute.overhead import arrays_nbytes, blas_nbytes, numpy_nbytes
@@ -16,6 +16,7 @@ from chainrule.machine_code.target import host_target
 from chainrule.plan.planner import Plan
 from chainrule.plan.products.tiles import COLUMNS
 from chainrule.plan.roles import Role, repeats_compiled_code, roles_of
+from chainrule.plan.work import Work
 
 CODE_NBYTES = 4 << 10  # of any compiled graph or body of a loop: its entry, its counters
 CODE_NBYTES_PER_INSTRUCTION = 2 << 10  # measured: 250 to 1,300
@@ -25,11 +26,8 @@ STACK_NBYTES = 64 << 10  # that one more thread really touches
 
 def overhead_of(plan: Plan, graph: Graph, arrays: int) -> dict[str, int]:
     """The estimated bytes by what they are; `arrays` are large ones beside the scratch memory."""
-    works = dict.fromkeys(plan.works)
-    again = len(plan.works) - len(works)
-    computed = (node for one in works for node in (*one.writes, *one.inner))
     found = {
-        "compiled code": _code_nbytes(len(works), computed) + CODE_NBYTES_PER_REPETITION * again,
+        "compiled code": code_nbytes(plan.works),
         "stacks of threads": STACK_NBYTES * (thread_count() - 1),
         "ends of arrays": arrays_nbytes(arrays + 1),
     }
@@ -41,6 +39,14 @@ def overhead_of(plan: Plan, graph: Graph, arrays: int) -> dict[str, int]:
     if evaluated:
         found["buffers of NumPy"] = numpy_nbytes()
     return found
+
+
+def code_nbytes(works: Sequence[Work]) -> int:
+    """The machine code of works, of which some may be there several times."""
+    distinct = dict.fromkeys(works)
+    computed = (node for one in distinct for node in (*one.writes, *one.inner))
+    again = CODE_NBYTES_PER_REPETITION * (len(works) - len(distinct))
+    return _code_nbytes(len(distinct), computed) + again
 
 
 def _evaluated(graph: Graph, *, compiled: bool = True) -> Iterator[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from chainrule.execute.budget import Needs, refuse_beyond_budget
-from chainrule.execute.native.native_overhead import CODE_NBYTES_PER_REPETITION, overhead_of
+from chainrule.execute.native.native_overhead import code_nbytes, overhead_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.budget import within
@@ -40,7 +40,7 @@ def planned(
     if memory_nbytes is None:
         return made
     others = needs_of(made, results).nbytes - made.schedule.scratch_nbytes
-    found = within(made, memory_nbytes - others, CODE_NBYTES_PER_REPETITION)
+    found = within(made, memory_nbytes - others, code_nbytes)
     least = needs_of(found, results)
     if least.nbytes > memory_nbytes:
         refuse_beyond_budget(least, memory_nbytes)

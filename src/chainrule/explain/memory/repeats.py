@@ -57,11 +57,11 @@ def repeats_of(run: RunMemory, speeds: Speeds | None = None) -> tuple[Repeat, ..
         for before, life in pairwise(lives):
             begun.setdefault(life.first, []).append((before, life))
     durations = run.durations(speeds)
-    done = set[tuple[Node, ...]]()
+    done = set[Node]()
     found = []
     for number, one in enumerate(run.computes, 1):
-        is_again = one.nodes in done
-        done.add(one.nodes)
+        is_again = done.issuperset(one.nodes)
+        done.update(one.nodes)
         if number not in begun:
             continue
         nodes = tuple(life.node for _, life in begun[number])

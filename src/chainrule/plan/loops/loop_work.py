@@ -83,12 +83,20 @@ class Store:
 
 @dataclass(eq=False)
 class LoopNest:
-    """A nest ready for code: axes, what it stores, and every instance, operands first."""
+    """A nest ready for code: axes, what it stores, and every instance, operands first.
+
+    `rounded` are the nodes whose products are rounded before anything is added to them: those
+    that it stores, and of a part those that the whole nest does.
+    """
 
     rows: Domain
     columns: Domain
     stores: list[Store]
     instances: list[Instance] = field(default_factory=list)
+    rounded: frozenset[Node] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.rounded |= {store.node for store in self.stores}
 
     @property
     def sweeps(self) -> int:

@@ -32,7 +32,8 @@ class NestLayout:
     """How a nest is cut into parts and vectors, and what its workspace holds.
 
     `vector_nbytes` is the width of the processor's vectors, `sharing` how many threads share it.
-    `nest` becomes the merged one; `saved` and `shares` are offsets in a part's share.  The last
+    `nest` becomes the merged one; a part of that of `whole` has its axes and vectors already.
+    `saved` and `shares` are offsets in a thread's share.  The last
     sweep over columns goes over `rows_together` rows at once, a block of columns of each in turn:
     what they add to, and what they all read, then stays in the first-level cache.
     """
@@ -40,18 +41,22 @@ class NestLayout:
     nest: LoopNest
     vector_nbytes: int
     sharing: Sharing
+    whole: NestLayout | None = None
     saved: dict[Instance, int] = field(default_factory=dict)
     shares: dict[Store, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.nest, self.strip = merged(self.nest)
+        if self.whole is None:
+            self.nest, self.strip = merged(self.nest)
+        else:
+            self.strip = self.whole.strip
         self.row_count = prod(self.nest.rows)
         self.rows_together, self.sweeps = 1, sweeps(self.nest)
         if self._adds_rows():
             late = sweeps_storing_last(self.nest)
             if self._may_wait(late):
                 self.rows_together, self.sweeps = ROWS_TOGETHER, late
-        self.width = self._width()
+        self.width = self._width() if self.whole is None else self.whole.width
         columns = prod(self.nest.columns)
         used = 0
         for sweep in self.sweeps:

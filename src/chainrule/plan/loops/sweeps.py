@@ -28,6 +28,8 @@ class Sweep:
     `before` are computed once for the row when the pass begins; `computes` in every column, in
     order; of these `saves` are put into the row's buffer; `restores` are taken from it, `rereads`
     from the array that an earlier sweep has written.  `folds` are the reductions that end with it.
+    `work` is how many values it computes in a column, by which code decides how many vectors its
+    reductions take at once; in a part of a nest, what it is in the whole one.
     """
 
     before: list[Instance] = field(default_factory=list)
@@ -38,6 +40,7 @@ class Sweep:
     saves: list[Instance] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
     folds: list[Instance] = field(default_factory=list)
+    work: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -144,6 +147,7 @@ def _fill(
         sweep.computes.append(one)
         pending += [x for x in one.operands if x.inner]
     sweep.computes.sort(key=order.__getitem__)
+    sweep.work = len(sweep.computes)
     sweep.restores.sort(key=order.__getitem__)
 
 

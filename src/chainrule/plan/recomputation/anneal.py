@@ -96,6 +96,8 @@ def move(s: Slots) -> None:
     """Execute something in another slot."""
     slot = some_slot(s)
     v = s.node_at[slot]
+    if s.fixed[v] == 1 and s.preceding[slot] < 0:
+        return
     low = max(lowest(s, v), behind_earlier(s, v))
     high = highest(s, v)
     if s.preceding[slot] < 0:
@@ -173,6 +175,8 @@ def may_remove(s: Slots, slot: int) -> int:
     if s.count[v] < 2:
         return 0
     if s.preceding[slot] < 0 and s.following[slot] > first_read(s, v):
+        return 0
+    if s.preceding[slot] < 0 and s.fixed[v] == 1:
         return 0
     return 1
 

@@ -23,7 +23,8 @@ class Problem:
     ascending order.  `workspace[v]` are bytes that v needs only while it executes.  Values of
     `kept` stay to the end, nodes of `once` execute exactly once, and for each pair (u, v) of
     `before` no execution of u comes after the first of v.  `order` is a sequence that executes
-    every node once and obeys all of this, but perhaps not the budget.
+    every node once and obeys all of this, but perhaps not the budget.  Of nodes of `fixed`, the
+    search does not move the first execution: they execute together.
     """
 
     nbytes: Numbers
@@ -36,6 +37,7 @@ class Problem:
     kept: frozenset[int]
     once: frozenset[int]
     before: tuple[tuple[int, int], ...]
+    fixed: frozenset[int] = frozenset()
 
     @property
     def size(self) -> int:
@@ -83,6 +85,7 @@ def problem(
     kept: Iterable[int] | None = None,
     once: Iterable[int] = (),
     before: Iterable[tuple[int, int]] = (),
+    fixed: Iterable[int] = (),
 ) -> Problem:
     """The problem with these numbers; InputError says which of them is wrong."""
     sizes = counts("nbytes", nbytes, MOST_NBYTES)
@@ -115,6 +118,7 @@ def problem(
         kept=frozenset(unread if kept is None else (node_number("kept", v, size) for v in kept)),
         once=frozenset(node_number("once", v, size) for v in once),
         before=behind,
+        fixed=frozenset(node_number("fixed", v, size) for v in fixed),
     )
 
 

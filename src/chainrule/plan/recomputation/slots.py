@@ -37,6 +37,7 @@ class Slots:
     workspace: Ints
     kept: Ints
     once: Ints
+    fixed: Ints
     node_at: Ints  # NONE where the slot is empty
     end_at: Ints
     following: Ints  # the slots of the next and of the last execution of the same node, or NONE
@@ -86,9 +87,10 @@ def slots_of(problem: Problem, slots: int) -> Slots:
     s.nbytes = np.array([-(-one // unit) for one in problem.nbytes], np.int64)
     s.workspace = np.array([-(-one // unit) for one in problem.workspace], np.int64)
     s.cost = np.array(problem.cost, np.int64)
-    s.kept, s.once = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    s.kept[list(problem.kept)] = 1
-    s.once[list(problem.once)] = 1
+    for name in ("kept", "once", "fixed"):
+        flags = np.zeros(n, np.int64)
+        flags[list(getattr(problem, name))] = 1
+        setattr(s, name, flags)
     for name in ("node_at", "end_at", "following", "preceding", "laid", "best", "use"):
         setattr(s, name, np.zeros(slots, np.int64))
     for name in ("first", "last", "count", "repeated", "repeated_at"):

@@ -97,9 +97,9 @@ class Points:
 
     `mask` says which lanes are in the array; `outer` gives the operand, in lanes, of an instance
     that does not differ from column to column; `failed` takes an `i1` that says that an index was
-    out of range.  `written` are the nodes that the nest writes to memory: their products are
-    rounded in every kernel, as in those that read them.  `indices` are those of the row, by the
-    index operand, checked already; `divisors` the quotients whose divisor all columns share.
+    out of range.  `rounded` are the nodes whose products are rounded in every kernel: the nest
+    writes them to memory, where others read them.  `indices` are those of the row, by the index
+    operand, checked already; `divisors` the quotients whose divisor all columns share.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class Points:
         mask: Operand | None,
         outer: Callable[[Instance], Operand],
         failed: Callable[[Operand], None],
-        written: Container[Node] = (),
+        rounded: Container[Node] = (),
     ) -> None:
         self.places, self.code, self.width = places, places.code, width
         self.mask, self.outer, self.failed = mask, outer, failed
-        self.written = written
+        self.rounded = rounded
         self.values: dict[Instance, Operand] = {}
         self.factors: dict[Instance, tuple[Operand, Operand]] = {}
         self.indices: Mapping[Index, Operand] = {}
@@ -172,7 +172,7 @@ class Points:
             # A difference, which of equal products is 0: they are both rounded.
             given = zip(node.primitive.inputs, one.operands, strict=True)
             names |= {name: Typed(self.value(operand), node.dtype) for name, operand in given}
-        if node.primitive is multiply and node.dtype in FUSED and node not in self.written:
+        if node.primitive is multiply and node.dtype in FUSED and node not in self.rounded:
             x, y = (self.value(operand) for operand in one.operands)
             self.factors[one] = x, y
         return emit_expression(self.code, kernel.expression, names, node.dtype)

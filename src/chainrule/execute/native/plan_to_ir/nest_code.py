@@ -48,7 +48,6 @@ class NestCode:
         self.uniform: dict[Instance, Operand] = {}
         self.row_values: dict[Instance, Operand] = {}
         self.row_factors: dict[Instance, tuple[Operand, Operand]] = {}
-        self.written = {store.node for store in self.nest.stores}
 
     def emit(self, name: str, attributes: str = "") -> None:
         """Add the function, and `name_finish` where the nest runs in parts."""
@@ -195,7 +194,7 @@ class NestCode:
         outer: Callable[[Instance], Operand],
     ) -> Points:
         """What emits this nest's instances at some place."""
-        return Points(places, width, mask, outer, self.failed, self.written)
+        return Points(places, width, mask, outer, self.failed, self.nest.rounded)
 
     def outer(self, one: Instance) -> Operand:
         """A value that all columns of the row share, as a scalar."""

@@ -69,7 +69,7 @@ class SweepCode:
         if not self.reducers or not self.width or self.owner.length is not None:
             return 1
         vectors = self.columns[-1] // self.width
-        work = len(self.sweep.computes)
+        work = self.sweep.work
         wanted = 4 if work <= 6 else 2 if work <= 12 else 1
         while wanted > 1 and vectors < wanted:
             wanted //= 2
