@@ -18,8 +18,8 @@ from chainrule.plan.recomputation.segments import segmented, segments
 
 RUNGS = 24
 EFFORT = 300  # moves for each node and budget, of few nodes; of more,
-MOVES, MOVES_OF_NODE = 15_000, 5  # so many for each budget, and these for each node
-LARGE = 500  # nodes; of more, only one rule is tried
+MOVES, MOVES_OF_NODE = 12_000, 5  # so many for each budget, and these for each node
+LARGE = 500  # nodes; of more, only one rule of eviction is tried
 IN_PYTHON = 100  # times as long takes a move where there is no machine code
 PASSES = (  # parts of the moves; both go on from the best, at first that for the budget above
     (2 / 3, Cooling(0.5, 0.01, 0.03, True)),
@@ -84,26 +84,26 @@ class _Climb:
             best = one if one.beats(best, budget) else best
         best = self._annealed(problem, best)
         if best.peak_nbytes > budget:
-            walks = self._walks(problem)
-            for one in walks:
-                best = one if one.beats(best, budget) else best
-            best = self._annealed(problem, best) if walks else best
+            walk = self._walk(problem)
+            if walk is not None:
+                best = self._annealed(problem, walk if walk.beats(best, budget) else best)
         self.best = best
         if best.peak_nbytes > budget:
             return False
         self.found.append(best)
         return True
 
-    def _walks(self, problem: Problem) -> list[Found]:
-        """Sequences within the budget, found without moves."""
+    def _walk(self, problem: Problem) -> Found | None:
+        """A sequence within the budget, found without moves."""
         if self.segmented:
             _, cuts = min(self.segmented, key=lambda one: one[0].peak_nbytes)
             walk = segmented(problem, cuts)
             if walk is not None:
-                return [found(problem, walk, SEGMENTS)]
+                return found(problem, walk, SEGMENTS)
         rules = RULES if problem.size <= LARGE else RULES[:1]
-        walks = [walk for rule in rules if (walk := greedy(problem, rule)) is not None]
-        return [found(problem, walk, "greedy eviction") for walk in walks]
+        walks = (greedy(problem, rule) for rule in rules)
+        walk = next((one for one in walks if one is not None), None)
+        return None if walk is None else found(problem, walk, "greedy eviction")
 
     def _along_the_chain(self, problem: Problem) -> Found:
         """The best sequence of a chain; of other programs that for the budget above."""
