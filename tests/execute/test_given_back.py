@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import count
 from typing import Any
 
@@ -11,7 +12,10 @@ from deep_programs import deep, network
 
 import chainrule as cr
 from chainrule.errors import IndexOutOfRangeError, MemoryLimitError
-from chainrule.execute import given_back
+from chainrule.execute import given_back, reference
+from chainrule.schedule.plain import plain_schedule
+from chainrule.schedule.records import View
+from chainrule.schedule.turns import obeying
 
 N = 2048
 
@@ -127,3 +131,22 @@ def test_after_a_run_that_fails_all_is_given_back(times: list[int]) -> None:
         run(x=x, places=np.full(3, N))
     run(x=x, places=np.zeros(3, np.int64))
     assert len(times) == 2
+
+
+def test_within_a_budget_a_view_is_made_once() -> None:
+    def shown_twice(x: cr.float32["n 8"], W: cr.float32["8 8"], b: cr.float32["8"]) -> Any:
+        h = np.tanh(x @ W.T + b)
+        return np.sum(h @ W.T + b)
+
+    graph = cr.backward(cr.trace(shown_twice), wrt=("W", "b")).bind(n=4)
+    results = [node for _, node in graph.outputs]
+    schedule = plain_schedule(graph, results)
+    made = Counter(turn.into.node for turn in obeying(schedule))
+    views = {one.node for one in schedule.instructions if isinstance(one, View)}
+    assert views and all(made[node] == 1 for node in views)
+    given = {name: np.ones([int(n) for n in graph[name].shape], np.float32) for name in "xWb"}
+    inputs = {graph[name]: array for name, array in given.items()}
+    want = reference.evaluate(graph, inputs, results)
+    got = reference.evaluate(graph, inputs, results, turns=obeying(schedule))
+    for node in results:
+        assert got[node].tobytes() == want[node].tobytes()

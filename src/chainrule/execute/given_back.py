@@ -40,11 +40,17 @@ class TurnsWithin:
         self.results_nbytes = sum(
             life.nbytes for life in usage.lives if life.last == usage.count and life.first
         )
+        self.most_made = max((one.before + one.made for one in self.amounts if one.made), default=0)
+        self.freed = sum(one.freed for one in self.amounts)
         self.kept_nbytes = nbytes  # at most, when a run begins: nobody knows what was freed before
         self.others_nbytes: int | None = None  # resident, and no arrays of a run
 
     def __iter__(self) -> Iterator[Turn]:
         kept, self.kept_nbytes = self.kept_nbytes, self.nbytes  # so after a run that fails, too
+        if self.most_made + kept + self.freed <= self.nbytes:  # all that is freed may be kept
+            yield from self.turns
+            self.kept_nbytes = kept + self.freed + self.results_nbytes
+            return
         for turn, (before, made, freed) in zip(self.turns, self.amounts, strict=True):
             if made and kept and before + made + kept > self.nbytes:
                 kept = self._kept(before, made)

@@ -7,7 +7,7 @@ iterations of loops.  A node comes as often as it is computed.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -75,7 +75,8 @@ def _turns(schedule: Schedule) -> list[Turn]:
     """The evaluations that a valid schedule asks for: those of each kernel one by one, from what
     the kernel reads.
 
-    What a kernel computes on the way ends with it; the next one that needs it computes it again.
+    What a kernel computes on the way ends with it; the next one that needs it computes it again,
+    but for views that the schedule makes.
     """
     ends: dict[int, list[Node]] = defaultdict(list)
     for lifetime in lifetimes_of(schedule):
@@ -85,6 +86,7 @@ def _turns(schedule: Schedule) -> list[Turn]:
     counts: Counter[Node] = Counter()
     there: dict[Node, Life] = {}
     views: dict[Node, list[Node]] = defaultdict(list)  # by what they show
+    shown: dict[Node, Node] = {}  # by the views that are there
     for node in schedule.given:
         _evaluate(node, there, counts, found)
     for number, instruction in enumerate(schedule.instructions):
@@ -97,12 +99,20 @@ def _turns(schedule: Schedule) -> list[Turn]:
             case View():
                 nodes, known = (instruction.node,), {instruction.of: there[instruction.of]}
                 views[instruction.of].append(instruction.node)
+                shown[instruction.node] = instruction.of
             case Free():
                 pass
-        read = set(known)
+        kept = {*known, *nodes}
+
+        def view_of(node: Node, kept: set[Node] = kept) -> Life | None:
+            if node not in there or shown.get(node) not in kept:
+                return None
+            kept.add(node)
+            return there[node]
+
         for node in nodes:
-            _evaluate(node, known, counts, found)
-        gone = [life for node, life in known.items() if node not in nodes and node not in read]
+            _evaluate(node, known, counts, found, view_of)
+        gone = [life for node, life in known.items() if node not in kept]
         ending = ends[number]
         while ending:
             gone += [there.pop(node) for node in ending]
@@ -114,12 +124,19 @@ def _turns(schedule: Schedule) -> list[Turn]:
 
 
 def _evaluate(
-    node: Node, known: dict[Node, Life], counts: Counter[Node], found: list[Turn]
+    node: Node,
+    known: dict[Node, Life],
+    counts: Counter[Node],
+    found: list[Turn],
+    there: Callable[[Node], Life | None] = lambda node: None,
 ) -> None:
-    """Evaluate the node, with all that it needs and is not known; then all that is known."""
+    """Evaluate the node, with all that it needs and is neither known nor there; then all that is
+    known."""
     pending = [node]
     while pending:
         one = pending[-1]
+        if one is not node and one not in known and (life := there(one)) is not None:
+            known[one] = life
         missing = () if one in known else [x for x in one.inputs if x not in known]
         if missing:
             pending += missing
