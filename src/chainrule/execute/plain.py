@@ -21,7 +21,7 @@ from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.schedule.records import Compute, Schedule
+from chainrule.schedule.records import Compute, Schedule, View
 
 if TYPE_CHECKING:
     from chainrule.plan.speeds import Speeds
@@ -82,16 +82,20 @@ class PlainProgram:
         return plain_schedule(self.graph, self.results, outlines)
 
     def durations(self, speeds: Speeds | None = None) -> tuple[float, ...]:
-        """About how many nanoseconds NumPy takes for each instruction, on a machine with these
-        speeds; by default on the one of AVX-512."""
+        """About how many nanoseconds NumPy takes for each instruction and the views before it, on a
+        machine with these speeds; by default on the one of AVX-512."""
         from chainrule.plan.numpy_duration import node_nanoseconds  # loaded where it is asked for
         from chainrule.plan.speeds import SPEEDS
 
         known = (SPEEDS[64] if speeds is None else speeds).numpy
-        computes = (one for one in self.schedule({}).instructions if isinstance(one, Compute))
-        return tuple(
-            [fsum(node_nanoseconds(node, known) for node in one.nodes) for one in computes]
-        )
+        found, views = [], 0.0
+        for one in self.schedule({}).instructions:
+            if isinstance(one, Compute):
+                found.append(views + fsum(node_nanoseconds(node, known) for node in one.nodes))
+                views = 0.0
+            elif isinstance(one, View):
+                views += node_nanoseconds(one.node, known)
+        return tuple(found)
 
     @property
     def plan(self) -> PlainPlan:

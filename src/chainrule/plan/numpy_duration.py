@@ -8,6 +8,7 @@ from chainrule.graph.body import bodies_of
 from chainrule.graph.node import Node
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.speeds import InNumPy
+from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.primitive import Contract, Fold, Generate, Given, Library, Map, Move
 from chainrule.primitives.products import contract
 
@@ -52,14 +53,14 @@ def _nanoseconds(node: Node, numpy: InNumPy) -> float:
         case Given():
             return 0.0
         case Move() | Generate():
-            return numpy.call  # a view
+            return numpy.broadcast if node.primitive is broadcast_to else numpy.view
         case Map():
             return numpy.call + fresh + size * _element(node, numpy)
         case Fold():
             size = prod(node.inputs[0].shape)
-            return numpy.call + fresh + size * numpy.element * (6.0 if double else 3.0)
+            return numpy.reduction + fresh + size * numpy.element * (6.0 if double else 3.0)
         case Contract():
-            return numpy.call + fresh + _product(node, numpy)
+            return numpy.product + fresh + _product(node, numpy)
         case Library(turns=turns) if turns is not None:
             inside = (one for body in bodies_of(node) for one in body.graph.nodes)
             each = sum(node_nanoseconds(one, numpy) for one in inside)

@@ -22,13 +22,19 @@ class Level:
 class InNumPy:
     """What NumPy takes, in nanoseconds.
 
-    `call` is a call, `element` what a simple operation takes for an element in float32 of each
-    operand and of the result, `fresh` a byte that is written.  Of products of matrices, in float32:
+    `call` is a call that computes elements, `view` one that makes a view, `broadcast` one by which
+    elements repeat, `reduction` and `product` are calls of these.  `element` is what a simple
+    operation takes for an element in float32 of each operand and of the result, `fresh` a byte that
+    is written.  Of products of matrices, in float32:
     `flop` is an operation, `packing` an element of the matrices, `copying` one that is brought into
     another order first.  `iteration` is one of a loop, beside the nodes in it.
     """
 
-    call: float = 4000.0
+    call: float = 1900.0
+    view: float = 2100.0
+    broadcast: float = 4400.0
+    reduction: float = 4500.0
+    product: float = 2500.0
     element: float = 0.12
     fresh: float = 0.07
     flop: float = 0.006

@@ -6,6 +6,7 @@ for: who takes the cheapest sequence within a budget never pays more for more by
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 
@@ -18,14 +19,15 @@ from chainrule.plan.recomputation.segments import segmented, segments
 
 RUNGS = 24
 EFFORT = 300  # moves for each node and budget, of few nodes; of more,
-MOVES, MOVES_OF_NODE = 12_000, 5  # so many for each budget, and these for each node
-LARGE = 500  # nodes; of more, only one rule of eviction is tried
+MOVES, MOVES_OF_NODE = 16_000, 5  # so many for each budget, and these for each node
+HARD = 60_000  # in place of MOVES where these have not led into the budget
+SMALL, LARGE = 150, 500  # nodes: of fewer, all moves and rules of eviction are tried; of more, one
 IN_PYTHON = 100  # times as long takes a move where there is no machine code
 PASSES = (  # parts of the moves; both go on from the best, at first that for the budget above
     (2 / 3, Cooling(0.5, 0.01, 0.03, True)),
     (1 / 3, Cooling(0.1, 0.01, 0.03, True)),
 )
-FAILURES = 2  # budgets in a row for which nothing is found
+FAILURES = 3  # budgets in a row for which nothing is found
 HALVINGS = 3  # of the distance between the last two, for the least bytes
 
 
@@ -64,10 +66,7 @@ class _Climb:
     def __init__(self, problem: Problem, effort: int, seed: int) -> None:
         self.problem, self.seed = problem, seed
         self.chains = ChainSchedules()
-        most = MOVES + MOVES_OF_NODE * problem.size
-        self.moves = min(effort * problem.size, most * effort // EFFORT)
-        if native_refusal():
-            self.moves //= IN_PYTHON
+        self.effort = effort
         self.best = found(problem, problem.order, "each node once, in the given order")
         self.found = [self.best]
         unbounded = replace(problem, budget_nbytes=MOST_NBYTES)
@@ -80,30 +79,34 @@ class _Climb:
         if problem.least_nbytes > budget:
             return False
         best = self._along_the_chain(problem)
-        for one, _ in self.segmented:
+        for one, _ in self.segmented if problem.size > SMALL else ():
             best = one if one.beats(best, budget) else best
-        best = self._annealed(problem, best)
+        best = self._annealed(problem, best, MOVES)
         if best.peak_nbytes > budget:
-            walk = self._walk(problem)
-            if walk is not None:
-                best = self._annealed(problem, walk if walk.beats(best, budget) else best)
+            for walk in self._walks(problem):
+                best = walk if walk.beats(best, budget) else best
+            best = self._annealed(problem, best, HARD)
         self.best = best
         if best.peak_nbytes > budget:
             return False
         self.found.append(best)
         return True
 
-    def _walk(self, problem: Problem) -> Found | None:
-        """A sequence within the budget, found without moves."""
+    def _walks(self, problem: Problem) -> Iterator[Found]:
+        """Sequences within the budget, found without moves: all of a small program, else one."""
         if self.segmented:
             _, cuts = min(self.segmented, key=lambda one: one[0].peak_nbytes)
             walk = segmented(problem, cuts)
             if walk is not None:
-                return found(problem, walk, SEGMENTS)
-        rules = RULES if problem.size <= LARGE else RULES[:1]
-        walks = (greedy(problem, rule) for rule in rules)
-        walk = next((one for one in walks if one is not None), None)
-        return None if walk is None else found(problem, walk, "greedy eviction")
+                yield found(problem, walk, SEGMENTS)
+                if problem.size > SMALL:
+                    return
+        for rule in RULES if problem.size <= LARGE else RULES[:1]:
+            walk = greedy(problem, rule)
+            if walk is not None:
+                yield found(problem, walk, "greedy eviction")
+                if problem.size > SMALL:
+                    return
 
     def _along_the_chain(self, problem: Problem) -> Found:
         """The best sequence of a chain; of other programs that for the budget above."""
@@ -113,10 +116,15 @@ class _Climb:
         one = found(problem, chain, "dynamic programming along the chain")
         return one if one.beats(self.best, problem.budget_nbytes) else self.best
 
-    def _annealed(self, problem: Problem, best: Found) -> Found:
+    def _annealed(self, problem: Problem, best: Found, most: int) -> Found:
+        """The best sequence after at most so many moves, and some for each node."""
         budget, bound = problem.budget_nbytes, problem.plain_cost
+        every = (most + MOVES_OF_NODE * problem.size) * self.effort // EFFORT
+        if problem.size <= SMALL:
+            every = self.effort * problem.size
+        every = min(self.effort * problem.size, every) // (IN_PYTHON if native_refusal() else 1)
         for number, (part, one) in enumerate(PASSES):
-            moves, longest = int(part * self.moves), len(best.sequence)
+            moves, longest = int(part * every), len(best.sequence)
             run = annealed(problem, best, one, moves, inf, self.seed + number, bound, longest)
             best = run if run.beats(best, budget) else best
         return best

@@ -9,6 +9,8 @@ made in `slot`.  Executions of one node are linked in order, over `following` an
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from chainrule.machine_code.translate import Floats, Ints
@@ -77,11 +79,9 @@ def slots_of(problem: Problem, slots: int) -> Slots:
     """Empty slots for the executions of a program."""
     s, n = Slots(), problem.size
     for name in ("inputs", "readers", "earlier", "later"):
-        rows = getattr(problem, name)
-        starts = np.zeros(n + 1, np.int64)
-        starts[1:] = np.cumsum([len(row) for row in rows])
+        starts, values = _flat(getattr(problem, name))
         setattr(s, name + "_from", starts)
-        setattr(s, name, np.array([one for row in rows for one in row], np.int64))
+        setattr(s, name, values)
     # Bytes of all slots are added up in 64 bits: large ones are counted in larger units.
     unit = 1 + (sum(problem.nbytes) + sum(problem.workspace)) * slots // MOST
     s.nbytes = np.array([-(-one // unit) for one in problem.nbytes], np.int64)
@@ -103,6 +103,14 @@ def slots_of(problem: Problem, slots: int) -> Slots:
     s.laid_length = s.best_length = s.best_cost = s.best_excess = 0
     s.temperature = s.weight = s.swing = 1.0
     return s
+
+
+@lru_cache(maxsize=16)  # those of one program, for many budgets
+def _flat(rows: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Where each row begins, and all rows one after another."""
+    starts = np.zeros(len(rows) + 1, np.int64)
+    starts[1:] = np.cumsum([len(row) for row in rows])
+    return starts, np.array([one for row in rows for one in row], np.int64)
 
 
 def fill(s: Slots) -> None:
