@@ -2,10 +2,11 @@
 
     python resident.py EXECUTOR PROGRAM SHARE
 
-SHARE of the bytes between the least that a run needs and what it needs without a budget are the
-budget.  The process has run a small program of the same kind before, so that libraries and the
-compiler, which do not count, are there.  What is measured is the most resident bytes of each of
-three calls, above those before anything was planned.
+PROGRAM is one of CASES, or "random program 3": the one that is drawn with this seed.  SHARE of the
+bytes between the least that a run needs and what it needs without a budget are the budget.  The
+process has run a small program of the same kind before, so that libraries and the compiler, which
+do not count, are there.  What is measured is the most resident bytes of each of three calls, above
+those before anything was planned.
 """
 
 import ctypes
@@ -43,12 +44,49 @@ def convolutional(channels: int, size: int) -> Deep:
     return Deep(convolutions, "kernels", kernels, (channels, size, size))
 
 
+def drawn(seed: int) -> Callable[[Any, Any], Any]:
+    """A random objective: each layer reads two of the last values, in one of several ways."""
+
+    def objective(x: Any, Ws: Any) -> Any:
+        random = np.random.default_rng(seed)
+        values = [x]
+        for W in Ws:
+            h, other = (values[-int(random.integers(1, min(4, len(values)) + 1))] for _ in "xy")
+            match int(random.integers(7)):
+                case 0:
+                    z = np.tanh(h @ W) + other
+                case 1:
+                    z = cr.gelu(cr.layer_norm(h @ W)) * 0.5 + other
+                case 2:
+                    z = cr.softmax(h @ W) * other
+                case 3:
+                    z = np.maximum(h @ W, 0) - np.mean(other, axis=-1, keepdims=True)
+                case 4:
+                    z = np.sin(h @ W) * np.exp(-(other**2))
+                case 5:
+                    z = np.where(h > 0, h, other * 0.1) @ W
+                case _:
+                    z = h @ W / (1 + np.sum(other * other, axis=0))
+            values.append(z)
+        J = sum(np.mean(np.tanh(value)) for value in values[1:])
+        return J
+
+    return objective
+
+
 class Case(NamedTuple):
     """A program, how many rows it is given, and a small one of its kind."""
 
     program: Deep
     rows: int
     small: Deep
+
+
+def random_case(seed: int) -> Case:
+    random = np.random.default_rng(seed)
+    width, layers = int(random.integers(3, 9)) * 16, int(random.integers(5, 11))
+    rows = (1 << 19) // width
+    return Case(deep(layers, width, drawn(seed)), rows, deep(layers, 8, drawn(seed)))
 
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -59,6 +97,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "second derivatives": lambda: Case(deep(4, 256, curved), 6_000, deep(2, 8, curved)),
     "gradients of a compiled graph": lambda: Case(deep(8, 200), 8_000, deep(3, 8)),
 }
+RANDOM = "random program "  # with a seed
 
 
 class Prepared:
@@ -127,7 +166,8 @@ def warm_up(name: str, small: Deep, executor: str) -> None:
 
 
 def main(executor: str, name: str, share: float) -> None:
-    case = CASES[name]()
+    seed = name.removeprefix(RANDOM)
+    case = CASES[name]() if seed == name else random_case(int(seed))
     program, rows = case.program, case.rows
     warm_up(name, case.small, executor)
     least = least_of(name, program, executor, rows)

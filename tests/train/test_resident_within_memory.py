@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from executors import needs_native
-from resident import CASES
+from resident import CASES, RANDOM
 
 # Python's objects for the graph and its plan, and code of libraries that runs for the first time
 OBJECTS = 4 << 20
@@ -26,7 +26,9 @@ def cases() -> list[Any]:
                 marks = [needs_native] if executor == "native" else []
                 marks += [] if (name, share) == (QUICK, 0.4) else [pytest.mark.slow]
                 found.append(pytest.param(executor, name, share, marks=marks))
-    return found
+    found.append(pytest.param("native", f"{RANDOM}1", 0.4, marks=needs_native))
+    found.append(pytest.param("reference", f"{RANDOM}3", 0.4))
+    return found  # ten random programs are in benchmarks/results.md
 
 
 def measured(executor: str, name: str, share: float) -> dict[str, Any]:
