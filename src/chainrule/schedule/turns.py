@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.primitives.primitive import Given
+from chainrule.primitives.sources import full
 from chainrule.schedule.lifetimes import lifetimes_of
 from chainrule.schedule.lives import Life, lives_of
 from chainrule.schedule.records import Compute, Free, Schedule, View
@@ -76,7 +77,7 @@ def _turns(schedule: Schedule) -> list[Turn]:
     the kernel reads.
 
     What a kernel computes on the way ends with it; the next one that needs it computes it again,
-    but for views that the schedule makes.
+    but for views that the schedule makes, and for uniform values, which have no bytes.
     """
     ends: dict[int, list[Node]] = defaultdict(list)
     for lifetime in lifetimes_of(schedule):
@@ -105,13 +106,16 @@ def _turns(schedule: Schedule) -> list[Turn]:
         kept = {*known, *nodes}
 
         def view_of(node: Node, kept: set[Node] = kept) -> Life | None:
-            if node not in there or shown.get(node) not in kept:
-                return None
-            kept.add(node)
-            return there[node]
+            if node in there and (shown.get(node) in kept or node.primitive is full):
+                kept.add(node)
+                return there[node]
+            return None
 
         for node in nodes:
             _evaluate(node, known, counts, found, view_of)
+        uniform = {node: life for node, life in known.items() if node.primitive is full}
+        there.update(uniform)
+        kept.update(uniform)
         gone = [life for node, life in known.items() if node not in kept]
         ending = ends[number]
         while ending:
