@@ -49,7 +49,7 @@ def entry_of(folder: Path) -> Path:
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on nothing is searched."""
 
-    def ladder(*_: object) -> None:
+    def ladder(*_: object, **named: object) -> None:
         raise AssertionError("searched again")
 
     monkeypatch.setattr(remembered, "ladder", ladder)
@@ -77,7 +77,7 @@ def test_sequences_are_found_again(folder: Path, request: pytest.FixtureRequest)
     ids=lambda other: next(iter(other)),
 )
 def test_other_numbers_are_another_program(other: dict[str, object]) -> None:
-    keys = {remembered._key(one, "machine code") for one in (chain(), chain(**other))}
+    keys = {remembered._key(one, 300, "machine code") for one in (chain(), chain(**other))}
     assert len(keys) == 2
     assert all(fault(chain(**other), one) is None for one in sequences(chain(**other)))
 
@@ -120,7 +120,7 @@ def test_what_is_no_sequence_of_the_program_is_searched_anew(folder: Path, store
     asked = chain(once=[3])
     first = sequences(asked)
     whole = entry_of(folder).read_bytes()
-    cache.store(remembered._key(asked, "machine code"), stored)
+    cache.store(remembered._key(asked, 300, "machine code"), stored)
     assert entry_of(folder).read_bytes() != whole
     assert sequences(asked) == first
     assert entry_of(folder).read_bytes() == whole
@@ -165,8 +165,8 @@ def test_what_python_has_found_is_kept_apart(monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as patch:
         patch.setattr(remembered, "native_refusal", lambda: "none here")
         sequences(by_python)
-    assert cache.load(remembered._key(by_python, "Python"), Stored, lambda _: True)
-    assert not cache.load(remembered._key(by_python, "machine code"), Stored, lambda _: True)
+    assert cache.load(remembered._key(by_python, 300, "Python"), Stored, lambda _: True)
+    assert not cache.load(remembered._key(by_python, 300, "machine code"), Stored, lambda _: True)
     first = sequences(by_machine)
     with monkeypatch.context() as patch:
         patch.setattr(remembered, "native_refusal", lambda: "none here")

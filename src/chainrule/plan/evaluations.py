@@ -23,6 +23,8 @@ from chainrule.schedule.plain import plain_schedule
 from chainrule.schedule.records import Compute, Schedule
 from chainrule.schedule.turns import order_of
 
+PATIENT = 900  # as `ladder` counts effort: nodes one by one are free to run in many orders
+
 
 class Evaluation(NamedTuple):
     """One node that gets an array, and the arrays that it is evaluated from."""
@@ -59,7 +61,7 @@ def plain_schedule_within(
     )
     nodes = [one.writes[0] for one in evaluations]
     own = set(nodes)
-    for way in ways(tasks):
+    for way in ways(tasks, PATIENT):
         sequence = [nodes[number] for number in way.sequence]
         order = _with_views(graph, results, sequence, own)
         made = plain_schedule(graph, results, outlines, order)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from chainrule.plan.recomputation.ladder import EFFORT
 from chainrule.plan.recomputation.problem import problem
 from chainrule.plan.remembered import sequences
 from chainrule.plan.tasks import Tasks
@@ -25,9 +26,9 @@ class Way:
 
 
 @lru_cache(maxsize=64)  # a report asks for those of the code, too
-def ways(tasks: Tasks) -> Sequence[Way]:
+def ways(tasks: Tasks, effort: int = EFFORT) -> Sequence[Way]:
     """The ways that were found, the quickest first; they depend on no budget, so that more bytes
-    never cost more time."""
+    never cost more time.  The more `effort`, the longer they are searched for."""
     # Workspaces are no less than 0 there: all is so much larger.
     more = -min(0, *tasks.workspaces, 0)
     asked = problem(
@@ -42,6 +43,6 @@ def ways(tasks: Tasks) -> Sequence[Way]:
         before=tasks.before,
         fixed=tasks.fixed,
     )
-    distinct = dict.fromkeys(map(tasks.done, sequences(asked)))
+    distinct = dict.fromkeys(map(tasks.done, sequences(asked, effort)))
     made = [Way(one, sum(tasks.durations[number] for number in one)) for one in distinct]
     return sorted(made, key=lambda one: one.nanoseconds)
