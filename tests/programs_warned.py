@@ -102,6 +102,23 @@ def a_checkpoint_with_a_wrong_byte():
                 raise errors.DamagedCheckpointWarning(text) from None
 
 
+@provokes(errors.IdleStageWarning)
+def more_stages_than_there_is_work_for():
+    """
+    of 5 stages of objective, 4 compute nothing (1 to 4): their ranks wait for the others
+      try: stages=1
+    """
+
+    def objective(x: cr.float64["n 2"], W: cr.float64["2 2"]):
+        J = np.mean(x @ W)
+        return J
+
+    step = cr.training_step(objective, "W", cr.sgd(0.1), executor="reference")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cr.parallel(step, micro_batches=2, stages=5).memory(n=4)
+
+
 @provokes(errors.HistoryWarning)
 def a_history_that_is_gone():
     """

@@ -212,6 +212,10 @@ class FrozenRandomWarning(UserWarning):
     """Random numbers drawn, a clock or a file read while a program was traced: constants of it."""
 
 
+class IdleStageWarning(UserWarning):
+    """Stages of a pipeline have nothing to compute: their ranks wait for the others."""
+
+
 class SizeTextWarning(UserWarning):
     """A traced program makes text of a size that is not known, which no run replaces."""
 

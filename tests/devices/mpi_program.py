@@ -152,12 +152,13 @@ def refuse(file: str) -> None:
     shifted = split.init({**weights, "W1": weights["W1"] + 1e-9})
     attempt("other parameters", split, shifted if other else split.init(weights), batch)
     attempt("other batch", split, state, flipped if other else batch)
+    attempt("other number", split, state, {**batch, "learning_rate": 0.2 if other else 0.1})
     attempt("other size", split, state, fewer if other else batch)
     attempt("other graph", finer if other else split, state, batch)
     with patch.object(splitting, "VERSION", "0.0.7" if other else splitting.VERSION):
         again = cr.parallel(step, micro_batches=6, stages=("h1",))
         attempt("other version", again, state, batch)
-    assert state.steps == 0 and len(said) == 5
+    assert state.steps == 0 and len(said) == 6
     split(state, batch)
     later = split.restore({**split.collect(state)}, steps=1 if other else 5)
     attempt("other steps", split, later, batch)

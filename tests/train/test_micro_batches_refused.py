@@ -40,8 +40,8 @@ def test_a_batch_without_equal_parts_is_refused():
         with pytest.raises(InputError) as caught:
             call()
         assert caught.value.what == "a batch with n = 10 does not split into 4 equal parts"
-        assert caught.value.hint == ("give 8 or 12 rows, or use micro_batched with a divisor of 10")
-    with pytest.raises(InputError, match="give 4 rows, or use micro_batched with a divisor of 3"):
+        assert caught.value.hint == "give 8 or 12 rows, or cut the batch into 2 or 5 parts"
+    with pytest.raises(InputError, match="give 4 rows, or cut the batch into 1 or 3 parts"):
         parts(state, batch(3))
     with pytest.raises(SizeError, match="the memory of objective depends on n, which was not"):
         parts.memory()
@@ -69,7 +69,7 @@ def test_a_batch_whose_size_is_not_clear_is_explained():
 
     with pytest.raises(InputError, match="the batch of two has several sizes: n, m") as caught:
         whole(of=two, wrt="w").micro_batched(2)
-    assert caught.value.hint == "step.micro_batched(..., size='n'); it may be one of: n, m"
+    assert caught.value.hint == "size='n'; it may be one of: n, m"
     assert whole(of=two, wrt="w").micro_batched(2, size="m").split == {"t": 0}
     with pytest.raises(InputError, match="the batch of two cannot be split by the size 'd'"):
         whole(of=two, wrt="w").micro_batched(2, size="d")

@@ -14,7 +14,7 @@ from chainrule.cli.training import WEIGHTS, weights_notes
 from chainrule.errors import DataFileError
 from chainrule.examples import mlp
 from chainrule.examples.digits import SCORES, forward_graph
-from chainrule.explain.writing import write_beside
+from chainrule.explain.writing import refuse_unwritable, write_beside
 from chainrule.train.evaluation.predict import predict
 from chainrule.train.step.weights import load_weights
 
@@ -28,6 +28,7 @@ def predict_and_write(weights: Path, data: Path, output: Path | None, *, scores:
     """Print a line for each image, or write a file by its suffix."""
     if output is not None:
         _check_output(output, (weights, data))
+        refuse_unwritable(output)
     found = class_scores(network(weights), images_of(data))
     if not scores:
         found = found.argmax(axis=1)

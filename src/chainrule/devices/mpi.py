@@ -25,7 +25,7 @@ BUCKET_NBYTES = 4 * 2**20  # of what is added at once
 SPINS = 50  # tests before a rank that waits begins to sleep
 LONGEST_PAUSE = 200e-6  # seconds
 GRACE = 1.0  # seconds for messages of a rank that has ended meanwhile
-WORDS = 4  # of 8 bytes, which ranks tell each other at once
+WORDS = 5  # of 8 bytes, which ranks tell each other at once
 
 
 class World:

@@ -17,12 +17,12 @@ from chainrule.devices.splitting import Split, split_of
 from chainrule.devices.stages import TIME
 from chainrule.devices.tensor.choosing import Chosen, choose
 from chainrule.devices.threads import run_in_threads
-from chainrule.errors import InputError
+from chainrule.errors import IdleStageWarning, InputError
 from chainrule.execute.arguments import sizes_from
 from chainrule.graph.graph import Graph
 from chainrule.plan.pipelines.stages import Orders
-from chainrule.tracebacks import entry
-from chainrule.train.step.check_arguments import refuse_no_state
+from chainrule.tracebacks import entry, warn_user
+from chainrule.train.step.check_arguments import given_to_step, refuse_no_state
 from chainrule.train.step.job import ALONE, Job, SplitStep
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.micro_memory import sizes_of_parts
@@ -119,7 +119,7 @@ class ParallelStep(SplitStep):
 
         Whatever is raised, on whichever rank, the state is then as it was.
         """
-        return self._taken(state, {**(batch or {}), **named})[0]
+        return self._taken(state, given_to_step(batch, named))[0]
 
     def _taken(
         self, state: State, given: Mapping[str, Any], clocks: Sequence[Clock] | None = None
@@ -164,7 +164,11 @@ class ParallelStep(SplitStep):
     def split_at(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> Split:
         """The pieces and the programs for a batch of these sizes; SizeError where one is missing,
         InputError where the batch has no equal parts."""
-        return self._split_of(sizes_of_parts(self.parts, {**(sizes or {}), **named}, "split_at")[0])
+        return self.at({**(sizes or {}), **named}, "split_at")
+
+    def at(self, sizes: Mapping[str, int], call: str) -> Split:
+        """The same, for a call of this name, which errors tell."""
+        return self._split_of(sizes_of_parts(self.parts, sizes, f"split.{call}")[0])
 
     # What it needs, and when ----------------------------------------------------------------------
 
@@ -182,7 +186,7 @@ class ParallelStep(SplitStep):
         from chainrule.devices.reports.memory import memory_of
 
         sizes = {**(sizes or {}), **named}
-        return memory_of(self, self.split_at(sizes), sizes)
+        return memory_of(self, self.at(sizes, "memory"), sizes)
 
     def planned_nbytes(self, sizes: Mapping[str, int]) -> int:
         """The most bytes that the ranks of this process have at once, at sizes of a batch."""
@@ -206,7 +210,7 @@ class ParallelStep(SplitStep):
         from chainrule.devices.reports.timeline import timeline_of
 
         sizes = {**(sizes or {}), **named}
-        return timeline_of(self, self.split_at(sizes), sizes, speeds)
+        return timeline_of(self, self.at(sizes, "timeline"), sizes, speeds)
 
     @entry
     def trace(
@@ -228,7 +232,7 @@ class ParallelStep(SplitStep):
                 hint=f"{TRANSPORT}=threads in the environment: a process then runs all ranks",
             )
         clocks = [Clock() for _ in range(self.ranks)]
-        objective, split = self._taken(state, {**(batch or {}), **named}, clocks)
+        objective, split = self._taken(state, given_to_step(batch, named), clocks)
         return trace_of(self, split, clocks, objective, speeds)
 
     @entry
@@ -299,7 +303,19 @@ class ParallelStep(SplitStep):
         key = tuple(sorted(sizes.items()))
         known = self._splits.pop(key, None)
         found = self._splits[key] = split_of(self, sizes) if known is None else known
+        is_tried = self.devices is not None and self.candidates is None
+        if known is None and found.placed.idle and self.rank == 0 and not is_tried:
+            self._warn_of_idle(found.placed.idle)
         return found
+
+    def _warn_of_idle(self, idle: Sequence[int]) -> None:
+        left, name = self.stages - len(idle), self.parts.whole.graph.name
+        numbers = ", ".join(map(str, idle)) if len(idle) < 4 else f"{idle[0]} to {idle[-1]}"
+        warn_user(
+            f"of {self.stages} stages of {name}, {len(idle)} compute nothing ({numbers}): their "
+            f"ranks wait for the others\n  try: stages={left}{' or fewer' * (left > 1)}",
+            IdleStageWarning,
+        )
 
     def chosen(self, graph: Graph) -> Chosen:
         """Along which axes parameters are split: for all sizes as for those that came first."""
@@ -333,9 +349,8 @@ class ParallelStep(SplitStep):
             from chainrule.devices.processes import run_as_rank
 
             batch = [one[name] for one in parts for name in sorted(one.keys() - state.outlines)]
-            batch += [numbers[name] for name in sorted(numbers)]
             arrays = [np.asarray(one) for one in batch]
-            results = run_as_rank(join(), split, state, arrays, first)
+            results = run_as_rank(join(), split, state, arrays, numbers, first)
             ends = [(name, one) for name, one in split.ends.items() if name in state.memory]
             made = [(name, results[one]) for name, one in ends]
             state.put([(name, array) for name, array in made if array is not state.memory[name]])

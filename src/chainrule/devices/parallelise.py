@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.devices.grid import Grid
@@ -141,6 +142,7 @@ def split_into(
     refuse_without_ranks(grid, split, shard_optimizer)
     _refuse_other_job(grid)
     axes = dict(split) if isinstance(split, Mapping) else split
+    parts = replace(parts, replicas=replicas)
     return ParallelStep(parts, grid, ends, axes, shard_optimizer, schedule, orders, recompute)
 
 

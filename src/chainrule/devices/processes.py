@@ -104,13 +104,14 @@ def run_as_rank(
     split: Split,
     state: State,
     batch: Iterable[np.ndarray],
+    numbers: Mapping[str, np.ndarray],
     first: Callable[[Program], dict[Key, np.ndarray]],
 ) -> dict[int, np.ndarray]:
     """Runs the program of this rank; gives its results, and what all ranks have, by number.
 
-    `first` gives what a rank has at first.
+    `numbers` are those of the optimizer; `first` gives what a rank has at first.
 
-    InputError on all ranks where they were given different steps, batches or states.
+    InputError on all ranks where they were given different steps, batches, numbers or states.
     """
     if world.broken is not None:
         raise StateError(
@@ -118,7 +119,7 @@ def run_as_rank(
             hint="let the error of a step end the job; checkpoints resume it",
         )
     shares = shares_of(split, state.outlines)
-    _agree(world, split, shares, state, batch)
+    _agree(world, split, shares, state, batch, numbers)
     share_out(world, state, shares)
     program = split.programs[world.rank]
     transport = MPITransport(
@@ -153,7 +154,7 @@ def run_as_rank(
         with blas_held_to(split.threads):
             commit = split.commits.at[world.rank], committed
             found = run_program(
-                program, split.pieces, compiled, first(program), transport, None, commit
+                program, split.pieces, compiled, first(program), transport, None, commit, split.told
             )
         transport.finish()
         results = {key.value: np.asarray(array, order="C") for key, array in found.items()}
@@ -245,10 +246,16 @@ def _gather_part(
 
 
 def _agree(
-    world: World, split: Split, shares: Shares, state: State, batch: Iterable[np.ndarray]
+    world: World,
+    split: Split,
+    shares: Shares,
+    state: State,
+    batch: Iterable[np.ndarray],
+    numbers: Mapping[str, np.ndarray],
 ) -> None:
     arrays = 0 if state.shares is not None else _checksum(state.memory.values())
-    own = np.array([shares.digest, state.steps, arrays, _checksum(batch)], np.uint64)
+    sums = arrays, _checksum(batch), _checksum(one for _, one in sorted(numbers.items()))
+    own = np.array([shares.digest, state.steps, *sums], np.uint64)
     told = world.gather("takes a step", own)
     differs = np.argwhere(told != told[0])
     if not differs.size:
@@ -266,6 +273,14 @@ def _agree(
         raise InputError(
             f"{second} has a state after {told[other, 1]} steps, {first} after {told[0, 1]}",
             hint="all ranks restore the same checkpoint",
+        )
+    if column == 4:
+        told = world.exchange("takes a step", {name: str(one) for name, one in numbers.items()})
+        name = next(name for name in told[0] if told[0][name] != told[other][name])
+        raise InputError(
+            f"{second} was given {name}={told[other][name]}, {first} {name}={told[0][name]}, in "
+            f"step {state.steps + 1}",
+            hint="all ranks are given the same numbers",
         )
     what = {2: "begins with other parameters than", 3: "was given another batch than"}[column]
     raise InputError(

@@ -42,7 +42,7 @@ from chainrule.plan.speeds import SPEEDS
 from chainrule.primitives.movement import reshape
 from chainrule.primitives.sources import input_
 from chainrule.schedule.records import Compute
-from chainrule.train.step.micro_batches import MicroBatchedStep
+from chainrule.train.step.micro_batches import MicroBatchedStep, part_told
 from chainrule.train.step.random_inputs import key_inputs
 from chainrule.version import VERSION
 
@@ -72,6 +72,8 @@ class Split(Frozen):
     reasons: Mapping[str, str]  # why parameters are split
     exchanged: Mapping[int, tuple[Graph, Node]]  # values that ranks of a group make together
     commits: Commits
+    micro_batches: int
+    rows: int  # of a micro-batch
     _ready: set[int] = field(default_factory=set, repr=False)
 
     @cached_property
@@ -88,6 +90,10 @@ class Split(Frozen):
                 if isinstance(one, Run):
                     self.compiled[one.piece].make_ready()
             self._ready.add(rank)
+
+    def told(self, micro_batch: int) -> str:
+        """Which rows of the batch a micro-batch has, in words."""
+        return part_told(micro_batch, self.micro_batches, self.rows, "micro-batch")
 
     @property
     def name_of(self) -> Mapping[Node, str]:
@@ -192,6 +198,8 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
             if is_collective(node)
         },
         commits,
+        step.parts.count,
+        sizes[step.parts.size],
     )
 
 

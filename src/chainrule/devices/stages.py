@@ -29,6 +29,12 @@ class Placed:
     owner: Mapping[Node, int]
     everywhere: frozenset[Node]
 
+    @property
+    def idle(self) -> list[int]:
+        """The stages that compute nothing."""
+        busy = {*self.forward.values(), *self.backward.values(), *self.owner.values()}
+        return [stage for stage in range(self.count) if stage not in busy]
+
     def on(self, other: Mapping[Node, Node]) -> Placed:
         """The same places for the nodes of another graph, by those of this one."""
 

@@ -233,7 +233,14 @@ def run_in_threads(
             there = first(programs[rank])
             commit = split.commits.at[rank], lambda: committed(rank)
             found[rank] = run_program(
-                programs[rank], split.pieces, split.code, there, transport, watch, commit
+                programs[rank],
+                split.pieces,
+                split.code,
+                there,
+                transport,
+                watch,
+                commit,
+                split.told,
             )
             boxes.meet(("end",), rank, None, every)  # what is written now others have read
             then(rank, found[rank])

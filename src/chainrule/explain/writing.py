@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from chainrule.errors import InputError
@@ -16,12 +19,28 @@ def write_beside(path: Path, content: bytes) -> None:
 
     InputError, which names the path, where that fails; nothing is left then.
     """
+    with _partial(path) as partial:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+
+
+def refuse_unwritable(path: Path) -> None:
+    """InputError as by `write_beside`, before what is to be written is there; leaves no file."""
+    with _partial(path) as partial:
+        partial.write_bytes(b"")
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+
+@contextmanager
+def _partial(path: Path) -> Iterator[Path]:
+    """The name of the partial file, which is gone at the end; InputError for what the system
+    refuses."""
     if not path.name or "\0" in str(path):
         raise InputError(f"{str(path)!r} is no name of a file", hint="a path such as graph.svg")
     partial = beside(path)
     try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
+        yield partial
     except OSError as error:
         raise InputError(
             f"cannot write to {path}: {error.strerror or error}",

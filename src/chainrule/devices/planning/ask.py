@@ -13,10 +13,10 @@ from chainrule.devices.planning.growth import growth
 from chainrule.devices.planning.pins import SCHEDULES, Pins, sizes_of
 from chainrule.devices.planning.refusal import refusal
 from chainrule.devices.stages import MEMORY, TIME
+from chainrule.devices.tensor.choosing import MOST_WAYS
 from chainrule.errors import InputError
+from chainrule.train.step.micro_batches import counts_near
 from chainrule.train.step.step import TrainingStep
-
-MOST_WAYS = 8  # that are tried
 
 if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep
@@ -131,13 +131,26 @@ def _ranks(devices: Devices, pins: Pins) -> tuple[int, ...]:
 def _no_plan(search: Search) -> InputError:
     """Numbers that do not fit each other."""
     pins, rows = search.pins, search.rows
-    replicas = pins.replicas or 1
     said = {"replicas": pins.replicas, "micro_batches": pins.micro_batches}
     fixed = ", ".join(f"{name}={n}" for name, n in said.items() if n is not None)
     if search.in_job:
         fixed = f"{fixed}, {search.ranks[0]} ranks of the job" if fixed else "the ranks of the job"
-    least = replicas * (pins.micro_batches or 1)
     return InputError(
         f"a batch with {search.size} = {rows} cannot be cut into equal parts for {fixed}",
-        hint=f"a batch of a multiple of {least} rows, and as many micro-batches for each replica",
+        hint=advice_on_parts(rows, pins.replicas, pins.micro_batches),
     )
+
+
+def advice_on_parts(rows: int, replicas: int | None, micro_batches: int | None) -> str:
+    """A batch of other rows, or other micro-batches, that have equal parts for each replica."""
+    each = replicas or 1
+    asked = micro_batches or each
+    count = -(-asked // each) * each  # which replicas can share
+    lower = rows - rows % count
+    near = " or ".join(str(one) for one in (lower, lower + count) if one)
+    found = [f"a batch of {near} rows" + f" in micro_batches={count}" * (count != asked)]
+    counts = counts_near(rows, asked, each) if micro_batches is not None else []
+    if counts:
+        found = found[: rows % count > 0]
+        found.append(f"micro_batches={' or '.join(map(str, counts))}")
+    return ", or ".join(found)

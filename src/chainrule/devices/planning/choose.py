@@ -147,12 +147,13 @@ class Search:
             parts = self.parts(1)
             graphs = parts_at(parts, self.sizes)
             objective = graphs.summing.names[parts.whole.objective]
+            is_asked = self.pins.split is not None or self.pins.ways == (ways,)
             try:
-                parameters = self.step.parameters
-                found = choose(graphs.summing, objective, parameters, ways, self.pins.split)
+                parameters, asked = self.step.parameters, self.pins.split
+                found = choose(graphs.summing, objective, parameters, ways, asked, advise=is_asked)
                 self._axes[ways] = found.axes
             except InputError:
-                if self.pins.split is not None or self.pins.ways == (ways,):
+                if is_asked:
                     raise
                 self._axes[ways] = None
         return self._axes[ways]
@@ -190,14 +191,14 @@ class Search:
         return worst
 
     @cached_property
-    def _least(self) -> dict[Way, float]:
+    def least_excess(self) -> dict[Way, float]:
         """The excess of each plan by the model."""
         return {way: self.excess(way, one.nbytes) for way, one in self.predictions.items()}
 
     @cached_property
     def possible(self) -> list[Way]:
         """The plans that may fit, the quickest first."""
-        found = [way for way in self.predictions if self._least[way] <= SLACK]
+        found = [way for way in self.predictions if self.least_excess[way] <= SLACK]
         return sorted(found, key=lambda way: (self.predictions[way].seconds, way))
 
     @cached_property
@@ -205,7 +206,7 @@ class Search:
         """All plans, those first that may fit best; of plans that differ in their schedules alone,
         one."""
         found: dict[Way, Way] = {}
-        for way in sorted(self.predictions, key=lambda way: (self._least[way], way)):
+        for way in sorted(self.predictions, key=lambda way: (self.least_excess[way], way)):
             found.setdefault(way._replace(schedule=""), way)
         return list(found.values())
 
@@ -226,7 +227,7 @@ class Search:
             self._followed[way] = Followed(way, made, memory, excess)
         return self._followed[way]
 
-    def _within_effort(self, ways: Iterable[Way], effort: int = EFFORT) -> Iterator[Followed]:
+    def within_effort(self, ways: Iterable[Way], effort: int = EFFORT) -> Iterator[Followed]:
         left = effort
         for way in ways:
             yield self.follow(way)
@@ -240,7 +241,9 @@ class Search:
     def _more(self) -> float:
         """How many times as many bytes as by the model plans have that were followed."""
         known = self._followed.items()
-        ratios = [one.excess / self._least[way] for way, one in known if self._least[way]]
+        ratios = [
+            one.excess / self.least_excess[way] for way, one in known if self.least_excess[way]
+        ]
         return max(median(ratios), 1.0) if ratios else 1.0
 
     def _promising(self) -> Iterator[Way]:
@@ -249,10 +252,10 @@ class Search:
         left = list(self.possible)
         while left:
             more = self._more
-            fitting = (way for way in left if self._least[way] * more <= 1)
+            fitting = (way for way in left if self.least_excess[way] * more <= 1)
             way = next(fitting, None)
             if way is None:
-                way = min(left, key=lambda way: (self._least[way], way))
+                way = min(left, key=lambda way: (self.least_excess[way], way))
             left.remove(way)
             yield way
 
@@ -260,12 +263,12 @@ class Search:
         """A plan that fits, if one of those that need least does."""
         possible = set(self.possible)
         ways = (way for way in self.smallest if way in possible)
-        found = (one for one in self._within_effort(ways, effort) if one.excess <= 1)
+        found = (one for one in self.within_effort(ways, effort) if one.excess <= 1)
         return next(found, None)
 
     def best(self) -> ParallelStep | None:
         """The best plan, with what it was compared with; None where none fits."""
-        fits = (one for one in self._within_effort(self._promising()) if one.excess <= 1)
+        fits = (one for one in self.within_effort(self._promising()) if one.excess <= 1)
         fitting = list(islice(fits, RANKED))
         if not fitting:
             found = self.first_fitting()
@@ -279,7 +282,7 @@ class Search:
         others = [
             way
             for way in self.possible
-            if way not in exact and way not in large and self._least[way] * more <= 1
+            if way not in exact and way not in large and self.least_excess[way] * more <= 1
         ]
         off = median(exact[way].seconds / self.predictions[way].seconds for way in exact)
         modelled = [_modelled(way, self.predictions[way], off, more) for way in others]

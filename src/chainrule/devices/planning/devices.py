@@ -246,22 +246,26 @@ class Devices:
         return tuple(accumulate(one.count for one in self.groups))
 
     def group_of(self, device: int) -> Group:
-        """The group of a device, by its number from 0."""
-        return self.groups[bisect_right(self._ends, device)]
+        """The group of a device, by its number from 0; InputError where there is no such device."""
+        return self.groups[self._place(device)[0]]
 
     def _place(self, device: int) -> tuple[int, int, int]:
         """The numbers of a device's group, of the copy, and of the device in it."""
+        if not isinstance(device, int) or not 0 <= device < self._ends[-1]:
+            numbers = f"0 to {self.count - 1}" if self.count > 1 else "0"
+            raise InputError(f"there is no device {device!r}", hint=f"a number from {numbers}")
         at = bisect_right(self._ends, device)
         group = self.groups[at]
         return at, *divmod(device - self._ends[at] + group.count, group.devices)
 
     def link(self, one: int, other: int) -> Link:
-        """The link between two devices."""
+        """The link between two devices, by their numbers; InputError where there is none."""
         first, second = self._place(one), self._place(other)
         return self.groups[first[0]].link if first[:2] == second[:2] else self.between
 
     def name(self, device: int) -> str:
-        """`cpu.0`; `node[2].5` is the sixth device of the third copy of a group."""
+        """`cpu.0`; `node[2].5` is the sixth device of the third copy of a group.  InputError where
+        there is no device of this number."""
         at, copy, number = self._place(device)
         group = self.groups[at]
         which = f"[{copy}]" if group.copies > 1 else ""

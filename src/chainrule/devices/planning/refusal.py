@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from chainrule.devices.planning.candidates import Candidate
@@ -12,7 +12,7 @@ from chainrule.devices.planning.pins import Way
 from chainrule.errors import MemoryLimitError
 from chainrule.graph.bytes_text import in_bytes
 
-TRIED = 6  # plans, of which the one that needs least is told
+LEAST_EFFORT = 5_000  # nodes of the plans of which the one that needs least is told
 SHOWN = 3  # values of the device that is worst off
 TIMES = (2, 4, 8)  # as many devices, or as small a batch
 ADVICE_EFFORT = 1_000  # nodes of the plans that are tried for one piece of advice
@@ -21,9 +21,7 @@ MOST_RANKS = 16  # of plans that are tried for advice
 
 def refusal(search: Search) -> MemoryLimitError:
     """The error for a search in which nothing fits."""
-    least = _least(search, search.smallest[:TRIED])
-    alike = [way for way in search.predictions if way == least.way._replace(schedule=way.schedule)]
-    least = _least(search, alike)
+    least = _least(search)
     needed = [one.most_nbytes for one in least.memory.ranks]
     limits = [search.devices.group_of(rank).memory_nbytes or 0 for rank in range(len(needed))]
     ratios = [n / limit if limit else 0 for n, limit in zip(needed, limits, strict=True)]
@@ -45,8 +43,19 @@ def refusal(search: Search) -> MemoryLimitError:
     return error
 
 
-def _least(search: Search, ways: Iterable[Way]) -> Followed:
-    return min(map(search.follow, ways), key=lambda one: (one.excess, one.way))
+def _least(search: Search) -> Followed:
+    """The plan that needs least of those that are followed: until the model, which hardly says more
+    than a plan needs, says more of the next one than the best needs."""
+    best = search.follow(search.smallest[0])
+    left = (way for way in search.smallest if search.least_excess[way] < best.excess)
+    for one in search.within_effort(left, LEAST_EFFORT):
+        best = min(best, one, key=_excess)
+    alike = [way for way in search.predictions if way == best.way._replace(schedule=way.schedule)]
+    return min(map(search.follow, alike), key=_excess)
+
+
+def _excess(one: Followed) -> tuple[float, Way]:
+    return one.excess, one.way
 
 
 def _advice(search: Search, least: Followed) -> Iterator[str]:

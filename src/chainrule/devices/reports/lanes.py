@@ -22,7 +22,7 @@ MOST_RANKS = 4  # that a title lists
 
 def drawing_of(step: ParallelStep, sizes: Mapping[str, int], options: Mapping[str, Any]) -> Drawing:
     """See `ParallelStep.draw`."""
-    split = split_shown(step, *sizes_or_latest(step, sizes))
+    split = split_shown(step, *sizes_or_latest(step, sizes), "draw")
     graph = _passes(split.graph, {part.name for part in step.parts.accumulating.persistent})
     return draw(graph, **options, lanes=_lanes(step, split, graph))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ROWS = 32  # of a part of the batch, where nobody says how many
 REFERENCE_SIZE = 256  # of another named size
 MOST_NAMES, WIDTH = 8, 60
+MOST_RANKS = 4  # of a stage that are listed
 
 
 def sizes_or_latest(step: ParallelStep, given: Mapping[str, int]) -> tuple[dict[str, int], str]:
@@ -37,25 +38,31 @@ def sizes_or_latest(step: ParallelStep, given: Mapping[str, int]) -> tuple[dict[
     return guess, " (assumed)"
 
 
-def split_shown(step: ParallelStep, sizes: Mapping[str, int], assumed: str) -> Split:
-    """The split at these sizes; one that is only assumed does not become the latest."""
+def split_shown(step: ParallelStep, sizes: Mapping[str, int], assumed: str, call: str) -> Split:
+    """The split at these sizes, for a call of this name; one that is only assumed does not become
+    the latest."""
     if not assumed:
-        return step.split_at(sizes)
-    return split_of(step, sizes_of_parts(step.parts, sizes, "split_at")[0])
+        return step.at(sizes, call)
+    return split_of(step, sizes_of_parts(step.parts, sizes, f"split.{call}")[0])
 
 
 def summary(step: ParallelStep) -> str:
     """The split at the sizes of the latest step, or at some."""
     sizes, assumed = sizes_or_latest(step, {})
-    split = split_shown(step, sizes, assumed)
+    split = split_shown(step, sizes, assumed, "split_at")
     memory = memory_of(step, split, sizes)
     timeline = timeline_of(step, split, sizes, None)
     numbers = ", ".join(f"{name} = {size}" for name, size in sizes.items())
     shares = _shares(step, split)
     rows = [("stage", "ranks", "work", "parameters", "bytes", "what it computes")]
+    idle = split.placed.idle
     for stage in range(step.stages):
+        if stage in idle:
+            continue
         ranks = step.grid.of_stage(stage)
-        shown = [str(one) for one in (ranks if len(ranks) < 4 else [ranks[0], "...", ranks[-1]])]
+        shown = [str(one) for one in ranks]
+        if len(ranks) > MOST_RANKS:
+            shown = [*shown[:2], "...", shown[-1]]
         most = max(memory.ranks[one].peak_nbytes for one in ranks)
         names = textwrap.shorten(", ".join(_names(split, stage)), WIDTH, placeholder=" ...")
         share = f"{100 * shares[stage]:.0f} %"
@@ -76,6 +83,8 @@ def summary(step: ParallelStep) -> str:
         "",
         *aligned(rows, (2, 4)),
     ]
+    if idle:
+        lines.append(f"{len(idle)} stages have nothing to compute")
     return "\n".join(lines)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from chainrule.devices.instructions import Run
 from chainrule.devices.programs import several_under_way
 from chainrule.devices.reports.summary import sizes_or_latest, split_shown, work_of_stages
 from chainrule.devices.stages import MEMORY
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def reason(step: ParallelStep, name: str, given: Mapping[str, int]) -> str:
     """See `ParallelStep.why`."""
     sizes, assumed = sizes_or_latest(step, given)
-    split = split_shown(step, sizes, assumed)
+    split = split_shown(step, sizes, assumed, "why")
     at = ", ".join(f"{size} = {number}" for size, number in sizes.items())
     words = _Why(step, split).words(name)
     if assumed:
@@ -46,6 +47,8 @@ class _Why:
                 share = f", and each replica has a part of it along axis {cuts[REPLICAS]}"
             return f"{said} lies where its parameter is{share}: {self.words(part.parameter)}"
         graph = self.split.graph
+        if name not in graph.names and name in self.step.parts.updating.graph.names:
+            return self._of_update(said, name)
         if name not in graph.names:
             raise graph.unknown_name(name)
         node = graph[name]
@@ -65,6 +68,25 @@ class _Why:
         if node in self.placed.forward:
             return self._forward(said, node)
         return self._backward(said, node) + self._on_shards(node)
+
+    def _of_update(self, said: str, name: str) -> str:
+        """Of a value of the update: a number of the optimizer, or what is computed."""
+        updating = self.step.parts.updating
+        ranks = [
+            program.rank
+            for program in self.split.programs
+            if any(
+                isinstance(one, Run)
+                and one.micro_batch is None
+                and name in self.split.pieces[one.piece].graph.names
+                for one in program.instructions
+            )
+        ]
+        where = _ranks(ranks)
+        if any(item.name == name for item in updating.graph.inputs):
+            does = "updates by it, has" if len(ranks) == 1 else "update by it, have"
+            return f"{said} is a number of the optimizer: {where}, which {does} it"
+        return f"{said} is computed in the update, on {where}"
 
     def _owned(self, said: str, node: Node) -> str:
         stage = self.placed.owner[node]
@@ -189,10 +211,13 @@ class _Why:
     def _where(self, stages: Collection[int]) -> str:
         """`stage 1 (rank 1, 3)`."""
         ranks = sorted(rank for stage in stages for rank in self.step.grid.of_stage(stage))
-        told = ", ".join(map(str, ranks[:4])) + (", ..." if len(ranks) > 4 else "")
         numbers = " and ".join(map(str, stages))
-        stage_s, rank_s = ("" if len(one) == 1 else "s" for one in (stages, ranks))
-        return f"stage{stage_s} {numbers or 'none'} (rank{rank_s} {told or 'none'})"
+        return f"stage{'' if len(stages) == 1 else 's'} {numbers or 'none'} ({_ranks(ranks)})"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    told = ", ".join(map(str, ranks[:4])) + (", ..." if len(ranks) > 4 else "")
+    return f"rank{'' if len(ranks) == 1 else 's'} {told or 'none'}"
 
 
 def _read(stages: Collection[int]) -> str:

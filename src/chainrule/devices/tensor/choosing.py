@@ -28,8 +28,17 @@ class Chosen:
     reasons: Mapping[str, str]
 
 
+MOST_WAYS = 8  # that are tried unasked
+
+
 def choose(
-    graph: Graph, objective: Node, parameters: Collection[str], ways: int, asked: Axes | None
+    graph: Graph,
+    objective: Node,
+    parameters: Collection[str],
+    ways: int,
+    asked: Axes | None,
+    *,
+    advise: bool = True,
 ) -> Chosen:
     """The axis of each parameter that is split over `ways` ranks; None for one that is whole.
 
@@ -38,13 +47,61 @@ def choose(
     each case other parameters follow of which only a part would be needed on each rank.
 
     InputError for an axis that a parameter has not, or that has no equal parts, and where nothing
-    can be split.
+    can be split, with advice that was tried unless nobody reads it.
     """
     choosing = _Choosing(graph, objective, parameters, ways)
-    if asked is None:
-        return choosing.alone()
-    axes = _checked(graph, parameters, ways, asked)
-    return choosing.following(axes, axes)[0]
+    if asked is not None:
+        axes = _checked(graph, parameters, ways, asked)
+        return choosing.following(axes, axes)[0]
+    found = choosing.alone()
+    if found is None:
+        advice = _advice(graph, objective, parameters, ways) if advise else ""
+        raise not_shared(ways, advice)
+    return found
+
+
+def not_shared(ways: int, advice: str) -> InputError:
+    """The error where nothing can be split."""
+    return InputError(
+        f"ways={ways}, and no parameter has {ways} equal parts whose products are only added up",
+        hint=advice,
+    )
+
+
+def can_choose(
+    graph: Graph,
+    objective: Node,
+    parameters: Collection[str],
+    ways: int,
+    among: Collection[str] | None = None,
+) -> bool:
+    """Whether `choose` finds something to split where nothing is asked for; with `among`, a product
+    with one of these parameters."""
+    choosing = _Choosing(graph, objective, parameters, ways)
+    return any(
+        not choosing.following({name: axis}, ())[1].gathered_nbytes
+        for name, axis in choosing.products()
+        if among is None or name in among
+    )
+
+
+def _advice(graph: Graph, objective: Node, parameters: Collection[str], ways: int) -> str:
+    """Other ways that fit, and a parameter that has equal parts."""
+    others = [
+        str(one)
+        for one in range(2, MOST_WAYS + 1)
+        if one != ways and can_choose(graph, objective, parameters, one)
+    ]
+    hints = [f"ways={' or '.join(others)}"] if others else []
+    for name in parameters:
+        type_ = graph[name].type
+        axis = next((at for at in range(type_.ndim) if fits(type_, Layout(at), ways)), None)
+        if axis is not None:
+            hints.append(
+                f"split={{{name!r}: {axis}}}, if others are to gather what they need whole"
+            )
+            break
+    return "; or ".join(hints) or "stages= or replicas= share a step out without equal parts of it"
 
 
 def _checked(graph: Graph, parameters: Collection[str], ways: int, asked: Axes) -> Axes:
@@ -134,10 +191,10 @@ class _Choosing:
             for name in wishes:
                 reasons[name] = "each rank needs only a part of it, as others are split"
 
-    def alone(self) -> Chosen:
-        """Splits by columns what can be, product by product."""
+    def alone(self) -> Chosen | None:
+        """Splits by columns what can be, product by product; None where nothing can be."""
         found = Chosen({}, {})
-        for name, axis in self._products():
+        for name, axis in self.products():
             axes = {one: at for one, at in found.axes.items() if at is not None}
             if name in axes:
                 continue
@@ -146,15 +203,9 @@ class _Choosing:
                 continue
             reason = "what comes of its columns is only added up"
             found = Chosen(trial.axes, {**trial.reasons, **found.reasons, name: reason})
-        if not any(axis is not None for axis in found.axes.values()):
-            raise InputError(
-                f"ways={self.ways}, and no parameter has {self.ways} equal parts whose products "
-                "are only added up",
-                hint="say what is split: split={name: axis}, or give other ways",
-            )
-        return found
+        return found if any(axis is not None for axis in found.axes.values()) else None
 
-    def _products(self) -> list[tuple[str, int]]:
+    def products(self) -> list[tuple[str, int]]:
         """Parameters that are an operand of a product, as they are, moved or cast, and an axis that
         the result has, too, and the other operand has not."""
         found: dict[tuple[str, int], None] = {}

@@ -129,6 +129,21 @@ def refuse_no_state(state: Any, parameters: Iterable[str]) -> None:
         )
 
 
+def given_to_step(batch: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a step is given: a mapping of names to arrays, and arrays by name; InputError for a
+    batch that is none."""
+    if batch is None:
+        return named
+    if type(batch) is not dict and not isinstance(batch, Mapping):
+        kind = f"an array of shape {batch.shape}" if isinstance(batch, np.ndarray) else None
+        raise InputError(
+            "the second argument of a step is its batch by name, got "
+            f"{kind or type(batch).__name__}",
+            hint="step(state, x=x, y=y), or step(state, {'x': x, 'y': y})",
+        )
+    return {**batch, **named}
+
+
 def refuse_scheduled(graph: Graph, batch: Iterable[str], optimizer: Optimizer) -> None:
     """InputError for a scalar of the optimizer in the batch that a schedule computes."""
     for name, schedule in optimizer.schedules.items():

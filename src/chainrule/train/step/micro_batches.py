@@ -23,7 +23,7 @@ from chainrule.graph.sizes.sizes import Size
 from chainrule.random import fold_in
 from chainrule.tracebacks import entry
 from chainrule.train.step.accumulation import accumulating, sums_of, updating
-from chainrule.train.step.check_arguments import refuse_no_state
+from chainrule.train.step.check_arguments import given_to_step, refuse_no_state
 from chainrule.train.step.random_inputs import key_inputs
 from chainrule.train.step.state import State
 from chainrule.train.step.step import TrainingStep
@@ -61,6 +61,7 @@ class MicroBatchedStep(Frozen):
     count: int
     size: str
     split: Mapping[str, int]
+    replicas: int = 0  # ranks that share the parts out, where there are some: for advice
     _sums: WeakKeyDictionary[State, State] = field(default_factory=WeakKeyDictionary, repr=False)
     _within: dict[Any, TrainingStep] = field(default_factory=dict, repr=False)
 
@@ -82,19 +83,20 @@ class MicroBatchedStep(Frozen):
         the state is then as it was.  InputError for a batch that has no `count` equal parts.
         """
         refuse_no_state(state, self.whole.parameters)
-        given = {**(batch or {}), **named}
+        given = given_to_step(batch, named)
         state.refuse_second_step()
         with state.stepping, state.updating:
             parts = self.split_batch(state, given)
             sums = self._sums_at_zero(state)
             accumulating = self._within_memory(parts[0], given)
             is_plain = accumulating is self.accumulating or not self._reads_c_order_only
-            for number, part in enumerate(parts, 1):
+            for number, part in enumerate(parts):
                 try:
                     # copies are counted here: the part's own budget has no room for them
                     accumulating(sums, part if is_plain else self._in_c_order(part))
                 except ChainruleError as error:
-                    error.add_note(f"in part {number} of {self.count} of the batch")
+                    name, axis = next(iter(self.split.items()))
+                    error.add_note(part_told(number, self.count, part[name].shape[axis]))
                     raise
             taken = self.updating.scalars.values()
             numbers = {name: given[name] for name in taken if name in given}
@@ -154,7 +156,7 @@ class MicroBatchedStep(Frozen):
         """How the native executor takes a part, and the update, of a batch of these sizes."""
         from chainrule.train.step.micro_memory import sizes_of_parts
 
-        part, known = sizes_of_parts(self, sizes, "plan")
+        part, known = sizes_of_parts(self, sizes, "step.plan")
         return self.accumulating_at(sizes).plan(**part), self.updating.plan(**known)
 
     def accumulating_at(self, sizes: Mapping[str, int]) -> TrainingStep:
@@ -175,9 +177,19 @@ class MicroBatchedStep(Frozen):
             near = " or ".join(str(n) for n in (lower, lower + self.count) if n)
             raise InputError(
                 f"a batch with {self.size} = {rows} does not split into {self.count} equal parts",
-                hint=f"give {near} rows, or use micro_batched with a divisor of {rows}",
+                hint=f"give {near} rows{self._other_counts(rows)}",
             )
         return rows // self.count
+
+    def _other_counts(self, rows: int) -> str:
+        """Advice: numbers of equal parts near `count`, which replicas can share."""
+        near = counts_near(rows, self.count, max(self.replicas, 1))
+        if not near:
+            return ""
+        listed = " or ".join(map(str, near))
+        if self.replicas:
+            return f", or say micro_batches={listed}"
+        return f", or cut the batch into {listed} part{'s' if near != [1] else ''}"
 
     def split_batch(self, state: State, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The inputs of each part, checked as by the whole step: views of the batch, keys of their
@@ -251,6 +263,21 @@ class MicroBatchedStep(Frozen):
         return sums
 
 
+def counts_near(rows: int, count: int, replicas: int = 1) -> list[int]:
+    """The two numbers of equal parts of so many rows that are nearest to `count`, and that
+    replicas can share; fewer where there are not as many."""
+    counts = range(replicas, min(rows, 2 * max(count, replicas)) + 1, replicas)
+    fitting = [one for one in counts if rows % one == 0]
+    return sorted(sorted(fitting, key=lambda one: abs(one - count))[:2])
+
+
+def part_told(number: int, count: int, rows: int, what: str = "part") -> str:
+    """`in part 4 of 4 of the batch, rows 18 to 23`: those of a part, by its number from 0."""
+    first = number * rows
+    last = f"s {first} to {first + rows - 1}" if rows > 1 else f" {first}"
+    return f"in {what} {number + 1} of {count} of the batch, row{last}"
+
+
 def _along(axis: int, part: slice) -> tuple[slice, ...]:
     return (*[slice(None)] * axis, part)
 
@@ -296,7 +323,7 @@ def _batch_size(step: TrainingStep, asked: str | None) -> str:
         what = f"the batch of {step.graph.name} has no named size by which it could be split"
     hint = 'trace the objective with a size for the rows: x: float32["n 784"]'
     if found:
-        hint = f"step.micro_batched(..., size={found[0]!r}); it may be one of: {', '.join(found)}"
+        hint = f"size={found[0]!r}" + (f"; it may be one of: {', '.join(found)}" * (len(found) > 1))
     raise InputError(what, where=step.differentiated[step.objective].origin.describe(), hint=hint)
 
 

@@ -14,6 +14,7 @@ from chainrule.explain.memory.fits import Fit, fit_of
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.lying import Layout, Lying, lying_of
 from chainrule.explain.memory.report import MemoryReport, memory_of_step, of_step
+from chainrule.graph.bind import check_sizes
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.graph import Graph
 from chainrule.tracebacks import entry
@@ -143,7 +144,7 @@ def memory_of_parts(
 ) -> MicroBatchMemory:
     """See `MicroBatchedStep.memory`; `one` and `update` are the reports of a part and of the
     update at these sizes, where they are there already."""
-    part, known = sizes_of_parts(step, sizes, "memory")
+    part, known = sizes_of_parts(step, sizes, "step.memory")
     whole = step.whole.graph.bind(**sizes)
     lying = lying_of(whole, layout, [x.name for x in whole.inputs if x.name not in _own(step)])
     lies = _lying_of_parts(step, whole, lying)
@@ -204,19 +205,22 @@ def _lying_of_parts(
 
 
 def sizes_of_parts(
-    step: MicroBatchedStep, sizes: Mapping[str, int], what: str
+    step: MicroBatchedStep, sizes: Mapping[str, int], call: str
 ) -> tuple[dict[str, int], dict[str, int]]:
     """The sizes of one part, and of the update, for those of the whole batch.
 
-    SizeError where one is missing, of which `what` is asked; InputError for no equal parts.
+    SizeError where one is missing, unknown, or none, for a `call` such as step.memory; InputError
+    for no equal parts.
     """
-    known = step.whole.graph.sizes
+    graph = step.whole.graph
+    check_sizes(graph, sizes)
+    known = graph.sizes
     missing = [name for name in known if name not in sizes]
     if missing:
+        what = call.rpartition(".")[2].removesuffix("_at")
         raise SizeError(
-            f"the {what} of {step.whole.graph.name} depends on {', '.join(missing)}, which was "
-            "not given",
-            hint=f"step.{what}({', '.join(f'{name}=...' for name in known)})",
+            f"the {what} of {graph.name} depends on {', '.join(missing)}, which was not given",
+            hint=f"{call}({', '.join(f'{name}=...' for name in known)})",
         )
     part = {**sizes, step.size: step.part_of(sizes[step.size])}
     return part, {name: sizes[name] for name in step.updating.graph.sizes}

@@ -24,6 +24,7 @@ from chainrule.train.optimizers.optimizer import Optimizer
 from chainrule.train.optimizers.optimizers import no_optimizer
 from chainrule.train.step.check_arguments import (
     checked_arrays,
+    given_to_step,
     leaves_given,
     refuse_missing,
     refuse_no_batch,
@@ -185,7 +186,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         try:
             if type(state) is not State:
                 refuse_no_state(state, self.parameters)
-            given = {**batch, **named} if batch else named
+            given = named if batch is None else given_to_step(batch, named)
             latest = state.latest
             if latest is not None and latest.step is self:
                 objective = latest.quick(given)
@@ -206,8 +207,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         from chainrule.train.step.bound import BoundStep
 
         prepared = Prepared(self.graph, partial(BoundStep, self, state), self.memory, state.bound)
-        _, objective = prepared.checked(self.arguments(state.arrays, given))
-        return objective
+        return prepared.checked(self.arguments(state.arrays, given))[1]
 
     @entry
     def micro_batched(self, count: int, *, size: str | None = None) -> MicroBatchedStep:
@@ -240,7 +240,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         """
         refuse_no_state(state, self.parameters)
         with state.updating:
-            return self._run(state.arrays, {**(batch or {}), **named}, keep)
+            return self._run(state.arrays, given_to_step(batch, named), keep)
 
     @entry
     def plan(self, **sizes: int) -> Any:

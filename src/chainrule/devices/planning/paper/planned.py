@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
-from chainrule.devices.planning.ask import refuse_sum
+from chainrule.devices.planning.ask import advice_on_parts, refuse_sum
 from chainrule.devices.planning.devices import Devices, Group, count_of
 from chainrule.devices.planning.paper.chain import Chain, chain_of
 from chainrule.devices.planning.paper.plans import (
@@ -21,6 +22,7 @@ from chainrule.devices.planning.paper.plans import (
 from chainrule.devices.planning.paper.pricing import Price, price
 from chainrule.devices.planning.pins import MOST_EACH, numbers, sizes_of
 from chainrule.devices.splitting import parts_at
+from chainrule.devices.tensor.choosing import MOST_WAYS, can_choose, not_shared
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.frozen import NotPickled
@@ -155,6 +157,8 @@ class _Search:
         self.micro = step.micro_batched(1, size=size)
         self.chains: dict[int, tuple[Chain, dict[Node, int]]] = {}
         self.prices: dict[tuple[int, int], Totals] = {}
+        self.shared: dict[int, bool] = {1: True}
+        self.names: dict[Node, str] = {}  # of inputs of chains
         self.priced: set[object] = set()
         limits = [one.memory_nbytes for one in devices.groups]
         known = [one for one in limits if one is not None]
@@ -166,6 +170,7 @@ class _Search:
         if rows not in self.chains:
             parts = parts_at(self.micro, {**self.sizes, self.size: rows})
             inputs = {item.name: item.node for item in parts.summing.inputs}
+            self.names |= {node: name for name, node in inputs.items()}
             optimizer: dict[Node, int] = {}
             for item in parts.updating.inputs:
                 of = parts.owned.get(item.name)
@@ -190,6 +195,22 @@ class _Search:
             self.prices[rows, ways] = Totals(found)
         return self.prices[rows, ways]
 
+    def can_share(self, ways: int) -> bool:
+        """Whether so many ranks of `cr.parallel` can share a product; of layers, which are alike,
+        those of the first are looked at."""
+        if ways not in self.shared:
+            parts = parts_at(self.micro, self.sizes)
+            graph = parts.summing
+            chain, _ = self.chain(1)
+            elements = chain.elements
+            if chain.layers:
+                elements = (*elements[:3], elements[-1])
+            some = {one for element in elements for one in element.parameters}
+            names = {self.names[one] for one in some}
+            objective, known = graph.names[parts.objective], self.step.parameters
+            self.shared[ways] = can_choose(graph, objective, known, ways, names)
+        return self.shared[ways]
+
     def ways(self) -> Iterator[Way]:
         """All plans."""
         fixed, rows, most = self.fixed, self.sizes[self.size], self.devices.count
@@ -197,6 +218,8 @@ class _Search:
         for stages in _those(fixed["stages"], numbers(min(most, elements))):
             for ways in _those(fixed["ways"], _powers(self._most_ways())):
                 left = most // (stages * ways)
+                if left and not self.can_share(ways):
+                    continue
                 for replicas in _those(fixed["replicas"], _largest(left, rows)):
                     if stages * ways * replicas > most or rows % replicas:
                         continue
@@ -224,6 +247,10 @@ class _Search:
 
     def best(self) -> ParallelPlan:
         """The best plans; MemoryLimitError where none fits."""
+        ways = self.fixed["ways"]
+        if ways is not None and not self.can_share(ways):
+            others = [str(one) for one in range(2, MOST_WAYS + 1) if self.can_share(one)]
+            raise not_shared(ways, f"ways={' or '.join(others) or 1}")
         found: list[Plan] = []
         large: list[Way] = []
         for way in self.ways():
@@ -254,14 +281,23 @@ class _Search:
             return plan
         return replace(plan, seconds=simulated(way, plan.stages, self.devices))
 
+    def _no_plan(self) -> InputError:
+        """Numbers that do not fit each other."""
+        fixed, rows = self.fixed, self.sizes[self.size]
+        said = ", ".join(f"{k}={v}" for k, v in fixed.items() if v is not None)
+        least = prod(fixed[name] or 1 for name in ("stages", "ways", "replicas"))
+        if least > self.devices.count:
+            hint = f"{least} devices, or fewer stages, ways or replicas"
+        else:
+            hint = advice_on_parts(rows, fixed["replicas"], fixed["micro_batches"])
+        return InputError(
+            f"{self.devices.count} devices have no plan for {self.size} = {rows} with {said}",
+            hint=hint,
+        )
+
     def _refusal(self, large: Sequence[Way]) -> InputError | MemoryLimitError:
         if not large:
-            said = ", ".join(f"{k}={v}" for k, v in self.fixed.items() if v is not None)
-            return InputError(
-                f"{self.devices.count} devices have no plan for {self.size} = "
-                f"{self.sizes[self.size]}{' with ' * bool(said)}{said}",
-                hint="stages x ways x replicas of at most as many devices, and equal micro-batches",
-            )
+            return self._no_plan()
         least: Plan | None = None
         for way in large:
             stages = stages_of(way, self.priced_at(way.rows, way.ways), None)
