@@ -69,7 +69,7 @@ def merged_always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.sweep(3)
-@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1"])
+@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1", "interleaved"])
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("model", MODELS)
 def test_merged_pieces_give_the_same_bits(
@@ -87,7 +87,8 @@ def test_merged_pieces_give_the_same_bits(
             state = split.init(weights)
             objectives = [float(split(state, batch)) for _ in range(3)]
             assert split.latest is not None
-            assert ("passes" in purposes(split.latest, split.ranks - 1)) is merge
+            if schedule != "interleaved":  # of which a last chunk may have nothing to do
+                assert ("passes" in purposes(split.latest, split.ranks - 1)) is merge
             check_programs(split.latest.programs)
             found.append((objectives, dict(state)))
     for one, other in zip(found[:2], found[2:], strict=True):

@@ -44,6 +44,8 @@ CASES: dict[int, list[tuple[Any, ...]]] = {
         ("convolutional", "adamw", "reference", 1, 1, {"ways": 2}),
         ("layers", "adamw", "reference", 1, 2, {"shard_optimizer": True}),
         ("layers", "clipped", "native", 1, 2, {"shard_optimizer": True}),
+        ("skipping", "clipped", "reference", ["a", "b", "c"], 1, {"schedule": "interleaved"}),
+        ("tied", "adamw", "native", 2, 1, {"schedule": "interleaved", "chunks": 3}),
     ],
     3: [
         ("skipping", "sgd", "reference", ["a", "b"], 1),
@@ -52,6 +54,7 @@ CASES: dict[int, list[tuple[Any, ...]]] = {
     4: [
         ("network", "clipped", "reference", ["h1"], 2),
         ("skipping", "adamw", "reference", ["a"], 2),
+        ("network", "momentum", "reference", 2, 2, {"schedule": "interleaved"}),
         ("layers", "adamw", "reference", ["h1"], 1, {"ways": 2}),
         ("layers", "clipped", "reference", 1, 2, {"ways": 2, "shard_optimizer": True}),
         ("attention", "adamw", "reference", 1, 1, {"ways": 4}),
@@ -80,7 +83,7 @@ def test_processes_have_the_bits_of_threads(count: int, tmp_path: Path) -> None:
             held |= own
             if one[3] != 1 and one[0] in ("network", "dropping"):
                 assert own < set(everything), "a rank has all arrays"
-        if len(one) == 5:
+        if len(one) == 5 or one[5].keys() <= {"schedule", "chunks"}:
             assert held == set(everything)
         else:  # some are nowhere whole
             assert held < set(everything)

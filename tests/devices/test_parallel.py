@@ -15,7 +15,7 @@ from chainrule.devices.instructions import Key, Send
 from chainrule.devices.threads import Mailboxes, ThreadTransport
 from chainrule.errors import InputError, NameLookupError, StateError
 
-SCHEDULES = ("gpipe", "1f1b", "zb-h1", "zb-h2")
+SCHEDULES = ("gpipe", "1f1b", "zb-h1", "zb-h2", "interleaved")
 STEPS = 4
 
 
@@ -100,6 +100,7 @@ def test_only_stages_with_several_micro_batches_under_way_recompute() -> None:
         (three, "1f1b", [0, 1]),
         (three, "gpipe", [0, 1, 2]),
         (three, "zb-h1", [0, 1]),
+        ((*three, "o"), "interleaved", ["0.0", "1.0"]),
     ):
         split = cr.parallel(step, micro_batches=4, stages=stages, schedule=schedule, recompute=True)
         names = [piece.name for piece in split.split_at(n=ROWS).pieces]

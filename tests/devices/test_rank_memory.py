@@ -52,7 +52,7 @@ def test_a_rank_takes_what_is_predicted_to_the_byte(
 ) -> None:
     for stages, replicas, schedule, recompute in (
         (1, 1, "1f1b", False), (2, 3, "1f1b", False), (3, 1, "zb-h1", False), (3, 1, "zb-h1", True),
-        (2, 1, "gpipe", True),
+        (2, 1, "gpipe", True), (2, 1, "interleaved", False), (2, 1, "interleaved", True),
     ):  # fmt: skip
         ranks = split_case(
             model, optimizer, "reference", monkeypatch,

@@ -68,7 +68,7 @@ def test_a_split_of_products_is_the_step_to_rounding(
 
 @pytest.mark.slow
 @pytest.mark.sweep(14)
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1", "interleaved"])
 @pytest.mark.parametrize("model", ["residual", *(one for one in MODELS if one != "residual")])
 def test_what_shards_compute_again_has_the_same_bits(model: str, schedule: str) -> None:
     """Also where a stage begins with a sum of what another one has sent."""
@@ -93,6 +93,7 @@ def test_what_shards_compute_again_has_the_same_bits(model: str, schedule: str) 
         ("recurrent", {"ways": 2, "split": {"W": 1, "V": 0}}),
         ("layers", {"ways": 2, "stages": 2, "schedule": "zb-h1", "recompute": True}),
         ("layers", {"ways": 2, "stages": 2, "replicas": 2, "shard_optimizer": True}),
+        ("attention", {"ways": 2, "stages": 2, "schedule": "interleaved"}),
     ],
 )
 def test_twenty_steps_are_those_of_one_process(model: str, options: Any) -> None:

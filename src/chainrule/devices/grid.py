@@ -1,4 +1,7 @@
-"""How ranks are numbered: replica by replica, in each stage by stage, in each shard by shard."""
+"""How ranks are numbered: replica by replica, in each stage by stage, in each shard by shard.
+
+A stage has one part of the model, or several chunks: chunk c of all is on stage c % stages.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,35 @@ from chainrule.devices.tensor.collectives import REPLICAS, SHARDS
 @dataclass(frozen=True)
 class Grid:
     """`replicas` times `stages` times `ways` ranks: rank (r * stages + s) * ways + w is shard w of
-    stage s of replica r."""
+    stage s of replica r.  Each stage has `chunks` parts of the model."""
 
     stages: int
     replicas: int = 1
     ways: int = 1
+    chunks: int = 1
 
     @property
     def count(self) -> int:
         """How many ranks there are."""
         return self.stages * self.replicas * self.ways
+
+    @property
+    def all_chunks(self) -> int:
+        """Into how many chunks the model is cut: one a stage, or several."""
+        return self.stages * self.chunks
+
+    def stage_with(self, chunk: int) -> int:
+        """The stage that has a chunk of the model, by its number among all of them."""
+        return chunk % self.stages
+
+    def chunks_of(self, stage: int) -> range:
+        """The chunks of a stage."""
+        return range(stage, self.all_chunks, self.stages)
+
+    def label(self, chunk: int) -> str:
+        """`1` for stage 1, `1.0` for its first chunk where it has several."""
+        number, stage = divmod(chunk, self.stages)
+        return f"{stage}.{number}" if self.chunks > 1 else str(stage)
 
     def rank(self, replica: int, stage: int, shard: int) -> int:
         """The number of a rank."""

@@ -84,6 +84,16 @@ class ParallelStep(SplitStep):
         return self.grid.ways
 
     @property
+    def chunks(self) -> int:
+        """How many parts of the model each stage has."""
+        return self.grid.chunks
+
+    @property
+    def order(self) -> str:
+        """The schedule, in words: `1f1b`, or `interleaved, 2 chunks each`."""
+        return f"{self.schedule}, {self.chunks} chunks each" if self.chunks > 1 else self.schedule
+
+    @property
     def ranks(self) -> int:
         """How many ranks there are: rank (r * stages + s) * ways + w is shard w of stage s of
         replica r."""
@@ -304,8 +314,8 @@ class ParallelStep(SplitStep):
         known = self._splits.pop(key, None)
         found = self._splits[key] = split_of(self, sizes) if known is None else known
         is_tried = self.devices is not None and self.candidates is None
-        if known is None and found.placed.idle and self.rank == 0 and not is_tried:
-            self._warn_of_idle(found.placed.idle)
+        if known is None and found.idle and self.rank == 0 and not is_tried:
+            self._warn_of_idle(found.idle)
         return found
 
     def _warn_of_idle(self, idle: Sequence[int]) -> None:

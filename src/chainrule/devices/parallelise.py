@@ -10,7 +10,7 @@ from chainrule.devices.grid import Grid
 from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.parallel import ParallelStep
 from chainrule.devices.planning.model import orders_of
-from chainrule.devices.planning.pins import SCHEDULES
+from chainrule.devices.planning.pins import SCHEDULES, chunks_of, count_of_ends
 from chainrule.errors import InputError
 from chainrule.execute.executors import memory_of
 from chainrule.tracebacks import entry
@@ -34,6 +34,7 @@ def parallel(
     split: Mapping[str, int | None] | None = None,
     shard_optimizer: bool | None = None,
     schedule: str | None = None,
+    chunks: int | None = None,
     recompute: bool | None = None,
     size: str | None = None,
 ) -> ParallelStep:
@@ -46,9 +47,13 @@ def parallel(
     where you say: stages=("h1", "h2") are three, of which the first ends with h1 and the second
     with h2.  A batch is cut into `micro_batches` equal parts, as by
     `step.micro_batched`; each replica works on its share of them one after the other, stage by
-    stage, in the order of `schedule`: "gpipe", "1f1b", "zb-h1" or "zb-h2", as
+    stage, in the order of `schedule`: "gpipe", "1f1b", "interleaved", "zb-h1" or "zb-h2", as
     `chainrule.plan.pipeline` has them.  Replicas then add their gradients, in their order, and
     each rank updates its own parameters.
+
+    With schedule="interleaved", each stage has `chunks` parts of the graph (default 2): of p
+    stages, stage s has the parts s, s + p, and so on; names then say where these end.  Stages wait
+    less, and send more messages.
 
     With `recompute=True` a stage that has several micro-batches under way keeps only what its
     forward pass begins with, and computes the rest again before the backward pass: fewer bytes for
@@ -95,7 +100,7 @@ def parallel(
         from chainrule.devices.planning.ask import asked
 
         pins = micro_batches, stages, replicas, schedule, recompute, ways, split, shard_optimizer
-        return asked(step, devices, batch, *pins, size)
+        return asked(step, devices, batch, *pins, chunks, size)
     if batch is not None or micro_batches is None:
         missing = "micro_batches" if batch is None else "devices"
         raise InputError(
@@ -112,6 +117,7 @@ def parallel(
         1 if ways is None else ways,
         split,
         False if shard_optimizer is None else shard_optimizer,
+        chunks,
     )
 
 
@@ -124,21 +130,23 @@ def split_into(
     ways: int = 1,
     split: Mapping[str, int | None] | None = None,
     shard_optimizer: bool = False,
+    chunks: int | None = None,
 ) -> ParallelStep:
     """The step on these parts of a batch, on so many ranks; raises as `parallel` does."""
-    count = _count("stages", stages if isinstance(stages, int) else len(stages) + 1)
+    if schedule not in SCHEDULES:
+        raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
+    chunks = chunks_of(schedule, chunks)
+    ends = None if isinstance(stages, int) else tuple(stages)
+    count = _count("stages", stages if ends is None else count_of_ends(ends, chunks))
     replicas = _count("replicas", replicas)
     if parts.count % replicas:
         raise InputError(
             f"{parts.count} micro-batches cannot be shared out to {replicas} replicas",
             hint=f"micro_batches={parts.count + replicas - parts.count % replicas}",
         )
-    if schedule not in SCHEDULES:
-        raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
     ways = _count("ways", ways)
-    ends = None if isinstance(stages, int) else tuple(stages)
-    orders = orders_of(count, parts.count // replicas, schedule)
-    grid = Grid(count, replicas, ways)
+    orders = orders_of(count, parts.count // replicas, schedule, chunks)
+    grid = Grid(count, replicas, ways, chunks)
     refuse_without_ranks(grid, split, shard_optimizer)
     _refuse_other_job(grid)
     axes = dict(split) if isinstance(split, Mapping) else split

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
 
 from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import (
@@ -23,7 +22,7 @@ from chainrule.devices.tensor.collectives import REPLICAS, all_reduce, is_collec
 from chainrule.devices.units import Unit, Units, levels
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.pipelines.stages import Kind, Orders, Task
+from chainrule.plan.pipelines.stages import Kind, Orders, is_kept
 from chainrule.primitives.sources import input_
 
 
@@ -87,57 +86,65 @@ class Programs:
 
     def programs(self) -> tuple[Program, ...]:
         """One for each rank."""
-        passes = [self._passes(stage) for stage in range(self.grid.stages)]
+        grid = self.grid
+        passes = [self._passes(chunk) for chunk in range(grid.all_chunks)]
         updates = self._updates()
+        own = [[passes[one] for one in grid.chunks_of(stage)] for stage in range(grid.stages)]
         return tuple(
-            self._program(rank, passes[self.grid.stage_of(rank)], updates)
-            for rank in range(self.grid.count)
+            self._program(rank, own[grid.stage_of(rank)], updates) for rank in range(grid.count)
         )
 
     # The two passes ------------------------------------------------------------------------------
 
     @cached_property
     def place(self) -> dict[Node, int]:
-        """The stage of each node of the passes, and of each input that has one."""
+        """The chunk of each node of the passes, and of each input that has one."""
         return {**self.placed.forward, **self.placed.backward, **self.placed.owner}
 
     @cached_property
     def read_by(self) -> dict[Node, set[int]]:
-        """The stages that read each node, also for what each stage computes for itself."""
+        """The chunks that read each node, also for what each chunk computes for itself."""
         found: dict[Node, set[int]] = {}
         for node in (*self.placed.forward, *self.placed.backward):
-            stage, pending = self.place[node], [*node.inputs]
+            chunk, pending = self.place[node], [*node.inputs]
             while pending:
                 one = pending.pop()
-                stages = found.setdefault(one, set())
-                if stage not in stages:
-                    stages.add(stage)
+                chunks = found.setdefault(one, set())
+                if chunk not in chunks:
+                    chunks.add(chunk)
                     pending += one.inputs if one in self.placed.everywhere else ()
         return found
 
-    def _passes(self, stage: int) -> dict[Kind, list[Unit]]:
-        """What a stage does: forward, backward as far as other stages wait for it, the rest.
+    def _readers(self, node: Node, stage: int) -> list[int]:
+        """The other stages that read a node."""
+        stages = {self.grid.stage_with(chunk) for chunk in self.read_by.get(node, ())}
+        return sorted(stages - {stage})
 
-        Where it recomputes, the forward part gives other stages what they read, and the first of
+    def _passes(self, chunk: int) -> dict[Kind, list[Unit]]:
+        """What is done for a chunk: forward, backward as far as others wait for it, the rest.
+
+        Where it recomputes, the forward part gives other chunks what they read, and the first of
         the others begins with the part of the forward pass that they read here.
         """
-        forward = {node for node, one in self.placed.forward.items() if one == stage}
-        backward = {node for node, one in self.placed.backward.items() if one == stage}
-        sent = [node for node in backward if self.read_by.get(node, set()) - {stage}]
+        grid, label = self.grid, self.grid.label(chunk)
+        forward = {node for node, one in self.placed.forward.items() if one == chunk}
+        backward = {node for node, one in self.placed.backward.items() if one == chunk}
+        sent = [node for node in backward if self.read_by.get(node, set()) - {chunk}]
         awaited = backward.intersection(topological(sent))
         here = forward.intersection(parent for node in backward for parent in node.inputs)
         again: list[Unit] = []
-        if self.recompute and here and several_under_way(self.orders[stage]):
+        tasks = self.orders[grid.stage_with(chunk)]
+        if self.recompute and here and is_kept(tasks, chunk // grid.stages):
             needed = forward.intersection(topological(here))
             once = {one for one in needed if _takes_over(one, forward)}
-            leaving = {one for one in forward if self.read_by.get(one, set()) - {stage}} | once
+            leaving = {one for one in forward if self.read_by.get(one, set()) - {chunk}} | once
             sending = forward.intersection(topological(leaving))
-            made = self._units(f"forward {stage}", sending, leaving)
-            again = self._units(f"recompute {stage}", needed - once, here - once)
+            made = self._units(f"forward {label}", sending, leaving)
+            again = self._units(f"recompute {label}", needed - once, here - once)
         else:
-            made = self._units(f"forward {stage}", forward)
-        first = self._units(f"backward {stage}", awaited)
-        rest = self._units(f"gradients {stage}", backward - awaited)
+            made = self._units(f"forward {label}", forward)
+        first = self._units(f"backward {label}", awaited)
+        rest = self._units(f"gradients {label}", backward - awaited)
         return {
             Kind.FORWARD: made,
             Kind.BACKWARD: [*again, *first] if first else [],
@@ -187,7 +194,7 @@ class Programs:
     def _program(
         self,
         rank: int,
-        passes: Mapping[Kind, Sequence[Unit]],
+        chunks: Sequence[Mapping[Kind, Sequence[Unit]]],
         updates: Sequence[tuple[Unit, int]],
     ) -> Program:
         grid, stage = self.grid, self.grid.stage_of(rank)
@@ -198,15 +205,15 @@ class Programs:
         for node, owner in self.placed.owner.items():  # parameters that several stages read
             if self.number[node] in self._sum_numbers:
                 continue
-            key = Key(self.number[node], None)
-            for reader in sorted(self.read_by.get(node, set()) - {owner}):
-                if owner == stage:
+            key, holder = Key(self.number[node], None), grid.stage_with(owner)
+            for reader in self._readers(node, holder):
+                if holder == stage:
                     made.append(Send(key, self._at(rank, reader)))
                 elif reader == stage:
-                    made.append(Receive(key, self._at(rank, owner)))
+                    made.append(Receive(key, self._at(rank, holder)))
                     received.add(key)
         for task in self.orders[stage]:
-            part = first + task.micro_batch
+            part, passes = first + task.micro_batch, chunks[task.chunk]
             for unit in (one for kind in _kinds(task.kind) for one in passes[kind]):
                 made += self._receives(unit, rank, part, received)
                 key = partial(self._key, part=part)
@@ -229,19 +236,20 @@ class Programs:
     @cached_property
     def micro_batches(self) -> int:
         """How many parts each replica works on."""
-        return sum(task.kind is Kind.FORWARD for task in self.orders[0])
+        return sum(task.kind is Kind.FORWARD and not task.chunk for task in self.orders[0])
 
     @cached_property
     def _sum_numbers(self) -> set[int]:
         return {self.names[name] for name in self.parts.sums}
 
     def _sum_stage(self, name: str) -> int:
-        return self.place[self.parts.summing.names[self.parts.sums[name]]]
+        chunk = self.place[self.parts.summing.names[self.parts.sums[name]]]
+        return self.grid.stage_with(chunk)
 
     def _receives(self, unit: Unit, rank: int, part: int, received: set[Key]) -> Iterable[Receive]:
         stage = self.grid.stage_of(rank)
         for node in unit.reads:
-            owner = self.place.get(node, stage)
+            owner = self.grid.stage_with(self.place.get(node, stage))
             key = self._key(node, part)
             if owner != stage and key not in received:
                 received.add(key)
@@ -252,7 +260,7 @@ class Programs:
             key = self._key(node, part)
             if key in sent:  # it is computed again
                 continue
-            for reader in sorted(self.read_by.get(node, set()) - {self.grid.stage_of(rank)}):
+            for reader in self._readers(node, self.grid.stage_of(rank)):
                 sent.add(key)
                 yield Send(key, self._at(rank, reader))
 
@@ -288,7 +296,7 @@ class Programs:
             return self._sum_stage(name)
         owners = {item.name: item.node for item in self.parts.summing.inputs}
         parameter = name if name in owners else self.parts.owned[name]
-        return self.placed.owner.get(owners[parameter], 0)
+        return self.grid.stage_with(self.placed.owner.get(owners[parameter], 0))
 
     def _updates(self) -> list[tuple[Unit, int]]:
         """What does the update in an order in which it can run, each with its stage."""
@@ -338,12 +346,6 @@ class Programs:
         wanted = [*self.parts.following.values(), self.parts.objective]
         found = [graph.names[name] for name in wanted if graph.names[name] in mine]
         return [key(node) for node in dict.fromkeys(found)]
-
-
-def several_under_way(tasks: Sequence[Task]) -> bool:
-    """Whether a stage ever begins a micro-batch while another one waits for its backward pass."""
-    before = [task.kind is Kind.FORWARD for task in tasks]
-    return any(one and other for one, other in pairwise(before))
 
 
 def _takes_over(node: Node, forward: Collection[Node]) -> bool:

@@ -91,6 +91,12 @@ class Split(Frozen):
                     self.compiled[one.piece].make_ready()
             self._ready.add(rank)
 
+    @property
+    def idle(self) -> list[int]:
+        """The stages that compute nothing."""
+        grid, idle = self.lying.grid, {*self.placed.idle}
+        return [stage for stage in range(grid.stages) if idle.issuperset(grid.chunks_of(stage))]
+
     def told(self, micro_batch: int) -> str:
         """Which rows of the batch a micro-batch has, in words."""
         return part_told(micro_batch, self.micro_batches, self.rows, "micro-batch")
@@ -115,7 +121,8 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     sums = {inputs[name]: graph.names[then] for name, then in parts.sums.items()}
     threads = threads_of_rank(step.ranks)
     executor = executor_on(step.parts.whole.executor, threads)
-    place = placed_step(step.parts, parts, step.stages, step.ends, step.balance, executor)
+    chunks = step.grid.all_chunks
+    place = placed_step(step.parts, parts, chunks, step.ends, step.balance, executor)
     making = Programs(
         parts, place, step.orders, step.grid, step.recompute, adds_up=not step.shard_optimizer
     )
@@ -173,7 +180,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     text = (
         f"{step.parts.whole.graph.name} in {step.parts.count} parts with {where}, {step.stages} "
         f"stages, {step.replicas} replicas{f', {step.ways} ways' if step.ways > 1 else ''}, "
-        f"{step.schedule}{', recomputing' if step.recompute else ''}"
+        f"{step.order}{', recomputing' if step.recompute else ''}"
         f"{', optimizer sharded' if step.shard_optimizer else ''}, chainrule {VERSION}"
     )
     return Split(

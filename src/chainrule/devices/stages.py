@@ -21,7 +21,8 @@ TIME, MEMORY = "time", "memory"  # what is shared out to stages so that the larg
 class Placed:
     """`forward` and `backward` map the nodes of the two passes to stages; `owner` does so for the
     inputs that live on one stage: parameters, and the sums of their gradients.  `everywhere` are
-    the nodes that each stage computes for itself."""
+    the nodes that each stage computes for itself.  Where stages have several chunks, these are
+    numbered here in place of stages: chunk c is on stage c % stages."""
 
     count: int
     forward: Mapping[Node, int]

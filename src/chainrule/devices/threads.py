@@ -224,7 +224,7 @@ def run_in_threads(
         boxes.commit(rank)
         if clocks is not None:
             clocks[rank].commit = begun, perf_counter()
-        return rank < split.placed.count or not split.commits.taken
+        return rank < split.lying.grid.stages or not split.commits.taken
 
     def work(rank: int) -> None:
         transport = ThreadTransport(rank, boxes)

@@ -10,7 +10,15 @@ from chainrule.devices.job import launched
 from chainrule.devices.planning.choose import Search
 from chainrule.devices.planning.devices import Devices, count_of
 from chainrule.devices.planning.growth import growth
-from chainrule.devices.planning.pins import SCHEDULES, Pins, sizes_of
+from chainrule.devices.planning.pins import (
+    CHUNKS,
+    INTERLEAVED,
+    SCHEDULES,
+    Pins,
+    chunks_of,
+    count_of_ends,
+    sizes_of,
+)
 from chainrule.devices.planning.refusal import refusal
 from chainrule.devices.stages import MEMORY, TIME
 from chainrule.devices.tensor.choosing import MOST_WAYS
@@ -34,6 +42,7 @@ def asked(
     ways: int | None,
     split: Mapping[str, int | None] | None,
     shard: bool | None,
+    chunks: int | None,
     size: str | None,
 ) -> ParallelStep:
     """See `cr.parallel`, with devices."""
@@ -46,8 +55,11 @@ def asked(
         )
     if schedule is not None and schedule not in SCHEDULES:
         raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
+    each = chunks_of(schedule, chunks)
     ends = None if stages is None or isinstance(stages, int) else tuple(stages)
-    count = stages if isinstance(stages, int) else None if ends is None else len(ends) + 1
+    count = (
+        stages if isinstance(stages, int) else None if ends is None else count_of_ends(ends, each)
+    )
     numbers = {"stages": count, "replicas": replicas, "micro_batches": micro_batches, "ways": ways}
     for name, number in numbers.items():
         if number is not None:
@@ -67,6 +79,7 @@ def asked(
         split,
         (ways,) if ways is not None else _ways(devices, limited, split),
         (shard,) if shard is not None else (False, True)[: 1 + limited],
+        each if schedule == INTERLEAVED else CHUNKS,
     )
     parts = step.micro_batched(1, size=size)
     sizes = sizes_of(step, parts.size, batch)

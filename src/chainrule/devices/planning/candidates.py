@@ -33,6 +33,7 @@ class Candidate:
     recompute: bool
     ways: int
     shard: bool
+    chunks: int
     seconds: float
     nbytes: int
     is_exact: bool
@@ -52,6 +53,8 @@ class Candidate:
         ]
         if self.stages > 1:
             parts.append(self.schedule)
+        if self.chunks > 1:
+            parts.append(f"{self.chunks} chunks each")
         if self.balance != TIME:
             parts.append(f"cut by {self.balance}")
         if self.recompute:
@@ -138,6 +141,7 @@ class Candidates:
 def _order(one: Candidate) -> str:
     """The schedule in the table."""
     words = [one.schedule] if one.stages > 1 or one.recompute else []
+    words += [f"{one.chunks} chunks"] if one.chunks > 1 else []
     words += ["recomputing"] if one.recompute else []
     words += ["sharded"] if one.shard else []
     return ", ".join(words) or "-"

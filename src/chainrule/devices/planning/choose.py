@@ -110,7 +110,7 @@ class Search:
         """What the stages of a plan cost each rank."""
         rows = self.rows // way.micro_batches
         sharing = way.replicas if way.shard else 0
-        key = way.stages, rows, way.balance, way.ways, sharing
+        key = way.stages, rows, way.balance, way.ways, sharing, way.chunks
         if key not in self._costs:
             graphs = self.graphs(way)
             placed = self._placed(self.parts(way.micro_batches), graphs, way)
@@ -160,15 +160,14 @@ class Search:
 
     def _placed(self, step: MicroBatchedStep, graphs: Parts, way: Way) -> Placed:
         """The stages of the nodes: where the first batch has them, whose nodes are alike."""
-        key = way.stages, way.balance, way.ways
+        chunks = way.stages * way.chunks
+        key = chunks, way.balance, way.ways
         if key in self._places:
             known, placed = self._places[key]
             nodes = known.summing.nodes, graphs.summing.nodes
             if [one.primitive for one in nodes[0]] == [one.primitive for one in nodes[1]]:
                 return placed.on(dict(zip(*nodes, strict=True)))
-        placed = placed_step(
-            step, graphs, way.stages, self.pins.ends, way.balance, self.step.executor
-        )
+        placed = placed_step(step, graphs, chunks, self.pins.ends, way.balance, self.step.executor)
         self._places.setdefault(key, (graphs, placed))
         return placed
 
@@ -219,7 +218,8 @@ class Search:
         if way not in self._followed:
             stages = way.stages if self.pins.ends is None else self.pins.ends
             parts = self.parts(way.micro_batches)
-            more = way.ways, self.pins.split if way.ways > 1 else None, way.shard
+            asked = self.pins.split if way.ways > 1 else None
+            more = way.ways, asked, way.shard, way.chunks
             made = split_into(parts, stages, way.replicas, way.schedule, way.recompute, *more)
             made = replace(made, balance=way.balance, devices=self.devices)
             memory = memory_of(made, made.split_at(self.sizes), self.sizes)

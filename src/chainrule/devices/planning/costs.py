@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from math import fsum, prod
 
 from chainrule.devices.planning.devices import Group, Link
@@ -21,7 +21,7 @@ Seconds = Callable[[Node], float]
 
 @dataclass(frozen=True)
 class StageCosts:
-    """A stage: seconds and bytes of one micro-batch, and of a step.
+    """A stage, or a chunk of one: seconds and bytes of one micro-batch, and of a step.
 
     `forward`, `backward` (of what other stages wait for) and `weights` (the rest of the backward
     pass) are seconds of a micro-batch, `update` those of a step.  `kept_nbytes` are the values of a
@@ -44,6 +44,17 @@ class StageCosts:
     state_nbytes: int
     sums_nbytes: int
     data_nbytes: int
+
+
+def together(chunks: Sequence[StageCosts]) -> StageCosts:
+    """A stage that has these chunks: sums, but of messages, which leave one by one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    names = [one.name for one in fields(StageCosts)]
+    found = {name: sum(getattr(one, name) for one in chunks) for name in names}
+    for name in ("ahead_nbytes", "back_nbytes"):
+        found[name] = max(getattr(one, name) for one in chunks)
+    return StageCosts(**found)
 
 
 def in_numpy(group: Group) -> Seconds:

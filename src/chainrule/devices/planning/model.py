@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from chainrule.devices.planning.costs import StageCosts
+from chainrule.devices.planning.costs import StageCosts, together
 from chainrule.devices.planning.devices import Devices
 from chainrule.devices.planning.pins import Way
-from chainrule.devices.programs import several_under_way
 from chainrule.devices.reports.times import adding_seconds
 from chainrule.plan.pipelines.pipeline import pipeline
-from chainrule.plan.pipelines.stages import Kind, Orders, Stages, Task
+from chainrule.plan.pipelines.stages import Kind, Orders, Stages, Task, is_kept
 from chainrule.plan.pipelines.timeline import peak_units, timeline
 
 
@@ -29,23 +28,28 @@ class Prediction:
 
 
 @lru_cache(maxsize=512)
-def orders_of(stages: int, micro_batches: int, schedule: str) -> Orders:
+def orders_of(stages: int, micro_batches: int, schedule: str, chunks: int = 1) -> Orders:
     """The order of tasks on each stage, for tasks that take the same time."""
-    made = pipeline(stages, micro_batches, 1.0, 1.0, 1.0, schedule=schedule)
+    made = pipeline(stages, micro_batches, 1.0, 1.0, 1.0, schedule=schedule, chunks=chunks)
     return tuple(tuple(slot.task for slot in slots) for slots in made.timeline)
 
 
 def predicted(costs: Sequence[StageCosts], way: Way, devices: Devices) -> Prediction:
     """Time and bytes of a plan: a pipeline for each replica.
 
-    Times of `costs` are those of the first group of devices; those of others follow from their
-    products.
+    `costs` are those of its chunks; their times are those of the first group of devices, and those
+    of others follow from their products.
     """
     count, replicas, each = way.stages, way.replicas, way.each
-    orders = tuple(map(apart, orders_of(count, each, way.schedule)))
-    again = [way.recompute and several_under_way(order) for order in orders]
+    orders = tuple(map(apart, orders_of(count, each, way.schedule, way.chunks)))
+    again = [
+        way.recompute and is_kept(orders[chunk % count], chunk // count)
+        for chunk in range(len(costs))
+    ]
     once = [one.kept_nbytes if it else 0 for one, it in zip(costs, again, strict=True)]
+    once = [max(once[stage::count]) for stage in range(count)]
     costs = [_recomputing(one) if it else one for one, it in zip(costs, again, strict=True)]
+    costs = [together(costs[stage::count]) for stage in range(count)]
     ends = [0.0] * count
     known = set()
     units: tuple[float, ...] = ()
@@ -94,10 +98,11 @@ def _stages(costs: Sequence[StageCosts], way: Way, devices: Devices, base: int) 
     """The numbers of the pipeline whose first rank is `base`."""
     ranks = range(base, base + way.stages * way.ways, way.ways)
     ratios = [_ratio(devices, rank) for rank in ranks]
-    transfer = []
-    for stage in range(len(costs) - 1):
-        nbytes = max(costs[stage].ahead_nbytes, costs[stage + 1].back_nbytes)
-        transfer.append(devices.link(ranks[stage], ranks[stage + 1]).seconds(nbytes))
+    transfer = [0.0] * len(costs)  # from the last one to the first for the next chunk
+    for stage in range(len(costs) - (way.chunks == 1)):
+        after = (stage + 1) % len(costs)
+        nbytes = max(costs[stage].ahead_nbytes, costs[after].back_nbytes)
+        transfer[stage] = devices.link(ranks[stage], ranks[after]).seconds(nbytes)
     both = [one.late_nbytes / one.kept_nbytes for one in costs if one.kept_nbytes]
     return Stages(
         way.stages,
@@ -105,7 +110,8 @@ def _stages(costs: Sequence[StageCosts], way: Way, devices: Devices, base: int) 
         tuple(one.forward * ratio for one, ratio in zip(costs, ratios, strict=True)),
         tuple(one.backward * ratio for one, ratio in zip(costs, ratios, strict=True)),
         tuple(one.weights * ratio for one, ratio in zip(costs, ratios, strict=True)),
-        (*transfer, 0.0),
+        tuple(transfer),
+        way.chunks,
         kept_units=min(both, default=1.0),
     )
 

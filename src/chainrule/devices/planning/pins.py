@@ -10,16 +10,19 @@ from typing import Any, NamedTuple
 from chainrule.devices.planning.devices import count_of
 from chainrule.devices.stages import TIME
 from chainrule.errors import InputError, SizeError
+from chainrule.plan.pipelines.pipeline import INTERLEAVED
 from chainrule.train.step.step import TrainingStep
 
-SCHEDULES = ("1f1b", "gpipe", "zb-h1", "zb-h2")
+SCHEDULES = ("1f1b", "gpipe", "zb-h1", "zb-h2", INTERLEAVED)
+CHUNKS = 2  # of each stage of an interleaved pipeline, where nobody says how many
 EVERY = 8  # up to here all numbers of stages and replicas are tried
 MOST_EACH = 64  # micro-batches of a replica: with more, a pipeline is hardly better
 
 
 class Way(NamedTuple):
     """How a step may be split; `balance` says what is shared out evenly to stages, `recompute`
-    whether they compute their forward pass again, `shard` whether replicas share the optimizer."""
+    whether they compute their forward pass again, `shard` whether replicas share the optimizer,
+    `chunks` how many parts of the model a stage has."""
 
     stages: int
     replicas: int
@@ -29,6 +32,7 @@ class Way(NamedTuple):
     recompute: bool
     ways: int = 1
     shard: bool = False
+    chunks: int = 1
 
     @property
     def ranks(self) -> int:
@@ -48,7 +52,8 @@ class Way(NamedTuple):
 @dataclass(frozen=True)
 class Pins:
     """What is fixed; None is free.  `ends` are the values that stages end with, `split` says along
-    which axes parameters are split; of `ways` and the others behind it, each is tried."""
+    which axes parameters are split; of `ways` and `sharding`, each is tried.  `chunks` are those of
+    a stage where the schedule is interleaved."""
 
     micro_batches: int | None
     stages: int | None
@@ -60,6 +65,7 @@ class Pins:
     split: Mapping[str, int | None] | None = None
     ways: tuple[int, ...] = (1,)
     sharding: tuple[bool, ...] = (False,)
+    chunks: int = CHUNKS
 
     def plans(self, ranks: Sequence[int], rows: int) -> Iterator[Way]:
         """The plans for a batch of so many rows, on as many ranks as one of `ranks` says."""
@@ -72,7 +78,9 @@ class Pins:
                         continue
                     for each in self._parts(replicas, rows // replicas):
                         for last in self._variants(stages, replicas, each):
-                            yield Way(stages, replicas, each * replicas, *last[:3], ways, last[3])
+                            chunks = self.chunks if last[0] == INTERLEAVED and stages > 1 else 1
+                            parts = each * replicas
+                            yield Way(stages, replicas, parts, *last[:3], ways, last[3], chunks)
 
     def _variants(
         self, stages: int, replicas: int, each: int
@@ -102,7 +110,35 @@ class Pins:
     def _schedules(self, stages: int, each: int) -> Sequence[str]:
         if self.schedule is not None:
             return [self.schedule]
-        return SCHEDULES if stages > 1 and each > 1 else SCHEDULES[:1]
+        if stages == 1 or each == 1:
+            return SCHEDULES[:1]
+        return SCHEDULES if self.ends is None else SCHEDULES[:-1]  # each stage ends once
+
+
+def chunks_of(schedule: str | None, asked: int | None) -> int:
+    """How many chunks a stage has; InputError where only another schedule has several."""
+    if asked is not None and asked != 1 and schedule != INTERLEAVED:
+        raise InputError(
+            f"chunks is {asked}, and the schedule is not {INTERLEAVED}",
+            hint=f"schedule={INTERLEAVED!r}, of which alone a stage has several chunks",
+        )
+    if asked is None:
+        return CHUNKS if schedule == INTERLEAVED else 1
+    return count_of(asked, "chunks")
+
+
+def count_of_ends(ends: Sequence[str], chunks: int) -> int:
+    """The number of stages whose chunks end with these values, but for the last one; InputError
+    where there is no such number."""
+    parts = len(ends) + 1
+    if parts % chunks:
+        names = parts + chunks - parts % chunks - 1
+        raise InputError(
+            f"{len(ends)} names cut the model into {parts} parts, which are no {chunks} chunks for "
+            "each stage",
+            hint=f"{names} names: each chunk but the last ends with one",
+        )
+    return parts // chunks
 
 
 def numbers(most: int) -> list[int]:

@@ -54,10 +54,11 @@ def _lanes(step: ParallelStep, split: Split, graph: Graph) -> Lanes:
                 found[read] = min(stage, found.get(read, stage))
                 data.add(read)
     scopes = []
-    for stage in range(placed.count):
-        ranks = list(map(str, step.grid.of_stage(stage)))
+    grid = step.grid
+    for chunk in range(placed.count):
+        ranks = list(map(str, grid.of_stage(grid.stage_with(chunk))))
         if len(ranks) > MOST_RANKS:
             ranks = [*ranks[: MOST_RANKS - 2], "...", ranks[-1]]
         said = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}"
-        scopes.append(Scope(f"stage {stage}: {said}"))
+        scopes.append(Scope(f"stage {grid.label(chunk)}: {said}"))
     return Lanes(found, tuple(scopes), data)

@@ -55,7 +55,7 @@ def summary(step: ParallelStep) -> str:
     numbers = ", ".join(f"{name} = {size}" for name, size in sizes.items())
     shares = _shares(step, split)
     rows = [("stage", "ranks", "work", "parameters", "bytes", "what it computes")]
-    idle = split.placed.idle
+    idle = split.idle
     for stage in range(step.stages):
         if stage in idle:
             continue
@@ -76,7 +76,7 @@ def summary(step: ParallelStep) -> str:
         f"{step.stages} stage{'s' if step.stages > 1 else ''} x {step.replicas} "
         f"replica{'s' if step.replicas > 1 else ''}{ways}, {step.parts.count} "
         f"micro-batch{'es' if step.parts.count > 1 else ''}, "
-        f"{step.schedule}{', recomputing' if step.recompute else ''}"
+        f"{step.order}{', recomputing' if step.recompute else ''}"
         f"{', optimizer sharded' if step.shard_optimizer else ''}",
         f"  {numbers or 'all sizes fixed'}{assumed}, executor {step.parts.whole.executor}: "
         f"{duration(timeline.seconds)} predicted, {100 * timeline.bubble:.1f} % bubble",
@@ -100,7 +100,7 @@ def work_of_stages(split: Split) -> list[float]:
             for one in program.instructions
             if isinstance(one, Run) and one.micro_batch is not None
         )
-        for stage in range(split.placed.count)
+        for stage in range(split.lying.grid.stages)
         for program in [split.programs[split.lying.grid.rank(0, stage, 0)]]
     ]
 
@@ -112,7 +112,8 @@ def _shares(step: ParallelStep, split: Split) -> list[float]:
 
 def _owned(step: ParallelStep, split: Split, stage: int) -> list[str]:
     """The parameters of a stage, and along which axis each is split."""
-    place = {split.name_of.get(node): at for node, at in split.placed.owner.items()}
+    stage_with = step.grid.stage_with
+    place = {split.name_of.get(node): stage_with(at) for node, at in split.placed.owner.items()}
     cuts = {
         name: f" (axis {', '.join(str(axis) for _, axis in found)})"
         for name, found in split.lying.cuts.items()
@@ -129,5 +130,5 @@ def _names(split: Split, stage: int) -> list[str]:
     return [
         printable(split.name_of[node])
         for node, at in split.placed.forward.items()
-        if at == stage and node in split.name_of
+        if split.lying.grid.stage_with(at) == stage and node in split.name_of
     ]

@@ -74,7 +74,7 @@ def timeline_of(
 def title(step: ParallelStep, sizes: Mapping[str, int]) -> str:
     """What a timeline is of."""
     numbers = "".join(f", {name} = {size}" for name, size in sizes.items())
-    return f"{step.parts.whole.graph.name}{numbers}, {step.schedule}"
+    return f"{step.parts.whole.graph.name}{numbers}, {step.order}"
 
 
 def doing_of(one: Collective) -> tuple[str, int | None]:
@@ -244,6 +244,8 @@ def _lower_bound(step: ParallelStep, times: Times, values: Mapping[int, Value]) 
                     late = quickest(*way, values[number].nbytes)
                     there[way] = max(there.get(way, 0.0), late)
     busiest = max(whole[stage] + rest[stage] for stage in stages)
+    if grid.chunks > 1:
+        return busiest
     pairs = [((stage, stage + 1), (stage + 1, stage)) for stage in range(step.stages - 1)]
     if any(way not in there for pair in pairs for way in pair):
         return busiest

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from chainrule.devices.instructions import Run
-from chainrule.devices.programs import several_under_way
 from chainrule.devices.reports.summary import sizes_or_latest, split_shown, work_of_stages
 from chainrule.devices.stages import MEMORY
 from chainrule.devices.tensor.collectives import REPLICAS, is_collective
 from chainrule.graph.node import Node, topological
 from chainrule.graph.words import printable
+from chainrule.plan.pipelines.stages import is_kept
 from chainrule.primitives.sources import input_
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class _Why:
             f"{said} lies on {self._where([stage])}, the first stage that reads it{of}; "
             "it is updated there"
         )
-        others = [one for one in readers if one != stage]
+        others = self._elsewhere(readers, stage)
         if others:
             words += f", and sent to {self._where(others)} at the beginning of each step"
         return words + self._split(said)
@@ -125,12 +125,17 @@ class _Why:
     def _forward(self, said: str, node: Node) -> str:
         stage = self.placed.forward[node]
         words = f"{said} is computed on {self._where([stage])}: {self._cut(stage)}"
-        others = [one for one in self._readers(node) if one != stage]
+        others = self._elsewhere(self._readers(node), stage)
         if others:
             words += f"; it is sent to {self._where(others)}, which {_read(others)} it"
         if self._is_computed_again(node, stage):
             words += "; it is not kept, but computed again before the backward pass"
         return words + self._on_shards(node)
+
+    def _elsewhere(self, readers: Collection[int], stage: int) -> list[int]:
+        """Those that are on the ranks of another stage."""
+        stage_with = self.step.grid.stage_with
+        return [one for one in readers if stage_with(one) != stage_with(stage)]
 
     def _on_shards(self, node: Node) -> str:
         """How the shards of a stage have a value."""
@@ -143,7 +148,8 @@ class _Why:
         return f"; each of {self.step.ways} shards {ways} the others"
 
     def _is_computed_again(self, node: Node, stage: int) -> bool:
-        if not self.step.recompute or not several_under_way(self.step.orders[stage]):
+        number, at = divmod(stage, self.step.stages)
+        if not self.step.recompute or not is_kept(self.step.orders[at], number):
             return False
         here = {one for one, at in self.placed.forward.items() if at == stage}
         backward = [one for one, at in self.placed.backward.items() if at == stage]
@@ -152,18 +158,21 @@ class _Why:
 
     def _cut(self, stage: int) -> str:
         step = self.step
-        if step.stages == 1:
+        if step.grid.all_chunks == 1:
             return "there is one stage"
         if step.ends is not None:
             before = f"after {printable(step.ends[stage - 1])}" if stage else "from the beginning"
             until = f" to {printable(step.ends[stage])}" if stage < len(step.ends) else ""
-            return f"you said stages={step.ends!r}, and this stage goes {before}{until}"
+            what = "stage" if step.chunks == 1 else "chunk"
+            return f"you said stages={step.ends!r}, and this {what} goes {before}{until}"
+        what = "stages" if step.chunks == 1 else "chunks of stages"
         if step.balance == MEMORY:
-            return "stages are cut where the one with most bytes has least"
-        work = work_of_stages(self.split)
-        share = 100 * work[stage] / (sum(work) or 1.0)
+            return f"{what} are cut where the one with most bytes has least"
+        work, at = work_of_stages(self.split), step.grid.stage_with(stage)
+        share = 100 * work[at] / (sum(work) or 1.0)
+        which = "this one" if step.chunks == 1 else f"stage {at}"
         return (
-            f"stages are cut where the busiest has least to do, and this one has {share:.0f} % of "
+            f"{what} are cut where the busiest has least to do, and {which} has {share:.0f} % of "
             "the work"
         )
 
@@ -209,9 +218,11 @@ class _Why:
         return sorted({at for one in passes for user, at in one.items() if node in user.inputs})
 
     def _where(self, stages: Collection[int]) -> str:
-        """`stage 1 (rank 1, 3)`."""
-        ranks = sorted(rank for stage in stages for rank in self.step.grid.of_stage(stage))
-        numbers = " and ".join(map(str, stages))
+        """`stage 1 (rank 1, 3)`; of a chunk, `stage 1.0 (rank 1, 3)`."""
+        grid = self.step.grid
+        places = sorted({grid.stage_with(one) for one in stages})
+        ranks = sorted(rank for stage in places for rank in grid.of_stage(stage))
+        numbers = " and ".join(map(grid.label, stages))
         return f"stage{'' if len(stages) == 1 else 's'} {numbers or 'none'} ({_ranks(ranks)})"
 
 

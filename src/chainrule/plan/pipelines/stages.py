@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from operator import index
 from typing import NamedTuple
 
@@ -37,6 +38,17 @@ class Task(NamedTuple):
 
 
 Orders = tuple[tuple[Task, ...], ...]  # for each stage, its tasks one after the other
+
+
+def is_kept(tasks: Sequence[Task], chunk: int = 0) -> bool:
+    """Whether a stage ever does anything else between the forward and the backward pass of a chunk,
+    and keeps its values meanwhile."""
+    return any(
+        one.kind is Kind.FORWARD
+        and one.chunk == chunk
+        and (other.kind is Kind.FORWARD or other.chunk != chunk)
+        for one, other in pairwise(tasks)
+    )
 
 
 @dataclass(frozen=True)
