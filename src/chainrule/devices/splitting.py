@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from chainrule.devices.check import check_programs
 from chainrule.devices.commits import Commits, commits_of
 from chainrule.devices.cores import threads_of_rank
+from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import Program, Run
 from chainrule.devices.merging import merged
 from chainrule.devices.overlap import Overlapping
 from chainrule.devices.pieces import Piece
-from chainrule.devices.planning.devices import THREADS
+from chainrule.devices.planning.devices import THREADS, Devices
 from chainrule.devices.programs import Parts, Programs
 from chainrule.devices.rank import Code
 from chainrule.devices.reports.times import adding_seconds
@@ -122,7 +123,8 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     threads = threads_of_rank(step.ranks)
     executor = executor_on(step.parts.whole.executor, threads)
     chunks = step.grid.all_chunks
-    place = placed_step(step.parts, parts, chunks, step.ends, step.balance, executor)
+    weights = weights_of(step.devices, step.grid, step.balance)
+    place = placed_step(step.parts, parts, chunks, step.ends, step.balance, executor, weights)
     making = Programs(
         parts, place, step.orders, step.grid, step.recompute, adds_up=not step.shard_optimizer
     )
@@ -217,9 +219,11 @@ def placed_step(
     ends: Sequence[str] | None,
     balance: str,
     executor: str,
+    weights: Sequence[float] = (),
 ) -> Placed:
     """The stage of each node of the two passes; `ends` names what stages end with, if that is
-    said; else `balance` is what is shared out evenly to them: bytes, or the times of `executor`."""
+    said; else `balance` is what is shared out evenly to them: bytes, or the times of `executor`,
+    which have `weights` where the devices of stages differ."""
     graph = parts.summing
     inputs = {item.name: item.node for item in graph.inputs}
     sums = {inputs[name]: graph.names[then] for name, then in parts.sums.items()}
@@ -229,7 +233,7 @@ def placed_step(
         sums,
         [inputs[name] for name in step.whole.parameters],
         stages,
-        _cuts(parts, stages, ends, balance, executor, sums),
+        _cuts(parts, stages, ends, balance, executor, sums, weights),
     )
     owner = dict(place.owner)
     for part in step.accumulating.persistent:
@@ -290,16 +294,33 @@ def _cuts(
     balance: str,
     executor: str,
     sums: Mapping[Node, Node],
+    weights: Sequence[float],
 ) -> Callable[[Sequence[Node]], Mapping[Node, int]]:
     graph = parts.summing
     if ends is not None:
         return cuts_after(graph, ends)
     if balance == MEMORY:
-        return cuts_of_least_memory(graph, _nbytes_of_parameters(parts), stages)
+        return cuts_of_least_memory(graph, _nbytes_of_parameters(parts), stages, weights)
     if any(map(is_collective, graph.nodes)):
-        return cuts_of_least_load(graph, _seconds, stages)
+        return cuts_of_least_load(graph, _seconds, stages, weights)
     known = node_seconds(prepare(executor, graph, list(sums.values()), sums)) if stages > 1 else {}
-    return cuts_of_least_load(graph, lambda node: known.get(node, 0.0), stages)
+    return cuts_of_least_load(graph, lambda node: known.get(node, 0.0), stages, weights)
+
+
+def weights_of(devices: Devices | None, grid: Grid, balance: str) -> tuple[float, ...]:
+    """How many times as long the ranks of each chunk take as the quickest, or how many times as
+    few bytes they have; none where all are alike, or have no limit."""
+    if devices is None:
+        return ()
+    groups = [devices.group_of(rank) for rank in range(grid.count)]
+    if balance == MEMORY:
+        has = [float(one.memory_nbytes or 0) for one in groups]
+    else:
+        has = [one.flops("float32") for one in groups]
+    least = [min(has[rank] for rank in grid.of_stage(stage)) for stage in range(grid.stages)]
+    if len(set(least)) == 1 or not min(least):
+        return ()
+    return tuple(max(least) / least[grid.stage_with(one)] for one in range(grid.all_chunks))
 
 
 def _seconds(node: Node) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chainrule.devices.pieces import is_everywhere
+from chainrule.devices.proportion import cut_in_proportion
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
@@ -162,11 +163,12 @@ def cuts_after(graph: Graph, names: Sequence[str]) -> Callable[[Sequence[Node]],
 
 
 def cuts_of_least_load(
-    graph: Graph, seconds: Callable[[Node], float], count: int
+    graph: Graph, seconds: Callable[[Node], float], count: int, slowness: Sequence[float] = ()
 ) -> Callable[[Sequence[Node]], dict[Node, int]]:
     """Stages of which the one with most to do, messages included, has least: the best there are.
 
-    A node of the forward pass counts with those of the backward pass that were made for it.
+    A node of the forward pass counts with those of the backward pass that were made for it.  With
+    `slowness`, each stage takes so many times as long.
     """
     work = {node: seconds(node) for node in graph.nodes}
     together = dict(work)
@@ -177,16 +179,17 @@ def cuts_of_least_load(
 
     def cut(nodes: Sequence[Node]) -> dict[Node, int]:
         sent = [MESSAGE_SECONDS + int(node.type.nbytes) / BYTES_EACH_SECOND for node in nodes]
-        return _cut(nodes, [together[node] for node in nodes], sent, count)
+        return _cut(nodes, [together[node] for node in nodes], sent, count, slowness)
 
     return cut
 
 
 def cuts_of_least_memory(
-    graph: Graph, state: Mapping[Node, int], count: int
+    graph: Graph, state: Mapping[Node, int], count: int, smallness: Sequence[float] = ()
 ) -> Callable[[Sequence[Node]], dict[Node, int]]:
     """Stages of which the one with most bytes has least: `state` are those that belong to each
-    parameter, and stages keep values of about half as many micro-batches as there are stages."""
+    parameter, and stages keep values of about half as many micro-batches as there are stages.  With
+    `smallness`, bytes weigh so much on each stage."""
 
     def cut(nodes: Sequence[Node]) -> dict[Node, int]:
         forward, held = set(nodes), dict.fromkeys(nodes, 0.0)
@@ -196,13 +199,17 @@ def cuts_of_least_memory(
         left = dict(state)
         for node in nodes:
             held[node] += sum(left.pop(one, 0) for one in node.inputs)
-        return _cut(nodes, [held[node] for node in nodes], [0.0] * len(nodes), count)
+        return _cut(nodes, [held[node] for node in nodes], [0.0] * len(nodes), count, smallness)
 
     return cut
 
 
 def _cut(
-    nodes: Sequence[Node], loads: Sequence[float], sent: Sequence[float], count: int
+    nodes: Sequence[Node],
+    loads: Sequence[float],
+    sent: Sequence[float],
+    count: int,
+    weights: Sequence[float],
 ) -> dict[Node, int]:
     """The stage of each node, so that the largest load of a stage is least."""
     number = {node: at for at, node in enumerate(nodes)}
@@ -212,6 +219,8 @@ def _cut(
         for parent in node.inputs
         if parent in number
     }
+    if len(set(weights)) > 1:
+        return dict(zip(nodes, cut_in_proportion(loads, edges, sent, weights), strict=True))
     found = split(loads, [0] * len(nodes), sorted(edges), sent, count, 1)
     return {
         nodes[at]: stage for stage, device in enumerate(found.order) for at in found.stages[device]

@@ -74,7 +74,8 @@ class Candidates:
     """What a search has found: `ranked` are the best plans, the one that was chosen first.
 
     `compared` is how many there were; `too_large` of them do not fit into the memory of their
-    devices.
+    devices.  `unequal` says that replicas, or shards, of the first one have devices that differ in
+    speed.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Candidates:
     ranked: tuple[Candidate, ...] = field(repr=False)
     compared: int
     too_large: int
+    unequal: bool = False
 
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self.ranked)
@@ -99,6 +101,8 @@ class Candidates:
         words = f"The plan is {first.words}: {duration(first.seconds)} a step is predicted"
         if self.too_large:
             words += f"; {self.too_large} of {self.compared} plans do not fit"
+        if self.unequal:
+            words += "; its devices differ in speed, and ranks that share work wait for the slowest"
         if not others:
             return f"{words}; no other plan was left"
         second = others[0]

@@ -9,7 +9,6 @@ from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING
 
-from chainrule.devices.grid import Grid
 from chainrule.devices.planning.candidates import Candidate, Candidates
 from chainrule.devices.planning.costs import StageCosts, compiled, costs_of, exchanging, in_numpy
 from chainrule.devices.planning.devices import Devices
@@ -18,7 +17,7 @@ from chainrule.devices.planning.pins import SCHEDULES, Pins, Way
 from chainrule.devices.programs import Parts
 from chainrule.devices.reports.memory import ParallelMemory, memory_of
 from chainrule.devices.reports.timeline import timeline_of
-from chainrule.devices.splitting import parts_at, placed_step
+from chainrule.devices.splitting import parts_at, placed_step, weights_of
 from chainrule.devices.stages import Placed
 from chainrule.devices.tensor.choosing import Axes, choose
 from chainrule.devices.tensor.collectives import REPLICAS, SHARDS
@@ -64,7 +63,7 @@ class Search:
     _parts: dict[int, MicroBatchedStep] = field(default_factory=dict)
     _graphs: dict[tuple[int, int, int], Parts] = field(default_factory=dict)
     _costs: dict[tuple[object, ...], tuple[StageCosts, ...]] = field(default_factory=dict)
-    _places: dict[tuple[int, str, int], tuple[Parts, Placed]] = field(default_factory=dict)
+    _places: dict[tuple[object, ...], tuple[Parts, Placed]] = field(default_factory=dict)
     _axes: dict[int, Axes | None] = field(default_factory=dict)
     _followed: dict[Way, Followed] = field(default_factory=dict, init=False)
 
@@ -110,7 +109,8 @@ class Search:
         """What the stages of a plan cost each rank."""
         rows = self.rows // way.micro_batches
         sharing = way.replicas if way.shard else 0
-        key = way.stages, rows, way.balance, way.ways, sharing, way.chunks
+        weights = weights_of(self.devices, way.grid, way.balance)
+        key = way.stages, rows, way.balance, way.ways, sharing, way.chunks, weights
         if key not in self._costs:
             graphs = self.graphs(way)
             placed = self._placed(self.parts(way.micro_batches), graphs, way)
@@ -130,7 +130,7 @@ class Search:
         if key not in self._graphs:
             sizes = {**self.sizes, self.size: rows}
             found, cuts = parts_at(self.parts(way.micro_batches), sizes), {}
-            grid = Grid(way.stages, way.replicas, way.ways)
+            grid = way.grid
             if way.ways > 1:
                 found, cuts, _ = over_shards(found, grid, self._axes_of(way.ways) or {})
             if way.shard:
@@ -161,13 +161,16 @@ class Search:
     def _placed(self, step: MicroBatchedStep, graphs: Parts, way: Way) -> Placed:
         """The stages of the nodes: where the first batch has them, whose nodes are alike."""
         chunks = way.stages * way.chunks
-        key = chunks, way.balance, way.ways
+        weights = weights_of(self.devices, way.grid, way.balance)
+        key = chunks, way.balance, way.ways, weights
         if key in self._places:
             known, placed = self._places[key]
             nodes = known.summing.nodes, graphs.summing.nodes
             if [one.primitive for one in nodes[0]] == [one.primitive for one in nodes[1]]:
                 return placed.on(dict(zip(*nodes, strict=True)))
-        placed = placed_step(step, graphs, chunks, self.pins.ends, way.balance, self.step.executor)
+        placed = placed_step(
+            step, graphs, chunks, self.pins.ends, way.balance, self.step.executor, weights
+        )
         self._places.setdefault(key, (graphs, placed))
         return placed
 
@@ -185,7 +188,7 @@ class Search:
         for rank in range(way.ranks):
             limit = self.devices.group_of(rank).memory_nbytes
             if limit is not None:
-                at = rank if len(known) == way.ranks else way.stage_of(rank)
+                at = rank if len(known) == way.ranks else way.grid.stage_of(rank)
                 worst = max(worst, known[at] / limit)
         return worst
 
@@ -295,8 +298,16 @@ class Search:
             tuple(told),
             len(self.predictions),
             too_large,
+            self._is_unequal(ranked[0]),
         )
         return replace(self._followed[ranked[0]].split, candidates=candidates)
+
+    def _is_unequal(self, way: Way) -> bool:
+        """Whether the ranks of a stage have devices that differ in speed."""
+        grid = way.grid
+        speeds = [self.devices.group_of(rank).flops("float32") for rank in range(grid.count)]
+        stages = range(grid.stages)
+        return any(len({speeds[rank] for rank in grid.of_stage(one)}) > 1 for one in stages)
 
     def _timed(self, one: Followed) -> Candidate:
         split = one.split.split_at(self.sizes)

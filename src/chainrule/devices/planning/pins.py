@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
+from chainrule.devices.grid import Grid
 from chainrule.devices.planning.devices import count_of
 from chainrule.devices.stages import TIME
 from chainrule.errors import InputError, SizeError
@@ -44,9 +45,10 @@ class Way(NamedTuple):
         """The micro-batches of a replica."""
         return self.micro_batches // self.replicas
 
-    def stage_of(self, rank: int) -> int:
-        """The stage of a rank."""
-        return rank // self.ways % self.stages
+    @property
+    def grid(self) -> Grid:
+        """How its ranks are numbered."""
+        return Grid(self.stages, self.replicas, self.ways, self.chunks)
 
 
 @dataclass(frozen=True)
