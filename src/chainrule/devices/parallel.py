@@ -47,7 +47,8 @@ class ParallelStep(SplitStep):
     `parts` is the step in micro-batches that is split, `grid` says over how many ranks, `ends` are
     the names of the values that stages end with and `asked` the axes of parameters, if they were
     said; `balance` says whether the other stages share out time or memory, `recompute` whether
-    stages compute their forward pass again.  Where the step was split for `devices`, `candidates`
+    stages compute their forward pass again, but for what they keep in `spare` bytes of a
+    micro-batch each.  Where the step was split for `devices`, `candidates`
     are the plans that were compared.
     """
 
@@ -63,6 +64,7 @@ class ParallelStep(SplitStep):
     orders: Orders
     recompute: bool
     balance: str = TIME
+    spare: tuple[int, ...] = ()
     devices: Devices | None = None
     candidates: Candidates | None = None
     _splits: dict[tuple[tuple[str, int], ...], Split] = field(default_factory=dict, repr=False)

@@ -16,6 +16,7 @@ from chainrule.devices.instructions import (
     Receive,
     Send,
 )
+from chainrule.devices.keeping import computed_again, kept_of
 from chainrule.devices.pieces import Piece, is_everywhere
 from chainrule.devices.stages import Placed
 from chainrule.devices.tensor.collectives import REPLICAS, all_reduce, is_collective
@@ -51,7 +52,8 @@ class Parts:
 class Programs:
     """Makes the programs of all ranks.
 
-    `adds_up` says whether sums of replicas are added before the update, and not in it.
+    `adds_up` says whether sums of replicas are added before the update, and not in it; `spare` has
+    the bytes of a micro-batch that each chunk may keep where it recomputes.
     """
 
     parts: Parts
@@ -60,9 +62,10 @@ class Programs:
     grid: Grid
     recompute: bool = False
     adds_up: bool = True
+    spare: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        self.units = Units(self.grid)
+        self.units, self.kept_values = Units(self.grid), set[Node]()
         nodes = [*self.parts.summing.nodes, *self.parts.updating.nodes]
         numbers: dict[object, int] = {}
         self.number: dict[Node, int] = {}
@@ -135,12 +138,15 @@ class Programs:
         again: list[Unit] = []
         tasks = self.orders[grid.stage_with(chunk)]
         if self.recompute and here and is_kept(tasks, chunk // grid.stages):
-            needed = forward.intersection(topological(here))
-            once = {one for one in needed if _takes_over(one, forward)}
-            leaving = {one for one in forward if self.read_by.get(one, set()) - {chunk}} | once
+            leaving = {one for one in forward if self.read_by.get(one, set()) - {chunk}}
+            spare = self.spare[chunk] if self.spare else 0
+            kept = kept_of(self.placed.forward, forward, here, leaving, spare)
+            self.kept_values |= kept
+            leaving |= kept
             sending = forward.intersection(topological(leaving))
             made = self._units(f"forward {label}", sending, leaving)
-            again = self._units(f"recompute {label}", needed - once, here - once)
+            needed = computed_again(here, forward, kept)
+            again = self._units(f"recompute {label}", needed, here - kept)
         else:
             made = self._units(f"forward {label}", forward)
         first = self._units(f"backward {label}", awaited)
@@ -346,12 +352,6 @@ class Programs:
         wanted = [*self.parts.following.values(), self.parts.objective]
         found = [graph.names[name] for name in wanted if graph.names[name] in mine]
         return [key(node) for node in dict.fromkeys(found)]
-
-
-def _takes_over(node: Node, forward: Collection[Node]) -> bool:
-    """Whether a node is a sum that takes the place of what another stage has sent: it cannot be
-    added up again."""
-    return node.primitive is all_reduce and node.inputs[0] not in forward
 
 
 def _kinds(kind: Kind) -> tuple[Kind, ...]:

@@ -75,6 +75,7 @@ class Split(Frozen):
     commits: Commits
     micro_batches: int
     rows: int  # of a micro-batch
+    kept: frozenset[Node]  # values of the forward pass that stages keep where they recompute
     _ready: set[int] = field(default_factory=set, repr=False)
 
     @cached_property
@@ -126,7 +127,13 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     weights = weights_of(step.devices, step.grid, step.balance)
     place = placed_step(step.parts, parts, chunks, step.ends, step.balance, executor, weights)
     making = Programs(
-        parts, place, step.orders, step.grid, step.recompute, adds_up=not step.shard_optimizer
+        parts,
+        place,
+        step.orders,
+        step.grid,
+        step.recompute,
+        adds_up=not step.shard_optimizer,
+        spare=step.spare,
     )
     programs, pieces = making.programs(), making.pieces
     if executor_of(executor).traits.has_kernels:  # which fuse
@@ -209,6 +216,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         commits,
         step.parts.count,
         sizes[step.parts.size],
+        frozenset(making.kept_values),
     )
 
 

@@ -9,6 +9,7 @@ from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING
 
+from chainrule.devices.keeping import most_under_way
 from chainrule.devices.planning.candidates import Candidate, Candidates
 from chainrule.devices.planning.costs import StageCosts, compiled, costs_of, exchanging, in_numpy
 from chainrule.devices.planning.devices import Devices
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 RANKED = 10  # plans that are told
 EFFORT = 20_000  # nodes of the plans whose programs are made: time is bounded, without a clock
 LEAST_NODES, OF_RANK = 250, 20  # that a plan counts as, and each of its ranks
+KEEPING = 3  # shares of what is left that are tried, each half of the one before
+UNLIMITED = 1 << 62  # bytes
 SLACK = 1.25  # of the model's bytes: stages of other sizes of micro-batches may be cut elsewhere
 
 
@@ -225,10 +228,44 @@ class Search:
             more = way.ways, asked, way.shard, way.chunks
             made = split_into(parts, stages, way.replicas, way.schedule, way.recompute, *more)
             made = replace(made, balance=way.balance, devices=self.devices)
-            memory = memory_of(made, made.split_at(self.sizes), self.sizes)
-            excess = self.excess(way, [one.most_nbytes for one in memory.ranks])
-            self._followed[way] = Followed(way, made, memory, excess)
+            self._followed[way] = self._with_memory(way, made)
         return self._followed[way]
+
+    def _with_memory(self, way: Way, made: ParallelStep) -> Followed:
+        memory = memory_of(made, made.split_at(self.sizes), self.sizes)
+        excess = self.excess(way, [one.most_nbytes for one in memory.ranks])
+        return Followed(way, made, memory, excess)
+
+    def _keeping(self, one: Followed) -> Followed:
+        """A plan that fits, and recomputes only what its devices have no room for, unless somebody
+        asked for more."""
+        if not one.way.recompute or False not in self.pins.recomputing:
+            return one
+        share = 1.0
+        for _ in range(KEEPING):
+            spare = tuple(int(share * nbytes) for nbytes in self._spare(one))
+            if not any(spare):
+                return one
+            found = self._with_memory(one.way, replace(one.split, spare=spare, _splits={}))
+            if found.excess <= 1:
+                self._followed[one.way] = found
+                return found
+            share /= 2
+        return one
+
+    def _spare(self, one: Followed) -> list[int]:
+        """The bytes of a micro-batch that each chunk may keep: what its devices have left."""
+        grid, found = one.way.grid, []
+        for chunk in range(grid.all_chunks):
+            stage = grid.stage_with(chunk)
+            left = []
+            for rank in grid.of_stage(stage):
+                limit = self.devices.group_of(rank).memory_nbytes
+                most = one.memory.ranks[rank].most_nbytes
+                left.append(UNLIMITED if limit is None else limit - most)
+            units = most_under_way(one.split.orders[stage], chunk // grid.stages)
+            found.append(min(left) // (grid.chunks * units))
+        return found
 
     def within_effort(self, ways: Iterable[Way], effort: int = EFFORT) -> Iterator[Followed]:
         left = effort
@@ -278,6 +315,7 @@ class Search:
             if found is None:
                 return None
             fitting = [found]
+        fitting = [self._keeping(one) for one in fitting]
         exact = {one.way: self._timed(one) for one in fitting}
         ranked = sorted(exact, key=lambda way: (exact[way].seconds, way))
         large = {way for way, one in self._followed.items() if one.excess > 1}

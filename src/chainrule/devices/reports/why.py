@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from chainrule.devices.instructions import Run
+from chainrule.devices.keeping import computed_again
 from chainrule.devices.reports.summary import sizes_or_latest, split_shown, work_of_stages
 from chainrule.devices.stages import MEMORY
 from chainrule.devices.tensor.collectives import REPLICAS, is_collective
-from chainrule.graph.node import Node, topological
+from chainrule.graph.node import Node
 from chainrule.graph.words import printable
 from chainrule.plan.pipelines.stages import is_kept
 from chainrule.primitives.sources import input_
@@ -154,7 +155,7 @@ class _Why:
         here = {one for one, at in self.placed.forward.items() if at == stage}
         backward = [one for one, at in self.placed.backward.items() if at == stage]
         read = here.intersection(parent for one in backward for parent in one.inputs)
-        return node in set(topological(read))
+        return node in computed_again(read, here, self.split.kept)
 
     def _cut(self, stage: int) -> str:
         step = self.step
