@@ -96,7 +96,7 @@ def test_an_index_is_told_with_the_rows_of_its_micro_batch(executor: str) -> Non
         error = raised(IndexError, lambda split=split: split(split.init(weights), wrong))
         assert "index 7 (at position 2 of the indices)" in error.what
         assert error.__notes__ == [
-            "in micro-batch 4 of 4 of the batch, rows 18 to 23",
+            "in micro-batch 4 of 4 of the batch, rows 18 to 23 (positions count from 18)",
             f"on rank {rank}",
         ]
 

@@ -251,7 +251,9 @@ def test_an_error_in_a_part_leaves_the_state_as_it_was():
     wrong["y"][7] = 3
     with pytest.raises(IndexOutOfRangeError) as caught:
         parts(state, wrong)
-    assert caught.value.__notes__ == ["in part 4 of 4 of the batch, rows 6 to 7"]
+    assert caught.value.__notes__ == [
+        "in part 4 of 4 of the batch, rows 6 to 7 (positions count from 6)"
+    ]
     assert {name: array.tobytes() for name, array in state.items()} == before
     for one in (state, expected):  # and what the parts before it added is forgotten
         parts(one, batch(8, 3))

@@ -154,7 +154,7 @@ def run_as_rank(
         with blas_held_to(split.threads):
             commit = split.commits.at[world.rank], committed
             found = run_program(
-                program, split.pieces, compiled, first(program), transport, None, commit, split.told
+                program, split.pieces, compiled, first(program), transport, None, commit, split.note
             )
         transport.finish()
         results = {key.value: np.asarray(array, order="C") for key, array in found.items()}

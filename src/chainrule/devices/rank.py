@@ -74,15 +74,15 @@ def run_program(
     transport: Transport,
     watch: Watch | None = None,
     commit: Commit | None = None,
-    told: Callable[[int], str] = "in micro-batch {}".format,
+    note: Callable[[ChainruleError, int], None] | None = None,
 ) -> dict[Key, np.ndarray]:
     """The results of a rank, by key; `compiled[i]` is the code of piece i.
 
     `there` has the values that are given, and is taken over: it has those of each moment, so that
     nothing is kept that is not needed any more.  `watch` is called before the first instruction,
     and after each.  `commit` has a place in the program, and what is called there: where that is
-    False, no piece runs from there on, and its results are missing.  `told` says which rows of a
-    batch a micro-batch has: errors say it.
+    False, no piece runs from there on, and its results are missing.  `note` notes of which
+    micro-batch an error is.
     """
     if watch is not None:
         watch()
@@ -98,8 +98,8 @@ def run_program(
                 try:
                     _run(one, pieces[one.piece], compiled[one.piece], there)
                 except ChainruleError as error:
-                    if one.micro_batch is not None:
-                        error.add_note(told(one.micro_batch))
+                    if one.micro_batch is not None and note is not None:
+                        note(error, one.micro_batch)
                     raise
             case Send():
                 transport.send(one.key, there[one.key], one.to)

@@ -29,6 +29,7 @@ from chainrule.devices.stages import (
 from chainrule.devices.tensor.collectives import is_collective, own_part
 from chainrule.devices.tensor.layouts import Layout
 from chainrule.devices.tensor.step import Lying, over_replicas, over_shards
+from chainrule.errors import ChainruleError
 from chainrule.execute.executor import Overwriting
 from chainrule.execute.executors import executor_of, executor_on, prepare
 from chainrule.graph.cached import cached_property
@@ -43,7 +44,7 @@ from chainrule.plan.speeds import SPEEDS
 from chainrule.primitives.movement import reshape
 from chainrule.primitives.sources import input_
 from chainrule.schedule.records import Compute
-from chainrule.train.step.micro_batches import MicroBatchedStep, part_told
+from chainrule.train.step.micro_batches import MicroBatchedStep, note_part
 from chainrule.train.step.random_inputs import key_inputs
 from chainrule.version import VERSION
 
@@ -99,9 +100,9 @@ class Split(Frozen):
         grid, idle = self.lying.grid, {*self.placed.idle}
         return [stage for stage in range(grid.stages) if idle.issuperset(grid.chunks_of(stage))]
 
-    def told(self, micro_batch: int) -> str:
-        """Which rows of the batch a micro-batch has, in words."""
-        return part_told(micro_batch, self.micro_batches, self.rows, "micro-batch")
+    def note(self, error: ChainruleError, micro_batch: int) -> None:
+        """Notes which rows of the batch an error is about."""
+        note_part(error, micro_batch, self.micro_batches, self.rows, "micro-batch")
 
     @property
     def name_of(self) -> Mapping[Node, str]:

@@ -240,7 +240,7 @@ def run_in_threads(
                 transport,
                 watch,
                 commit,
-                split.told,
+                split.note,
             )
             boxes.meet(("end",), rank, None, every)  # what is written now others have read
             then(rank, found[rank])

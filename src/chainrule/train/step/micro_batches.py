@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from chainrule.errors import ChainruleError, InputError
+from chainrule.errors import ChainruleError, IndexOutOfRangeError, InputError
 from chainrule.execute import Run
 from chainrule.execute.arguments import bound_to, sizes_from, swapped_nbytes
 from chainrule.execute.budget import refuse_copies, with_copies
@@ -96,7 +96,7 @@ class MicroBatchedStep(Frozen):
                     accumulating(sums, part if is_plain else self._in_c_order(part))
                 except ChainruleError as error:
                     name, axis = next(iter(self.split.items()))
-                    error.add_note(part_told(number, self.count, part[name].shape[axis]))
+                    note_part(error, number, self.count, part[name].shape[axis])
                     raise
             taken = self.updating.scalars.values()
             numbers = {name: given[name] for name in taken if name in given}
@@ -271,11 +271,14 @@ def counts_near(rows: int, count: int, replicas: int = 1) -> list[int]:
     return sorted(sorted(fitting, key=lambda one: abs(one - count))[:2])
 
 
-def part_told(number: int, count: int, rows: int, what: str = "part") -> str:
-    """`in part 4 of 4 of the batch, rows 18 to 23`: those of a part, by its number from 0."""
+def note_part(
+    error: ChainruleError, number: int, count: int, rows: int, what: str = "part"
+) -> None:
+    """Notes which rows of a batch an error is about: those of a part, by its number from 0."""
     first = number * rows
     last = f"s {first} to {first + rows - 1}" if rows > 1 else f" {first}"
-    return f"in {what} {number + 1} of {count} of the batch, row{last}"
+    counted = f" (positions count from {first})" * isinstance(error, IndexOutOfRangeError)
+    error.add_note(f"in {what} {number + 1} of {count} of the batch, row{last}{counted}")
 
 
 def _along(axis: int, part: slice) -> tuple[slice, ...]:
