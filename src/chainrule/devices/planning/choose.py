@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 RANKED = 10  # plans that are told
 EFFORT = 20_000  # nodes of the plans whose programs are made: time is bounded, without a clock
 LEAST_NODES, OF_RANK = 250, 20  # that a plan counts as, and each of its ranks
+DOUBTFUL = 12  # plans that are tried though they hardly fit
 KEEPING = 3  # shares of what is left that are tried, each half of the one before
 UNLIMITED = 1 << 62  # bytes
 SLACK = 1.25  # of the model's bytes: stages of other sizes of micro-batches may be cut elsewhere
@@ -288,18 +289,19 @@ class Search:
 
     def _promising(self) -> Iterator[Way]:
         """The plans that may fit: the quickest of those that do if the model is as far off as it
-        was before; then those that need least."""
-        left = list(self.possible)
-        while left:
+        was before; then some of those that need least."""
+        left, doubtful = list(self.possible), 0
+        while left and doubtful < DOUBTFUL:
             more = self._more
             fitting = (way for way in left if self.least_excess[way] * more <= 1)
             way = next(fitting, None)
             if way is None:
+                doubtful += 1
                 way = min(left, key=lambda way: (self.least_excess[way], way))
             left.remove(way)
             yield way
 
-    def first_fitting(self, effort: int = EFFORT) -> Followed | None:
+    def first_fitting(self, effort: int) -> Followed | None:
         """A plan that fits, if one of those that need least does."""
         possible = set(self.possible)
         ways = (way for way in self.smallest if way in possible)
@@ -311,7 +313,7 @@ class Search:
         fits = (one for one in self.within_effort(self._promising()) if one.excess <= 1)
         fitting = list(islice(fits, RANKED))
         if not fitting:
-            found = self.first_fitting()
+            found = self.first_fitting(DOUBTFUL * LEAST_NODES)
             if found is None:
                 return None
             fitting = [found]
