@@ -11,7 +11,7 @@ from parallel_models import ROWS, case
 
 import chainrule as cr
 from chainrule.devices.check import check_programs
-from chainrule.devices.instructions import AllReduce, Program, Receive, Run, Send
+from chainrule.devices.instructions import AllReduce, Clear, Program, Receive, Run, Send
 from chainrule.errors import InvariantError
 
 Change = Callable[[list[Any]], None]
@@ -77,6 +77,7 @@ FAULTS: dict[str, tuple[int, Change, str]] = {
     "the sender is another one": (1, another(Receive, sender=3), "wait for ever"),
     "a piece does not run": (0, drop(Run), "needs Key"),
     "pieces in another order": (1, swap(Run), "needs Key"),
+    "sums are not set to 0": (1, drop(Clear), "needs Key"),
     "no sum": (2, drop(AllReduce), "wait for ever|is at its end"),
     "a sum of others": (0, another(AllReduce, group=(1, 3)), "a group that it is not in"),
     "a sum in another order": (2, fewer_sums, "the order of collectives differs"),
@@ -88,6 +89,7 @@ def test_programs_that_are_made_fit_together(programs: tuple[Program, ...]) -> N
     assert {type(one) for program in programs for one in program.instructions} == {
         Run,
         Send,
+        Clear,
         Receive,
         AllReduce,
     }
@@ -108,7 +110,7 @@ def test_values_are_freed_once_they_are_not_needed(programs: tuple[Program, ...]
         there = set(program.given)
         for one in program.instructions:
             match one:
-                case Run():
+                case Run() | Clear():
                     there |= set(one.gives)
                 case Receive():
                     there.add(one.key)

@@ -17,6 +17,7 @@ from chainrule.devices.instructions import (
     AllReduce,
     Await,
     Begin,
+    Clear,
     Collective,
     Instruction,
     Key,
@@ -78,7 +79,7 @@ class _Followed:
 
     def _can_go_on(self, rank: int) -> bool:
         match self._next(rank):
-            case Run() | Send() | Begin():
+            case Run() | Send() | Clear() | Begin():
                 return True
             case Await(one):
                 return one in self.added[rank]
@@ -93,6 +94,8 @@ class _Followed:
             case Run():
                 self._need(rank, one.reads)
                 there.update(one.gives)
+            case Clear():
+                there.update(one.keys)
             case Send():
                 self._need(rank, (one.key,))
                 self.sent.setdefault((rank, one.to), deque()).append(one.key)
@@ -175,6 +178,8 @@ class _Followed:
                 what = f"runs piece {one.piece} for part {one.micro_batch}"
             case Send():
                 what = f"sends {one.key} to rank {one.to}"
+            case Clear():
+                what = f"sets {len(one.keys)} sums to 0"
             case Receive():
                 what = f"waits for {one.key} from rank {one.sender}"
             case AllReduce(keys, group):

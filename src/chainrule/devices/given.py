@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.devices.instructions import Key, Program
+from chainrule.devices.instructions import Clear, Key, Program
 from chainrule.devices.splitting import Split
+from chainrule.execute.executors import executor_of
+from chainrule.execute.native.runtime.recycled import kind_of
+from chainrule.graph.types import ArrayType
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.state import State
 
@@ -41,6 +44,11 @@ def given_to_ranks(
     return found
 
 
+def _empty(type_: ArrayType, *, recycled: bool) -> np.ndarray:
+    shape = tuple(map(int, type_.shape))
+    return kind_of(shape, type_.dtype).empty()[0] if recycled else np.empty(shape, type_.dtype)
+
+
 def at_first(
     step: MicroBatchedStep,
     split: Split,
@@ -48,16 +56,17 @@ def at_first(
     state: State,
     given: Mapping[Key, np.ndarray],
 ) -> dict[Key, np.ndarray]:
-    """What a rank has at first: of what is given what it reads, or its part, and its sums at 0."""
+    """What a rank has at first: of what is given what it reads, or its part, and arrays for its
+    sums, which its program sets to 0."""
     found = {key: given[key] for key in program.given if key in given}
     for name in split.lying.cuts:
         key = Key(split.names[name], None)
         if key in found and name not in state.elsewhere:  # all ranks are threads
             where = split.lying.part(name, found[key].shape, program.rank)
             found[key] = np.ascontiguousarray(found[key][where])
-    for part in step.accumulating.persistent:
-        key = Key(split.names[part.name], None)
-        if key in program.given:
-            _, type_ = split.values[key.value]
-            found[key] = np.zeros(type_.shape, type_.dtype)
+    recycled = executor_of(step.whole.executor).traits.one_block
+    for one in program.instructions:
+        if isinstance(one, Clear):
+            types = [(key, split.values[key.value][1]) for key in one.keys]
+            found |= {key: _empty(type_, recycled=recycled) for key, type_ in types}
     return found

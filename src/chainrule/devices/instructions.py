@@ -47,6 +47,23 @@ class Receive:
 
 
 @dataclass(frozen=True)
+class Clear:
+    """Sets sums to 0, in arrays that the rank has for them from the beginning."""
+
+    keys: tuple[Key, ...]
+
+    @property
+    def reads(self) -> tuple[Key, ...]:
+        """Nothing."""
+        return ()
+
+    @property
+    def gives(self) -> tuple[Key, ...]:
+        """The sums."""
+        return self.keys
+
+
+@dataclass(frozen=True)
 class AllReduce:
     """Adds values of all ranks of a group, in their order; each of them has the sums then, in place
     of its own values."""
@@ -123,7 +140,7 @@ class ReduceScatter:
 
 Collective = AllReduce | AllGather | ReduceScatter
 COLLECTIVES = (AllReduce, AllGather, ReduceScatter)
-Instruction = Run | Send | Receive | Collective | Begin | Await
+Instruction = Run | Send | Receive | Clear | Collective | Begin | Await
 FREEING = (Run, Send, AllGather, ReduceScatter)
 
 
@@ -131,7 +148,7 @@ FREEING = (Run, Send, AllGather, ReduceScatter)
 class Program:
     """What a rank does in a step, one instruction after the other.
 
-    `given` are the values that are there at first: parameters, sums at 0, data.  `results` are
+    `given` are the values that are there at first: parameters, data.  `results` are
     those that are there at last: the updated arrays, and the objective where the rank has it.
     """
 

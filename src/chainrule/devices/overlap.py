@@ -22,8 +22,8 @@ from chainrule.devices.instructions import (
     Run,
     Send,
 )
+from chainrule.devices.lives import freeing
 from chainrule.devices.pieces import Piece, piece_of, shared_of
-from chainrule.devices.programs import freeing
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 

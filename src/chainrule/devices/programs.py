@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 from chainrule.devices.grid import Grid
-from chainrule.devices.instructions import (
-    FREEING,
-    AllReduce,
-    Instruction,
-    Key,
-    Program,
-    Receive,
-    Send,
-)
+from chainrule.devices.instructions import AllReduce, Instruction, Key, Program, Receive, Send
 from chainrule.devices.keeping import computed_again, kept_of
+from chainrule.devices.lives import clearing, freeing
 from chainrule.devices.pieces import Piece, is_everywhere
 from chainrule.devices.stages import Placed
 from chainrule.devices.tensor.collectives import REPLICAS, all_reduce, is_collective
@@ -230,6 +223,7 @@ class Programs:
             for name in self.parts.sums
             if self._sum_stage(name) == stage
         ]
+        made = clearing(made, sums)
         if grid.replicas > 1 and sums and self.adds_up:
             made.append(AllReduce(tuple(sums), grid.group(rank, REPLICAS)))
         results = self._update(made, rank, updates)
@@ -356,39 +350,3 @@ class Programs:
 
 def _kinds(kind: Kind) -> tuple[Kind, ...]:
     return (Kind.BACKWARD, Kind.WEIGHTS) if kind is Kind.WHOLE_BACKWARD else (kind,)
-
-
-def freeing(rank: int, instructions: Sequence[Instruction], results: tuple[Key, ...]) -> Program:
-    """The program, in which each instruction says what is not needed any more after it."""
-    needed, made = set(results), list[Instruction]()
-    there: set[Key] = set()
-    given: dict[Key, None] = {}
-    for one in instructions:
-        reads = _read(one)
-        given |= dict.fromkeys(key for key in reads if key not in there)
-        there.update(reads)
-        there.update(_given(one))
-    for one in reversed(instructions):
-        used = [key for key in dict.fromkeys((*_read(one), *_given(one))) if key not in needed]
-        needed.difference_update(_given(one))  # a value that is computed again has several lives
-        needed.update(_read(one))
-        made.append(replace(one, frees=tuple(used)) if isinstance(one, FREEING) else one)
-    return Program(rank, tuple(given), tuple(reversed(made)), results)
-
-
-def _read(one: Instruction) -> tuple[Key, ...]:
-    match one:
-        case Send():
-            return (one.key,)
-        case Receive():
-            return ()
-    return one.reads
-
-
-def _given(one: Instruction) -> tuple[Key, ...]:
-    match one:
-        case Send():
-            return ()
-        case Receive():
-            return (one.key,)
-    return one.gives

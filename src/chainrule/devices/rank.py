@@ -13,6 +13,7 @@ from chainrule.devices.instructions import (
     AllReduce,
     Await,
     Begin,
+    Clear,
     Key,
     Program,
     Receive,
@@ -105,6 +106,8 @@ def run_program(
                 transport.send(one.key, there[one.key], one.to)
             case Receive():
                 there[one.key] = transport.receive(one.key, one.sender)
+            case Clear():
+                _clear(one, there)
             case AllReduce():
                 _all_reduce(one, there, transport)
             case AllGather():
@@ -133,6 +136,11 @@ def _run(one: Run, piece: Piece, compiled: Code, there: dict[Key, np.ndarray]) -
     found = compiled({node: there[key] for node, key in reads})
     for node, key in zip(piece.gives.values(), one.gives, strict=True):
         there[key] = found[node]
+
+
+def _clear(one: Clear, there: dict[Key, np.ndarray]) -> None:
+    for key in one.keys:
+        there[key][...] = 0
 
 
 def _all_reduce(one: AllReduce, there: dict[Key, np.ndarray], transport: Transport) -> None:

@@ -18,6 +18,7 @@ from chainrule.devices.planning.devices import THREADS, Devices
 from chainrule.devices.programs import Parts, Programs
 from chainrule.devices.rank import Code
 from chainrule.devices.reports.times import adding_seconds
+from chainrule.devices.single_parts import without_sums
 from chainrule.devices.stages import (
     MEMORY,
     Placed,
@@ -117,6 +118,8 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     if step.grid.ways > 1:
         chosen = step.chosen(parts.summing)
         parts, cuts, layouts = over_shards(parts, step.grid, chosen.axes)
+    if step.parts.count == step.replicas:
+        parts = without_sums(parts)
     if step.shard_optimizer:
         parts, cuts = over_replicas(parts, step.grid, cuts)
     graph = parts.summing

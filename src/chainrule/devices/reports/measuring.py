@@ -13,6 +13,7 @@ from chainrule.devices.instructions import (
     AllReduce,
     Await,
     Begin,
+    Clear,
     Key,
     Receive,
     ReduceScatter,
@@ -122,7 +123,7 @@ def measured(
                 case Send(key, to):
                     sent[rank, to, key] = start
                     continue
-                case Begin():
+                case Begin() | Clear():
                     continue
             spans.append(Span(doing, part, start, end, at, memory.ranks[rank].during[at]))
         ranks.append(tuple(spans))

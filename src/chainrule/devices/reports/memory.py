@@ -17,6 +17,7 @@ from chainrule.devices.instructions import (
     AllReduce,
     Await,
     Begin,
+    Clear,
     Collective,
     Key,
     Program,
@@ -217,10 +218,11 @@ class _Followed:
         for key in program.given:
             value = values[key.value]
             self.lies[key] = lying.get(key.value, outline_in_c_order(value.node))
-            if value.kind == SUMS:  # the rank makes them, and they are replaced
-                self.there[key] = value
-            else:
-                self.given.append(value)
+            self.given.append(value)
+        for one in program.instructions:
+            for key in one.keys if isinstance(one, Clear) else ():  # the rank makes them
+                self.there[key] = values[key.value]
+                self.lies[key] = outline_in_c_order(values[key.value].node)
         self.given += self._constants()
 
     def _constants(self) -> list[Value]:
@@ -271,6 +273,8 @@ class _Followed:
                 return self._exchange(one)
             case Begin() | Await():
                 return [], "adding up replicas"
+            case Clear():
+                return [], "setting sums to 0"
         return [], "sending"
 
     def _exchange(self, one: Collective) -> tuple[list[tuple[str, str, int]], str]:

@@ -12,6 +12,7 @@ from chainrule.devices.instructions import (
     AllReduce,
     Await,
     Begin,
+    Clear,
     Collective,
     Instruction,
     Key,
@@ -152,6 +153,10 @@ class _Simulation:
                 if arrival is None:
                     return False
                 self._add(rank, WAITING, key.micro_batch, max(arrival, self.clock[rank]))
+            case Clear(keys):
+                self.clock[rank] += self.times.clearing(
+                    rank, sum(self.values[key.value].nbytes for key in keys)
+                )
             case AllReduce() | AllGather() | ReduceScatter():
                 if any(self._next(other) != one for other in one.group):
                     return False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.devices.instructions import AllReduce, Collective
 from chainrule.devices.planning.devices import THREADS, Link
+from chainrule.plan.speeds import SPEEDS
 
 if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep, Split
@@ -36,6 +37,10 @@ class Times:
             )
         return self._known[key][number]
 
+    def clearing(self, rank: int, nbytes: int) -> float:
+        """Seconds in which a rank sets so many bytes to 0."""
+        return self._speeds_of(rank).moving(nbytes) / 1e9
+
     def message(self, sender: int, to: int, nbytes: int) -> float:
         """Seconds that a message is on its way."""
         return self._link(sender, to).seconds(nbytes)
@@ -50,6 +55,11 @@ class Times:
         sizes = [sum(values[key.value].nbytes for key in keys) for keys in (one.reads, one.gives)]
         seconds = self.adding(one.group, max(sizes))
         return seconds if isinstance(one, AllReduce) else seconds / 2
+
+    def _speeds_of(self, rank: int) -> Speeds:
+        if self._speeds is not None or self.devices is None:
+            return self._speeds or SPEEDS[64]
+        return self.devices.group_of(rank).speeds
 
     def _link(self, one: int, other: int) -> Link:
         return THREADS if self.devices is None else self.devices.link(one, other)
