@@ -32,9 +32,13 @@ class Alone:
     ) -> list[np.ndarray]:
         return [np.copy(self.noted[self.rank, key], order="K") for key in keys]
 
-    def begin(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
+    def add(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> float:
         for key, array in zip(one.keys, arrays, strict=True):
             array[...] = self.noted[self.rank, key]
+        return 0.0
+
+    def begin(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
+        self.add(one, arrays)
 
     def wait(self, one: AllReduce) -> None:
         """It is there."""

@@ -14,8 +14,8 @@ from parallel_models import OPTIMIZERS, ROWS, case, network
 import chainrule as cr
 from chainrule.devices import stages, threads
 from chainrule.devices.commits import commits_of
-from chainrule.devices.instructions import Await, Key, Program, Receive, Run, Send
-from chainrule.devices.threads import Mailboxes, Stopped
+from chainrule.devices.instructions import AllReduce, Await, Key, Program, Receive, Run, Send
+from chainrule.devices.threads import Mailboxes, Stopped, ThreadTransport
 from chainrule.train.optimizers.optimizer import Optimizer, StateArray, scaled
 from chainrule.train.step.state import State
 
@@ -184,3 +184,44 @@ def test_nothing_is_overwritten_that_others_still_read() -> None:
     found = commits_of([sends, receives], ends, names)
     assert found.at == (4, 3) and not found.taken
     assert isinstance(first.instructions[0], Run) and Await not in map(type, first.instructions)
+
+
+@pytest.mark.slow
+@needs_native
+def test_the_first_replica_updates_on_the_cores_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only it reads is added in its arrays alone; clipping in stages reads sums before."""
+    monkeypatch.setenv("CHAINRULE_NUM_THREADS", "4")
+    for optimizer, length in (("adamw", 1), ("clipped", 2)):
+        step, weights, batch = case("network", optimizer, "native")
+        split = cr.parallel(step, micro_batches=4, stages=length, replicas=2)
+        one, other = split.init(weights), step.micro_batched(4).init(weights)
+        split(one, batch)
+        step.micro_batched(4)(other, batch)
+        found = split.latest
+        assert found is not None and bool(found.commits.sums) is (length == 1)
+        at = found.commits.at[0]
+        for number, instruction in enumerate(found.programs[0].instructions):
+            if isinstance(instruction, Run):
+                threads = found.compiled[instruction.piece].threads
+                assert threads == (4 if number >= at else 2) // length
+        for name in one:
+            np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_sums_that_the_first_alone_reads_are_in_its_arrays(count: int) -> None:
+    random, group = np.random.default_rng(0), tuple(range(count))
+    given = [[random.normal(size=shape) for shape in ((), (7,), (100_001,))] for _ in group]
+    wanted = [sum(arrays[1:], arrays[0]) for arrays in zip(*given, strict=True)]
+    one = AllReduce(tuple(Key(number, None) for number in range(3)), group)
+    boxes = Mailboxes(count)
+
+    def work(rank: int) -> list[np.ndarray]:
+        arrays = [np.array(array) for array in given[rank]]
+        ThreadTransport(rank, boxes, {one}).add(one, arrays)
+        return arrays
+
+    with ThreadPoolExecutor(count) as pool:
+        first, *_ = pool.map(work, group)
+    for array, total in zip(first, wanted, strict=True):
+        np.testing.assert_array_equal(array, total)

@@ -1,7 +1,7 @@
 """Where a step can no longer fail: from there on, ranks update the arrays of the state in place.
 
 A rank waits there until all have come so far; what follows are updates whose results nobody reads,
-and sums that all ranks have begun.
+and sums of gradients.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Set as Collection
 from dataclasses import dataclass
 
 from chainrule.devices.instructions import (
+    AllReduce,
     Await,
     Instruction,
     Key,
@@ -24,10 +25,12 @@ from chainrule.devices.instructions import (
 @dataclass(frozen=True)
 class Commits:
     """`at[rank]` is the first instruction of each rank after which nothing can fail; `taken` maps
-    what follows an array of the state to the number of the array, whose memory it takes."""
+    what follows an array of the state to the number of the array, whose memory it takes; `sums` are
+    those that only the last pieces read, on all ranks."""
 
     at: tuple[int, ...]
     taken: Mapping[int, int]
+    sums: frozenset[AllReduce] = frozenset()
 
 
 def commits_of(
@@ -57,7 +60,13 @@ def commits_of(
         and len(makers.get(after, ())) == 1
         and readers.get(names[name]) == makers[after]
     }
-    return Commits(at, taken)
+    sums = {
+        one.sum if isinstance(one, Await) else one
+        for place, program in zip(at, programs, strict=True)
+        for one in program.instructions[place:]
+        if isinstance(one, (Await, AllReduce))
+    }
+    return Commits(at, taken, frozenset(sums))
 
 
 def _place(program: Program, read: Collection[Key]) -> int:
@@ -69,7 +78,7 @@ def _place(program: Program, read: Collection[Key]) -> int:
 
 
 def _is_last(one: Instruction, read: Collection[Key]) -> bool:
-    if isinstance(one, Await):
+    if isinstance(one, Await) or (isinstance(one, AllReduce) and one.in_place):
         return True
     return isinstance(one, Run) and one.micro_batch is None and read.isdisjoint(one.gives)
 

@@ -66,10 +66,11 @@ class Clear:
 @dataclass(frozen=True)
 class AllReduce:
     """Adds values of all ranks of a group, in their order; each of them has the sums then, in place
-    of its own values."""
+    of its own values.  `in_place`: in the arrays of these, which nobody else has."""
 
     keys: tuple[Key, ...]
     group: tuple[int, ...]
+    in_place: bool = False
 
     @property
     def reads(self) -> tuple[Key, ...]:

@@ -9,7 +9,7 @@ while it updates by the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from chainrule.devices.instructions import (
@@ -75,10 +75,10 @@ class Overlapping:
         for key in sorted(one.keys, key=ready.__getitem__):
             open_.append(key)
             if sum(self.nbytes[other.value] for other in open_) >= least:
-                found.append(AllReduce(tuple(open_), one.group))
+                found.append(replace(one, keys=tuple(open_)))
                 open_ = []
         if open_:
-            found.append(AllReduce(tuple(open_), one.group))
+            found.append(replace(one, keys=tuple(open_)))
         return found if len(found) > 1 else []
 
     @cached_property

@@ -225,7 +225,7 @@ class Programs:
         ]
         made = clearing(made, sums)
         if grid.replicas > 1 and sums and self.adds_up:
-            made.append(AllReduce(tuple(sums), grid.group(rank, REPLICAS)))
+            made.append(AllReduce(tuple(sums), grid.group(rank, REPLICAS), in_place=True))
         results = self._update(made, rank, updates)
         return freeing(rank, made, tuple(results))
 

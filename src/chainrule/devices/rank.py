@@ -58,6 +58,11 @@ class Transport(Protocol):
         """This rank's parts, along axes, of what `all_reduce` gives; in C order."""
         ...
 
+    def add(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> float:
+        """Makes such a sum in the arrays themselves, which are in C order; gives the time at which
+        all ranks had begun."""
+        ...
+
     def begin(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
         """Begins such a sum, in the arrays themselves, and goes on; they are in C order."""
         ...
@@ -108,6 +113,8 @@ def run_program(
                 there[one.key] = transport.receive(one.key, one.sender)
             case Clear():
                 _clear(one, there)
+            case AllReduce(in_place=True):
+                transport.add(one, _in_order(one, there))
             case AllReduce():
                 _all_reduce(one, there, transport)
             case AllGather():
@@ -115,7 +122,7 @@ def run_program(
             case ReduceScatter():
                 _exchange(one, there, transport.reduce_scatter)
             case Begin():
-                _begin(one.sum, there, transport)
+                transport.begin(one.sum, _in_order(one.sum, there))
             case Await():
                 transport.wait(one.sum)
         if isinstance(one, FREEING):
@@ -149,10 +156,11 @@ def _all_reduce(one: AllReduce, there: dict[Key, np.ndarray], transport: Transpo
     there.update(zip(one.keys, sums, strict=True))
 
 
-def _begin(one: AllReduce, there: dict[Key, np.ndarray], transport: Transport) -> None:
+def _in_order(one: AllReduce, there: dict[Key, np.ndarray]) -> list[np.ndarray]:
+    """The arrays of a sum, which take its place, in C order."""
     for key in one.keys:
         there[key] = np.asarray(there[key], order="C")
-    transport.begin(one, [there[key] for key in one.keys])
+    return [there[key] for key in one.keys]
 
 
 def _exchange(

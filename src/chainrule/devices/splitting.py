@@ -11,6 +11,7 @@ from chainrule.devices.commits import Commits, commits_of
 from chainrule.devices.cores import threads_of_rank
 from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import Program, Run
+from chainrule.devices.job import launched
 from chainrule.devices.merging import merged
 from chainrule.devices.overlap import Overlapping
 from chainrule.devices.pieces import Piece
@@ -167,9 +168,17 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         for node, number in making.number.items()
         if number in commits.taken
     }
+    together = executor_on(step.parts.whole.executor, threads * step.replicas)
+    alone = launched() is None and bool(commits.taken)  # the first replica updates for all
+    last = {
+        one.piece
+        for program, at in zip(programs, commits.at, strict=True)
+        for one in program.instructions[at:]
+        if isinstance(one, Run)
+    }
     compiled = tuple(
         prepare(
-            executor,
+            together if alone and number in last else executor,
             piece.graph,
             list(dict.fromkeys(piece.gives.values())),
             {
@@ -178,7 +187,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
                 if then in follows and follows[then] in piece.reads
             },
         )
-        for piece in pieces
+        for number, piece in enumerate(pieces)
     )
     if not all(isinstance(one, Overwriting) for one in compiled):
         commits = none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -94,10 +94,13 @@ class Mailboxes:
 
 
 class ThreadTransport:
-    """The transport of one rank among threads."""
+    """The transport of one rank among threads; only the first rank of its group reads the sums
+    `of_first`, in place of its own values."""
 
-    def __init__(self, rank: int, boxes: Mailboxes) -> None:
-        self.rank, self.boxes = rank, boxes
+    def __init__(
+        self, rank: int, boxes: Mailboxes, of_first: Collection[AllReduce] = frozenset()
+    ) -> None:
+        self.rank, self.boxes, self.of_first = rank, boxes, of_first
         self.done: Counter[tuple[int, ...]] = Counter()  # collectives of each group
         self.helper = Helper(self.add, f"helper of rank {rank}")
         self.begin, self.wait = self.helper.begin, self.helper.wait
@@ -157,15 +160,19 @@ class ThreadTransport:
         """Adds arrays of all ranks of a group in place, in the order of ranks; gives the time at
         which all had begun.
 
-        Each rank adds a slice of them, and copies the others' slices.
+        Each rank adds a slice of them, and copies the others' slices; or into the arrays of the
+        first rank, if that alone reads them.
         """
         parts = self.boxes.meet((one.keys, "begun"), self.rank, arrays, one.group)
         ready = perf_counter()
         flat = [[array.reshape(-1) for array in parts[rank]] for rank in one.group]
         place, count = one.group.index(self.rank), len(one.group)
-        for number, own in enumerate(flat[place]):
+        into = 0 if one in self.of_first else place
+        for number, own in enumerate(flat[into]):
             _add_slice(own, [found[number] for found in flat], _slice(own, place, count))
         self.boxes.meet((one.keys, "added"), self.rank, None, one.group)
+        if one in self.of_first:
+            return ready
         for number, own in enumerate(flat[place]):
             for other, found in enumerate(flat):
                 if other != place:
@@ -180,13 +187,13 @@ def _slice(array: np.ndarray, place: int, count: int) -> slice:
 
 
 def _add_slice(own: np.ndarray, parts: Sequence[np.ndarray], here: slice) -> None:
-    """Writes the sum of the slices of all ranks into this one's, block by block."""
+    """Writes the sum of the slices of all ranks into one of them, block by block."""
     each = max(BLOCK_NBYTES // own.itemsize, 1)
     space = np.empty(each if len(parts) > 2 else 0, own.dtype)
     for start in range(here.start, here.stop, each):
         block = slice(start, min(start + each, here.stop))
         total = parts[0][block]
-        for part in parts[1:-1]:  # its own may be one of those that follow
+        for part in parts[1:-1]:  # what is written to may be one of those that follow
             total = np.add(total, part[block], out=space[: total.size])
         np.add(total, parts[-1][block], out=own[block])
 
@@ -227,7 +234,8 @@ def run_in_threads(
         return rank < split.lying.grid.stages or not split.commits.taken
 
     def work(rank: int) -> None:
-        transport = ThreadTransport(rank, boxes)
+        of_first = split.commits.sums if split.commits.taken else frozenset[AllReduce]()
+        transport = ThreadTransport(rank, boxes, of_first)
         try:
             watch = None if clocks is None else clocks[rank].watch
             there = first(programs[rank])

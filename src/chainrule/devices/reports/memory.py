@@ -279,6 +279,8 @@ class _Followed:
 
     def _exchange(self, one: Collective) -> tuple[list[tuple[str, str, int]], str]:
         """As `_step`: what comes of an exchange is there beside what was given for it."""
+        if isinstance(one, AllReduce) and one.in_place:
+            return [], "adding up replicas"
         found = [self.values[key.value] for key in one.gives]
         rows = [
             (value.name, SUMS if value.kind == SUMS else MESSAGES, value.nbytes) for value in found
