@@ -18,6 +18,7 @@ from chainrule.devices.planning.pins import SCHEDULES, Pins, Way
 from chainrule.devices.programs import Parts
 from chainrule.devices.reports.memory import ParallelMemory, memory_of
 from chainrule.devices.reports.timeline import timeline_of
+from chainrule.devices.single_parts import without_sums
 from chainrule.devices.splitting import parts_at, placed_step, weights_of
 from chainrule.devices.stages import Placed
 from chainrule.devices.tensor.choosing import Axes, choose
@@ -65,7 +66,7 @@ class Search:
     ranks: tuple[int, ...]
     in_job: bool = False
     _parts: dict[int, MicroBatchedStep] = field(default_factory=dict)
-    _graphs: dict[tuple[int, int, int], Parts] = field(default_factory=dict)
+    _graphs: dict[tuple[int, int, int, bool], Parts] = field(default_factory=dict)
     _costs: dict[tuple[object, ...], tuple[StageCosts, ...]] = field(default_factory=dict)
     _places: dict[tuple[object, ...], tuple[Parts, Placed]] = field(default_factory=dict)
     _axes: dict[int, Axes | None] = field(default_factory=dict)
@@ -114,7 +115,8 @@ class Search:
         rows = self.rows // way.micro_batches
         sharing = way.replicas if way.shard else 0
         weights = weights_of(self.devices, way.grid, way.balance)
-        key = way.stages, rows, way.balance, way.ways, sharing, way.chunks, weights
+        single = way.each == 1
+        key = way.stages, rows, way.balance, way.ways, sharing, way.chunks, weights, single
         if key not in self._costs:
             graphs = self.graphs(way)
             placed = self._placed(self.parts(way.micro_batches), graphs, way)
@@ -130,13 +132,15 @@ class Search:
     def graphs(self, way: Way) -> Parts:
         """The two graphs of a rank."""
         rows = self.rows // way.micro_batches
-        key = rows, way.ways, way.replicas if way.shard else 0
+        key = rows, way.ways, way.replicas if way.shard else 0, way.each == 1
         if key not in self._graphs:
             sizes = {**self.sizes, self.size: rows}
             found, cuts = parts_at(self.parts(way.micro_batches), sizes), {}
             grid = way.grid
             if way.ways > 1:
                 found, cuts, _ = over_shards(found, grid, self._axes_of(way.ways) or {})
+            if way.each == 1:
+                found = without_sums(found)
             if way.shard:
                 found, cuts = over_replicas(found, grid, cuts)
             self._graphs[key] = found
@@ -166,7 +170,7 @@ class Search:
         """The stages of the nodes: where the first batch has them, whose nodes are alike."""
         chunks = way.stages * way.chunks
         weights = weights_of(self.devices, way.grid, way.balance)
-        key = chunks, way.balance, way.ways, weights
+        key = chunks, way.balance, way.ways, weights, way.each == 1
         if key in self._places:
             known, placed = self._places[key]
             nodes = known.summing.nodes, graphs.summing.nodes
