@@ -135,8 +135,8 @@ def told(traced: dict[str, Any]) -> dict[str, dict[str, float]]:
     found = {}
     for name, (split, state, batch, sizes) in traced.items():
         one = {
-            "predicted": split.timeline(sizes, speeds=speeds).seconds,
-            "predicted of a known processor": split.timeline(sizes).seconds,
+            "predicted": split.timeline(sizes, speeds=speeds).step_seconds,
+            "predicted of a known processor": split.timeline(sizes).step_seconds,
         }
         shares = [split.trace(state, batch).measured.hidden for _ in range(TRACES)]
         if shares[0] is not None:

@@ -13,9 +13,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from executors import needs_native
 from parallel_models import MODELS, ROWS, case
 
 import chainrule as cr
+from chainrule import float64
+from chainrule.devices import overlap
+from chainrule.devices.reports import times
 from chainrule.devices.reports.spans import ADDING, DOING, WAITING, ParallelTimeline
 from chainrule.devices.reports.times import Times
 from chainrule.errors import InputError, SizeError
@@ -23,6 +27,8 @@ from chainrule.plan import pipeline
 from chainrule.plan.pipelines.stages import stages_of
 from chainrule.plan.pipelines.timeline import timeline
 from chainrule.plan.speeds import SPEEDS
+
+n = cr.size("n")
 
 
 def assert_is_possible(found: ParallelTimeline) -> None:
@@ -216,3 +222,41 @@ def test_a_printed_timeline_has_a_line_for_each_rank() -> None:
     assert [one and one[1] for one in lanes] == ["0", "1", "2", "3"]
     data = json.loads(json.dumps(found.json()))
     assert data["seconds"] == found.seconds and len(data["ranks"]) == 4
+
+
+def bare(x: float64[n, 4], W1: float64[4, 4], W2: float64[4, 4]):
+    """Its second stage has no parameters."""
+    h1 = np.tanh(x @ W1)
+    h2 = np.exp(np.tanh(h1))
+    J = np.mean((h2 @ W2) ** 2)
+    return J
+
+
+@needs_native
+def test_a_stage_that_updates_nothing_waits_at_its_end() -> None:
+    step = cr.training_step(bare, ("W1", "W2"), cr.sgd(0.1), executor="native")
+    split = cr.parallel(step, micro_batches=2, stages=("h1", "h2"))
+    found = split.split_at(n=4)
+    assert found.commits.at[1] == len(found.programs[1].instructions)
+    batch = {"x": np.eye(4)}
+    trace = split.trace(split.init({"W1": np.eye(4), "W2": np.eye(4)}), batch)
+    for one in (trace.measured, trace.predicted):
+        assert_is_possible(one)
+        assert one.step_seconds > one.seconds == one.json()["seconds"]
+
+
+def test_a_helper_takes_its_time_from_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On processors, which it shares with it: three sums beside seven pieces."""
+    monkeypatch.setattr(overlap, "LEAST_NBYTES", 1)
+    monkeypatch.setattr(times, "STARTING_SECONDS", 0.25)
+    monkeypatch.setattr(Times, "piece", lambda self, rank, number: 1.0)
+    monkeypatch.setattr(Times, "adding", lambda self, ranks, nbytes: 0.5)
+    step, *_ = case("network", "sgd", "reference")
+    split = cr.parallel(step, micro_batches=2, replicas=2)
+    shared = split.timeline(n=ROWS)
+    assert_is_possible(shared)
+    assert len(shared.exchanges) == 6 and shared.hidden == 1
+    assert shared.seconds == pytest.approx(7 + 3 * 0.5)
+    assert shared.step_seconds == pytest.approx(0.25 + 7 + 3 * 0.5)
+    monkeypatch.setattr(Times, "shares_cores", lambda self, rank: False)
+    assert split.timeline(n=ROWS).step_seconds == pytest.approx(7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -244,8 +245,10 @@ class ParallelStep(SplitStep):
                 hint=f"{TRANSPORT}=threads in the environment: a process then runs all ranks",
             )
         clocks = [Clock() for _ in range(self.ranks)]
-        objective, split = self._taken(state, given_to_step(batch, named), clocks)
-        return trace_of(self, split, clocks, objective, speeds)
+        given = given_to_step(batch, named)
+        begun = perf_counter()
+        objective, split = self._taken(state, given, clocks)
+        return trace_of(self, split, clocks, objective, speeds, begun)
 
     @entry
     def why(self, name: str, /, **sizes: int) -> str:

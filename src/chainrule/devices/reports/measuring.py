@@ -62,17 +62,22 @@ def trace_of(
     clocks: Sequence[Clock],
     objective: Any,
     speeds: Speeds | None,
+    begun: float,
 ) -> StepTrace:
-    """What was measured in a step, beside what is predicted for it."""
+    """What was measured in a step, from when it was `begun`, beside what is predicted for it."""
     sizes = split.sizes
-    real = measured(step, split, sizes, clocks)
+    real = measured(step, split, sizes, clocks, begun)
     return StepTrace(objective, real, timeline_of(step, split, sizes, speeds))
 
 
 def measured(
-    step: ParallelStep, split: Split, sizes: Mapping[str, int], clocks: Sequence[Clock]
+    step: ParallelStep,
+    split: Split,
+    sizes: Mapping[str, int],
+    clocks: Sequence[Clock],
+    called: float,
 ) -> ParallelTimeline:
-    """The timeline of a step whose ranks have noted these times."""
+    """The timeline of a step, called at that time, whose ranks have noted these times."""
     values = values_of(step, split)
     memory = memory_of(step, split, sizes)
     zero = min(one.times[0] for one in clocks)
@@ -141,4 +146,5 @@ def measured(
         tuple(messages),
         exchanges=tuple(exchanges),
         ways=step.ways,
+        starting=zero - called,
     )

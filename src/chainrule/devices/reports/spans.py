@@ -77,6 +77,7 @@ class ParallelTimeline(NotPickled):
 
     `is_measured` says whether they were measured in a step, or are predicted.  `lower_bound` is
     proved for the predicted times: no order of the same pieces takes less; None where nothing is.
+    `starting` are the seconds before: to cut the batch, and to start ranks.
     """
 
     _called = "a timeline"
@@ -90,6 +91,7 @@ class ParallelTimeline(NotPickled):
     lower_bound: float | None = None
     exchanges: tuple[Exchange, ...] = field(default=(), repr=False)
     ways: int = 1
+    starting: float = 0.0
 
     @property
     def grid(self) -> Grid:
@@ -104,8 +106,13 @@ class ParallelTimeline(NotPickled):
 
     @property
     def seconds(self) -> float:
-        """From the start of the step to the end of the last rank."""
+        """From the start of the first rank to the end of the last one."""
         return max((spans[-1].end for spans in self.ranks if spans), default=0.0)
+
+    @property
+    def step_seconds(self) -> float:
+        """From the call of the step to the end of the last rank."""
+        return self.starting + self.seconds
 
     @property
     def busy(self) -> tuple[float, ...]:
@@ -133,6 +140,7 @@ class ParallelTimeline(NotPickled):
             "stages": self.stages,
             "ways": self.ways,
             "seconds": self.seconds,
+            "step_seconds": self.step_seconds,
             "bubble": self.bubble,
             "lower_bound": self.lower_bound,
             "ranks": [[vars(span) for span in spans] for spans in self.ranks],

@@ -69,6 +69,7 @@ def timeline_of(
         _lower_bound(step, times, values),
         tuple(found.exchanges),
         step.ways,
+        max(map(times.starting, range(step.ranks))),
     )
 
 
@@ -102,6 +103,7 @@ class _Simulation:
         self.begun: list[deque[tuple[AllReduce, float]]] = [deque() for _ in range(count)]
         self.free = [0.0] * count  # when each helper is done with what it has
         self.added: dict[tuple[int, AllReduce], tuple[float, float]] = {}
+        self.helped: list[list[tuple[float, float]]] = [[] for _ in range(count)]
         self.exchanges: list[Exchange] = []
         self.commits = split.commits.at if split.commits.taken else ()
         self.committed: set[int] = set()  # the ranks that are where they wait for all others
@@ -172,6 +174,7 @@ class _Simulation:
             case Await(begun):
                 if (rank, begun) not in self.added:
                     return False
+                self._helper_took(rank)
                 start, end = self.added[rank, begun]
                 waited = max(0.0, end - max(start, self.clock[rank]))
                 self.exchanges.append(Exchange(rank, self._nbytes(begun), start, end, waited))
@@ -195,8 +198,17 @@ class _Simulation:
             end = start + self.times.adding(group, self._nbytes(one))
             for other in group:
                 self.free[other], self.added[other, one] = end, (start, end)
+                self.helped[other].append((start, end))
             return True
         return False
+
+    def _helper_took(self, rank: int) -> None:
+        """A helper that works on the cores of its rank takes its time from what that does."""
+        now = self.clock[rank]
+        taken = sum(max(0.0, min(end, now) - start) for start, end in self.helped[rank])
+        self.helped[rank].clear()
+        if taken and self.times.shares_cores(rank):
+            self._add(rank, ADDING, None, now + taken)
 
     def _nbytes(self, one: AllReduce) -> int:
         return sum(self.values[key.value].nbytes for key in one.keys)
@@ -204,7 +216,7 @@ class _Simulation:
     def _add(self, rank: int, doing: str, part: int | None, end: float) -> None:
         start, at = self.clock[rank], self.at[rank]
         if end > start or doing != WAITING:
-            nbytes = self.during[rank][at]
+            nbytes = self.during[rank][min(at, len(self.during[rank]) - 1)]
             self.spans[rank].append(Span(doing, part, start, end, at, nbytes))
         self.clock[rank] = end
 

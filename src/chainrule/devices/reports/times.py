@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from chainrule.plan.speeds import Speeds
 
 
+# To check a batch, cut it, start threads, and let go of what they had: 0.9 ms for an MLP of four
+# parameters, 1.7 for a transformer of 26 with AdamW, at about 3 GHz.
+STARTING_SECONDS = 1e-3
+
+
 class Times:
     """Those of a split step: on its devices, if it was split for some; else on ranks that are
     threads of a known processor.  `speeds` stand for those of all devices."""
@@ -55,6 +60,14 @@ class Times:
         sizes = [sum(values[key.value].nbytes for key in keys) for keys in (one.reads, one.gives)]
         seconds = self.adding(one.group, max(sizes))
         return seconds if isinstance(one, AllReduce) else seconds / 2
+
+    def starting(self, rank: int) -> float:
+        """Seconds in which a step is begun and ended, beside what the programs do."""
+        return STARTING_SECONDS if self.shares_cores(rank) else 0.0
+
+    def shares_cores(self, rank: int) -> bool:
+        """Whether a rank is a processor, whose helper has no other cores than its own."""
+        return self.devices is None or self.devices.group_of(rank).processor is not None
 
     def _speeds_of(self, rank: int) -> Speeds:
         if self._speeds is not None or self.devices is None:
