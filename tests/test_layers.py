@@ -45,6 +45,7 @@ LAYERS = (
     "train",
     "devices",
     "examples",
+    "later",
     "__init__",
     "cli",
     "__main__",

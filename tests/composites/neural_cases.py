@@ -98,6 +98,27 @@ case(
     (1, 2, 4, 5),
 )
 
+
+def pool(kind: str, options: str, *shapes: Any) -> None:
+    """One case of a pooling that PyTorch calls alike, on arrays of these shapes."""
+    axes = len(shapes[0]) - 2
+    name = f"{kind}_pool{axes}d"
+    case(getattr(cr, name), f"cr.{name}(x, {options})", None, f"F.{name}(x, {options})", *shapes)
+
+
+pool("avg", "(2, 3), 2, 1, divisor_override=5", (1, 2, 4, 5))
+pool("max", "2", (1, 2, 4, 3, 2), (2, 1, 2, 2, 5))
+pool("max", "(2, 1, 3), 2, (1, 0, 1), (1, 2, 1), True", (2, 1, 3, 4, 5))
+pool("avg", "(2, 1, 2)", (1, 2, 4, 3, 2), (2, 1, 2, 2, 5))
+pool("avg", "2, 2, 1, True, False", (1, 2, 4, 3, 2))
+pool("avg", "2, 1, 1, False, True, -3", (1, 1, 2, 3, 2))
+for kind in ("adaptive_avg", "adaptive_max"):
+    pool(kind, "3", (2, 2, 7), (1, 2, 6), (2, 1, 1), (1, 2, 2))
+    pool(kind, "(3, 2)", (2, 2, 7, 5), (1, 2, 3, 4), (2, 1, 4, 1))
+    pool(kind, "(None, 2)", (2, 1, 3, 5))
+    pool(kind, "1", (2, 3, 4, 5))
+    pool(kind, "(2, 3, 1)", (1, 2, 3, 4, 2))
+
 ATTENTION = "scaled_dot_product_attention"
 
 

@@ -18,6 +18,7 @@ from composite_cases import CASES, RANDOM, Case
 import chainrule as cr
 from chainrule.nn import (
     activations,
+    adaptive_pooling,
     attention,
     binary,
     convolution,
@@ -34,7 +35,7 @@ from chainrule.numpy import of_one_primitive, statistics
 MODULES = (
     *(activations, attention, binary, convolution, distances),
     *(layers, linear_units, losses, normalisation, pooling, of_one_primitive, statistics),
-    *(transposed_convolution,),
+    *(transposed_convolution, adaptive_pooling),
 )
 
 

@@ -12,7 +12,7 @@ RANDOM = "draws random numbers of PyTorch's own"
 MEMORY = "about PyTorch's memory or its own machinery"
 FACTORS = "missing: packed LU, LDL or Householder factors"
 SPECIAL = "missing: a special function"
-SPATIAL = "missing: windows of three axes, or places of largest elements as results"
+SPATIAL = "missing: places of largest elements as results"
 SAMPLING = "missing: resampling that is not separable or not linear between neighbours"
 SPARSE = "missing: sparse arrays"
 SEGMENTS = "missing: segments and bags of rows"
@@ -99,8 +99,8 @@ NAMES: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "nn.functional.avg_pool3d "
-            "nn.functional.max_pool3d max_pool2d_with_indices_backward "
+            ""
+            "max_pool2d_with_indices_backward "
             "nn.functional.max_unpool1d nn.functional.max_unpool1d-grad "
             "nn.functional.max_unpool2d nn.functional.max_unpool2d-grad "
             "nn.functional.max_unpool3d nn.functional.max_unpool3d-grad"
@@ -170,7 +170,6 @@ def _zero_matrices(op: Any, sample: Any) -> bool:
 
 STATIC = "a number that is known while tracing, not a tensor"
 QUANTILES = ((lambda op, sample: sample.args[0].__class__.__name__ == "Tensor", STATIC),)
-AVERAGES = ((_positional(5, None), "divisor_override is a factor that the user can write"),)
 LARGEST = ((_asks("return_indices", True), "gives places, too"),)
 # Which of PyTorch's results are compared, where not all: the others are places, ranks, or
 # factors of its own.
@@ -189,8 +188,7 @@ DTYPES = {
     **dict.fromkeys(
         (
             "block_diag cdist clamp corrcoef cov diag_embed logcumsumexp linalg.vander "
-            "masked.mean masked.std masked.var nn.functional.adaptive_avg_pool1d "
-            "nn.functional.adaptive_avg_pool2d nn.functional.adaptive_avg_pool3d "
+            "masked.mean masked.std masked.var "
             "nn.functional.gaussian_nll_loss nn.functional.interpolate nn.functional.nll_loss "
             "nn.functional.pdist nn.functional.upsample_bilinear nn.functional.upsample_nearest"
         ).split(),
@@ -238,8 +236,7 @@ SAMPLES: dict[str, tuple[tuple[Any, str], ...]] = {
         (lambda op, sample: sample.kwargs.get("dropout_p"), "draws random numbers of its own"),
         (lambda op, sample: sample.kwargs.get("enable_gqa"), "an option that is not built"),
     ),
-    "nn.functional.avg_pool1d": AVERAGES,
-    "nn.functional.avg_pool2d": AVERAGES,
     "nn.functional.max_pool1d": LARGEST,
     "nn.functional.max_pool2d": LARGEST,
+    "nn.functional.max_pool3d": LARGEST,
 }

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+import chainrule as cr
+
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 
 
@@ -34,11 +36,6 @@ def edges(length, parts):
     return [(i * length // parts, -(-(i + 1) * length // parts)) for i in range(parts)]
 
 
-def spatial_sizes(x, size, rank):
-    own = np.shape(x)[-rank:]
-    return [n if s is None else s for s, n in zip(numbers(size, rank), own, strict=True)]
-
-
 def averaging(length, parts):
     """The matrix whose rows average the windows of adaptive pooling."""
     matrix = np.zeros((parts, length))
@@ -53,23 +50,9 @@ def along_axes(x, matrices):
     return x
 
 
-def adaptive_average(rank):
-    def call(x, size):
-        sizes = spatial_sizes(x, size, rank)
-        pairs = zip(np.shape(x)[-rank:], sizes, strict=True)
-        return along_axes(x, [averaging(n, s) for n, s in pairs])
-
-    return call
-
-
-def adaptive_largest(rank):
+def adaptive(name):
     def call(x, size, return_indices=False):
-        sizes = spatial_sizes(x, size, rank)
-        for axis, (n, s) in enumerate(zip(np.shape(x)[-rank:], sizes, strict=True), -rank):
-            moved = np.moveaxis(x, axis, -1)
-            parts = [np.max(moved[..., a:b], axis=-1) for a, b in edges(n, s)]
-            x = np.moveaxis(np.stack(parts, axis=-1), -1, axis)
-        return x
+        return getattr(cr, name)(x, tuple(size) if isinstance(size, list) else size)
 
     return call
 
@@ -162,23 +145,25 @@ def bilinear(x, y, weight, bias=None):
     return found if bias is None else found + bias
 
 
-TABLE = {
-    f"nn.functional.{name}": value
-    for name, value in {
-        "pad": pad,
-        "adaptive_avg_pool1d": adaptive_average(1),
-        "adaptive_avg_pool2d": adaptive_average(2),
-        "adaptive_avg_pool3d": adaptive_average(3),
-        "adaptive_max_pool1d": adaptive_largest(1),
-        "adaptive_max_pool2d": adaptive_largest(2),
-        "adaptive_max_pool3d": adaptive_largest(3),
-        "interpolate": interpolate,
-        "upsample_bilinear": upsample("bilinear", True),
-        "upsample_nearest": upsample("nearest"),
-        "unfold": unfold,
-        "pixel_shuffle": pixel_shuffle,
-        "pixel_unshuffle": pixel_unshuffle,
-        "channel_shuffle": channel_shuffle,
-        "bilinear": bilinear,
-    }.items()
-} | {"constant_pad_nd": lambda x, pads, value=0: pad(x, pads, "constant", value)}
+TABLE = (
+    {
+        f"nn.functional.{name}": value
+        for name, value in {
+            "pad": pad,
+            "interpolate": interpolate,
+            "upsample_bilinear": upsample("bilinear", True),
+            "upsample_nearest": upsample("nearest"),
+            "unfold": unfold,
+            "pixel_shuffle": pixel_shuffle,
+            "pixel_unshuffle": pixel_unshuffle,
+            "channel_shuffle": channel_shuffle,
+            "bilinear": bilinear,
+        }.items()
+    }
+    | {
+        f"nn.functional.adaptive_{kind}_pool{axes}d": adaptive(f"adaptive_{kind}_pool{axes}d")
+        for kind in ("avg", "max")
+        for axes in (1, 2, 3)
+    }
+    | {"constant_pad_nd": lambda x, pads, value=0: pad(x, pads, "constant", value)}
+)

@@ -70,17 +70,16 @@ def linear(x, weight, bias=None):
     return cr.linear(x, weight.T, bias)
 
 
-def pool(function):
+def pool(name):
     """Pooling with arguments by position, as PyTorch's functions take them."""
+    names = "kernel_size stride padding ceil_mode count_include_pad divisor_override".split()
 
     def call(x, *args, **options):
-        names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
         options = {**dict(zip(names, args, strict=False)), **options}
-        plain = {name: _lengths(value) for name, value in options.items()}
+        plain = {key: _lengths(value) for key, value in options.items()}
         plain.pop("return_indices", None)
-        plain.pop("divisor_override", None)
         plain["stride"] = plain.get("stride") or None
-        return function(x, **plain)
+        return getattr(cr, name)(x, **plain)
 
     return call
 
@@ -90,13 +89,6 @@ def _lengths(value):
     if not isinstance(value, (list, tuple)):
         return value
     return value[0] if len(value) == 1 else tuple(value)
-
-
-def max_pool(function):
-    def call(x, return_indices=False, **options):
-        return pool(function)(x, **options)
-
-    return call
 
 
 def group_norm(x, groups, weight=None, bias=None, eps=1e-5):
@@ -120,10 +112,11 @@ TABLE = {
             x, y, pos_weight=pos_weight, **options
         )
     ),
-    "nn.functional.avg_pool1d": pool(lambda *a, **k: cr.avg_pool1d(*a, **k)),
-    "nn.functional.avg_pool2d": pool(lambda *a, **k: cr.avg_pool2d(*a, **k)),
-    "nn.functional.max_pool1d": max_pool(lambda *a, **k: cr.max_pool1d(*a, **k)),
-    "nn.functional.max_pool2d": max_pool(lambda *a, **k: cr.max_pool2d(*a, **k)),
+    **{
+        f"nn.functional.{kind}_pool{axes}d": pool(f"{kind}_pool{axes}d")
+        for kind in ("avg", "max")
+        for axes in (1, 2, 3)
+    },
     "nn.functional.group_norm": group_norm,
     "nn.functional.instance_norm": instance_norm,
     "nn.functional.rms_norm": rms_norm,

@@ -46,6 +46,12 @@ STEP = cr.training_step(cr.trace(lambda w: total(w), V), "w", cr.sgd(0.1))
 # How each function is called with arrays.  Each array in turn gets a mask.
 CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "absolute_error": (cr.absolute_error, (V, V)),
+    "adaptive_avg_pool1d": (lambda x: cr.adaptive_avg_pool1d(x, 2), (SIGNAL,)),
+    "adaptive_avg_pool2d": (lambda x: cr.adaptive_avg_pool2d(x, 2), (IMAGES,)),
+    "adaptive_avg_pool3d": (lambda x: cr.adaptive_avg_pool3d(x, 2), (IMAGES,)),
+    "adaptive_max_pool1d": (lambda x: cr.adaptive_max_pool1d(x, 2), (SIGNAL,)),
+    "adaptive_max_pool2d": (lambda x: cr.adaptive_max_pool2d(x, 2), (IMAGES,)),
+    "adaptive_max_pool3d": (lambda x: cr.adaptive_max_pool3d(x, 2), (IMAGES,)),
     "array": (lambda x, y: cr.array([x, y]), (V, V)),
     "array of rows": (lambda x, y: cr.array([[x], [y]]), (V, V)),
     "array of one": (cr.array, (V,)),
@@ -54,6 +60,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "at.get": (lambda x: cr.at(x)[:1].get(), (V,)),
     "avg_pool1d": (lambda x: cr.avg_pool1d(x, 2), (SIGNAL,)),
     "avg_pool2d": (lambda x: cr.avg_pool2d(x, 2), (IMAGES,)),
+    "avg_pool3d": (lambda x: cr.avg_pool3d(x, 1), (IMAGES,)),
     "batch_norm": (lambda x, m, v: cr.batch_norm(x, m, v, training=True)[0], (M, V, V)),
     "betaln": (cr.betaln, (V, V)),
     "binary_cross_entropy": (cr.binary_cross_entropy, (V, V)),
@@ -108,6 +115,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "logsumexp": (cr.logsumexp, (M,)),
     "max_pool1d": (lambda x: cr.max_pool1d(x, 2), (SIGNAL,)),
     "max_pool2d": (lambda x: cr.max_pool2d(x, 2), (IMAGES,)),
+    "max_pool3d": (lambda x: cr.max_pool3d(x, 1), (IMAGES,)),
     "mean": (cr.mean, (V,)),
     "ndtr": (cr.ndtr, (V,)),
     "norm": (cr.norm, (V,)),

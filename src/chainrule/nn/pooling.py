@@ -1,4 +1,4 @@
-"""Max and average pooling in PyTorch's layout."""
+"""Max and average pooling over one to three axes in PyTorch's layout."""
 
 from __future__ import annotations
 
@@ -51,6 +51,22 @@ def max_pool2d(
     return _largest(x, kernel_size, stride, padding, dilation, ceil_mode, "max_pool2d", 2)
 
 
+@composite(symbol="max pool", latex=r"\operatorname{maxpool}")
+def max_pool3d(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Any:
+    """The largest element of each window of x (n, channels, depth, height, width), or without n.
+
+    As PyTorch's max_pool3d: sizes are one integer or three; the rest is as in `max_pool2d`.
+    """
+    return _largest(x, kernel_size, stride, padding, dilation, ceil_mode, "max_pool3d", 3)
+
+
 @composite(symbol="mean pool", latex=r"\operatorname{meanpool}")
 def avg_pool1d(
     x: Any,
@@ -76,14 +92,34 @@ def avg_pool2d(
     padding: Any = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Any:
     """The mean of each window of x (n, channels, height, width), or without n.
 
     As PyTorch's avg_pool2d: zeros of the padding count, unless `count_include_pad` is False.
     With `ceil_mode` also windows that begin in x and end beyond its padding: the mean of what lies
-    within.
+    within.  With `divisor_override` sums are divided by this integer instead.
     """
-    return _mean(x, kernel_size, stride, padding, ceil_mode, count_include_pad, "avg_pool2d", 2)
+    options = (ceil_mode, count_include_pad, "avg_pool2d", 2, divisor_override)
+    return _mean(x, kernel_size, stride, padding, *options)
+
+
+@composite(symbol="mean pool", latex=r"\operatorname{meanpool}")
+def avg_pool3d(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """The mean of each window of x (n, channels, depth, height, width), or without n.
+
+    As PyTorch's avg_pool3d: sizes are one integer or three; the rest is as in `avg_pool2d`.
+    """
+    options = (ceil_mode, count_include_pad, "avg_pool3d", 3, divisor_override)
+    return _mean(x, kernel_size, stride, padding, *options)
 
 
 def _largest(
@@ -103,8 +139,8 @@ def _largest(
     )
     whole = padded(x, around)
     if whole is not x:
-        lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-        whole = np.where(padded(np.ones_like(x, dtype=np.bool_), around), whole, lowest)
+        is_given = padded(np.ones_like(x, dtype=np.bool_), around)
+        whole = np.where(is_given, whole, lowest_of(x.dtype))
     seen = windows(whole, window, steps, spread, asked)
     result = np.max(seen, axis=_last(axes))
     return result if had_batch else result[0]
@@ -119,8 +155,14 @@ def _mean(
     count_include_pad: bool,
     asked: str,
     axes: int,
+    divisor: int | None = None,
 ) -> Any:
     x, had_batch = batched(x, axes, asked)
+    if divisor is not None and (isinstance(divisor, bool) or not divisor):
+        raise InputError(
+            f"{asked}: divisor_override={divisor!r} is no integer to divide by",
+            hint="give a number other than 0, or leave it out",
+        )
     once = (1,) * axes
     require_flag((x,), count_include_pad, f"{asked}: count_include_pad")
     window, steps, given, around = _sizes(
@@ -128,7 +170,9 @@ def _mean(
     )
     seen = windows(padded(x, around), window, steps, once, asked)
     counted = given if count_include_pad else ((0, 0),) * axes
-    if counted == around:
+    if divisor is not None:
+        result = np.sum(seen, axis=_last(axes)) / divisor
+    elif counted == around:
         result = np.mean(seen, axis=_last(axes))
     else:
         ones = np.ones_like(padded(x[:1, :1], counted))
@@ -136,6 +180,11 @@ def _mean(
         count = np.sum(windows(padded(ones, rest), window, steps, once, asked), axis=_last(axes))
         result = np.sum(seen, axis=_last(axes)) / count
     return result if had_batch else result[0]
+
+
+def lowest_of(dtype: np.dtype) -> Any:
+    """What no element is smaller than."""
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
 def _last(axes: int) -> tuple[int, ...]:
