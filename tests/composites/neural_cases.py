@@ -119,6 +119,27 @@ for kind in ("adaptive_avg", "adaptive_max"):
     pool(kind, "1", (2, 3, 4, 5))
     pool(kind, "(2, 3, 1)", (1, 2, 3, 4, 2))
 
+
+def resized(options: str, *shapes: Any) -> None:
+    """One case of interpolate, which PyTorch calls alike."""
+    call = f"interpolate(x, {options})"
+    case(cr.interpolate, f"cr.{call}", None, f"F.{call}", *shapes)
+
+
+resized("5", (2, 2, 3), (1, 2, 7), (1, 1, 1))
+resized("scale_factor=(2, 3)", (1, 2, 3, 2))
+resized("scale_factor=0.7, mode='nearest-exact'", (2, 1, 7))
+resized("7, mode='linear'", (2, 2, 3), (1, 1, 9), (1, 1, 1))
+resized("scale_factor=1.7, mode='bilinear'", (1, 2, 3, 4))
+resized("scale_factor=1.7, mode='bilinear', recompute_scale_factor=True", (1, 2, 3, 4))
+resized("(5, 2), mode='bilinear', align_corners=True", (1, 2, 3, 4), (1, 1, 1, 3))
+resized("(2, 3, 4), mode='trilinear'", (1, 1, 3, 2, 2))
+resized("(6, 2), mode='bicubic'", (1, 2, 3, 4), (1, 1, 1, 5))
+resized("scale_factor=1.3, mode='bicubic', align_corners=True", (1, 1, 4, 5))
+resized("(3, 2), mode='bilinear', antialias=True", (1, 2, 7, 5), (1, 1, 2, 4))
+resized("(3, 2), mode='bicubic', antialias=True", (1, 2, 7, 5), (1, 1, 2, 4))
+resized("(3, 2), mode='area'", (1, 2, 7, 4))
+
 ATTENTION = "scaled_dot_product_attention"
 
 

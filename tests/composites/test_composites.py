@@ -23,6 +23,7 @@ from chainrule.nn import (
     binary,
     convolution,
     distances,
+    interpolation,
     layers,
     linear_units,
     losses,
@@ -35,7 +36,7 @@ from chainrule.numpy import of_one_primitive, statistics
 MODULES = (
     *(activations, attention, binary, convolution, distances),
     *(layers, linear_units, losses, normalisation, pooling, of_one_primitive, statistics),
-    *(transposed_convolution, adaptive_pooling),
+    *(transposed_convolution, adaptive_pooling, interpolation),
 )
 
 

@@ -13,7 +13,7 @@ MEMORY = "about PyTorch's memory or its own machinery"
 FACTORS = "missing: packed LU, LDL or Householder factors"
 SPECIAL = "missing: a special function"
 SPATIAL = "missing: places of largest elements as results"
-SAMPLING = "missing: resampling that is not separable or not linear between neighbours"
+SAMPLING = "missing: sampling at places that are values"
 SPARSE = "missing: sparse arrays"
 SEGMENTS = "missing: segments and bags of rows"
 BATCHED = "another entry of an operation that is compared"
@@ -108,10 +108,7 @@ NAMES: dict[str, str] = {
         SPATIAL,
     ),
     **dict.fromkeys(
-        (
-            "nn.functional.interpolate-bicubic _upsample_bilinear2d_aa "
-            "nn.functional.grid_sample grid_sampler_2d grid_sampler_3d"
-        ).split(),
+        ("nn.functional.grid_sample grid_sampler_2d grid_sampler_3d").split(),
         SAMPLING,
     ),
     **dict.fromkeys(("sparse.mm-reduce", "sparse.sampled_addmm", "to_sparse"), SPARSE),
@@ -189,8 +186,8 @@ DTYPES = {
         (
             "block_diag cdist clamp corrcoef cov diag_embed logcumsumexp linalg.vander "
             "masked.mean masked.std masked.var "
-            "nn.functional.gaussian_nll_loss nn.functional.interpolate nn.functional.nll_loss "
-            "nn.functional.pdist nn.functional.upsample_bilinear nn.functional.upsample_nearest"
+            "nn.functional.gaussian_nll_loss nn.functional.nll_loss "
+            "nn.functional.pdist"
         ).split(),
         PROMOTED,
     ),
@@ -204,6 +201,9 @@ NAN_ALLOWED = {
     "masked.logaddexp": "where both terms are masked, and their sum is -inf",
 }
 SAMPLES: dict[str, tuple[tuple[Any, str], ...]] = {
+    "_upsample_bilinear2d_aa": (
+        (lambda op, sample: "scales_h" in sample.kwargs, "sizes and factors that contradict"),
+    ),
     "gather": ((lambda op, sample: sample.input.ndim != sample.args[1].ndim, "empty places"),),
     "native_layer_norm": (
         (lambda op, sample: any(a is None for a in sample.args), "PyTorch fails at order 2"),

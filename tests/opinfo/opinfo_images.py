@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 import chainrule as cr
@@ -36,20 +34,6 @@ def edges(length, parts):
     return [(i * length // parts, -(-(i + 1) * length // parts)) for i in range(parts)]
 
 
-def averaging(length, parts):
-    """The matrix whose rows average the windows of adaptive pooling."""
-    matrix = np.zeros((parts, length))
-    for row, (begin, end) in zip(matrix, edges(length, parts), strict=True):
-        row[begin:end] = 1 / (end - begin)
-    return matrix
-
-
-def along_axes(x, matrices):
-    for axis, matrix in enumerate(matrices, -len(matrices)):
-        x = np.moveaxis(np.moveaxis(x, axis, -1) @ matrix.T, -1, axis)
-    return x
-
-
 def adaptive(name):
     def call(x, size, return_indices=False):
         return getattr(cr, name)(x, tuple(size) if isinstance(size, list) else size)
@@ -57,40 +41,9 @@ def adaptive(name):
     return call
 
 
-def hat(length, out, aligned=False, scale=None):
-    """The matrix of linear interpolation from `length` samples to `out`."""
-    step = scale or length / out
-    places = (np.arange(out) + 0.5) * step - 0.5
-    if aligned:
-        places = np.arange(out) * ((length - 1) / (out - 1) if out > 1 else 0)
-    places = np.clip(places, 0, length - 1)
-    return np.maximum(0, 1 - np.abs(places[:, None] - np.arange(length)))
-
-
-def nearest(length, out, scale=None, exact=False):
-    places = np.floor((np.arange(out) + (0.5 if exact else 0)) * (scale or length / out))
-    return np.minimum(places, length - 1)[:, None] == np.arange(length)
-
-
 def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=None, **options):
-    rank = np.ndim(x) - 2
-    lengths = np.shape(x)[2:]
-    factors = numbers(scale_factor, rank) if scale_factor is not None else [None] * rank
-    if size is None:
-        sizes = [math.floor(n * f) for n, f in zip(lengths, factors, strict=True)]
-    else:
-        sizes = numbers(size, rank)
-    keeps = not options.get("recompute_scale_factor")
-    steps = [1 / f if f and keeps and size is None else None for f in factors]
-    matrices = []
-    for n, s, step in zip(lengths, sizes, steps, strict=True):
-        if mode in ("nearest", "nearest-exact"):
-            matrices.append(nearest(n, s, step, mode == "nearest-exact").astype(float))
-        elif mode == "area":
-            matrices.append(averaging(n, s))
-        else:
-            matrices.append(hat(n, s, align_corners, step))
-    return along_axes(x, matrices)
+    size, scale_factor = (tuple(v) if isinstance(v, list) else v for v in (size, scale_factor))
+    return cr.interpolate(x, size, scale_factor, mode, align_corners, **options)
 
 
 def upsample(mode, aligned=None):
@@ -98,6 +51,12 @@ def upsample(mode, aligned=None):
         return interpolate(x, size, scale_factor, mode, aligned)
 
     return call
+
+
+def antialiased(x, output_size, align_corners, scale_factors=None):
+    return interpolate(
+        x, output_size, scale_factors, "bilinear", align_corners=align_corners, antialias=True
+    )
 
 
 def unfold(x, kernel_size, dilation=1, padding=0, stride=1):
@@ -165,5 +124,8 @@ TABLE = (
         for kind in ("avg", "max")
         for axes in (1, 2, 3)
     }
-    | {"constant_pad_nd": lambda x, pads, value=0: pad(x, pads, "constant", value)}
+    | {
+        "_upsample_bilinear2d_aa": antialiased,
+        "constant_pad_nd": lambda x, pads, value=0: pad(x, pads, "constant", value),
+    }
 )

@@ -157,6 +157,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "while_loop": (lambda x: cr.while_loop(lambda v: np.sum(v) < 9, lambda v: v * 2, x), (V,)),
     "xlogy": (cr.xlogy, (V, V)),
     "binary_cross_entropy_with_logits": (cr.binary_cross_entropy_with_logits, (V, V)),
+    "interpolate": (lambda x: cr.interpolate(x, 3), (IMAGES,)),
     "primitive": (cr.primitive(np.sin, name="wave", inputs=("x",)), (V,)),
     "save_weights": (lambda x: cr.save_weights(PLACE[0] / "w.npz", {"w": x}), (V,)),
     "random.bernoulli": (lambda k, p: cr.random.bernoulli(k, p), (KEY, V)),
