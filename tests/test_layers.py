@@ -38,6 +38,7 @@ LAYERS = (
     "execute",
     "functional",
     "control",
+    "sequences",
     "explain",
     "views",
     "testing",

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         ndtr,
         xlogy,
     )
+    from chainrule.sequences.recurrent import gru, lstm, rnn
 
 __all__ = [
     "absolute_error",
@@ -79,6 +80,7 @@ __all__ = [
     "expit",
     "gammaln",
     "group_norm",
+    "gru",
     "huber",
     "i0e",
     "i1e",
@@ -89,12 +91,14 @@ __all__ = [
     "log_ndtr",
     "log_sigmoid",
     "logit",
+    "lstm",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
     "ndtr",
     "one_hot",
     "rms_norm",
+    "rnn",
     "scaled_dot_product_attention",
     "silu",
     "xlogy",
@@ -118,5 +122,6 @@ _NAMES = {
     "chainrule.numpy.special": (
         "betaln digamma entr erfc erfcx expit gammaln i0e i1e log_ndtr logit ndtr xlogy"
     ),
+    "chainrule.sequences.recurrent": "gru lstm rnn",
 }
 MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

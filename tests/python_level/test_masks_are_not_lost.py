@@ -19,6 +19,8 @@ KEY = cr.random.key(0)
 IMAGES = np.ones((1, 1, 4, 4))
 SIGNAL = np.ones((1, 1, 4))
 
+GATED = (M, np.ones((4, 3)), np.ones((4, 1)))
+
 
 def weighted(x: cr.float64["n 3"], w: cr.float64["3"]) -> Any:
     z = x * w
@@ -158,6 +160,12 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "xlogy": (cr.xlogy, (V, V)),
     "binary_cross_entropy_with_logits": (cr.binary_cross_entropy_with_logits, (V, V)),
     "interpolate": (lambda x: cr.interpolate(x, 3), (IMAGES,)),
+    "gru": (
+        lambda x, w, u: cr.gru(x, {"weight_ih_l0": w, "weight_hh_l0": u}),
+        (M, np.ones((3, 3)), V[:, None]),
+    ),
+    "lstm": (lambda x, w, u: cr.lstm(x, {"weight_ih_l0": w, "weight_hh_l0": u}), GATED),
+    "rnn": (lambda x, w, u: cr.rnn(x, {"weight_ih_l0": w, "weight_hh_l0": u}), (M, M, np.eye(2))),
     "primitive": (cr.primitive(np.sin, name="wave", inputs=("x",)), (V,)),
     "save_weights": (lambda x: cr.save_weights(PLACE[0] / "w.npz", {"w": x}), (V,)),
     "random.bernoulli": (lambda k, p: cr.random.bernoulli(k, p), (KEY, V)),

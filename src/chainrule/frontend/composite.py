@@ -39,8 +39,8 @@ def trace_of(values: Any) -> Trace | None:
     for value in values:
         if isinstance(value, Traced):
             return value.program
-        if isinstance(value, (list, tuple)):
-            found = trace_of(value)
+        if isinstance(value, (list, tuple, dict)):
+            found = trace_of(value.values() if isinstance(value, dict) else value)
             if found is not None:
                 return found
     return None

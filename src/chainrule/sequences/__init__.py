@@ -1,0 +1,1 @@
+"""Layers and losses of sequences, which are loops over their elements."""
