@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         conv_transpose2d,
         conv_transpose3d,
     )
+    from chainrule.numpy.matrix_functions import expm, lu, solve_triangular
     from chainrule.numpy.special import (
         betaln,
         digamma,
@@ -78,6 +79,7 @@ __all__ = [
     "erfc",
     "erfcx",
     "expit",
+    "expm",
     "gammaln",
     "group_norm",
     "gru",
@@ -92,6 +94,7 @@ __all__ = [
     "log_sigmoid",
     "logit",
     "lstm",
+    "lu",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
@@ -101,6 +104,7 @@ __all__ = [
     "rnn",
     "scaled_dot_product_attention",
     "silu",
+    "solve_triangular",
     "xlogy",
 ]
 
@@ -119,6 +123,7 @@ _NAMES = {
     "chainrule.nn.one_hot": "one_hot",
     "chainrule.nn.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
     "chainrule.nn.transposed_convolution": "conv_transpose1d conv_transpose2d conv_transpose3d",
+    "chainrule.numpy.matrix_functions": "expm lu solve_triangular",
     "chainrule.numpy.special": (
         "betaln digamma entr erfc erfcx expit gammaln i0e i1e log_ndtr logit ndtr xlogy"
     ),

@@ -10,7 +10,7 @@ CONVERSION = "a conversion of dtype: x.astype is compared with NumPy for every d
 COMPLEX = "has complex arguments or results"
 RANDOM = "draws random numbers of PyTorch's own"
 MEMORY = "about PyTorch's memory or its own machinery"
-FACTORS = "missing: packed LU, LDL or Householder factors"
+FACTORS = "missing: LDL or Householder factors"
 SPECIAL = "missing: a special function"
 SPATIAL = "missing: places of largest elements as results"
 SAMPLING = "missing: sampling at places that are values"
@@ -75,8 +75,7 @@ NAMES: dict[str, str] = {
     **dict.fromkeys(
         (
             "geqrf ormqr linalg.householder_product linalg.ldl_factor linalg.ldl_factor_ex "
-            "linalg.ldl_solve lu lu_solve lu_unpack linalg.lu linalg.lu_factor "
-            "linalg.lu_factor_ex linalg.lu_solve"
+            "linalg.ldl_solve"
         ).split(),
         FACTORS,
     ),
@@ -129,7 +128,6 @@ NAMES: dict[str, str] = {
         "is not traced; docs/numpy-functions.md says why",
     ),
     "as_strided_scatter": "PyTorch's gradient is wrong: its own gradcheck finds it",
-    "matrix_exp": "missing: the exponential of a matrix",
     "mode": "missing: the most frequent element",
     "nn.functional.ctc_loss": "missing: a loss of alignments",
     "nn.functional.one_hot": "the number of classes, where it is not given, depends on values",
@@ -171,7 +169,7 @@ LARGEST = ((_asks("return_indices", True), "gives places, too"),)
 # Which of PyTorch's results are compared, where not all: the others are places, ranks, or
 # factors of its own.
 RESULTS = {
-    "linalg.cholesky_ex": (0,),
+    **dict.fromkeys(("linalg.cholesky_ex", "lu", "linalg.lu_factor", "linalg.lu_factor_ex"), (0,)),
     "linalg.inv_ex": (0,),
     "linalg.solve_ex": (0,),
     "linalg.lstsq": (0,),
@@ -213,6 +211,11 @@ SAMPLES: dict[str, tuple[tuple[Any, str], ...]] = {
         (lambda op, sample: sample.args[1].is_floating_point(), "labels are numbers of classes"),
         (lambda op, sample: {*sample.kwargs} - {"reduction"}, "options that are not built"),
     ),
+    **dict.fromkeys(
+        ("linalg.lu", "linalg.lu_factor", "linalg.lu_factor_ex"),
+        ((_asks("pivot", False), "without a permutation of rows"),),
+    ),
+    "lu_unpack": ((lambda op, sample: len(sample.kwargs) > 0, "leaves results out"),),
     "linalg.lstsq": ((lambda op, sample: sample.input.ndim > 2, "NumPy takes no stacks"),),
     "svd": ((_asks("some", False), "the further columns have no derivative"),),
     "tensordot": ((_broadcasts_summed_axes, "NumPy refuses to broadcast axes that are summed"),),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+import chainrule as cr
+
 linalg = np.linalg
 
 
@@ -96,22 +98,55 @@ def addbmm(x, y, z, alpha=1, beta=1):
     return beta * x + alpha * np.sum(y @ z, axis=0)
 
 
-def triangle(factor, upper, unit=False):
-    part = np.triu(factor) if upper else np.tril(factor)
-    diagonal = np.eye(np.shape(factor)[-1], dtype=bool)
-    return np.where(diagonal, 1.0, part) if unit else part
-
-
 def solve_triangular(a, b, upper, left=True, unitriangular=False):
-    a = triangle(a, upper, unitriangular)
     if left:
-        return linalg.solve(a, b)
-    return np.swapaxes(linalg.solve(np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)), -1, -2)
+        return cr.solve_triangular(a, b, lower=not upper, unit_diagonal=unitriangular)
+    a, b = np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)
+    found = cr.solve_triangular(a, b, lower=upper, unit_diagonal=unitriangular)
+    return np.swapaxes(found, -1, -2)
 
 
 def triangular_solve(b, a, upper=True, transpose=False, unitriangular=False):
-    found = triangle(a, upper, unitriangular)
-    return linalg.solve(np.swapaxes(found, -1, -2) if transpose else found, b), np.copy(a)
+    return cr.solve_triangular(a, b, int(transpose), not upper, unitriangular), np.copy(a)
+
+
+def lu_factor(x, *args, **options):
+    _, lower, upper = cr.lu(x)
+    m, n, k = *np.shape(x)[-2:], np.shape(upper)[-2]
+    before = [(0, 0)] * (np.ndim(x) - 2)
+    below = np.pad(np.tril(lower, -1), [*before, (0, 0), (0, n - k)])
+    return below + np.pad(upper, [*before, (0, m - k), (0, 0)])
+
+
+def permutation(pivots, factors):
+    """The matrices P of the swaps of rows that LAPACK's pivots are, from 1 on."""
+    size = np.shape(factors)[-2]
+    found = np.empty((*pivots.shape[:-1], size, size), factors.dtype)
+    for place in np.ndindex(*pivots.shape[:-1]):
+        rows = np.arange(size)
+        for row, other in enumerate(pivots[place] - 1):
+            rows[[row, other]] = rows[[other, row]]
+        found[place] = np.arange(size)[:, None] == rows
+    return found
+
+
+def lu_solve(factors, pivots, b, left=True, adjoint=False):
+    if not left:
+        b = np.swapaxes(b, -1, -2)
+        return np.swapaxes(lu_solve(factors, pivots, b, True, not adjoint), -1, -2)
+    p = permutation(pivots, factors)
+    if adjoint:
+        found = cr.solve_triangular(factors, b, "T")
+        return p @ cr.solve_triangular(factors, found, "T", True, True)
+    found = cr.solve_triangular(factors, np.swapaxes(p, -1, -2) @ b, 0, True, True)
+    return cr.solve_triangular(factors, found)
+
+
+def lu_unpack(factors, pivots, unpack_data=True, unpack_pivots=True):
+    m, n = np.shape(factors)[-2:]
+    k = min(m, n)
+    lower = np.tril(factors[..., :k], -1) + np.eye(m, k, dtype=factors.dtype)
+    return permutation(pivots, factors), lower, np.triu(factors[..., :k, :])
 
 
 def squared(factor, upper):
@@ -157,6 +192,14 @@ TABLE = {
     "addbmm": addbmm,
     "linalg.solve_triangular": solve_triangular,
     "triangular_solve": triangular_solve,
+    "matrix_exp": lambda x: cr.expm(x),
+    "linalg.lu": lambda x, pivot=True: cr.lu(x),
+    "linalg.lu_factor": lu_factor,
+    "linalg.lu_factor_ex": lu_factor,
+    "lu": lu_factor,
+    "linalg.lu_solve": lu_solve,
+    "lu_solve": lambda b, factors, pivots: lu_solve(factors, pivots, b),
+    "lu_unpack": lu_unpack,
     "cholesky_inverse": lambda x, upper=False: linalg.inv(squared(x, upper)),
     "cholesky_solve": lambda b, x, upper=False: linalg.solve(squared(x, upper), b),
     "linalg.cholesky_ex": lambda x, upper=False, **options: linalg.cholesky(x, upper=upper),

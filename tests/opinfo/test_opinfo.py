@@ -38,6 +38,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Using padding:UserWarning"),
     pytest.mark.filterwarnings("ignore:torch.searchsorted:UserWarning"),
     pytest.mark.filterwarnings("ignore:torch.triangular_solve:UserWarning"),
+    pytest.mark.filterwarnings("ignore:torch.lu:UserWarning"),
     pytest.mark.filterwarnings("ignore:index_reduce:UserWarning"),
     pytest.mark.filterwarnings("ignore:reduction. 'mean' divides:UserWarning"),
     pytest.mark.filterwarnings("ignore:.nn.functional.upsample_:UserWarning"),

@@ -143,6 +143,11 @@ TORCH: dict[str, Entry] = {
     "svdvals": lambda m, x: m.linalg.svdvals(x),
     "qr": lambda m, x: _packed_qr(m, *m.linalg.qr(x)),
     "slogdet": lambda m, x: m.stack(m.linalg.slogdet(x), -1),
+    "solve_triangular": lambda m, a, b, is_lower, is_unit: m.linalg.solve_triangular(
+        a, b, upper=not is_lower, unitriangular=is_unit
+    ),
+    "lu": lambda m, x: _packed_lu(m, *m.linalg.lu(x)),
+    "expm": lambda m, x: m.linalg.matrix_exp(x),
 }
 
 AUTOGRAD: dict[str, Entry] = {
@@ -201,6 +206,11 @@ AUTOGRAD: dict[str, Entry] = {
     "svdvals": "autograd differentiates svd with vectors only",
     "qr": "autograd has no qr",
     "slogdet": "autograd does not stack the results of slogdet",
+    "solve_triangular": lambda m, a, b, is_lower, is_unit: m.linalg.solve(
+        _triangle(m, a, is_lower, is_unit), b
+    ),
+    "lu": "autograd has no lu",
+    "expm": "autograd has no expm",
 }
 
 
@@ -275,6 +285,21 @@ def _packed(m: Any, values: Any, vectors: Any) -> Any:
 
 def _packed_qr(m: Any, q: Any, r: Any) -> Any:
     return m.cat([q, r.mT], -2)
+
+
+def _packed_lu(m: Any, p: Any, lower: Any, upper: Any) -> Any:
+    k = lower.shape[-1]
+    numbers = m.arange(p.shape[-1]).to(p.dtype)
+    square = m.tril(lower[..., :k, :], -1) + upper[..., :k]
+    packed = m.cat([square, upper[..., k:]], -1) if upper.shape[-1] > k else square
+    packed = m.cat([packed, lower[..., k:, :]], -2) if lower.shape[-2] > k else packed
+    return m.cat([packed, (numbers @ p)[..., None]], -1)
+
+
+def _triangle(m: Any, a: Any, is_lower: bool, is_unit: bool) -> Any:
+    part = np.tril if is_lower else np.triu
+    ones = np.ones(a.shape[-2:])
+    return a * part(ones, -1 if is_lower else 1) + np.eye(len(ones)) * (1.0 if is_unit else a)
 
 
 def _packed_svd(m: Any, x: Any, u: Any, s: Any, vh: Any) -> Any:

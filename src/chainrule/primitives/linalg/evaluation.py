@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,17 @@ def calls_packing(source: str, *params: str) -> Python:
     return written(call)
 
 
+def calls_function(function: Callable[..., Any], *params: str) -> Python:
+    """The call of a function of this package, which is written into the source as it is here."""
+
+    def write(out: Node, writing: Writing, *operands: Written) -> Written:
+        name = writing.helper(f"\n{inspect.getsource(function)}")
+        shown = (operand.text for operand in operands)
+        return Written(f"{name}({', '.join((*shown, *(repr(out.param(p)) for p in params)))})")
+
+    return Python(write)
+
+
 def of_one_triangle(xp: Any) -> dict[str, bool]:
     """The option with which JAX reads one triangle of a symmetric matrix, as NumPy does."""
     return {} if xp is np else {"symmetrize_input": False}
@@ -92,6 +104,24 @@ def scratch_of(peak_nbytes: Callable[..., int]) -> Callable[..., int]:
         copies = WIDE.itemsize * sum(array.size for array in operands)
         whole = WIDE.itemsize * out.type.size + out.type.nbytes
         return copies + max(peak, whole) - out.type.nbytes
+
+    return scratch
+
+
+def scratch_of_one(one_nbytes: Callable[[int, int], int]) -> Callable[..., int]:
+    """The scratch of an evaluation that makes the result in float64, one matrix at a time.
+
+    `one_nbytes(m, n)` says what it takes meanwhile for a matrix of the first operand.
+    """
+
+    def scratch(out: Node, *operands: np.ndarray) -> int:
+        if not out.type.size:
+            return 0
+        one = one_nbytes(*operands[0].shape[-2:])
+        if out.type.dtype == WIDE:
+            return one
+        wide = WIDE.itemsize * out.type.size  # then once more, in the operands' dtype
+        return max(wide + one - out.type.nbytes, wide)
 
     return scratch
 
