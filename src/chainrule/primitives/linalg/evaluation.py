@@ -108,16 +108,17 @@ def scratch_of(peak_nbytes: Callable[..., int]) -> Callable[..., int]:
     return scratch
 
 
-def scratch_of_one(one_nbytes: Callable[[int, int], int]) -> Callable[..., int]:
+def scratch_of_one(one_nbytes: Callable[[int, int, int], int]) -> Callable[..., int]:
     """The scratch of an evaluation that makes the result in float64, one matrix at a time.
 
-    `one_nbytes(m, n)` says what it takes meanwhile for a matrix of the first operand.
+    `one_nbytes(m, n, k)` says what it takes meanwhile for one of them: m and n are the sizes of the
+    first operand, k is the length of the last axis of the last one.
     """
 
     def scratch(out: Node, *operands: np.ndarray) -> int:
         if not out.type.size:
             return 0
-        one = one_nbytes(*operands[0].shape[-2:])
+        one = one_nbytes(*operands[0].shape[-2:], operands[-1].shape[-1])
         if out.type.dtype == WIDE:
             return one
         wide = WIDE.itemsize * out.type.size  # then once more, in the operands' dtype

@@ -116,7 +116,7 @@ expm = Primitive(
     kernel=Library(lapack=True),
     independent=every_stack_axis,
     flops=_expm_flops,
-    scratch=scratch_of_one(lambda n, _: WIDE.itemsize * 9 * n * n),
+    scratch=scratch_of_one(lambda m, n, k: WIDE.itemsize * 9 * n * n),
     latex=Latex(r"\operatorname{{expm}}({x})", ATOM, (0,)),
     samples=tuple(Sample((s,), (ANY,)) for s in ((3, 3), (2, 2, 2), (1, 1), (0, 0))),
     python=calls_function(expm_by_pade),

@@ -171,7 +171,7 @@ def _lu_flops(out: Node) -> int | Size:
     return stack_size(out.type) * (2 * m * n * k - (m + n) * k * k + 2 * k * k * k // 3)
 
 
-def _of_one(m: int, n: int) -> int:
+def _of_one(m: int, n: int, k: int) -> int:
     """What LAPACK factors, and its swaps; the numbers of the rows, before."""
     return max(WIDE.itemsize * m * n + 4 * min(m, n), 8 * m)
 

@@ -34,15 +34,18 @@ def solve_triangular_by_lapack(a, b, is_lower, is_unit):
 
     (trtrs,) = get_lapack_funcs(("trtrs",), dtype=np.float64)
 
-    def substitute(matrix, x):
+    def solution(matrix, right):
         matrix = np.array(matrix, np.float64, order="F")
-        if trtrs(matrix, x, is_lower, 0, is_unit, overwrite_b=1)[1]:
+        found, failed = trtrs(
+            matrix, np.array(right, np.float64, order="F"), is_lower, 0, is_unit, overwrite_b=1
+        )
+        if failed:
             raise np.linalg.LinAlgError("Singular matrix")
+        return found
 
-    found = np.swapaxes(np.empty((*b.shape[:-2], b.shape[-1], b.shape[-2])), -1, -2)
-    found[...] = b
+    found = np.empty(b.shape)
     for place in np.ndindex(*(b.shape[:-2] if b.size else (0,))):
-        substitute(a[place], found[place])
+        found[place] = solution(a[place], b[place])
     return found.astype(b.dtype, copy=False)
 
 
@@ -119,7 +122,7 @@ solve_triangular = Primitive(
     kernel=Library(lapack=True),
     independent=every_stack_axis,
     flops=_solve_triangular_flops,
-    scratch=scratch_of_one(lambda m, n: WIDE.itemsize * n * n),
+    scratch=scratch_of_one(lambda m, n, k: WIDE.itemsize * n * (n + k)),
     latex=Latex(r"\operatorname{{tri}}({a})^{{-1}} {b}", POWER, (0, POWER)),
     samples=(
         _triangular_sample((3, 3), 2, True, False),
