@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         max_pool2d,
         max_pool3d,
     )
+    from chainrule.nn.running import logcumsumexp
     from chainrule.nn.transposed_convolution import (
         conv_transpose1d,
         conv_transpose2d,
@@ -92,6 +93,7 @@ __all__ = [
     "leaky_relu",
     "log_ndtr",
     "log_sigmoid",
+    "logcumsumexp",
     "logit",
     "lstm",
     "lu",
@@ -122,6 +124,7 @@ _NAMES = {
     "chainrule.nn.normalisation": "batch_norm group_norm instance_norm rms_norm",
     "chainrule.nn.one_hot": "one_hot",
     "chainrule.nn.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
+    "chainrule.nn.running": "logcumsumexp",
     "chainrule.nn.transposed_convolution": "conv_transpose1d conv_transpose2d conv_transpose3d",
     "chainrule.numpy.matrix_functions": "expm lu solve_triangular",
     "chainrule.numpy.special": (

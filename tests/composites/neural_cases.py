@@ -120,6 +120,16 @@ for kind in ("adaptive_avg", "adaptive_max"):
     pool(kind, "(2, 3, 1)", (1, 2, 3, 4, 2))
 
 
+case(
+    cr.logcumsumexp,
+    "cr.logcumsumexp(x)",
+    None,
+    "torch.logcumsumexp(x, -1)",
+    *((4,), (1,), (2, 3)),
+)
+case(cr.logcumsumexp, "cr.logcumsumexp(9 * x, 0)", None, "(9 * x).logcumsumexp(0)", (3, 2))
+
+
 def resized(options: str, *shapes: Any) -> None:
     """One case of interpolate, which PyTorch calls alike."""
     call = f"interpolate(x, {options})"

@@ -29,6 +29,7 @@ from chainrule.nn import (
     losses,
     normalisation,
     pooling,
+    running,
     transposed_convolution,
 )
 from chainrule.numpy import of_one_primitive, statistics
@@ -36,7 +37,7 @@ from chainrule.numpy import of_one_primitive, statistics
 MODULES = (
     *(activations, attention, binary, convolution, distances),
     *(layers, linear_units, losses, normalisation, pooling, of_one_primitive, statistics),
-    *(transposed_convolution, adaptive_pooling, interpolation),
+    *(transposed_convolution, adaptive_pooling, interpolation, running),
 )
 
 

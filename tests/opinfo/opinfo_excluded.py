@@ -182,7 +182,7 @@ DTYPES = {
     **dict.fromkeys(("masked.argmax", "masked.argmin"), "PyTorch gives places as floats"),
     **dict.fromkeys(
         (
-            "block_diag cdist clamp corrcoef cov diag_embed logcumsumexp linalg.vander "
+            "block_diag cdist clamp corrcoef cov diag_embed linalg.vander "
             "masked.mean masked.std masked.var "
             "nn.functional.gaussian_nll_loss nn.functional.nll_loss "
             "nn.functional.pdist"

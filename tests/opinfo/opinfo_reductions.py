@@ -131,14 +131,7 @@ def cumulative_trapezoid(y, x=None, dx=1.0, dim=-1):
 
 
 def logcumsumexp(x, dim):
-    rows = np.moveaxis(_at_least_1d(x), dim, 0)
-
-    def add(total, row):
-        total = np.logaddexp(total, row)
-        return total, total
-
-    found = cr.scan(add, np.full(np.shape(rows)[1:], -np.inf), rows)[1]
-    return np.reshape(np.moveaxis(found, 0, dim), np.shape(x))
+    return np.reshape(cr.logcumsumexp(_at_least_1d(x), dim), np.shape(x))
 
 
 TABLE = {

@@ -169,6 +169,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "solve_triangular": (cr.solve_triangular, (np.eye(3), V)),
     "lu": (lambda x: cr.lu(x)[1], (M,)),
     "expm": (cr.expm, (np.eye(3),)),
+    "logcumsumexp": (cr.logcumsumexp, (M,)),
     "primitive": (cr.primitive(np.sin, name="wave", inputs=("x",)), (V,)),
     "save_weights": (lambda x: cr.save_weights(PLACE[0] / "w.npz", {"w": x}), (V,)),
     "random.bernoulli": (lambda k, p: cr.random.bernoulli(k, p), (KEY, V)),

@@ -31,6 +31,7 @@ ELSEWHERE = {
     "top_k": "np.take_along_axis(x, np.argsort(-x, axis=-1)[..., :k], -1)",
     "cummax": "np.maximum.accumulate(x, axis=axis)",
     "cummin": "np.minimum.accumulate(x, axis=axis)",
+    "cumlogsumexp": "cr.logcumsumexp(x, axis)",
     "gather": "np.take_along_axis(x, indices, axis=axis)",
     "index_select": "np.take(x, chosen, axis=axis)",
     "masked_fill": "np.where(mask, value, x)",

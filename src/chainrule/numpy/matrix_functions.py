@@ -9,14 +9,13 @@ import numpy as np
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.composite import composite, trace_of
 from chainrule.frontend.errors.refusing import refuse, require_flag, shown
-from chainrule.frontend.functions.elementwise import as_node, common_shape
+from chainrule.frontend.functions.elementwise import common_shape
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes.sizes import minimum
-from chainrule.numpy.of_arrays import positions_of
+from chainrule.numpy.of_arrays import applied, positions_of
 from chainrule.primitives.linalg import exponential, triangular
 from chainrule.primitives.linalg import lu as factors
 from chainrule.primitives.linalg.factors import is_tall
-from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import uniform
 
 TRANSPOSED = {0: False, 1: True, 2: True, "N": False, "T": True, "C": True}
@@ -59,7 +58,7 @@ def solve_triangular(
     if TRANSPOSED[trans]:
         a, lower = np.swapaxes(a, -1, -2), not lower
     options = {"is_lower": bool(lower), "is_unit": bool(unit_diagonal)}
-    result = _applied(triangular.solve_triangular, (a, b), **options)
+    result = applied(triangular.solve_triangular, (a, b), **options)
     return result[..., 0] if is_vector else result
 
 
@@ -82,7 +81,7 @@ def lu(a: Any, permute_l: bool = False) -> Any:
             f"lu: whether {shown(a)} has more rows or more columns is not known",
             "declare one of the two sizes by the other (n + 3), or as integers",
         )
-    packed = _applied(factors.lu, (a,))
+    packed = applied(factors.lu, (a,))
     order = packed[..., n].astype(np.int64)
     numbers = np.arange(m) if isinstance(m, int) else positions_of(a.program, m)
     permutation = (order[..., None, :] == numbers[:, None]).astype(a.dtype)
@@ -98,7 +97,7 @@ def expm(a: Any) -> Any:
     scipy.linalg.expm."""
     a = _floats(a, "expm")
     _require_matrices(a, "expm", square=True)
-    return _applied(exponential.expm, (a,))
+    return applied(exponential.expm, (a,))
 
 
 def _floats(x: Any, asked: str) -> Any:
@@ -133,12 +132,3 @@ def _common(a: Any, b: Any, asked: str) -> tuple[Any, ...]:
         return np.broadcast_shapes(*stacks)
     nodes = [uniform(0.0, a.dtype, stack) for stack in stacks]
     return common_shape(trace, nodes, asked)
-
-
-def _applied(primitive: Primitive, arrays: tuple[Any, ...], **params: Any) -> Any:
-    """The primitive of arrays, at once or traced."""
-    trace = trace_of(arrays)
-    if trace is None:
-        return primitive.evaluate(np, *arrays, **params)
-    nodes = [as_node(trace, one) for one in arrays]
-    return Traced(trace.build(primitive, *nodes, **params), trace)

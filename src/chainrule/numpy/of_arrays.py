@@ -9,11 +9,13 @@ import numpy as np
 
 from chainrule.frontend.composite import trace_of
 from chainrule.frontend.errors.types_shown import show_shape
+from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import array_type
+from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import iota
 
 INDEX = np.dtype(np.int64)
@@ -29,6 +31,15 @@ def trace_among(*values: Any) -> Trace:
 def array_of(node: Node, trace: Trace) -> Any:
     """The node as an array, on which NumPy's functions work."""
     return Traced(node, trace)
+
+
+def applied(primitive: Primitive, arrays: tuple[Any, ...], **params: Any) -> Any:
+    """A primitive of arrays whose types fit: at once, or traced where one of them is."""
+    trace = trace_of(arrays)
+    if trace is None:
+        return primitive.evaluate(np, *map(np.asarray, arrays), **params)
+    nodes = [as_node(trace, one) for one in arrays]
+    return array_of(trace.build(primitive, *nodes, **params), trace)
 
 
 def positions_of(trace: Trace, length: Any) -> Any:

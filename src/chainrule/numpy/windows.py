@@ -11,9 +11,8 @@ from chainrule.errors import InputError, ShapeError
 from chainrule.frontend.composite import trace_of
 from chainrule.frontend.errors import refusing
 from chainrule.frontend.errors.refusing import shown as show
-from chainrule.frontend.functions.elementwise import as_node
-from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes.sizes import Size
+from chainrule.numpy.of_arrays import applied
 from chainrule.primitives import windows as primitives
 from chainrule.primitives.windows import Counts, span
 
@@ -51,19 +50,13 @@ def windows(x: Any, window: Counts, stride: Counts, dilation: Counts, asked: str
         min(step, max(length, 1)) if isinstance(length, int) else step
         for step, length in zip(stride, lengths, strict=True)
     )
-    params = {"window": window, "stride": stride, "dilation": dilation}
-    if trace is None:
-        return primitives.windows.evaluate(np, np.asarray(x), **params)
-    return Traced(trace.build(primitives.windows, as_node(trace, x), **params), trace)
+    return applied(primitives.windows, (x,), window=window, stride=stride, dilation=dilation)
 
 
 def fold_windows(g: Any, stride: Counts, dilation: Counts, shape: Any) -> Any:
     """Zeros of a shape, to which each window of g (..., positions, places) is added."""
-    trace = trace_of((g,))
-    params = {"stride": stride, "dilation": dilation, "shape": tuple(shape)}
-    if trace is None:
-        return primitives.fold_windows.evaluate(np, np.asarray(g), **params)
-    return Traced(trace.build(primitives.fold_windows, as_node(trace, g), **params), trace)
+    options = {"stride": stride, "dilation": dilation, "shape": tuple(shape)}
+    return applied(primitives.fold_windows, (g,), **options)
 
 
 def refuse(given: tuple[Any, ...], what: str, hint: str) -> NoReturn:
