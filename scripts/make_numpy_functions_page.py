@@ -36,8 +36,8 @@ All functions of NumPy {version} and its `numpy.linalg`. On traced arrays, each 
 * **refused**: an error shows your line and the reason.
 
 [NumPy on traced arrays](numpy.md) lists the options that are traced and all differences from NumPy.
-`numpy.fft` and `numpy.random` are not traced. Spectra are complex (the error says how to write one
-with cosines and sines), and random numbers are [values of keys](random.md) here.
+`numpy.fft` and `numpy.random` are not traced. Spectra are complex, and pairs of real arrays here
+(`re, im = cr.fft.rfft(x)`); random numbers are [values of keys](random.md).
 
 The test suites of PyTorch and autograd run against these functions, too. Values, gradients and
 second derivatives are compared for 455 of 540 differentiable operations of PyTorch's database

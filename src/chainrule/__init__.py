@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from chainrule.functional.jacobian import hessian, jacfwd, jacobian, jacrev
     from chainrule.functional.vmap import vmap
     from chainrule.later import *  # noqa: F403
+    from chainrule.numpy import fft
     from chainrule.numpy.at import at
     from chainrule.numpy.creating import array
     from chainrule.numpy.norms import norm
@@ -121,6 +122,7 @@ __all__ = [
     "erf",
     "errors",
     "evaluate",
+    "fft",
     "float16",
     "float32",
     "float64",
@@ -244,6 +246,8 @@ def __getattr__(name: str) -> Any:
     """What `import chainrule` does not load: it is loaded when it is first used."""
     if name in ("data", "random", "testing", "train"):
         return importlib.import_module(f"chainrule.{name}")
+    if name == "fft":
+        return importlib.import_module("chainrule.numpy.fft")
     if name == "schedules":
         return importlib.import_module("chainrule.train.optimizers.schedules")
     if name in _LATER:

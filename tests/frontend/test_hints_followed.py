@@ -182,17 +182,20 @@ RECIPES = {
         "np.stack([x[0], x[1]])",
         "np.array([0.5, -1.5])",
     ),
-    "c @ x is np.fft.rfft(x).real": (
+    "re**2 + im**2 its power": (
         "np.abs(np.fft.rfft(x)) ** 2",
-        "n = 3\nangles = 2 * np.pi / n * np.outer(np.arange(n // 2 + 1), np.arange(n)); "
-        "c, s = np.cos(angles), np.sin(angles);\n(c @ x)**2 + (s @ x)**2",
+        "re, im = cr.fft.rfft(x)\nre**2 + im**2",
         "np.abs(np.fft.rfft(x)) ** 2",
     ),
-    "-s @ x its .imag": (
+    "re, im = cr.fft.rfft(x) is np.fft.rfft(x).real and .imag": (
         "np.fft.rfft(x).imag",
-        "n = 3\nangles = 2 * np.pi / n * np.outer(np.arange(n // 2 + 1), np.arange(n)); "
-        "c, s = np.cos(angles), np.sin(angles);\n-s @ x",
+        "re, im = cr.fft.rfft(x)\nim",
         "np.fft.rfft(x).imag",
+    ),
+    "cr.fft.irfft((re, im), n) is x": (
+        "np.fft.irfft(np.fft.rfft(x), 3)",
+        "n = 3\nre, im = cr.fft.rfft(x)\ncr.fft.irfft((re, im), n)",
+        "x",
     ),
     "np.convolve and np.correlate are traced": (
         "np.fft.irfft(np.fft.rfft(x, 5) * np.fft.rfft(x, 5), 5)",

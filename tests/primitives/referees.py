@@ -146,6 +146,14 @@ TORCH: dict[str, Entry] = {
     "solve_triangular": lambda m, a, b, is_lower, is_unit: m.linalg.solve_triangular(
         a, b, upper=not is_lower, unitriangular=is_unit
     ),
+    "dft": lambda m, x, axes, sign: _spectrum(m, x, axes, sign) if x.numel() else 1 * x,
+    "half_dft": lambda m, x, axis: _half_spectrum(m, x, axis),
+    "half_dft_transpose": lambda m, g, length, axis: m.autograd.functional.vjp(
+        lambda x: _half_spectrum(m, x, axis),
+        m.zeros((*g.shape[:axis], length, *g.shape[axis + 1 : -1])).to(g.dtype),
+        g,
+        create_graph=True,
+    )[1],
     "lu": lambda m, x: _packed_lu(m, *m.linalg.lu(x)),
     "expm": lambda m, x: m.linalg.matrix_exp(x),
 }
@@ -210,6 +218,9 @@ AUTOGRAD: dict[str, Entry] = {
         _triangle(m, a, is_lower, is_unit), b
     ),
     "lu": "autograd has no lu",
+    "dft": "autograd has no view of complex numbers as pairs",
+    "half_dft": "autograd has no view of complex numbers as pairs",
+    "half_dft_transpose": "autograd has no view of complex numbers as pairs",
     "expm": "autograd has no expm",
 }
 
@@ -285,6 +296,20 @@ def _packed(m: Any, values: Any, vectors: Any) -> Any:
 
 def _packed_qr(m: Any, q: Any, r: Any) -> Any:
     return m.cat([q, r.mT], -2)
+
+
+def _spectrum(m: Any, x: Any, axes: tuple[int, ...], sign: int) -> Any:
+    z = m.complex(x[..., 0], x[..., 1])
+    if sign < 0:
+        return m.view_as_real(m.fft.fftn(z, dim=axes))
+    return m.view_as_real(m.fft.ifftn(z, dim=axes, norm="forward"))
+
+
+def _half_spectrum(m: Any, x: Any, axis: int) -> Any:
+    if not x.numel():  # MKL fails
+        shape = (*x.shape[:axis], x.shape[axis] // 2 + 1, *x.shape[axis + 1 :], 2)
+        return m.sum(x) * m.ones(shape).to(x.dtype)
+    return m.view_as_real(m.fft.rfft(x, dim=axis))
 
 
 def _packed_lu(m: Any, p: Any, lower: Any, upper: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -113,6 +114,17 @@ class Python:
             for name, operand, strength in zip(names, operands, strengths, strict=True)
         }
         return Written(self.template.format(**shown), self.binding)
+
+
+def calls_function(function: Callable[..., Any], *params: str) -> Python:
+    """The call of a function of this package, which is written into the source as it is here."""
+
+    def write(out: Node, writing: Writing, *operands: Written) -> Written:
+        name = writing.helper(f"\n{inspect.getsource(function)}")
+        options = (repr(out.param(param)) for param in params)
+        return Written(f"{name}({', '.join((*(one.text for one in operands), *options))})")
+
+    return Python(write)
 
 
 def calls(function: str, inputs: tuple[str, ...], noun: str = "") -> Python:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from chainrule.primitives.arithmetic import ARITHMETIC
 from chainrule.primitives.bits import BITS
 from chainrule.primitives.cumulative import CUMULATIVE
+from chainrule.primitives.fourier import FOURIER
 from chainrule.primitives.hyperbolic import HYPERBOLIC
 from chainrule.primitives.indexing import INDEXING
 from chainrule.primitives.library import LIBRARY
@@ -48,5 +49,6 @@ PRIMITIVES: tuple[Primitive, ...] = (
     *LINALG,
     *THREEFRY,
     *WINDOWS,
+    *FOURIER,
     *LIBRARY,
 )

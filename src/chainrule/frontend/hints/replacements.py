@@ -39,11 +39,9 @@ REASONS = {
     "flat": "use np.ravel(x)",
 }
 _SPECTRUM = (
-    "complex arrays are not traced yet; of a known length n, spectra are products with cosines:\n"
-    "angles = 2 * np.pi / n * np.outer(np.arange(n // 2 + 1), np.arange(n)); "
-    "c, s = np.cos(angles), np.sin(angles);\n"
-    "c @ x is np.fft.rfft(x).real, -s @ x its .imag, (c @ x)**2 + (s @ x)**2 its power; "
-    "np.convolve and np.correlate are traced"
+    "arrays are real here; a spectrum is a pair of them: re, im = cr.fft.rfft(x) is "
+    "np.fft.rfft(x).real and .imag,\nre**2 + im**2 its power, and cr.fft.irfft((re, im), n) is x; "
+    "cr.fft has the others, too; np.convolve and np.correlate are traced"
 )
 PAGE = 'the page "NumPy on traced arrays" (docs/numpy.md in the repository)'
 

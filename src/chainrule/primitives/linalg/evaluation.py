@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -74,17 +73,6 @@ def calls_packing(source: str, *params: str) -> Python:
     return written(call)
 
 
-def calls_function(function: Callable[..., Any], *params: str) -> Python:
-    """The call of a function of this package, which is written into the source as it is here."""
-
-    def write(out: Node, writing: Writing, *operands: Written) -> Written:
-        name = writing.helper(f"\n{inspect.getsource(function)}")
-        shown = (operand.text for operand in operands)
-        return Written(f"{name}({', '.join((*shown, *(repr(out.param(p)) for p in params)))})")
-
-    return Python(write)
-
-
 def of_one_triangle(xp: Any) -> dict[str, bool]:
     """The option with which JAX reads one triangle of a symmetric matrix, as NumPy does."""
     return {} if xp is np else {"symmetrize_input": False}
@@ -118,7 +106,8 @@ def scratch_of_one(one_nbytes: Callable[[int, int, int], int]) -> Callable[..., 
     def scratch(out: Node, *operands: np.ndarray) -> int:
         if not out.type.size:
             return 0
-        one = one_nbytes(*operands[0].shape[-2:], operands[-1].shape[-1])
+        (m, n), k = operands[0].shape[-2:], operands[-1].shape[-1]
+        one = one_nbytes(m, n, k)
         if out.type.dtype == WIDE:
             return one
         wide = WIDE.itemsize * out.type.size  # then once more, in the operands' dtype

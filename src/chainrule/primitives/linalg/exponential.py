@@ -11,7 +11,6 @@ from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.linalg.evaluation import (
     WIDE,
     batch_stack,
-    calls_function,
     every_stack_axis,
     scratch_of_one,
     square_type,
@@ -21,6 +20,7 @@ from chainrule.primitives.movement import concatenate, pad, slice_
 from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.primitive import Explicit, Library, Primitive, Sample
 from chainrule.primitives.products import swapped
+from chainrule.primitives.python import calls_function
 
 ANY = (-2.0, 2.0)
 

@@ -14,7 +14,6 @@ from chainrule.primitives import logic
 from chainrule.primitives.linalg.evaluation import (
     WIDE,
     batch_stack,
-    calls_function,
     every_stack_axis,
     matrix_type,
     scratch_of_one,
@@ -28,6 +27,7 @@ from chainrule.primitives.movement import broadcast_to, concatenate, reshape
 from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.primitive import Explicit, Library, Primitive, Sample
 from chainrule.primitives.products import matmul, swapped
+from chainrule.primitives.python import calls_function
 from chainrule.primitives.sources import full_like, positions
 
 

@@ -11,7 +11,6 @@ from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.linalg.evaluation import (
     WIDE,
-    calls_function,
     every_stack_axis,
     scratch_of_one,
     square_type,
@@ -23,6 +22,7 @@ from chainrule.primitives.movement import add_batch_axis
 from chainrule.primitives.notation import POWER, Latex
 from chainrule.primitives.primitive import Joint, Library, Primitive, Sample
 from chainrule.primitives.products import matmul, swapped
+from chainrule.primitives.python import calls_function
 
 
 def solve_triangular_by_lapack(a, b, is_lower, is_unit):
