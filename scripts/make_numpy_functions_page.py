@@ -40,7 +40,7 @@ All functions of NumPy {version} and its `numpy.linalg`. On traced arrays, each 
 (`re, im = cr.fft.rfft(x)`); random numbers are [values of keys](random.md).
 
 The test suites of PyTorch and autograd run against these functions, too. Values, gradients and
-second derivatives are compared for 455 of 540 differentiable operations of PyTorch's database
+second derivatives are compared for 458 of 540 differentiable operations of PyTorch's database
 OpInfo (2.13), under their own names or written with NumPy. `tests/opinfo/opinfo_excluded.py` lists
 what is missing for the others: above all complex numbers, rarer special functions and PyTorch's own
 random numbers. Of autograd's own tests (1.9.1), those of 118 of 119 differentiable functions pass,

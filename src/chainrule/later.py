@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chainrule.nn.binary import binary_cross_entropy, binary_cross_entropy_with_logits
     from chainrule.nn.convolution import conv1d, conv2d, conv3d
     from chainrule.nn.distances import absolute_error, huber, kl_divergence
+    from chainrule.nn.grid_sampling import grid_sample
     from chainrule.nn.interpolation import interpolate
     from chainrule.nn.linear_units import elu, leaky_relu, log_sigmoid, silu
     from chainrule.nn.normalisation import batch_norm, group_norm, instance_norm, rms_norm
@@ -82,6 +83,7 @@ __all__ = [
     "expit",
     "expm",
     "gammaln",
+    "grid_sample",
     "group_norm",
     "gru",
     "huber",
@@ -119,6 +121,7 @@ _NAMES = {
     "chainrule.nn.binary": "binary_cross_entropy binary_cross_entropy_with_logits",
     "chainrule.nn.convolution": "conv1d conv2d conv3d",
     "chainrule.nn.distances": "absolute_error huber kl_divergence",
+    "chainrule.nn.grid_sampling": "grid_sample",
     "chainrule.nn.interpolation": "interpolate",
     "chainrule.nn.linear_units": "elu leaky_relu log_sigmoid silu",
     "chainrule.nn.normalisation": "batch_norm group_norm instance_norm rms_norm",

@@ -150,6 +150,22 @@ resized("(3, 2), mode='bilinear', antialias=True", (1, 2, 7, 5), (1, 1, 2, 4))
 resized("(3, 2), mode='bicubic', antialias=True", (1, 2, 7, 5), (1, 1, 2, 4))
 resized("(3, 2), mode='area'", (1, 2, 7, 4))
 
+
+def sampled(shapes: Any, mode: str, padding: str, aligned: bool) -> None:
+    """One case of grid_sample; places are up to 2.2 from the centre."""
+    options = f"{mode!r}, {padding!r}, {aligned}"
+    call = f"grid_sample(x, 1.1 * y, {options})"
+    case(cr.grid_sample, f"cr.{call}", None, f"F.{call}", shapes)
+
+
+IMAGE, VOLUME = ((1, 2, 3, 4), (1, 2, 2, 2)), ((2, 1, 2, 3, 2), (2, 1, 2, 1, 3))
+for padding in ("zeros", "border", "reflection"):
+    for aligned in (False, True):
+        sampled(IMAGE, "bilinear", padding, aligned)
+        sampled(IMAGE, "bicubic", padding, aligned)
+        sampled(VOLUME, "bilinear", padding, aligned)
+    sampled(IMAGE, "nearest", padding, False)
+
 ATTENTION = "scaled_dot_product_attention"
 
 

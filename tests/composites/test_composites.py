@@ -23,6 +23,7 @@ from chainrule.nn import (
     binary,
     convolution,
     distances,
+    grid_sampling,
     interpolation,
     layers,
     linear_units,
@@ -37,7 +38,7 @@ from chainrule.numpy import of_one_primitive, statistics
 MODULES = (
     *(activations, attention, binary, convolution, distances),
     *(layers, linear_units, losses, normalisation, pooling, of_one_primitive, statistics),
-    *(transposed_convolution, adaptive_pooling, interpolation, running),
+    *(transposed_convolution, adaptive_pooling, interpolation, running, grid_sampling),
 )
 
 

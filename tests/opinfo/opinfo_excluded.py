@@ -13,7 +13,6 @@ MEMORY = "about PyTorch's memory or its own machinery"
 FACTORS = "missing: LDL or Householder factors"
 SPECIAL = "missing: a special function"
 SPATIAL = "missing: places of largest elements as results"
-SAMPLING = "missing: sampling at places that are values"
 SPARSE = "missing: sparse arrays"
 SEGMENTS = "missing: segments and bags of rows"
 BATCHED = "another entry of an operation that is compared"
@@ -105,10 +104,6 @@ NAMES: dict[str, str] = {
             "nn.functional.max_unpool3d nn.functional.max_unpool3d-grad"
         ).split(),
         SPATIAL,
-    ),
-    **dict.fromkeys(
-        ("nn.functional.grid_sample grid_sampler_2d grid_sampler_3d").split(),
-        SAMPLING,
     ),
     **dict.fromkeys(("sparse.mm-reduce", "sparse.sampled_addmm", "to_sparse"), SPARSE),
     **dict.fromkeys(

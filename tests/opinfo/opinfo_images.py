@@ -59,6 +59,15 @@ def antialiased(x, output_size, align_corners, scale_factors=None):
     )
 
 
+def grid_sampler(x, grid, mode, padding, aligned):
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    return cr.grid_sample(x, grid, modes[mode], paddings[padding], aligned)
+
+
+def grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False):
+    return cr.grid_sample(x, grid, mode, padding_mode, bool(align_corners))
+
+
 def unfold(x, kernel_size, dilation=1, padding=0, stride=1):
     tall, wide = numbers(kernel_size, 2)
     gaps, pads, steps = (numbers(v, 2) for v in (dilation, padding, stride))
@@ -126,6 +135,9 @@ TABLE = (
     }
     | {
         "_upsample_bilinear2d_aa": antialiased,
+        "grid_sampler_2d": grid_sampler,
+        "grid_sampler_3d": grid_sampler,
+        "nn.functional.grid_sample": grid_sample,
         "constant_pad_nd": lambda x, pads, value=0: pad(x, pads, "constant", value),
     }
 )

@@ -171,6 +171,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "expm": (cr.expm, (np.eye(3),)),
     "logcumsumexp": (cr.logcumsumexp, (M,)),
     "fft": (lambda x, y: cr.fft.fft((x, y)), (V, V)),
+    "grid_sample": (cr.grid_sample, (IMAGES, np.zeros((1, 1, 1, 2)))),
     "primitive": (cr.primitive(np.sin, name="wave", inputs=("x",)), (V,)),
     "save_weights": (lambda x: cr.save_weights(PLACE[0] / "w.npz", {"w": x}), (V,)),
     "random.bernoulli": (lambda k, p: cr.random.bernoulli(k, p), (KEY, V)),

@@ -87,7 +87,7 @@ def between(x: Any, axis: int, line: Line, cubic: bool) -> Any:
         first = np.minimum(first, line.last())
     beyond = at - first
     if cubic:
-        weights = _cubic(beyond)
+        weights = cubic_weights(beyond)
     else:
         beyond = np.clip(beyond, 0.0, 1.0)
         weights = (1 - beyond, beyond)
@@ -95,7 +95,7 @@ def between(x: Any, axis: int, line: Line, cubic: bool) -> Any:
     return _weighted(x, axis, line, begin, weights)
 
 
-def _cubic(t: Any, a: float = -0.75) -> tuple[Any, ...]:
+def cubic_weights(t: Any, a: float = -0.75) -> tuple[Any, ...]:
     """The weights of four neighbours, the second of which is t before the place."""
 
     def near(d: Any) -> Any:
@@ -141,6 +141,6 @@ def antialiased(x: Any, axis: int, line: Line, cubic: bool) -> Any:
 def _kernel(apart: np.ndarray, cubic: bool) -> np.ndarray:
     if not cubic:
         return np.maximum(1 - apart, 0)
-    far, near, _, _ = _cubic(apart, -0.5)
-    far = np.asarray(_cubic(apart - 1, -0.5)[0])
+    far, near, _, _ = cubic_weights(apart, -0.5)
+    far = np.asarray(cubic_weights(apart - 1, -0.5)[0])
     return np.where(apart < 1, near, np.where(apart < 2, far, 0))
