@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         ndtr,
         xlogy,
     )
+    from chainrule.sequences.ctc import ctc_loss
     from chainrule.sequences.recurrent import gru, lstm, rnn
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "ctc_loss",
     "digamma",
     "elu",
     "entr",
@@ -133,6 +135,7 @@ _NAMES = {
     "chainrule.numpy.special": (
         "betaln digamma entr erfc erfcx expit gammaln i0e i1e log_ndtr logit ndtr xlogy"
     ),
+    "chainrule.sequences.ctc": "ctc_loss",
     "chainrule.sequences.recurrent": "gru lstm rnn",
 }
 MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

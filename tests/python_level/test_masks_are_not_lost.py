@@ -172,6 +172,10 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "logcumsumexp": (cr.logcumsumexp, (M,)),
     "fft": (lambda x, y: cr.fft.fft((x, y)), (V, V)),
     "grid_sample": (cr.grid_sample, (IMAGES, np.zeros((1, 1, 1, 2)))),
+    "ctc_loss": (
+        lambda x, y, n, m: cr.ctc_loss(x, y, n, m),
+        (np.zeros((3, 1, 2)), np.array([[1]]), np.array([3]), np.array([1])),
+    ),
     "primitive": (cr.primitive(np.sin, name="wave", inputs=("x",)), (V,)),
     "save_weights": (lambda x: cr.save_weights(PLACE[0] / "w.npz", {"w": x}), (V,)),
     "random.bernoulli": (lambda k, p: cr.random.bernoulli(k, p), (KEY, V)),
