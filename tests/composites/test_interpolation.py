@@ -52,7 +52,7 @@ def layers(x: float32["n 2 h w"]):
 def test_axes_of_named_sizes_are_resized_as_each_length(executor: str) -> None:
     graph = cr.backward(cr.trace(layers), wrt="x")
     assert [str(size) for size in graph["b"].type.shape] == ["n", "2", "3*h", "w + w//2"]
-    for shape in ((1, 2, 3, 4), (2, 2, 7, 5), (1, 2, 1, 9)):
+    for shape in ((2, 2, 7, 5), (1, 2, 1, 9)):
         x = RANDOM.normal(size=shape).astype(np.float32)
         run = graph.run(x=x, executor=executor)
         same = cr.backward(cr.trace(layers, x=x), wrt="x").run(x=x, executor=executor)

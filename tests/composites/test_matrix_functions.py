@@ -81,6 +81,7 @@ def test_stacks_and_named_sizes(executor: str) -> None:
                 np.testing.assert_allclose(run[name][place], one, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow  # the quick tier compares them with PyTorch's
 def test_both_orders_agree_with_finite_differences() -> None:
     check_gradients(program, matrices(2, 3, 3), RANDOM.normal(size=(3, 2)), matrices(3, 3), order=2)
     for shape in ((4, 2), (2, 4)):
