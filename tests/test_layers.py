@@ -45,6 +45,7 @@ LAYERS = (
     "data",
     "train",
     "devices",
+    "exchange",
     "examples",
     "later",
     "__init__",

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from chainrule.devices.parallelise import parallel
     from chainrule.devices.planning.devices import Devices
     from chainrule.devices.planning.paper.planned import ParallelPlan, plan_parallel
+    from chainrule.exchange.from_onnx.model import OnnxModel, from_onnx
     from chainrule.explain.cost.measured_speeds import measured_speeds
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
@@ -93,6 +94,7 @@ __all__ = [
     "Measures",
     "MemoryReport",
     "Node",
+    "OnnxModel",
     "Optimizer",
     "ParallelPlan",
     "ParallelStep",
@@ -127,6 +129,7 @@ __all__ = [
     "float32",
     "float64",
     "fori_loop",
+    "from_onnx",
     "gelu",
     "grad",
     "hessian",
@@ -198,6 +201,7 @@ _LATER = {
     "Equations": "chainrule.explain.equations",
     "Measures": "chainrule.train.evaluation.measures",
     "MemoryReport": "chainrule.explain.memory.report",
+    "OnnxModel": "chainrule.exchange.from_onnx.model",
     "Optimizer": "chainrule.train",
     "ParallelPlan": "chainrule.devices.planning.paper.planned",
     "ParallelStep": "chainrule.devices.parallel",
@@ -217,6 +221,7 @@ _LATER = {
     "dropout": "chainrule.random.dropout",
     "evaluate": "chainrule.train.evaluation.evaluate",
     "fori_loop": "chainrule.control",
+    "from_onnx": "chainrule.exchange.from_onnx.model",
     "hessian": "chainrule.functional.jacobian",
     "jacfwd": "chainrule.functional.jacobian",
     "jacobian": "chainrule.functional.jacobian",

@@ -145,7 +145,7 @@ def _arguments(
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
             for key, value in rest.items():
-                if any(one.name == key for one in parameters):
+                if any(one.name == key for one in parameters if one is not parameter):
                     raise InputError(
                         f"{key} is an argument of {function_name(function)}, and a key of **{name}",
                         where=definition(function),

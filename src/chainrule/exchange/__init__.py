@@ -1,0 +1,1 @@
+"""Brings models of other formats in, and gives graphs to other libraries."""

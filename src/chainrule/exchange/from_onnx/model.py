@@ -1,0 +1,377 @@
+"""`from_onnx`: a model in an ONNX file as a graph with parameters."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import DataFileError, InputError, UnsupportedError, programs_around
+from chainrule.exchange.from_onnx.blocks import Block, Reader
+from chainrule.exchange.from_onnx.call import Call
+from chainrule.exchange.from_onnx.functions import Functions
+from chainrule.exchange.from_onnx.operators.quantised import dequantize
+from chainrule.exchange.from_onnx.program import Program
+from chainrule.exchange.from_onnx.table import STATIC, TABLE
+from chainrule.exchange.from_onnx.tensors import Tensors, plain
+from chainrule.exchange.from_onnx.types import numbers
+from chainrule.exchange.package import onnx_package
+from chainrule.frontend.trace import Trace
+from chainrule.frontend.traced import Traced
+from chainrule.graph.graph import Graph
+from chainrule.graph.sizes.sizes import size
+from chainrule.graph.types import ArrayType, array_type
+from chainrule.tracebacks import entry
+from chainrule.tracing import trace
+
+OLDEST, NEWEST = 7, 28
+SHOWN = 12  # operators that an error lists
+
+
+class QuantisedWeightsWarning(UserWarning):
+    """Weights of a file are quantised: they are read as the floats that they stand for."""
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """A model that was read from an ONNX file.
+
+    `graph` is its forward pass: the inputs of the file, then the parameters, all by the names of
+    the file.  `parameters` are the values of these.  Called within a traced function, the model is
+    a part of that program; called with arrays it computes.
+    """
+
+    name: str
+    graph: Graph
+    parameters: dict[str, np.ndarray]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    _block: Block = field(repr=False)
+    _functions: Functions = field(repr=False)
+    _file: str = field(repr=False)
+    _compiled: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @entry
+    def __call__(
+        self, *inputs: Any, parameters: Mapping[str, Any] | None = None, **named: Any
+    ) -> Any:
+        """The output, or a dict of the outputs by name.
+
+        Inputs go by position or by name.  `parameters` are those of the model unless given; each
+        that is missing is taken from the model.  InputError for inputs that do not fit.
+        """
+        given = dict(zip(self.inputs, inputs, strict=False))
+        twice = given.keys() & named.keys()
+        values = {**given, **named}
+        unknown = values.keys() - set(self.inputs)
+        missing = [name for name in self.inputs if name not in values]
+        strange = (parameters or {}).keys() - self.parameters.keys()
+        if twice or unknown or missing or strange or len(inputs) > len(self.inputs):
+            raise InputError(
+                f"the model {self.name} takes the inputs {', '.join(self.inputs)}, and got "
+                f"{', '.join(values) or 'none'}"
+                + (f" and the parameters {', '.join(sorted(strange))}" if strange else ""),
+                hint="model(x), model(**{'name': x}), model(x, parameters={...})",
+            )
+        values |= {**self.parameters, **(parameters or {})}
+        program = next(programs_around(sys._getframe(1)), None)
+        if program is None or not any(isinstance(one, Traced) for one in values.values()):
+            if "run" not in self._compiled:
+                self._compiled["run"] = self.graph.compile()
+            found = self._compiled["run"].run(values)
+            assert self.graph.result is not None
+            leaves = [found[name] for name, _ in self.graph.outputs]
+            results = list(self.graph.result.unflatten(leaves))
+        else:
+            results = self._results(program, values)
+        if len(self.outputs) == 1:
+            return results[0]
+        return dict(zip(self.outputs, results, strict=True))
+
+    def _results(self, program: Trace, values: Mapping[str, Any]) -> list[Any]:
+        running = Program(program, self._functions, self._file)
+        found = running.run(self._block, values)
+        return [_array(running, one, name) for one, name in zip(found, self.outputs, strict=True)]
+
+
+def _array(running: Program, value: Any, name: str) -> Any:
+    if value is None:
+        raise UnsupportedError(f"the output {name!r} has no value")
+    if isinstance(value, list):
+        return [_array(running, one, name) for one in value]
+    helper = Call("Identity", "", "", {}, (), ())
+    helper.trace = running.trace
+    return helper.traced(value)
+
+
+@entry
+def from_onnx(
+    source: str | os.PathLike[str] | bytes,
+    /,
+    *,
+    parameters: str | Iterable[str] = "weights",
+    sizes: Mapping[str, int] | None = None,
+    values: Mapping[str, Any] | None = None,
+    types: Mapping[str, ArrayType] | None = None,
+) -> OnnxModel:
+    """Reads an ONNX model, of operator sets 7 to 28, from a path or from bytes.
+
+    `parameters` says which floating-point arrays of the file are parameters of the graph, the
+    others are constants: "weights" (those with an axis, without statistics and numbers that
+    operators need to know), "all", or names.  `sizes` gives numbers to named dimensions
+    (`{"batch": 1}`), `values` fixed arrays to inputs that must be known, such as shapes, and
+    `types` other types to inputs (`{"x": cr.float32["n 3 224 224"]}`).
+
+    Weights that are stored quantised are dequantised, with a QuantisedWeightsWarning.  Operators
+    that are not read are refused all at once, by UnsupportedError, with their nodes counted;
+    DataFileError for a file that is damaged, cyclic, or not what it claims.  Nothing in a file is
+    executed.  Needs the package onnx.
+    """
+    onnx = onnx_package("cr.from_onnx")
+    proto, folder, file = _parsed(onnx, source)
+    versions = _versions(proto)
+    tensors = Tensors(onnx, folder)
+    reader = Reader(onnx, tensors)
+    block = reader.graph(proto.graph, versions)
+    functions = Functions(onnx, proto, reader, versions)
+    block = _dequantised(block, file)
+    _refuse_unknown(block, functions, file)
+    fixed = {name: _fixed(name, value) for name, value in (values or {}).items()}
+    strange = fixed.keys() - set(block.inputs)
+    if strange:
+        raise InputError(
+            f"values= fixes {', '.join(sorted(strange))}, which {file} has no input for",
+            hint=f"its inputs are {', '.join(block.inputs) or 'none'}",
+        )
+    given = _types_of(proto, block, sizes or {}, types or {}, fixed)
+    chosen = _chosen(block, parameters)
+    known = {name: array for name, array in block.known.items() if name not in chosen}
+    block = Block(
+        block.name, tuple(given), block.outputs, {**known, **fixed}, block.calls, block.free
+    )
+    of_parameters = {name: array_type(one.dtype, one.shape) for name, one in chosen.items()}
+    graph = _traced(block, functions, file, {**given, **of_parameters})
+    return OnnxModel(graph.name, graph, chosen, tuple(given), block.outputs, block, functions, file)
+
+
+def _fixed(name: str, value: Any) -> Any:
+    """A value that an input is given once and for all; sequences are lists."""
+    if isinstance(value, (list, tuple)):
+        return [_fixed(name, one) for one in value]
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiubV":
+        raise UnsupportedError(
+            f"the value of the input {name!r} is of type {array.dtype}, no numbers",
+            hint="numbers are read, text is not",
+        )
+    return array
+
+
+def _parsed(onnx: Any, source: Any) -> tuple[Any, Path | None, str]:
+    """The message in the file, the folder in which it lies, and how messages call the file."""
+    folder, file = None, "<model>"
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        text = bytes(source)
+    elif hasattr(source, "SerializeToString"):
+        text = source.SerializeToString()
+    else:
+        path = Path(source)
+        folder, file = path.parent, f"<{path.name}>"
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise DataFileError(
+                f"{path} cannot be read: {error.strerror or error}",
+                hint="give the path of an ONNX file",
+            ) from None
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(text)
+    except Exception:  # DecodeError of protobuf, which is not imported here
+        raise DataFileError(
+            f"{file} is no ONNX model: it cannot be parsed", hint="the file is damaged, or was cut"
+        ) from None
+    if not proto.graph.node and not proto.graph.output:
+        raise DataFileError(f"{file} is no ONNX model, or an empty one")
+    return proto, folder, file
+
+
+def _versions(proto: Any) -> dict[str, int]:
+    versions = {
+        "" if one.domain == "ai.onnx" else one.domain: one.version for one in proto.opset_import
+    }
+    main = versions.setdefault("", NEWEST)
+    if not OLDEST <= main <= NEWEST:
+        raise UnsupportedError(
+            f"the model is of operator set {main}; {OLDEST} to {NEWEST} are read",
+            hint="onnx.version_converter.convert_version(model, 18) makes another of it",
+        )
+    return versions
+
+
+def _refuse_unknown(block: Block, functions: Functions, file: str) -> None:
+    """All operators that are not read, at once."""
+    unknown: Counter[str] = Counter()
+    places: dict[str, int] = {}
+    for one in (block, *functions.own.values()):
+        for call in one.every_call():
+            if (call.domain, call.operator) in TABLE or functions.has(call):
+                continue
+            name = f"{call.domain}.{call.operator}" if call.domain else call.operator
+            unknown[name] += 1
+            places.setdefault(name, call.number)
+    if not unknown:
+        return
+    listed = [
+        f"{name} ({count} node{'s' * (count > 1)}, the first is number {places[name]})"
+        for name, count in unknown.most_common(SHOWN)
+    ]
+    more = f", and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+    raise UnsupportedError(
+        f"{len(unknown)} operator{'s' * (len(unknown) > 1)} of {file} "
+        f"{'are' if len(unknown) > 1 else 'is'} not read: {', '.join(listed)}{more}",
+        hint="the page docs/onnx.md lists all operators, and why some are not read",
+    )
+
+
+def _types_of(
+    proto: Any,
+    block: Block,
+    sizes: Mapping[str, int],
+    types: Mapping[str, ArrayType],
+    fixed: Mapping[str, Any],
+) -> dict[str, ArrayType]:
+    """The types of the inputs that a run is given."""
+    found: dict[str, ArrayType] = {}
+    for one in proto.graph.input:
+        if one.name not in block.inputs or one.name in fixed:
+            continue
+        if one.name in types:
+            found[one.name] = types[one.name]
+            continue
+        if one.type.WhichOneof("value") != "tensor_type":
+            raise UnsupportedError(
+                f"the input {one.name!r} is no array",
+                hint="fix its value, if it is known: values={...}",
+            )
+        tensor = one.type.tensor_type
+        shape = []
+        for axis, dim in enumerate(tensor.shape.dim):
+            name = dim.dim_param or f"{one.name}_{axis}"
+            if dim.HasField("dim_value"):
+                if dim.dim_value < 0 and not dim.dim_param:
+                    shape.append(_size(name, sizes))
+                    continue
+                shape.append(dim.dim_value)
+            else:
+                shape.append(_size(name, sizes))
+        if not tensor.HasField("shape"):
+            raise UnsupportedError(
+                f"the input {one.name!r} has no shape in the file",
+                hint=f'say it: types={{{one.name!r}: cr.float32["n 3"]}}',
+            )
+        dtype = numbers(tensor.elem_type, f"the input {one.name!r}")
+        found[one.name] = array_type(dtype, tuple(shape))
+    return found
+
+
+def _size(name: str, sizes: Mapping[str, int]) -> Any:
+    """The size of a named dimension: its number, or an identifier like its name."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "n"
+    word = f"n_{word}" if word[0].isdigit() or word in ("min", "max") else word
+    for one in (name, word):
+        if one in sizes:
+            return int(sizes[one])
+    return size(word)
+
+
+def _chosen(block: Block, parameters: str | Iterable[str]) -> dict[str, np.ndarray]:
+    """The arrays that are parameters."""
+    floats = {name: array for name, array in block.known.items() if array.dtype.kind == "f"}
+    if parameters == "all":
+        return floats
+    if not isinstance(parameters, str):
+        names = list(parameters)
+        strange = [name for name in names if name not in floats]
+        if strange:
+            raise InputError(
+                f"the model has no floating-point arrays {', '.join(map(repr, strange))}",
+                hint=f"it has {', '.join(map(repr, list(floats)[:SHOWN])) or 'none'}",
+            )
+        return {name: floats[name] for name in names}
+    if parameters != "weights":
+        raise InputError(
+            f"parameters={parameters!r} is not known",
+            hint='"weights", "all", or a list of names, which may be empty',
+        )
+    known = {
+        name
+        for call in block.every_call()
+        for place, name in enumerate(call.inputs)
+        if place in STATIC.get(call.operator, ())
+    }
+    return {name: one for name, one in floats.items() if one.ndim and name not in known}
+
+
+def _dequantised(block: Block, file: str) -> Block:
+    """The block whose quantised weights are the floats that they stand for."""
+    known, calls, count = dict(block.known), [], 0
+    for call in block.calls:
+        names = [name for name in call.inputs if name]
+        if call.operator == "DequantizeLinear" and all(name in known for name in names):
+            operands = [plain(known[name]) if name else None for name in call.inputs]
+            try:
+                known[call.outputs[0]] = np.asarray(dequantize(call, *operands))
+            except (TypeError, ValueError, IndexError, ZeroDivisionError) as error:
+                raise DataFileError(f"{call.shown} cannot be computed: {error}") from None
+            count += 1
+        else:
+            calls.append(call)
+    if not count:
+        return block
+    read = {name for call in calls for name in _all_names(call)} | set(block.outputs)
+    known = {name: one for name, one in known.items() if name in read}
+    warnings.warn(
+        f"{file} has {count} quantised arrays: they are read as floats, and trained as floats",
+        QuantisedWeightsWarning,
+        stacklevel=4,
+    )
+    return Block(block.name, block.inputs, block.outputs, known, tuple(calls), block.free)
+
+
+def _all_names(call: Call) -> set[str]:
+    blocks = [one for one in call.attributes.values() if isinstance(one, Block)]
+    return {*call.inputs, *[name for one in blocks for name in one.free]}
+
+
+def _traced(block: Block, functions: Functions, file: str, types: dict[str, ArrayType]) -> Graph:
+    def program(**values: Any) -> Any:
+        building = next(programs_around(sys._getframe()))
+        running = Program(building, functions, file)
+        found = running.run(block, values)
+        pairs = zip(block.outputs, found, strict=True)
+        return tuple(_array(running, one, name) for name, one in pairs)
+
+    program.__name__ = re.sub(r"\W", "_", block.name, flags=re.ASCII) or "model"
+    if not program.__name__.isidentifier():
+        program.__name__ = f"model_{program.__name__}"
+    graph = trace(program, **types)
+    assert graph.result is not None
+    leaves = graph.result.unflatten([node for _, node in graph.outputs])
+    outputs = tuple(
+        (f"{name}[{place}]" if isinstance(found, list) else name, one)
+        for name, found in zip(block.outputs, leaves, strict=True)
+        for place, one in enumerate(found if isinstance(found, list) else [found])
+    )
+    names = dict(graph.names)
+    for name, node in outputs:
+        names.setdefault(name, node)
+    return graph.replace(outputs=outputs, names=names)

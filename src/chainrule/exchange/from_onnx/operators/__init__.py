@@ -1,0 +1,1 @@
+"""ONNX's operators, each one small function on traced arrays, in tables by kind."""

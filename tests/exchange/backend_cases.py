@@ -1,0 +1,88 @@
+"""The node cases of ONNX's own backend tests, run by chainrule."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import UnsupportedError
+from chainrule.exchange.from_onnx.model import OnnxModel, from_onnx
+from chainrule.graph.types import array_type
+
+NEEDED = re.compile(r"computed from the input (.+)\n")
+
+
+@cache
+def cases() -> dict[str, Any]:
+    """Every case by its name; the models are made in this process."""
+    from onnx.backend.test.loader import load_model_tests
+
+    return {case.name: case for case in load_model_tests(kind="node")}
+
+
+def arrays(case: Any) -> tuple[dict[str, np.ndarray], list[Any]]:
+    """The inputs of a case by name, and its expected outputs."""
+    given, wanted = ([_plain(one) for one in part] for part in case.data_sets[0])
+    names = [one.name for one in case.model.graph.input]
+    return dict(zip(names, given, strict=False)), wanted
+
+
+def _plain(value: Any) -> Any:
+    """Tensors of ONNX as arrays."""
+    from onnx import TensorProto, numpy_helper
+
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+
+
+def imported(case: Any, given: dict[str, Any]) -> tuple[OnnxModel, dict[str, Any]]:
+    """The model, and the inputs that it takes: those that must be known are fixed."""
+    arrays = {
+        name: one
+        for name, one in given.items()
+        if isinstance(one, np.ndarray) and one.dtype.kind in "fiub" and one.dtype.isbuiltin == 1
+    }
+    fixed = {name: one for name, one in given.items() if name not in arrays}
+    types = {name: array_type(one.dtype, one.shape) for name, one in arrays.items()}
+    source = case.model.SerializeToString()
+    while True:
+        rest = {name: one for name, one in given.items() if name not in fixed}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return from_onnx(source, values=fixed, types=types), rest
+        except UnsupportedError as error:
+            found = NEEDED.search(str(error))
+            needed = found.group(1).split(", ") if found else []
+            if not needed or fixed.keys() & set(needed):
+                raise
+            fixed |= {name: given[name] for name in needed}
+
+
+def results(model: OnnxModel, given: dict[str, Any], executor: str) -> list[np.ndarray]:
+    run = model.graph.run({**model.parameters, **given}, executor=executor, keep="outputs")
+    return [run[name] for name, _ in model.graph.outputs]
+
+
+def flat(wanted: list[Any]) -> list[Any]:
+    """The outputs with sequences as their arrays."""
+    return [one for part in wanted for one in (part if isinstance(part, list) else [part])]
+
+
+def difference(case: Any, found: list[np.ndarray], wanted: list[Any]) -> str:
+    """What differs; empty where all agrees within the tolerance of the case."""
+    for place, (a, b) in enumerate(zip(found, flat(wanted), strict=True)):
+        b = np.asarray(b)
+        if a.shape != b.shape:
+            return f"output {place} has shape {a.shape}, not {b.shape}"
+        if a.dtype != b.dtype:
+            return f"output {place} is {a.dtype}, not {b.dtype}"
+        largest = np.max(np.abs(b[np.isfinite(b)]), initial=0) if b.dtype.kind == "f" else 0
+        close = max(case.atol, 1e-7, 2e-7 * float(largest))  # a rounding of what is cancelled
+        if not np.allclose(a, b, rtol=case.rtol, atol=close, equal_nan=True):
+            gap = np.nanmax(np.abs(a.astype(float) - b.astype(float)), initial=0)
+            return f"output {place} differs by {gap}"
+    return ""

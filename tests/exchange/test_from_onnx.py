@@ -1,0 +1,366 @@
+"""ONNX files as models: names, parameters, sizes, scopes, gradients; and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.peers
+pytest.importorskip("onnx")
+
+from onnx_models import F, helper, mlp, model, node, onnx, tensor, text, value  # noqa: E402
+
+import chainrule as cr  # noqa: E402
+from chainrule.errors import DataFileError, InputError, UnsupportedError  # noqa: E402
+from chainrule.exchange.from_onnx.model import QuantisedWeightsWarning  # noqa: E402
+
+X = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def net() -> cr.OnnxModel:
+    return cr.from_onnx(text(mlp()))
+
+
+def test_names_sizes_and_scopes_are_those_of_the_file(net: cr.OnnxModel) -> None:
+    graph = net.graph
+    assert net.inputs == ("x",) and net.outputs == ("logits",)
+    assert [one.name for one in graph.inputs] == [
+        "x",
+        "layer1.weight",
+        "layer1.bias",
+        "onnx::MatMul_7",
+    ]
+    assert graph.sizes == ("batch",)
+    made = graph["/layer1/Gemm_output_0"]
+    assert made.origin.scope is not None and made.origin.scope.path == "layer1"
+    assert made.origin.describe() == "<model>:1, in Gemm (/layer1/Gemm)"
+    assert graph.outputs[0][0] == "logits"
+
+
+def test_the_numbers_are_those_of_onnxruntime(net: cr.OnnxModel) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    (wanted,) = runtime.InferenceSession(text(mlp())).run(None, {"x": X})
+    np.testing.assert_allclose(net(X), wanted, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(net(x=X), wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_the_model_is_a_part_of_an_objective(net: cr.OnnxModel) -> None:
+    def objective(x: cr.float64["n 3"], params: Any) -> Any:  # type: ignore[name-defined]
+        o = net(x, parameters=params)
+        J = np.sum(o**2)
+        return J
+
+    params = {name: one.astype(np.float64) for name, one in net.parameters.items()}
+    cr.testing.check_gradients(lambda p: objective(X.astype(np.float64), p), params)
+    step = cr.training_step(objective, "params", cr.sgd(0.01), params=params)
+    state = step.init(params=params)
+    first = step(state, x=X.astype(np.float64))
+    assert step(state, x=X.astype(np.float64)) < first
+
+
+def test_parameters_are_chosen() -> None:
+    none = cr.from_onnx(text(mlp()), parameters=())
+    assert not none.parameters and len(none.graph.inputs) == 1
+    some = cr.from_onnx(text(mlp()), parameters=["layer1.bias"])
+    assert list(some.parameters) == ["layer1.bias"]
+    np.testing.assert_array_equal(none(X), some(X))
+    with pytest.raises(InputError, match="no floating-point arrays 'bias'"):
+        cr.from_onnx(text(mlp()), parameters=["bias"])
+
+
+def test_statistics_and_fixed_operands_are_no_parameters() -> None:
+    ones = np.ones(3, np.float32)
+    made = model(
+        [
+            node("BatchNormalization", "x scale bias mean var", "h"),
+            node("Clip", "h - most", "y"),
+        ],
+        [value("x", ["n", 3, 4])],
+        [value("y", ["n", 3, 4])],
+        [tensor(name, ones) for name in ("scale", "bias", "mean", "var")]
+        + [tensor("most", np.float32(0.5))],
+    )
+    assert list(cr.from_onnx(text(made)).parameters) == ["scale", "bias"]
+
+
+def test_sizes_get_numbers(net: cr.OnnxModel) -> None:
+    fixed = cr.from_onnx(text(mlp()), sizes={"batch": 5})
+    assert fixed.graph["x"].shape == (5, 3) and not fixed.graph.sizes
+
+
+def test_odd_names_of_sizes_become_identifiers() -> None:
+    made = model(
+        [node("Relu", "x", "y")], [value("x", ["seq-len + 1", None, "7", 2])], [value("y", None)]
+    )
+    assert cr.from_onnx(text(made)).graph.sizes == ("seq_len___1", "x_1", "n_7")
+
+
+def test_shapes_that_a_file_computes_are_sizes() -> None:
+    made = model(
+        [
+            node("Shape", "x", "s"),
+            node("Gather", "s zero", "n", axis=0),
+            node("Gather", "s one", "d", axis=0),
+            node("Mul", "n d", "nd"),
+            node("Unsqueeze", "nd axes", "nd1"),
+            node("Concat", "nd1 last", "shape", axis=0),
+            node("Reshape", "x shape", "y"),
+            node("ReduceProd", "s", "count", keepdims=0),
+            node("Cast", "count", "float", to=F),
+            node("Div", "y float", "z"),
+        ],
+        [value("x", ["n", "d", 4])],
+        [value("y", None), value("z", None)],
+        [
+            tensor("zero", np.int64(0)),
+            tensor("one", np.int64(1)),
+            tensor("axes", np.array([0])),
+            tensor("last", np.array([-1])),
+        ],
+    )
+    found = cr.from_onnx(text(made))
+    assert str(found.graph["y"].type) == "float32[d*n, 4]"
+    x = np.ones((2, 3, 4), np.float32)
+    np.testing.assert_allclose(found(x)["z"], np.ones((6, 4)) / 24)
+
+
+def test_branches_and_loops_become_ours() -> None:
+    made = model(
+        [
+            node("ReduceSum", "x", "total", keepdims=0),
+            node("Greater", "total zero", "positive"),
+            node(
+                "If",
+                "positive",
+                "h",
+                then_branch=helper.make_graph(
+                    [node("Mul", "x two", "a")], "t", [], [value("a", None)]
+                ),
+                else_branch=helper.make_graph([node("Neg", "x", "b")], "e", [], [value("b", None)]),
+            ),
+            node(
+                "Loop",
+                "many - h",
+                "y rows",
+                body=helper.make_graph(
+                    [
+                        node("Identity", "go", "going"),
+                        node("Mul", "c two", "d"),
+                        node("ReduceSum", "d", "row", keepdims=0),
+                    ],
+                    "body",
+                    [value("i", [], 7), value("go", [], 9), value("c", [3])],
+                    [value("going", [], 9), value("d", [3]), value("row", [])],
+                ),
+            ),
+        ],
+        [value("x", [3])],
+        [value("y", [3]), value("rows", [4])],
+        [tensor("zero", np.float32(0)), tensor("two", np.float32(2)), tensor("many", np.int64(4))],
+    )
+    found = cr.from_onnx(text(made))
+    assert {"cond", "scan"} <= {one.primitive.name for one in found.graph}
+    for x in (np.ones(3, np.float32), -np.ones(3, np.float32)):
+        h = x * 2 if x.sum() > 0 else -x
+        run = found(x)
+        np.testing.assert_allclose(run["y"], h * 16)
+        np.testing.assert_allclose(run["rows"], [h.sum() * 2**k for k in (1, 2, 3, 4)])
+
+
+def test_functions_of_the_file_are_run() -> None:
+    made = mlp()
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    made.functions.append(
+        helper.make_function(
+            "own",
+            "Twice",
+            ["a"],
+            ["b"],
+            [
+                node("Constant", "", "two", value=tensor("", np.float32(2))),
+                node("Mul", "a two", "b"),
+            ],
+            [helper.make_opsetid("", 18)],
+        )
+    )
+    made.graph.node.append(helper.make_node("Twice", ["logits"], ["twice"], domain="own"))
+    made.graph.output.append(value("twice", ["batch", 2]))
+    found = cr.from_onnx(text(made))(X)
+    np.testing.assert_allclose(found["twice"], 2 * found["logits"])
+
+
+def test_quantised_weights_are_read_as_floats() -> None:
+    made = model(
+        [node("DequantizeLinear", "w8 scale zero", "w"), node("MatMul", "x w", "y")],
+        [value("x", ["n", 3])],
+        [value("y", None)],
+        [
+            tensor("w8", np.arange(6, dtype=np.int8).reshape(3, 2)),
+            tensor("scale", np.float32(0.5)),
+            tensor("zero", np.int8(1)),
+        ],
+    )
+    with pytest.warns(QuantisedWeightsWarning, match="1 quantised array"):
+        found = cr.from_onnx(text(made))
+    np.testing.assert_array_equal(found.parameters["w"], (np.arange(6).reshape(3, 2) - 1) / 2)
+
+
+def test_tensors_may_lie_in_another_file(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(mlp(), path, save_as_external_data=True, location="net.bin", size_threshold=0)
+    np.testing.assert_array_equal(cr.from_onnx(path)(X), cr.from_onnx(text(mlp()))(X))
+    assert cr.from_onnx(str(path)).graph["logits"].origin.short() == "<net.onnx>:3"
+    with pytest.raises(DataFileError, match="lies in another file"):
+        cr.from_onnx(path.read_bytes())
+    for location in ("../other", str(path), "no.bin", ""):
+        wrong = onnx.load(path, load_external_data=False)
+        for one in wrong.graph.initializer[0].external_data:
+            if one.key == "location":
+                one.value = location if location != str(path) else "/etc/hostname"
+        path.write_bytes(text(wrong))
+        with pytest.raises(DataFileError, match="which is no file beside the model"):
+            cr.from_onnx(path)
+
+
+def unknown() -> Any:
+    nodes = [node("Foo", "x", "a"), node("Foo", "a", "b"), node("NonMaxSuppression", "b b", "y")]
+    return model(nodes, [value("x", [3])], [value("y", None)])
+
+
+def test_unknown_operators_are_refused_all_at_once() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        cr.from_onnx(text(unknown()))
+    assert str(caught.value) == (
+        "2 operators of <model> are not read: Foo (2 nodes, the first is number 1), "
+        "NonMaxSuppression (1 node, the first is number 3)\n"
+        "  try: the page docs/onnx.md lists all operators, and why some are not read"
+    )
+
+
+def cyclic() -> Any:
+    nodes = [node("Add", "x c", "a"), node("Relu", "a", "b"), node("Relu", "b", "c")]
+    return model(nodes, [value("x", [3])], [value("c", [3])])
+
+
+def twice() -> Any:
+    nodes = [node("Relu", "x", "y"), node("Neg", "x", "y")]
+    return model(nodes, [value("x", [3])], [value("y", [3])])
+
+
+def lying() -> Any:
+    made = mlp()
+    made.graph.initializer[0].dims[0] = 1 << 60
+    return made
+
+
+def missing() -> Any:
+    return model([node("Add", "x other", "y")], [value("x", [3])], [value("y", [3])])
+
+
+def wrong_shapes() -> Any:
+    tensors = [tensor("w", np.ones((4, 2), np.float32))]
+    return model(
+        [node("MatMul", "x w", "y", name="head")], [value("x", [2, 3])], [value("y", None)], tensors
+    )
+
+
+def laughs() -> Any:
+    """Functions that call functions twice each: 2^30 operations of a small file."""
+    made = model([], [value("x", [3])], [value("y", [3])])
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    made.graph.node.append(helper.make_node("F29", ["x"], ["y"], domain="own"))
+    for one in range(30):
+        name = f"F{one - 1}" if one else "Relu"
+        domain = "own" if one else ""
+        nodes = [helper.make_node(name, [a], [b], domain=domain) for a, b in ("am", "mb")]
+        opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+        made.functions.append(helper.make_function("own", f"F{one}", ["a"], ["b"], nodes, opsets))
+    return made
+
+
+def old() -> Any:
+    return model([node("Relu", "x", "y")], [value("x", [3])], [value("y", [3])], opset=6)
+
+
+def huge() -> Any:
+    shape = tensor("shape", np.array([1 << 40, 1 << 40]))
+    return model([node("ConstantOfShape", "shape", "y")], [], [value("y", None)], [shape])
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "said"),
+    [
+        (
+            cyclic,
+            DataFileError,
+            r"the graph 'net' is cyclic: (Relu|Add) needs what (Relu|Add) makes",
+        ),
+        (twice, DataFileError, "the value 'y' is made twice, by Neg for the second time"),
+        (lying, DataFileError, "has 48 bytes, not"),
+        (missing, DataFileError, "Add reads the value 'other', which nothing makes"),
+        (
+            wrong_shapes,
+            cr.errors.ShapeError,
+            r"(?s)inner sizes differ.*<model>:1, in MatMul \(head\)",
+        ),
+        (laughs, DataFileError, "operations|nested"),
+        (old, UnsupportedError, "the model is of operator set 6; 7 to 28 are read"),
+        (huge, cr.errors.ChainruleError, "(?s)ConstantOfShape|memory|bytes"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_what_is_wrong_in_a_file_is_said(
+    make: Any, kind: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chainrule.exchange.from_onnx.program.MOST_CALLS", 1000)
+    with pytest.raises(kind, match=said):
+        cr.from_onnx(text(make()))
+
+
+@pytest.mark.parametrize("content", [b"", b"no model at all", b"\x08\x07", b"\xff" * 100])
+def test_what_is_no_model_is_said(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    with pytest.raises(DataFileError, match=r"<net\.onnx> is no ONNX model"):
+        cr.from_onnx(path)
+    with pytest.raises(DataFileError, match="cannot be read: No such file"):
+        cr.from_onnx(tmp_path / "other.onnx")
+
+
+def test_inputs_that_must_be_known_can_be_fixed() -> None:
+    made = model(
+        [node("Reshape", "x shape", "y")],
+        [value("x", [2, 3]), value("shape", [1], 7)],
+        [value("y", None)],
+    )
+    with pytest.raises(UnsupportedError) as caught:
+        cr.from_onnx(text(made))
+    assert (
+        "its shape must be known when the file is read, but is computed from the input shape"
+        in (str(caught.value))
+    )
+    assert "cr.from_onnx(path, values={'shape': ...})" in str(caught.value)
+    assert cr.from_onnx(text(made), values={"shape": np.array([6])}).graph["y"].shape == (6,)
+
+
+def test_a_call_with_wrong_inputs_is_explained(net: cr.OnnxModel) -> None:
+    for call in (lambda: net(), lambda: net(X, X), lambda: net(X, x=X), lambda: net(z=X)):
+        with pytest.raises(InputError, match="the model net takes the inputs x, and got"):
+            call()
+
+
+def test_the_package_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+
+    def missing(name: str) -> Any:
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(UnsupportedError, match=r"pip install 'chainrule\[onnx\]'"):
+        from chainrule.exchange.package import onnx_package
+
+        onnx_package("cr.from_onnx")
