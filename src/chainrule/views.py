@@ -83,6 +83,12 @@ def _nonfinite(
     return nonfinite(graph, arguments, of=of)
 
 
+def _to_onnx(graph: Graph, path: Any, **options: Any) -> bytes:
+    from chainrule.exchange.to_onnx.export import to_onnx
+
+    return to_onnx(graph, path, **options)
+
+
 def _rich_graph(graph: Graph) -> Any:
     from chainrule.explain.terminal import rich_text
 
@@ -120,6 +126,7 @@ def provide_uses() -> None:
         equations=_equations,
         python=_python,
         nonfinite=_nonfinite,
+        to_onnx=_to_onnx,
         rich_graph=_rich_graph,
         text_of_run=_text_of_run,
         html_of_run=_html_of_run,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from chainrule.errors import InputError, NameLookupError
+from chainrule.errors import NameLookupError
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.node import Node, structural_hash
@@ -174,6 +174,13 @@ class Graph(Frozen):
                 self._bound[key] = found
         return found
 
+    def _by_name(self, asked: str, given: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+        if given is not None and not isinstance(given, Mapping):
+            from chainrule.graph.by_name import not_by_name  # if refused
+
+            raise not_by_name(self, asked, given)
+        return {**(given or {}), **named}
+
     @entry
     def run(
         self,
@@ -191,12 +198,8 @@ class Graph(Frozen):
         "reference" (one NumPy call a node) or "native" (compiled code; see `compile`).  An input
         that is itself called `keep` or `executor` goes into the mapping `arguments`.
         """
-        if arguments is not None and not isinstance(arguments, Mapping):
-            raise InputError(
-                f"graph.run takes its arguments by name, got {type(arguments).__name__}",
-                hint="graph.run(" + ", ".join(f"{name}=..." for name in self.arguments) + ")",
-            )
-        return uses.run(self, {**(arguments or {}), **named}, keep=keep, executor=executor)
+        given = self._by_name("run", arguments, named)
+        return uses.run(self, given, keep=keep, executor=executor)
 
     @entry
     def compile(
@@ -251,12 +254,7 @@ class Graph(Frozen):
 
         Raises SizeError as `bind` does, NameLookupError for unknown names (InputError in `layout`).
         """
-        if sizes is not None and not isinstance(sizes, Mapping):
-            raise InputError(
-                f"graph.memory takes sizes by name, got {type(sizes).__name__}",
-                hint="graph.memory(" + ", ".join(f"{name}=256" for name in self.sizes) + ")",
-            )
-        given = {**(sizes or {}), **named}
+        given = self._by_name("memory", sizes, named)
         options: Any = {"keep": keep, "predict": predict, "executor": executor, "layout": layout}
         options |= {"placement_seconds": placement_seconds, "memory": memory}
         return uses.memory(self, given, **options)
@@ -289,12 +287,7 @@ class Graph(Frozen):
         Sizes not given stay letters: the numbers are then polynomials in them.  Raises SizeError
         as `bind` does.
         """
-        if sizes is not None and not isinstance(sizes, Mapping):
-            raise InputError(
-                f"graph.cost takes sizes by name, got {type(sizes).__name__}",
-                hint="graph.cost(" + ", ".join(f"{name}=256" for name in self.sizes) + ")",
-            )
-        return uses.cost(self, {**(sizes or {}), **named})
+        return uses.cost(self, self._by_name("cost", sizes, named))
 
     @entry
     def draw(
@@ -315,18 +308,9 @@ class Graph(Frozen):
         `graph.draw().save("graph.svg")`; a notebook shows it by itself.  See
         `chainrule.explain.drawing.draw` for the options.
         """
-        return uses.draw(
-            self,
-            phase=phase,
-            detail=detail,
-            expand=expand,
-            fold=fold,
-            shapes=shapes,
-            nbytes=nbytes,
-            indices=indices,
-            symbols=symbols,
-            theme=theme,
-        )
+        options: Any = {"phase": phase, "detail": detail, "expand": expand, "fold": fold}
+        options |= {"shapes": shapes, "nbytes": nbytes, "indices": indices, "symbols": symbols}
+        return uses.draw(self, theme=theme, **options)
 
     @entry
     def equations(
@@ -375,6 +359,23 @@ class Graph(Frozen):
         default the outputs and all gradients).  See `chainrule.explain.nonfinite.nonfinite`.
         """
         return uses.nonfinite(self, {**(arguments or {}), **named}, of)
+
+    @entry
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        opset: int = 18,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        """The graph as an ONNX model: its bytes, written to a file where there is a path.
+
+        Inputs, outputs and values keep their names, named sizes become dynamic dimensions.
+        `parameters` are inputs whose values go into the file; then the model takes the others.
+        `opset` is 18 to 28.  UnsupportedError names all operations that ONNX lacks; InputError and
+        NameLookupError for parameters that do not fit.  Needs the package onnx (docs/onnx.md).
+        """
+        return uses.to_onnx(self, path, opset=opset, parameters=parameters)
 
     def text(self, *, origins: bool = False) -> str:
         """The text form (docs/text-form.md); `origins` adds file and line of each node."""

@@ -31,6 +31,7 @@ class Uses:
     equations: Callable[..., Equations]
     python: Callable[..., str]
     nonfinite: Callable[..., Diagnosis | None]
+    to_onnx: Callable[..., bytes]
     rich_graph: Callable[..., Any]
     text_of_run: Callable[[Run], str]
     html_of_run: Callable[[Run], str]

@@ -184,6 +184,8 @@ def _scope_of(node: Any) -> str:
     for one in node.metadata_props:
         if one.key == "pkg.torch.onnx.name_scopes":
             return _dotted(_MODULES.findall(one.value)[:-1][-1:])
+    if not node.name.startswith("/"):
+        return ""
     parts = [one for one in node.name.split("/")[:-1] if one]
     found: list[str] = []
     before = ""

@@ -12,7 +12,7 @@ from chainrule.errors import ChainruleError, DataFileError, UnsupportedError
 from chainrule.exchange.from_onnx.blocks import DEEPEST, Block, Reference
 from chainrule.exchange.from_onnx.call import SMALL, Call, has_sizes, tidy
 from chainrule.exchange.from_onnx.functions import Functions
-from chainrule.exchange.from_onnx.table import OF_SIZES, TABLE
+from chainrule.exchange.from_onnx.table import OF_SIZES, TABLE, TOGETHER
 from chainrule.exchange.from_onnx.tensors import plain
 from chainrule.frontend.by_hand import named, scope
 from chainrule.frontend.trace import Trace
@@ -72,7 +72,8 @@ class Program:
         one.trace = self.trace
         one.bodies = self._bodies(values, depth)
         operands = [_in_plain_types(one, place, x) for place, x in enumerate(operands)]
-        if any(map(has_sizes, operands)) and call.operator not in OF_SIZES:
+        meets = call.operator in TOGETHER and any(isinstance(x, Traced) for x in operands)
+        if any(map(has_sizes, operands)) and (meets or call.operator not in OF_SIZES):
             operands = [one.traced(x) if has_sizes(x) else x for x in operands]
         while operands and operands[-1] is None:
             operands = operands[:-1]

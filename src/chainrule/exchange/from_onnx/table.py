@@ -36,6 +36,9 @@ OF_SIZES = frozenset(
     "SequenceConstruct SequenceInsert SequenceAt Optional OptionalGetElement".split()
 )
 
+# Of these, operators whose operands become one array: if one is traced, sizes get their values.
+TOGETHER = frozenset({*ELEMENTWISE, "Concat"})
+
 # Operands that must be known while a file is read, so that no parameter stands there.
 STATIC: dict[str, frozenset[int]] = {
     "BatchNormalization": frozenset({3, 4}),  # statistics, which are not trained

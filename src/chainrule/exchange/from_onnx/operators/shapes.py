@@ -218,7 +218,7 @@ def pad(call: Call, x: Any, pads: Any = None, value: Any = None, axes: Any = Non
         x = x[cut]
     widths = [(_at_least_0(before), _at_least_0(after)) for before, after in widths]
     mode = call.get("mode", "constant")
-    if not any(one for two in widths for one in two):
+    if all(isinstance(one, int) and one == 0 for two in widths for one in two):
         return x
     if mode == "constant":
         fill = call.get("value", 0.0) if value is None else call.known(value, "value").ravel()[0]

@@ -1,0 +1,1 @@
+"""Writes graphs as ONNX models, kind of kernel by kind of kernel."""

@@ -1,0 +1,252 @@
+"""Writes the scalar expressions of `Map` kernels (`where(x > 0, x, 0)`) as ONNX nodes."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from chainrule.exchange.to_onnx.writer import Writer
+
+BOOL = np.dtype(np.bool_)
+
+
+class Refused(Exception):
+    """There is no ONNX operator for this; its text says for what."""
+
+
+@lru_cache(maxsize=1024)
+def parsed(expression: str) -> ast.expr:
+    """The expression of a primitive's declaration; nothing evaluates it."""
+    return ast.parse(expression, mode="eval").body
+
+
+class Value:
+    """A value of the file under construction: its name, and its dtype."""
+
+    __slots__ = ("dtype", "name")
+
+    def __init__(self, name: str, dtype: np.dtype) -> None:
+        self.name, self.dtype = name, dtype
+
+
+class Scalars:
+    """Writes one expression; numbers in it have the dtype of the arrays that they meet."""
+
+    def __init__(self, writer: Writer, values: Mapping[str, Any]) -> None:
+        self.writer, self.values = writer, values
+
+    def emit(self, operator: str, *operands: Any, dtype: Any = None, **attributes: Any) -> Value:
+        """A node of operands, numbers among them, which all have one dtype."""
+        given = next((one.dtype for one in operands if isinstance(one, Value)), None)
+        if given is None:
+            raise Refused("an expression of numbers alone")
+        names = [self.value(one, given).name for one in operands]
+        return Value(self.writer.emit(operator, *names, **attributes), dtype or given)
+
+    def value(self, one: Any, dtype: np.dtype) -> Value:
+        """A number as a constant of this dtype; a value as it is."""
+        if isinstance(one, Value):
+            return one
+        return Value(self.writer.constant(np.asarray(one, dtype)), dtype)
+
+    def written(self, tree: ast.expr) -> Any:
+        """The value of an expression, or a number."""
+        match tree:
+            case ast.Constant(value=number):
+                return number
+            case ast.Name(id=name):
+                if name not in self.values:
+                    raise Refused(name)
+                return self.values[name]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                inner = self.written(operand)
+                return self.emit("Neg", inner) if isinstance(inner, Value) else -inner
+            case ast.UnaryOp(op=ast.Invert(), operand=operand):
+                inner = self.written(operand)
+                return self.emit("Not" if inner.dtype == BOOL else "BitwiseNot", inner)
+            case ast.BinOp(left=left, op=op, right=right):
+                return self.binary(type(op), self.written(left), self.written(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return self.compared(type(op), self.written(left), self.written(right))
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                given = [self.written(one) for one in arguments]
+                if name not in FUNCTIONS:
+                    raise Refused(name)
+                return FUNCTIONS[name](self, *given)
+        raise Refused(ast.unparse(tree))
+
+    def binary(self, op: type, left: Any, right: Any) -> Any:
+        if not isinstance(left, Value) and not isinstance(right, Value):
+            return _OF_NUMBERS[op](left, right)
+        dtype = left.dtype if isinstance(left, Value) else right.dtype
+        if op in _ARITHMETIC:
+            return self.emit(_ARITHMETIC[op], left, right)
+        if op in _LOGIC:
+            return self.emit(_LOGIC[op][dtype != BOOL], left, right)
+        raise Refused(op.__name__)
+
+    def compared(self, op: type, left: Any, right: Any) -> Value:
+        found = left if isinstance(left, Value) else right
+        if op is ast.NotEq:
+            return self.emit("Not", self.emit("Equal", left, right, dtype=BOOL))
+        if found.dtype == BOOL:
+            left, right = (self.cast(one, np.dtype(np.int32)) for one in (left, right))
+        return self.emit(_COMPARED[op], left, right, dtype=BOOL)
+
+    def cast(self, x: Value, dtype: np.dtype) -> Value:
+        return x if x.dtype == dtype else Value(self.writer.cast(x.name, dtype), dtype)
+
+    def where(self, condition: Value, x: Any, y: Any) -> Value:
+        dtype = next(one.dtype for one in (x, y) if isinstance(one, Value))
+        names = [self.value(one, dtype).name for one in (x, y)]
+        return Value(self.writer.emit("Where", condition.name, *names), dtype)
+
+    def text(self, expression: str, **values: Any) -> Any:
+        """An expression of other values."""
+        return Scalars(self.writer, values).written(parsed(expression))
+
+
+_ARITHMETIC = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div"}
+_LOGIC = {
+    ast.BitAnd: ("And", "BitwiseAnd"),
+    ast.BitOr: ("Or", "BitwiseOr"),
+    ast.BitXor: ("Xor", "BitwiseXor"),
+}
+_COMPARED = {
+    ast.Eq: "Equal",
+    ast.Lt: "Less",
+    ast.LtE: "LessOrEqual",
+    ast.Gt: "Greater",
+    ast.GtE: "GreaterOrEqual",
+}
+_OF_NUMBERS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+}
+
+
+def one(operator: str) -> Callable[..., Value]:
+    """A function that is one operator of ONNX."""
+    return lambda scalars, *operands: scalars.emit(operator, *operands)
+
+
+def formula(expression: str) -> Callable[..., Value]:
+    """A function of x (and y) that is an expression of others."""
+    return lambda scalars, *operands: scalars.text(
+        expression, **dict(zip("xy", operands, strict=False))
+    )
+
+
+def _power(scalars: Scalars, x: Value, y: Any) -> Value:
+    if isinstance(y, int) and y in (1, 2):
+        return scalars.emit("Identity", x) if y == 1 else scalars.emit("Mul", x, x)
+    if x.dtype.kind == "u" or x.dtype.itemsize < 4:
+        if x.dtype.kind != "f":
+            raise Refused(f"powers of {x.dtype}")
+    return scalars.emit("Pow", x, y)
+
+
+def _sign(scalars: Scalars, x: Value) -> Value:
+    """NaN of NaN, as in NumPy."""
+    found = scalars.emit("Sign", x)
+    return scalars.where(scalars.text("x == x", x=x), found, x) if x.dtype.kind == "f" else found
+
+
+def _floor_divide(scalars: Scalars, x: Value, y: Value) -> Value:
+    if x.dtype.kind == "f":
+        rest = _remainder(scalars, x, y)
+        return scalars.text(
+            "where(y == 0, x / y, rint(q))",
+            x=x,
+            y=y,
+            q=scalars.text("(x - r) / y", x=x, y=y, r=rest),
+        )
+    if x.dtype.kind == "u":
+        return scalars.emit("Div", x, y)
+    rest = scalars.emit("Mod", x, y)
+    return scalars.emit("Div", scalars.emit("Sub", x, rest), y)
+
+
+def _remainder(scalars: Scalars, x: Value, y: Value) -> Value:
+    if x.dtype.kind != "f":
+        return scalars.emit("Mod", x, y)
+    rest = scalars.emit("Mod", x, y, fmod=1)
+    moved = scalars.text("where((x != 0) & ((x < 0) != (y < 0)), x + y, x)", x=rest, y=y)
+    return moved
+
+
+def _shift(direction: str) -> Callable[..., Value]:
+    def of_words(scalars: Scalars, x: Value, y: Value) -> Value:
+        bits = 8 * x.dtype.itemsize
+        shifted = scalars.emit("BitShift", x, y, direction=direction)
+        return scalars.where(scalars.emit("Less", y, bits, dtype=BOOL), shifted, 0)
+
+    def function(scalars: Scalars, x: Value, y: Value) -> Value:
+        """ONNX shifts unsigned integers alone: of a negative x, -x (or ~x to the right)."""
+        if x.dtype.kind == "u":
+            return of_words(scalars, x, y)
+        back = "-x" if direction == "LEFT" else "-1 - x"
+        word = np.dtype(f"u{x.dtype.itemsize}")
+        negative = scalars.text("x < 0", x=x)
+        size = scalars.where(negative, scalars.text(back, x=x), x)
+        shifted = of_words(scalars, scalars.cast(size, word), scalars.cast(y, word))
+        shifted = scalars.cast(shifted, x.dtype)
+        return scalars.where(negative, scalars.text(back, x=shifted), shifted)
+
+    return function
+
+
+_LN2, _LN10 = math.log(2), math.log(10)
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "acos": one("Acos"),
+    "acosh": one("Acosh"),
+    "asin": one("Asin"),
+    "asinh": one("Asinh"),
+    "atan": one("Atan"),
+    "atanh": one("Atanh"),
+    "cbrt": formula("sign(x) * pow(fabs(x), 0.3333333333333333)"),
+    "ceil": one("Ceil"),
+    "cos": one("Cos"),
+    "cosh": one("Cosh"),
+    "erf": one("Erf"),
+    "exp": one("Exp"),
+    "exp2": formula(f"exp(x * {_LN2!r})"),
+    # tanh keeps the digits of small arguments, which exp(x) - 1 has not.
+    "expm1": formula("where(fabs(x) < 0.5, 2 * tanh(x / 2) / (1 - tanh(x / 2)), exp(x) - 1)"),
+    "fabs": one("Abs"),
+    "floor": one("Floor"),
+    "floor_divide": _floor_divide,
+    "fmax_nan": one("Max"),
+    "fmin_nan": one("Min"),
+    "fmod": lambda scalars, x, y: scalars.emit("Mod", x, y, fmod=1),
+    "left_shift": _shift("LEFT"),
+    "log": one("Log"),
+    "log10": formula(f"log(x) / {_LN10!r}"),
+    # Goldberg, What every computer scientist should know about floating-point arithmetic, theorem 4
+    "log1p": formula(
+        "where((1 + x == 1) | (fabs(x) > 1e30), where(x < 1e30, x, log(x)), "
+        "log(1 + x) * (x / ((1 + x) - 1)))"
+    ),
+    "log2": formula(f"log(x) / {_LN2!r}"),
+    "logistic": one("Sigmoid"),
+    "pow": _power,
+    "remainder": _remainder,
+    "right_shift": _shift("RIGHT"),
+    "rint": one("Round"),
+    "sign": _sign,
+    "sin": one("Sin"),
+    "sinh": one("Sinh"),
+    "sqrt": one("Sqrt"),
+    "tan": one("Tan"),
+    "tanh": one("Tanh"),
+    "trunc": formula("where(x < 0, ceil(x), floor(x))"),
+    "where": lambda scalars, condition, x, y: scalars.where(condition, x, y),
+}

@@ -1,0 +1,305 @@
+"""Graphs as ONNX models: every primitive, gradients, training steps; and what ONNX lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.peers
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+import chainrule as cr  # noqa: E402
+from chainrule.control.cond_node import cond  # noqa: E402
+from chainrule.control.scan_node import scan  # noqa: E402
+from chainrule.control.while_node import unwind, while_  # noqa: E402
+from chainrule.errors import InputError, NameLookupError, UnsupportedError  # noqa: E402
+from chainrule.primitives.primitive import Primitive, Sample  # noqa: E402
+from chainrule.primitives.registry import PRIMITIVES  # noqa: E402
+from chainrule.primitives.sources import input_  # noqa: E402
+from chainrule.testing.samples import sample_arrays, sample_graph  # noqa: E402
+
+runtime.set_default_logger_severity(4)
+ALL = (*[one for one in PRIMITIVES if one is not input_], scan, cond, while_, unwind)
+
+# Primitives that no operator of ONNX computes to the last digits but one.
+REFUSED = set(
+    "hypot arctan2 sinc copysign erfinv erfc erfcx erfcx_slope erfcx_derivative ndtr log_ndtr "
+    "log_erfc gammaln digamma polygamma betaln i0e i1e i0e_slope i1e_slope bessel_derivative "
+    "cumargmax cumargmin solve inv pinv eigh eigvalsh svd svdvals cholesky qr "
+    "cofactor cofactor_change slogdet threefry_first threefry_second threefry_mixed library_log "
+    "library_tan unwind".split()
+)
+
+
+def ran(model: bytes, given: dict[str, Any]) -> list[np.ndarray]:
+    """What onnxruntime computes, or ONNX's reference where that has no kernel for a type."""
+    onnx.checker.check_model(onnx.load_from_string(model))
+    try:
+        return runtime.InferenceSession(model).run(None, given)
+    except (runtime.capi.onnxruntime_pybind11_state.NotImplemented, RuntimeError) as error:
+        if "NOT_IMPLEMENTED" not in str(error):
+            raise
+    from onnx.reference import ReferenceEvaluator
+
+    found: Any = ReferenceEvaluator(onnx.load_from_string(model)).run(None, given)
+    return found
+
+
+def agrees(graph: cr.Graph, given: dict[str, Any], rtol: float = 2e-5, **options: Any) -> None:
+    """The exported graph gives what the reference executor does."""
+    wanted = graph.run(given)
+    held = options.get("parameters", {})
+    found = ran(graph.to_onnx(**options), {k: v for k, v in given.items() if k not in held})
+    for (name, _), array in zip(graph.outputs, found, strict=True):
+        one = wanted[name]
+        assert array.dtype == one.dtype and array.shape == one.shape, name
+        largest = np.max(np.abs(one[np.isfinite(one)]), initial=0) if one.dtype.kind == "f" else 0
+        atol = 1e-6 * float(largest)
+        np.testing.assert_allclose(array, one, rtol=rtol, atol=atol, err_msg=name)
+
+
+def check_sample(primitive: Primitive, sample: Sample, dtype: str) -> None:
+    arrays = sample_arrays(sample, dtype=dtype if sample.dtype.startswith("float") else None)
+    try:
+        graph = sample_graph(primitive, sample, arrays)
+    except TypeError:
+        return  # bodies of other types
+    names = [item.name for item in graph.inputs]
+    agrees(graph, dict(zip(names, arrays, strict=True)))
+
+
+@pytest.mark.parametrize("primitive", ALL, ids=lambda one: one.name)
+def test_every_primitive_is_written_or_refused(primitive: Primitive) -> None:
+    if primitive.name in REFUSED:
+        sample = primitive.samples[0]
+        graph = sample_graph(primitive, sample, sample_arrays(sample))
+        with pytest.raises(UnsupportedError, match=f"ONNX has no operator for {primitive.name}"):
+            graph.to_onnx()
+        return
+    for sample in primitive.samples[:2]:
+        for dtype in ("float32", "float64"):
+            check_sample(primitive, sample, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("primitive", ALL, ids=lambda one: one.name)
+def test_every_sample_is_written(primitive: Primitive) -> None:
+    if primitive.name not in REFUSED:
+        for sample in primitive.samples[2:]:
+            for dtype in ("float32", "float64"):
+                check_sample(primitive, sample, dtype)
+
+
+def mlp(
+    x: cr.float32["n 6"],  # type: ignore[name-defined]
+    y: cr.int64["n"],  # type: ignore[name-defined]
+    W1: cr.float32["6 4"],  # type: ignore[name-defined]
+    W2: cr.float32["4 3"],  # type: ignore[name-defined]
+    weight_decay=1e-3,
+):
+    z = x @ W1
+    h = np.maximum(z, 0)
+    o = h @ W2
+    L = cr.cross_entropy(o, y)
+    s = weight_decay / 2 * (np.sum(W1**2) + np.sum(W2**2))
+    J = L + s
+    return J
+
+
+def numbers(n: int = 5) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    return {
+        "x": rng.normal(size=(n, 6)).astype(np.float32),
+        "y": rng.integers(0, 3, n),
+        "W1": rng.normal(size=(6, 4)).astype(np.float32),
+        "W2": rng.normal(size=(4, 3)).astype(np.float32),
+    }
+
+
+def test_names_dimensions_and_defaults_are_kept(tmp_path: Path) -> None:
+    graph = cr.backward(cr.trace(mlp), wrt=("W1", "W2"))
+    graph.to_onnx(tmp_path / "mlp.onnx")
+    made = onnx.load(tmp_path / "mlp.onnx").graph
+    assert [one.name for one in made.input] == ["x", "y", "W1", "W2", "weight_decay"]
+    assert [one.name for one in made.output] == ["J", "dJ/dW1", "dJ/dW2"]
+    assert made.input[0].type.tensor_type.shape.dim[0].dim_param == "n"
+    values = {name for one in made.node for name in one.output}
+    assert {"z", "h", "o", "L", "s", "J", "dJ/dh", "dJ/dW1"} <= values
+    session = runtime.InferenceSession(tmp_path / "mlp.onnx")
+    for n in (1, 5):
+        given = numbers(n)
+        wanted = graph.run(given)
+        for one, found in zip(("J", "dJ/dW1", "dJ/dW2"), session.run(None, given), strict=True):
+            np.testing.assert_allclose(found, wanted[one], rtol=1e-5, atol=1e-6)
+
+
+def test_parameters_go_into_the_file() -> None:
+    given = numbers()
+    weights = {"W1": given["W1"], "W2": given["W2"]}
+    graph = cr.trace(mlp)
+    agrees(graph, given, parameters=weights)
+    made = onnx.load_from_string(graph.to_onnx(parameters=weights)).graph
+    assert [one.name for one in made.input] == ["x", "y", "weight_decay"]
+    with pytest.raises(NameLookupError, match="W3"):
+        graph.to_onnx(parameters={"W3": given["W1"]})
+    with pytest.raises(InputError, match="the parameter W1 is float64 of shape"):
+        graph.to_onnx(parameters={"W1": np.ones((6, 4))})
+
+
+@pytest.mark.parametrize(
+    "optimizer", [cr.sgd(0.1, momentum=0.9), cr.adamw(1e-2, weight_decay=0)], ids=["sgd", "adamw"]
+)
+def test_a_training_step_runs_in_onnxruntime(optimizer: Any) -> None:
+    """State in, state out: a hundred steps end where ours end."""
+    step = cr.training_step(mlp, ("W1", "W2"), optimizer)
+    session = runtime.InferenceSession(step.graph.to_onnx())
+    given = numbers(8)
+    batch = {name: given[name] for name in ("x", "y")}
+    state = step.init(W1=given["W1"], W2=given["W2"])
+    arrays = {name: np.array(array) for name, array in state.items()}
+    names = [one.name for one in session.get_outputs()]
+    ours: Any = 0
+    found: dict[str, Any] = {}
+    for _ in range(100):
+        ours = step(state, batch)
+        found = dict(zip(names, session.run(None, {**batch, **arrays}), strict=True))
+        arrays = {one.name: found[one.next_name] for one in step.persistent}
+    np.testing.assert_allclose(found["J"], ours, rtol=1e-5)
+    for name, array in state.items():
+        np.testing.assert_allclose(arrays[name], array, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def convolutional(x, w, b):
+    h = cr.relu(cr.conv2d(x, w, b, padding=1, stride=2))
+    p = cr.max_pool2d(h, 2)
+    q = cr.avg_pool2d(x, 2)
+    J = np.mean(p**2) + np.var(q)
+    return J
+
+
+def attention(x, w):
+    q, k, v = np.split(x @ w, 3, axis=-1)
+    h = cr.scaled_dot_product_attention(q, k, v, is_causal=True)
+    J = np.sum(cr.layer_norm(h) * cr.gelu(x, approximate="tanh"))
+    return J
+
+
+def recurrent(x, w):
+    def cell(h, row):
+        h = np.tanh(h @ w + row)
+        return h, h
+
+    last, rows = cr.scan(cell, x[0], x)
+    J = np.sum(last) + np.sum(rows**2)
+    return J
+
+
+def choosing(x):
+    h = cr.cond(np.sum(x) > 0, lambda: np.sin(x), lambda: np.cos(x) * 2)
+    J = np.sum(h * x)
+    return J
+
+
+def sorting(x, i):
+    s = np.sort(x, axis=1)[:, ::-1]
+    t = np.take_along_axis(x, i, 1)
+    c = np.cumsum(x, 1)
+    J = np.sum(s * c) + np.sum(t[::-1] ** 2) + np.linalg.norm(x) + np.prod(x[0])
+    return J
+
+
+F = np.float32
+PROGRAMS = [
+    (convolutional, {"x": ("n 2 9 8", (3, 2, 9, 8)), "w": ("4 2 3 3", (4, 2, 3, 3)),
+                     "b": ("4", (4,))}, ("w", "b")),
+    (attention, {"x": ("n 5 4", (2, 5, 4)), "w": ("4 12", (4, 12))}, ("x", "w")),
+    (recurrent, {"x": ("t 3", (6, 3)), "w": ("3 3", (3, 3))}, ("x", "w")),
+    (choosing, {"x": ("n", (4,))}, ("x",)),
+    (sorting, {"x": ("n 4", (3, 4)), "i": ("n 2", (3, 2))}, ("x",)),
+]  # fmt: skip
+
+
+def traced(function: Any, types: Any, wrt: Any) -> tuple[cr.Graph, dict[str, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    given = {
+        name: rng.integers(0, 3, shape) if name == "i" else rng.normal(size=shape).astype(F)
+        for name, (_, shape) in types.items()
+    }
+    kinds = {
+        name: (cr.int64 if name == "i" else cr.float32)[axes] for name, (axes, _) in types.items()
+    }
+    return cr.backward(cr.trace(function, **kinds), wrt=wrt), given
+
+
+@pytest.mark.parametrize(
+    ("function", "types", "wrt"), PROGRAMS, ids=lambda one: getattr(one, "__name__", "")
+)
+def test_gradients_of_programs(function: Any, types: Any, wrt: Any) -> None:
+    graph, given = traced(function, types, wrt)
+    agrees(graph, given)
+
+
+@pytest.mark.parametrize(
+    ("function", "types", "wrt"), PROGRAMS, ids=lambda one: getattr(one, "__name__", "")
+)
+def test_there_and_back(function: Any, types: Any, wrt: Any) -> None:
+    """Graph, ONNX, graph: the same values, and the same gradients of the forward pass."""
+    graph, given = traced(function, types, wrt)
+    back = cr.from_onnx(graph.to_onnx())
+    found, wanted = back.graph.run(given), graph.run(given)
+    for name, _ in graph.outputs:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-5)
+    forward = cr.from_onnx(
+        cr.trace(function, **{item.name: item.node.type for item in graph.inputs}).to_onnx()
+    )
+    again = cr.backward(forward.graph, wrt=wrt)
+    run = again.run(given)
+    for name in wrt:
+        np.testing.assert_allclose(run[f"dJ/d{name}"], wanted[f"dJ/d{name}"], rtol=1e-4, atol=1e-5)
+
+
+def test_a_while_loop_becomes_a_loop() -> None:
+    def f(x):
+        return cr.while_loop(lambda s: np.sum(s) < 100, lambda s: s * 2 + 1, x)
+
+    agrees(cr.trace(f, x=cr.float32["3"]), {"x": np.ones(3, F)})
+
+
+def test_what_onnx_lacks_is_refused_all_at_once() -> None:
+    def f(x):
+        a = cr.gammaln(x)
+        b = cr.digamma(x) + cr.digamma(a)
+        return a + b
+
+    with pytest.raises(UnsupportedError) as caught:
+        cr.trace(f, x=cr.float32["3"]).to_onnx()
+    assert "ONNX has no operator for gammaln (1 node), digamma (2 nodes)" in str(caught.value)
+    assert "where: " in str(caught.value) and "a = cr.gammaln(x)" in str(caught.value)
+
+
+@pytest.mark.parametrize("opset", [17, 29, "18", True])
+def test_operator_sets_that_are_not_written(opset: Any) -> None:
+    with pytest.raises(InputError, match=r"opset=.* is not written"):
+        cr.trace(mlp).to_onnx(opset=opset)
+
+
+@pytest.mark.parametrize("opset", [18, 21, 24])
+def test_operator_sets_are_chosen(opset: int) -> None:
+    model = onnx.load_from_string(cr.trace(mlp).to_onnx(opset=opset))
+    assert model.opset_import[0].version == opset
+    onnx.checker.check_model(model, full_check=True)
+
+
+def test_a_size_that_no_input_has_alone_is_refused() -> None:
+    graph = cr.trace(lambda x: np.sum(x), x=cr.float32["n*m"])
+    with pytest.raises(UnsupportedError, match="the size m, n can be read off no input"):
+        graph.to_onnx()
+
+
+def test_sizes_are_solved_for() -> None:
+    graph = cr.trace(lambda x: x.reshape(2, -1)[:, ::-1] / x.shape[0], x=cr.float32["2*n+2"])
+    agrees(graph, {"x": np.arange(8, dtype=F)})
