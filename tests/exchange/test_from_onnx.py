@@ -93,10 +93,55 @@ def test_sizes_get_numbers(net: cr.OnnxModel) -> None:
 
 
 def test_odd_names_of_sizes_become_identifiers() -> None:
+    axes = ["seq-len + 1", None, "7", 2, "?", "?"]
+    made = model([node("Relu", "x", "y")], [value("x", axes)], [value("y", None)])
+    assert cr.from_onnx(text(made)).graph.sizes == ("seq_len___1", "x_1", "n_7", "x_4", "x_5")
+
+
+def test_what_must_be_known_but_depends_on_a_size_is_said() -> None:
+    branches = [
+        helper.make_graph([node(name, "x", "a", axis=0)], name, [], [value("a", None)])
+        for name in ("Softmax", "Flatten")
+    ]
     made = model(
-        [node("Relu", "x", "y")], [value("x", ["seq-len + 1", None, "7", 2])], [value("y", None)]
+        [
+            node("Shape", "x", "s"),
+            node("Equal", "s one", "is1"),
+            node("Squeeze", "is1", "is1_"),
+            node("If", "is1_", "y", then_branch=branches[0], else_branch=branches[1]),
+        ],
+        [value("x", ["n"])],
+        [value("y", None)],
+        [tensor("one", np.array([1]))],
     )
-    assert cr.from_onnx(text(made)).graph.sizes == ("seq_len___1", "x_1", "n_7")
+    with pytest.raises(UnsupportedError) as caught:
+        cr.from_onnx(text(made))
+    assert "If: its condition must be known" in str(caught.value)
+    assert "but depends on the size n" in str(caught.value)
+    assert "give it a number: cr.from_onnx(path, sizes={'n': ...})" in str(caught.value)
+    assert cr.from_onnx(text(made), sizes={"n": 1}).graph["y"].shape == (1,)
+
+
+def test_constants_are_parameters_too_also_in_branches() -> None:
+    weights = np.ones((3, 2), np.float32)
+    inner = [node("Constant", "", "w", value=tensor("", weights)), node("MatMul", "x w", "a")]
+    other = [node("Constant", "", "v", value=tensor("", weights)), node("MatMul", "x v", "a")]
+    branches = [helper.make_graph(one, "g", [], [value("a", None)]) for one in (inner, other)]
+    made = model(
+        [
+            node("Constant", "", "half", value=tensor("", np.float32(0.5))),
+            node("Greater", "k half", "which"),
+            node("If", "which", "y", then_branch=branches[0], else_branch=branches[1]),
+        ],
+        [value("x", ["n", 3]), value("k", [])],
+        [value("y", ["n", 2])],
+    )
+    found = cr.from_onnx(text(made))
+    assert sorted(found.parameters) == ["v", "w"]
+    x, zero = np.ones((1, 3), np.float32), {"w": 0 * weights}
+    for k, wanted in ((1, 0), (0, 3)):
+        result = found(x, np.array(k, np.float32), parameters=zero)
+        assert result.tolist() == [[wanted, wanted]]
 
 
 def test_shapes_that_a_file_computes_are_sizes() -> None:

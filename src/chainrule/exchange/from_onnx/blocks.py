@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,18 @@ class Reader:
     def __init__(self, onnx: Any, tensors: Tensors) -> None:
         self.onnx, self.tensors = onnx, tensors
         self.count = 0
+        self._inner: list[dict[str, np.ndarray]] = []  # the arrays of graphs within the graph
+
+    def whole(self, graph: Any, versions: dict[str, int]) -> Block:
+        """The graph of the file.  Arrays of the graphs in it are its own, if their names are."""
+        block = self.graph(graph, versions)
+        made = {name for call in block.calls for name in call.outputs}
+        taken = Counter(name for known in self._inner for name in known)
+        for known in self._inner:
+            for name in [*known]:
+                if taken[name] == 1 and name not in {*made, *block.inputs, *block.known}:
+                    block.known[name] = known.pop(name)
+        return block
 
     def graph(self, graph: Any, versions: dict[str, int], depth: int = 0) -> Block:
         """A graph, or one within another."""
@@ -58,6 +71,9 @@ class Reader:
             known[one.values.name] = self.tensors.dense(one)
         inputs = tuple(one.name for one in graph.input if one.name not in known)
         outputs = tuple(one.name for one in graph.output)
+        _require_text(graph.name, *known, *inputs, *outputs)
+        if depth:
+            self._inner.append(known)
         return self._block(graph.name, inputs, outputs, known, graph.node, versions, depth)
 
     def function(self, function: Any, versions: dict[str, int]) -> Block:
@@ -78,7 +94,13 @@ class Reader:
     ) -> Block:
         if depth > DEEPEST:
             raise DataFileError(f"the graph {name!r} is nested more than {DEEPEST} times")
-        calls = [self.call(node, versions, depth) for node in nodes]
+        calls = []
+        for call in [self.call(node, versions, depth) for node in nodes]:
+            value = _constant(call)
+            if value is None or call.outputs[0] in known or call.outputs[0] in inputs:
+                calls.append(call)
+            else:
+                known[call.outputs[0]] = value
         makers: dict[str, Call] = {}
         for call in calls:
             for made in filter(None, call.outputs):
@@ -99,6 +121,8 @@ class Reader:
     def call(self, node: Any, versions: dict[str, int], depth: int) -> Call:
         """One node, with its attributes as Python values."""
         self.count += 1
+        attributes = [one.name for one in node.attribute]
+        _require_text(node.op_type, node.domain, node.name, *node.input, *node.output, *attributes)
         domain = _domain(node.domain)
         found = Call(
             node.op_type,
@@ -138,6 +162,14 @@ class Reader:
         return value
 
 
+def _constant(call: Call) -> np.ndarray | None:
+    """The array of a Constant, which is one of the block's like its tensors."""
+    if call.operator != "Constant" or call.domain or len(call.outputs) != 1:
+        return None
+    value = call.get("value")
+    return value if isinstance(value, np.ndarray) else None
+
+
 def _in_order(
     name: str, outputs: tuple[str, ...], makers: dict[str, Call], given: set[str]
 ) -> tuple[list[Call], set[str]]:
@@ -173,6 +205,13 @@ def _in_order(
 def _reads(call: Call) -> list[str]:
     blocks = [one for one in call.attributes.values() if isinstance(one, Block)]
     return [*filter(None, call.inputs), *[name for one in blocks for name in sorted(one.free)]]
+
+
+def _require_text(*names: Any) -> None:
+    """Names that are no UTF-8 come as bytes."""
+    for name in names:
+        if not isinstance(name, str):
+            raise DataFileError(f"the name {name!r} is no text", hint="the file is damaged")
 
 
 def _domain(domain: str) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 
-from chainrule.errors import UnsupportedError
+from chainrule.errors import ChainruleError, UnsupportedError
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import topological
 from chainrule.graph.sizes.sizes import Size
+from chainrule.graph.sizes.sizes import names as names_of
 from chainrule.numpy.statistics import size_value
 from chainrule.primitives.sources import input_
+from chainrule.primitives.sources import size_value as size_value_
 
 SMALL = 1 << 16  # elements up to which arrays are computed while a file is read
 
@@ -52,6 +56,18 @@ class Call:
         """An UnsupportedError about this node."""
         raise UnsupportedError(f"{self.operator}: {what}", hint=hint)
 
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """Errors within, which are caught to do the same in another way, say nothing of the
+        program that is traced."""
+        noted = self.trace.refused if self.trace is not None else []
+        count = len(noted)
+        try:
+            yield
+        except ChainruleError:
+            del noted[count:]
+            raise
+
     def axis(self, axis: int, ndim: int) -> int:
         """An axis counted from the front; refused where there is none such."""
         if not -ndim <= axis < max(ndim, 1):
@@ -64,7 +80,15 @@ class Call:
         """The numbers of an operand; refused where they depend on what a run is given."""
         if isinstance(value, np.ndarray):
             return value
-        sources = _inputs_of(value)
+        sources, sizes = _inputs_of(value), _sizes_of(value)
+        if not sources:
+            self.refuse(
+                f"its {what} must be known when the file is read, but depends on the size "
+                f"{', '.join(sizes)}",
+                f"give it a number: cr.from_onnx(path, sizes={{{sizes[0]!r}: ...}})"
+                if sizes
+                else "",
+            )
         given = ", ".join(f"{name!r}: ..." for name in sources)
         self.refuse(
             f"its {what} must be known when the file is read, but is computed from the "
@@ -131,6 +155,14 @@ def _inputs_of(value: Any) -> list[str]:
     nodes = topological([value.node])
     names = [value.program.name_of.get(node) for node in nodes if node.primitive is input_]
     return [name for name in names if name]
+
+
+def _sizes_of(value: Any) -> list[str]:
+    """The named sizes from which a value is computed."""
+    if not isinstance(value, Traced):
+        return []
+    found = [one.param("size") for one in topological([value.node]) if one.primitive is size_value_]
+    return sorted(set().union(*[names_of(one) for one in found])) if found else []
 
 
 def has_sizes(value: Any) -> bool:

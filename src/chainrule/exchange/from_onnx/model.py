@@ -125,8 +125,8 @@ def from_onnx(
     """Reads an ONNX model, of operator sets 7 to 28, from a path or from bytes.
 
     `parameters` says which floating-point arrays of the file are parameters of the graph, the
-    others are constants: "weights" (those with an axis, without statistics and numbers that
-    operators need to know), "all", or names.  `sizes` gives numbers to named dimensions
+    others are constants: "weights" (those of several elements, without statistics and numbers
+    that operators need to know), "all", or names.  `sizes` gives numbers to named dimensions
     (`{"batch": 1}`), `values` fixed arrays to inputs that must be known, such as shapes, and
     `types` other types to inputs (`{"x": cr.float32["n 3 224 224"]}`).
 
@@ -140,7 +140,7 @@ def from_onnx(
     versions = _versions(proto)
     tensors = Tensors(onnx, folder)
     reader = Reader(onnx, tensors)
-    block = reader.graph(proto.graph, versions)
+    block = reader.whole(proto.graph, versions)
     functions = Functions(onnx, proto, reader, versions)
     block = _dequantised(block, file)
     _refuse_unknown(block, functions, file)
@@ -265,7 +265,8 @@ def _types_of(
         tensor = one.type.tensor_type
         shape = []
         for axis, dim in enumerate(tensor.shape.dim):
-            name = dim.dim_param or f"{one.name}_{axis}"
+            own = f"{one.name}_{axis}"
+            name = dim.dim_param if re.search(r"[0-9A-Za-z]", dim.dim_param) else own
             if dim.HasField("dim_value"):
                 if dim.dim_value < 0 and not dim.dim_param:
                     shape.append(_size(name, sizes))
@@ -285,8 +286,8 @@ def _types_of(
 
 def _size(name: str, sizes: Mapping[str, int]) -> Any:
     """The size of a named dimension: its number, or an identifier like its name."""
-    word = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "n"
-    word = f"n_{word}" if word[0].isdigit() or word in ("min", "max") else word
+    word = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_")
+    word = f"n_{word}" if not word or word[0].isdigit() or word in ("min", "max") else word
     for one in (name, word):
         if one in sizes:
             return int(sizes[one])
@@ -318,7 +319,7 @@ def _chosen(block: Block, parameters: str | Iterable[str]) -> dict[str, np.ndarr
         for place, name in enumerate(call.inputs)
         if place in STATIC.get(call.operator, ())
     }
-    return {name: one for name, one in floats.items() if one.ndim and name not in known}
+    return {name: one for name, one in floats.items() if one.size > 1 and name not in known}
 
 
 def _dequantised(block: Block, file: str) -> Block:
@@ -337,7 +338,8 @@ def _dequantised(block: Block, file: str) -> Block:
             calls.append(call)
     if not count:
         return block
-    read = {name for call in calls for name in _all_names(call)} | set(block.outputs)
+    rest = Block(block.name, block.inputs, block.outputs, {}, tuple(calls), block.free)
+    read = {name for call in rest.every_call() for name in call.inputs} | set(block.outputs)
     known = {name: one for name, one in known.items() if name in read}
     warnings.warn(
         f"{file} has {count} quantised arrays: they are read as floats, and trained as floats",
@@ -345,11 +347,6 @@ def _dequantised(block: Block, file: str) -> Block:
         stacklevel=4,
     )
     return Block(block.name, block.inputs, block.outputs, known, tuple(calls), block.free)
-
-
-def _all_names(call: Call) -> set[str]:
-    blocks = [one for one in call.attributes.values() if isinstance(one, Block)]
-    return {*call.inputs, *[name for one in blocks for name in one.free]}
 
 
 def _traced(block: Block, functions: Functions, file: str, types: dict[str, ArrayType]) -> Graph:

@@ -34,7 +34,7 @@ class Program:
         """The outputs of a block; `given` has its inputs and what it takes from around it."""
         if depth > DEEPEST:
             raise DataFileError(f"{block.name!r} is nested more than {DEEPEST} times")
-        values = {**given, **{k: v for k, v in block.known.items() if k not in given}}
+        values = {**given, **block.known}
         for call in block.calls:
             self.calls += 1
             if self.calls > MOST_CALLS:
@@ -80,6 +80,7 @@ class Program:
         try:
             with np.errstate(all="ignore"):
                 found = function(one, *operands)
+                results = [tidy(x) for x in (found if isinstance(found, tuple) else [found])]
         except ChainruleError:
             raise
         except MemoryError:
@@ -93,11 +94,10 @@ class Program:
                 f"computed: {what}",
                 hint="check the file: its operands or attributes do not go together",
             ) from error
-        results = list(found) if isinstance(found, tuple) else [found]
         missing = [name for name in call.outputs[len(results) :] if name]
         if missing:
             raise UnsupportedError(f"{call.shown} has no output for {', '.join(missing)}")
-        return [tidy(result) for result in results]
+        return results
 
     def _bodies(self, values: Mapping[str, Any], depth: int) -> Callable[..., list[Any]]:
         def run(block: Block, *arguments: Any) -> list[Any]:

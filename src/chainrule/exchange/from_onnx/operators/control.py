@@ -34,7 +34,8 @@ def if_(call: Call, condition: Any) -> Any:
         return lambda: tuple(_arrays(call, call.bodies(block)))
 
     try:
-        found = api.cond(np.reshape(condition, ()), of(branches[0]), of(branches[1]))
+        with call.trying():
+            found = api.cond(np.reshape(condition, ()), of(branches[0]), of(branches[1]))
     except (ShapeError, DTypeError, UnsupportedError) as error:  # one of them depends on it
         try:
             call.known(condition, "condition")
@@ -73,7 +74,13 @@ def loop(call: Call, count: Any = None, condition: Any = None, *initial: Any) ->
         length = call.integer(count, "M")
         if length == 0 and stacked:
             return _unrolled(call, body, count, condition, initial, stacked)
-        return _counted(call, body, max(length, 0) if isinstance(length, int) else length, initial)
+        if not isinstance(length, int) or length > MOST_UNROLLED:
+            return _counted(call, body, length, initial)
+        try:
+            with call.trying():
+                return _counted(call, body, max(length, 0), initial)
+        except UnsupportedError:  # something must be known in each iteration
+            return _unrolled(call, body, count, condition, initial, stacked)
     if stacked:
         for value, what in ((count, "number of iterations"), (condition, "condition")):
             if value is not None:  # on which the shapes of its results depend
