@@ -282,7 +282,7 @@ def test_unknown_operators_are_refused_all_at_once() -> None:
     assert str(caught.value) == (
         "2 operators of <model> are not read: Foo (2 nodes, the first is number 1), "
         "NonMaxSuppression (1 node, the first is number 3)\n"
-        "  try: the page docs/onnx.md lists all operators, and why some are not read"
+        "  try: the page docs/onnx-operators.md lists all operators, and why some are not read"
     )
 
 

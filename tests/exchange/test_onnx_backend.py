@@ -15,7 +15,7 @@ LEAST = 1640  # cases that are read
 
 # Why a case may be refused: a part of the message.
 REASONS = (
-    "not read:",  # the operator: docs/onnx.md says why
+    "not read:",  # the operator: docs/onnx-operators.md says why
     "is of type",  # bfloat16, float8, int4, text as inputs or results
     " of bfloat16",
     " of float8",

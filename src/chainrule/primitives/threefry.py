@@ -67,10 +67,10 @@ def encrypt(k0: np.ndarray, k1: np.ndarray, x: np.ndarray, y: np.ndarray) -> Non
 
 def encrypt_one(k0: int, k1: int, c0: int, c1: int) -> tuple[int, int]:
     """One counter encrypted: ten times as fast as an array of one."""
-    return _formula(k0, k1, c0, c1, int, lambda word: word % 2**32)
+    return cipher(k0, k1, c0, c1, int, lambda word: word % 2**32)
 
 
-def _formula(
+def cipher(
     k0: Any,
     k1: Any,
     c0: Any,
@@ -93,7 +93,7 @@ def _formula(
 def _encrypted(xp: Any, k0: Any, k1: Any, c0: Any, c1: Any) -> tuple[Any, Any]:
     """Both words, of arrays."""
     if xp is not np:
-        return _formula(k0, k1, c0, c1, xp.uint32)
+        return cipher(k0, k1, c0, c1, xp.uint32)
     x, y = np.array(c0), np.array(c1)
     encrypt(k0, k1, x, y)
     return x, y

@@ -11,9 +11,8 @@ from chainrule.exchange.from_onnx.call import Call
 from chainrule.frontend.traced import Traced
 
 # Operators that ONNX itself defines by simpler ones, and that are read in this way.
-DEFINED = {
-    ("", name) for name in ("AffineGrid", "Attention", "CausalConvWithState", "FlexAttention")
-} | {("", "LinearAttention"), ("", "RotaryEmbedding"), ("", "SwiGLU")}
+_NAMES = "AffineGrid Attention CausalConvWithState LinearAttention RotaryEmbedding SwiGLU"
+DEFINED = frozenset(("", name) for name in _NAMES.split())
 
 
 class Functions:

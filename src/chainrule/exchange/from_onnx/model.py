@@ -238,7 +238,7 @@ def _refuse_unknown(block: Block, functions: Functions, file: str) -> None:
     raise UnsupportedError(
         f"{len(unknown)} operator{'s' * (len(unknown) > 1)} of {file} "
         f"{'are' if len(unknown) > 1 else 'is'} not read: {', '.join(listed)}{more}",
-        hint="the page docs/onnx.md lists all operators, and why some are not read",
+        hint="the page docs/onnx-operators.md lists all operators, and why some are not read",
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.exchange.to_onnx.writer import Writer
+from chainrule.primitives.threefry import cipher
 
 BOOL = np.dtype(np.bool_)
 
@@ -203,6 +204,46 @@ def _shift(direction: str) -> Callable[..., Value]:
     return function
 
 
+class Word:
+    """A value of 32-bit words, on which the formula of a cipher computes."""
+
+    def __init__(self, scalars: Scalars, value: Value) -> None:
+        self.scalars, self.value = scalars, value
+
+    def _with(self, operator: str, other: Any, **attributes: Any) -> Word:
+        other = other.value if isinstance(other, Word) else other
+        return Word(self.scalars, self.scalars.emit(operator, self.value, other, **attributes))
+
+    def __add__(self, other: Any) -> Word:
+        return self._with("Add", other)
+
+    def __xor__(self, other: Any) -> Word:
+        return self._with("BitwiseXor", other)
+
+    def __or__(self, other: Any) -> Word:
+        return self._with("BitwiseOr", other)
+
+    def __lshift__(self, other: Any) -> Word:
+        return self._with("BitShift", other, direction="LEFT")
+
+    def __rshift__(self, other: Any) -> Word:
+        return self._with("BitShift", other, direction="RIGHT")
+
+
+def _threefry(place: int) -> Callable[..., Value]:
+    """The first word of an encrypted counter, the second, or both mixed."""
+
+    def function(scalars: Scalars, *words: Value) -> Value:
+        key = ("threefry", *[one.name for one in words])
+        known = scalars.writer.written.get(key)
+        if known is None:
+            x, y = cipher(*[Word(scalars, one) for one in words], number=int)
+            known = scalars.writer.written[key] = (x.value.name, y.value.name, (x ^ y).value.name)
+        return Value(known[place], words[0].dtype)
+
+    return function
+
+
 _LN2, _LN10 = math.log(2), math.log(10)
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -247,6 +288,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": one("Sqrt"),
     "tan": one("Tan"),
     "tanh": one("Tanh"),
+    "threefry_first": _threefry(0),
+    "threefry_mixed": _threefry(2),
+    "threefry_second": _threefry(1),
     "trunc": formula("where(x < 0, ceil(x), floor(x))"),
     "where": lambda scalars, condition, x, y: scalars.where(condition, x, y),
 }

@@ -27,7 +27,7 @@ class Writer:
         self.value_of: dict[Node, str] = dict(outer.value_of) if outer is not None else {}
         self.sizes: dict[str, str] = dict(outer.sizes) if outer is not None else {}
         self._constants: dict[Any, str] = outer._constants if outer is not None else {}
-        self._written: dict[Any, str] = dict(outer._written) if outer is not None else {}
+        self.written: dict[Any, Any] = dict(outer.written) if outer is not None else {}
 
     # Names and constants -------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class Writer:
         """The value of a size, as an array of one element."""
         if not isinstance(size, Size):
             return self.constant(np.array([size], np.int64))
-        known = self._written.get(size)
+        known = self.written.get(size)
         if known is not None:
             return known
         total = ""
@@ -92,7 +92,7 @@ class Writer:
                 value = self._factor(factor)
                 product = self.emit("Mul", product, value) if product else value
             total = self.emit("Add", total, product) if total else product
-        self._written[size] = total
+        self.written[size] = total
         return total
 
     def _factor(self, factor: str | Opaque) -> str:
@@ -111,9 +111,9 @@ class Writer:
         if all(not isinstance(one, Size) for one in sizes):
             return self.constant(np.array(sizes, np.int64).reshape(-1))
         key = tuple(sizes)
-        if key not in self._written:
-            self._written[key] = self.emit("Concat", *[self.size(one) for one in sizes], axis=0)
-        return self._written[key]
+        if key not in self.written:
+            self.written[key] = self.emit("Concat", *[self.size(one) for one in sizes], axis=0)
+        return self.written[key]
 
     def positions(self, start: int | Size, step: int, count: int | Size) -> str:
         """start, start + step, ... as int64."""
