@@ -31,10 +31,10 @@ REASONS = (
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("executor", ["reference", "native"])
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.sweep(31)
-def test_the_cases_of_onnx_pass(part: int, executor: str) -> None:
+def test_the_cases_of_onnx_pass(part: int) -> None:
     wrong = []
     for name, case in list(cases().items())[part::PARTS]:
         given, wanted = arrays(case)
@@ -44,9 +44,10 @@ def test_the_cases_of_onnx_pass(part: int, executor: str) -> None:
             if not any(reason in str(error) for reason in REASONS):
                 wrong.append(f"{name}: {error}")
             continue
-        found = difference(case, results(model, rest, executor), wanted)
-        if found:
-            wrong.append(f"{name}: {found}")
+        for executor in ("reference", "native"):
+            found = difference(case, results(model, rest, executor), wanted)
+            if found:
+                wrong.append(f"{name} on {executor}: {found}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -262,6 +262,17 @@ def test_there_and_back(function: Any, types: Any, wrt: Any) -> None:
         np.testing.assert_allclose(run[f"dJ/d{name}"], wanted[f"dJ/d{name}"], rtol=1e-4, atol=1e-5)
 
 
+def test_a_transposed_matrix_times_a_vector_is_not_fused_wrongly() -> None:
+    def f(x, W, v):
+        a = W.T @ (W @ x)
+        return a, v @ W, x @ x
+
+    types = {"x": cr.float64["d"], "W": cr.float64["m d"], "v": cr.float64["m"]}
+    rng = np.random.default_rng(0)
+    given = {"x": rng.normal(size=2), "W": rng.normal(size=(3, 2)), "v": rng.normal(size=3)}
+    agrees(cr.trace(f, **types), given)
+
+
 def test_random_numbers_have_the_same_bits() -> None:
     def f(x, key):
         first, second = cr.random.split(key, 2)

@@ -86,6 +86,7 @@ def scan(writer: Writer, out: Node, write: Nodes, *operands: str) -> str:
     graph = _graph(inner, declared, _outputs(inner, made, results))
     stacks = len(results) - carries
     way = int(out.param("reverse"))
+    outwards = {"scan_output_directions": [way] * stacks} if stacks else {}
     found = writer.several(
         "Scan",
         [*operands[constants:last], *rows],
@@ -93,7 +94,7 @@ def scan(writer: Writer, out: Node, write: Nodes, *operands: str) -> str:
         body=graph,
         num_scan_inputs=len(rows),
         scan_input_directions=[way] * len(rows),
-        scan_output_directions=[way] * stacks,
+        **outwards,
     )
     own = [
         name

@@ -190,7 +190,20 @@ def scatter_add(writer: Writer, out: Node, updates: str, *indices: str) -> str:
 
 
 def matmul(writer: Writer, out: Node, x: str, y: str) -> str:
-    return writer.emit("MatMul", x, y)
+    """Vectors as matrices of one row or column: onnxruntime (1.32) fuses `MatMul` of a transposed
+    matrix and a vector into a product with the matrix as it was."""
+    left, right = out.inputs
+    away = []
+    if left.ndim == 1:
+        x = writer.emit("Unsqueeze", x, writer.constant(np.array([0], np.int64)))
+        away.append(-2 if right.ndim > 1 else -1)
+    if right.ndim == 1:
+        y = writer.emit("Unsqueeze", y, writer.constant(np.array([1], np.int64)))
+        away.append(-1 if left.ndim > 1 else -2)
+    found = writer.emit("MatMul", x, y)
+    if not away:
+        return found
+    return writer.emit("Squeeze", found, writer.constant(np.array(away, np.int64)))
 
 
 def contract(writer: Writer, out: Node, x: str, y: str) -> str:
