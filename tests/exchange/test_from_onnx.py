@@ -173,6 +173,23 @@ def test_shapes_that_a_file_computes_are_sizes() -> None:
     np.testing.assert_allclose(found(x)["z"], np.ones((6, 4)) / 24)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("way", ["half_pixel", "asymmetric"])
+def test_named_sizes_are_resized(mode: str, way: str) -> None:
+    options = {"mode": mode, "coordinate_transformation_mode": way, "nearest_mode": "floor"}
+    made = model(
+        [node("Resize", "x - scales", "y", **options)],
+        [value("x", ["n", 2, "h", "w"])],
+        [value("y", None)],
+        [tensor("scales", np.array([1, 1, 2, 3], np.float32))],
+    )
+    x = np.random.default_rng(0).normal(size=(2, 2, 3, 4)).astype(np.float32)
+    named = cr.from_onnx(text(made))
+    assert str(named.graph["y"].type) == "float32[n, 2, 2*h, 3*w]"
+    fixed = cr.from_onnx(text(made), sizes={"n": 2, "h": 3, "w": 4})
+    np.testing.assert_allclose(named(x), fixed(x), rtol=1e-5, atol=1e-6)
+
+
 def test_branches_and_loops_become_ours() -> None:
     made = model(
         [

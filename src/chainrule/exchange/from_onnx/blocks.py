@@ -51,6 +51,7 @@ class Reader:
     def __init__(self, onnx: Any, tensors: Tensors) -> None:
         self.onnx, self.tensors = onnx, tensors
         self.count = 0
+        self.constants: set[str] = set()  # arrays that are Constant nodes
         self._inner: list[dict[str, np.ndarray]] = []  # the arrays of graphs within the graph
 
     def whole(self, graph: Any, versions: dict[str, int]) -> Block:
@@ -101,6 +102,7 @@ class Reader:
                 calls.append(call)
             else:
                 known[call.outputs[0]] = value
+                self.constants.add(call.outputs[0])
         makers: dict[str, Call] = {}
         for call in calls:
             for made in filter(None, call.outputs):

@@ -125,10 +125,11 @@ def from_onnx(
     """Reads an ONNX model, of operator sets 7 to 28, from a path or from bytes.
 
     `parameters` says which floating-point arrays of the file are parameters of the graph, the
-    others are constants: "weights" (those of several elements, without statistics and numbers
-    that operators need to know), "all", or names.  `sizes` gives numbers to named dimensions
-    (`{"batch": 1}`), `values` fixed arrays to inputs that must be known, such as shapes, and
-    `types` other types to inputs (`{"x": cr.float32["n 3 224 224"]}`).
+    others are constants: "weights" (tensors of several elements, without statistics and numbers
+    that operators need to know; Constant nodes in a file without tensors), "all", or names.
+    `sizes` gives numbers to named dimensions (`{"batch": 1}`), `values` fixed arrays to inputs that
+    must be known, such as shapes, and `types` other types to inputs
+    (`{"x": cr.float32["n 3 224 224"]}`).
 
     Weights that are stored quantised are dequantised, with a QuantisedWeightsWarning.  Operators
     that are not read are refused all at once, by UnsupportedError, with their nodes counted;
@@ -152,7 +153,7 @@ def from_onnx(
             hint=f"its inputs are {', '.join(block.inputs) or 'none'}",
         )
     given = _types_of(proto, block, sizes or {}, types or {}, fixed)
-    chosen = _chosen(block, parameters)
+    chosen = _chosen(block, parameters, reader.constants)
     known = {name: array for name, array in block.known.items() if name not in chosen}
     block = Block(
         block.name, tuple(given), block.outputs, {**known, **fixed}, block.calls, block.free
@@ -294,7 +295,9 @@ def _size(name: str, sizes: Mapping[str, int]) -> Any:
     return size(word)
 
 
-def _chosen(block: Block, parameters: str | Iterable[str]) -> dict[str, np.ndarray]:
+def _chosen(
+    block: Block, parameters: str | Iterable[str], constants: set[str]
+) -> dict[str, np.ndarray]:
     """The arrays that are parameters."""
     floats = {name: array for name, array in block.known.items() if array.dtype.kind == "f"}
     if parameters == "all":
@@ -319,7 +322,9 @@ def _chosen(block: Block, parameters: str | Iterable[str]) -> dict[str, np.ndarr
         for place, name in enumerate(call.inputs)
         if place in STATIC.get(call.operator, ())
     }
-    return {name: one for name, one in floats.items() if one.size > 1 and name not in known}
+    found = {name: one for name, one in floats.items() if one.size > 1 and name not in known}
+    tensors = {name: one for name, one in found.items() if name not in constants}
+    return tensors or found  # some files have all arrays as Constant nodes
 
 
 def _dequantised(block: Block, file: str) -> Block:

@@ -11,6 +11,7 @@ import numpy as np
 
 from chainrule.exchange.from_onnx.call import SMALL, Call
 from chainrule.graph.sizes.sizes import Size
+from chainrule.numpy.statistics import size_value
 
 
 def resize(call: Call, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
@@ -55,9 +56,10 @@ def _targets(
         for axis, factor in zip(axes, factors, strict=True):
             length = x.shape[axis]
             if isinstance(length, Size):
-                if factor != 1:
-                    call.refuse(f"the size {length}", "give it a number: sizes={...}")
-                lengths.append(length)
+                if factor != int(factor):
+                    hint = "give it a number: cr.from_onnx(path, sizes={...})"
+                    call.refuse(f"the size {length} by {factor}, which is no integer", hint)
+                lengths.append(length * int(factor))
             else:
                 lengths.append(math.floor(length * factor))
         return factors, lengths
@@ -78,8 +80,11 @@ def _along(
     call: Call, x: Any, axis: int, scale: float, length: int, start: float, end: float
 ) -> Any:
     old = x.shape[axis]
-    if not isinstance(old, int) or length * 4 > SMALL * 4 or length < 1:
-        call.refuse(f"axis {axis} from {old} to {length}")
+    if isinstance(old, Size) and not isinstance(length, int):
+        return _along_size(call, x, axis, int(scale), length)
+    if not isinstance(old, int) or length > SMALL or length < 1:
+        hint = "give its size a number: cr.from_onnx(path, sizes={...})"
+        call.refuse(f"axis {axis} from {old} to {length}", hint)
     places = _coordinates(call, np.arange(length), scale, length, old, start, end)
     mode = call.get("mode", "nearest")
     outside = (places < 0) | (places > old - 1)
@@ -100,13 +105,39 @@ def _along(
     return found
 
 
+def _along_size(call: Call, x: Any, axis: int, factor: int, length: Any) -> Any:
+    """An axis whose length is a named size, made longer by an integer factor."""
+    mode, way = call.get("mode", "nearest"), _way(call)
+    offsets = {"half_pixel": 0.5, "pytorch_half_pixel": 0.5, "half_pixel_symmetric": 0.5}
+    offsets["asymmetric"] = 0.0
+    if way not in offsets or mode not in ("nearest", "linear") or call.get("exclude_outside", 0):
+        hint = "give it a number: cr.from_onnx(path, sizes={...})"
+        call.refuse(f"the size {x.shape[axis]} in mode {mode!r} and {way!r}", hint)
+    ones = np.broadcast_to(call.traced(np.array(1.0)), (length,))
+    at = np.cumsum(ones) - 1 + offsets[way]
+    places = at / factor - offsets[way]
+    last = size_value(x.shape[axis], x) - 1
+    if mode == "nearest":
+        index = np.clip(_nearest(call, places), 0.0, last)
+        return np.take(x, index.astype(np.int64), axis)
+    below = np.floor(places)
+    fits = tuple(-1 if one == axis else 1 for one in range(x.ndim))
+    weight = np.reshape((places - below).astype(x.dtype), fits)
+    low, high = (np.clip(one, 0.0, last).astype(np.int64) for one in (below, below + 1))
+    return np.take(x, low, axis) * (1 - weight) + np.take(x, high, axis) * weight
+
+
+def _way(call: Call) -> str:
+    """How coordinates are transformed, which has another default in old versions."""
+    default = "half_pixel" if call.version >= 11 and call.operator == "Resize" else "asymmetric"
+    return call.get("coordinate_transformation_mode", default)
+
+
 def _coordinates(
     call: Call, at: np.ndarray, scale: float, length: int, old: int, start: float, end: float
 ) -> np.ndarray:
     """Where each new element lies among the old ones."""
-    mode = call.get("coordinate_transformation_mode")
-    if mode is None:
-        mode = "half_pixel" if call.version >= 11 and call.operator == "Resize" else "asymmetric"
+    mode = _way(call)
     if mode == "half_pixel":
         return (at + 0.5) / scale - 0.5
     if mode == "asymmetric":
