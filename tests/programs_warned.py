@@ -14,6 +14,9 @@ from provoking import provokes
 import chainrule as cr
 from chainrule import errors
 from chainrule.disk import cache
+from chainrule.exchange.from_onnx.blocks import Block
+from chainrule.exchange.from_onnx.call import Call
+from chainrule.exchange.from_onnx.model import dequantised
 from chainrule.machine_code.kernel import Compiled
 from chainrule.testing import check_gradients
 from chainrule.train.loop.history import History, read
@@ -147,6 +150,19 @@ def a_random_number_that_is_a_constant():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cr.trace(objective, np.ones(4))
+
+
+@provokes(errors.QuantisedWeightsWarning)
+def weights_that_are_stored_as_integers():
+    """
+    1 quantised array of <net.onnx> read as floats, and trained as such
+    """
+
+    known = {"w8": np.ones((2, 2), np.int8), "scale": np.array(0.5, np.float32)}
+    call = Call("DequantizeLinear", "", "", {}, ("w8", "scale"), ("w",))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dequantised(Block("net", (), ("w",), known, (call,), frozenset()), "<net.onnx>")
 
 
 @provokes(errors.KinkWarning)

@@ -22,7 +22,7 @@ SOURCE = Path(errors.__file__).parent
 TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py")}
 # Exceptions that no user meets: something below catches each.
 INSIDE = {"DamagedEntryError", "Interrupted", "NotAffineError", "ObjectError", "Stopped"}
-INSIDE |= {"TooLong", "Unknown"}
+INSIDE |= {"Refused", "TooLong", "Unknown"}
 
 
 def every_kind():

@@ -236,5 +236,9 @@ class PrecisionWarning(UserWarning):
     """An objective of float32 parameters that is float64, because of a constant of NumPy's."""
 
 
+class QuantisedWeightsWarning(UserWarning):
+    """Weights of a file are quantised: they are read as the floats that they stand for."""
+
+
 class ScheduleError(ChainruleError):
     """A schedule that reads what is not there, or writes over it: an error of a planner."""

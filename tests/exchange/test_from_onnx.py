@@ -14,8 +14,12 @@ pytest.importorskip("onnx")
 from onnx_models import F, helper, mlp, model, node, onnx, tensor, text, value  # noqa: E402
 
 import chainrule as cr  # noqa: E402
-from chainrule.errors import DataFileError, InputError, UnsupportedError  # noqa: E402
-from chainrule.exchange.from_onnx.model import QuantisedWeightsWarning  # noqa: E402
+from chainrule.errors import (  # noqa: E402
+    DataFileError,
+    InputError,
+    QuantisedWeightsWarning,
+    UnsupportedError,
+)
 
 X = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
 

@@ -262,6 +262,25 @@ def test_there_and_back(function: Any, types: Any, wrt: Any) -> None:
         np.testing.assert_allclose(run[f"dJ/d{name}"], wanted[f"dJ/d{name}"], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("axes", [1, 2])
+def test_a_convolution_becomes_one(axes: int) -> None:
+    """Without the array of all windows; there and back it is the convolution that it was."""
+    conv = (cr.conv1d, cr.conv2d)[axes - 1]
+    rng = np.random.default_rng(0)
+    given = {
+        "x": rng.normal(size=(2, 3, 9, 8)[: 2 + axes]).astype(F),
+        "w": rng.normal(size=(4, 3, 3, 2)[: 2 + axes]).astype(F),
+        "b": rng.normal(size=4).astype(F),
+    }
+    graph = cr.trace(lambda x, w, b: conv(x, w, b, padding=1, stride=2, dilation=2), **given)
+    agrees(graph, given)
+    made = onnx.load_from_string(graph.to_onnx()).graph.node
+    operators = [one.op_type for one in made]
+    assert operators.count("Conv") == 1 and not {"Gather", "Einsum"} & set(operators)
+    step = cr.backward(graph, wrt=("x", "w", "b"), seed="g")
+    agrees(step, {**given, "g": np.ones(graph.outputs[0][1].shape, F)})
+
+
 def test_a_transposed_matrix_times_a_vector_is_not_fused_wrongly() -> None:
     def f(x, W, v):
         a = W.T @ (W @ x)

@@ -14,7 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import DataFileError, InputError, UnsupportedError, programs_around
+from chainrule.errors import (
+    DataFileError,
+    InputError,
+    QuantisedWeightsWarning,
+    UnsupportedError,
+    programs_around,
+)
 from chainrule.exchange.from_onnx.blocks import Block, Reader
 from chainrule.exchange.from_onnx.call import Call
 from chainrule.exchange.from_onnx.functions import Functions
@@ -34,10 +40,6 @@ from chainrule.tracing import trace
 
 OLDEST, NEWEST = 7, 28
 SHOWN = 12  # operators that an error lists
-
-
-class QuantisedWeightsWarning(UserWarning):
-    """Weights of a file are quantised: they are read as the floats that they stand for."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def from_onnx(
     reader = Reader(onnx, tensors)
     block = reader.whole(proto.graph, versions)
     functions = Functions(onnx, proto, reader, versions)
-    block = _dequantised(block, file)
+    block = dequantised(block, file)
     _refuse_unknown(block, functions, file)
     fixed = {name: _fixed(name, value) for name, value in (values or {}).items()}
     strange = fixed.keys() - set(block.inputs)
@@ -327,7 +329,7 @@ def _chosen(
     return tensors or found  # some files have all arrays as Constant nodes
 
 
-def _dequantised(block: Block, file: str) -> Block:
+def dequantised(block: Block, file: str) -> Block:
     """The block whose quantised weights are the floats that they stand for."""
     known, calls, count = dict(block.known), [], 0
     for call in block.calls:
@@ -347,7 +349,7 @@ def _dequantised(block: Block, file: str) -> Block:
     read = {name for call in rest.every_call() for name in call.inputs} | set(block.outputs)
     known = {name: one for name, one in known.items() if name in read}
     warnings.warn(
-        f"{file} has {count} quantised arrays: they are read as floats, and trained as floats",
+        f"{count} quantised array{'s' * (count > 1)} of {file} read as floats, and trained as such",
         QuantisedWeightsWarning,
         stacklevel=4,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.exchange.to_onnx.rules import RULES
+from chainrule.exchange.to_onnx.rules import value_of
 from chainrule.exchange.to_onnx.writer import Writer
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node, topological
@@ -26,10 +26,7 @@ def _body(inner: Writer, body: Body, given: Sequence[str], write: Nodes) -> list
         inner.value_of[item.node] = name
     outputs = [node for _, node in graph.outputs]
     write(inner, [node for node in topological(outputs) if node not in inner.value_of])
-    for node in outputs:
-        if node not in inner.value_of:  # a uniform one, which nothing has read
-            inner.value_of[node] = RULES[node.primitive.name](inner, node)
-    return [inner.value_of[node] for node in outputs]
+    return [value_of(inner, node) for node in outputs]
 
 
 def _input(writer: Writer, name: str, node: Node) -> Any:

@@ -14,7 +14,7 @@ from chainrule.errors import InputError, UnsupportedError
 from chainrule.exchange.package import onnx_package
 from chainrule.exchange.to_onnx.bodies import BODIES
 from chainrule.exchange.to_onnx.expressions import Refused, Scalars, Value, parsed
-from chainrule.exchange.to_onnx.rules import RULES
+from chainrule.exchange.to_onnx.rules import READING, RULES, is_late, value_of
 from chainrule.exchange.to_onnx.writer import Writer
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
@@ -141,10 +141,9 @@ def write_nodes(writer: Writer, nodes: Sequence[Node]) -> None:
     refused: Counter[str] = Counter()
     first: dict[str, Node] = {}
     for node in nodes:
-        if node in writer.value_of or is_uniform(node):  # which is written where it is read
+        if node in writer.value_of or is_late(node):
             continue
-        missing = (one for one in node.inputs if not is_uniform(one))
-        if refused and any(one not in writer.value_of for one in missing):
+        if refused and any(not _is_there(writer, one) for one in node.inputs):
             reason = _refusal(node)
         else:
             reason = _written(writer, node)
@@ -160,6 +159,13 @@ def write_nodes(writer: Writer, nodes: Sequence[Node]) -> None:
         )
 
 
+def _is_there(writer: Writer, node: Node) -> bool:
+    """Whether the value of a node is written, or can be."""
+    return node in writer.value_of or (
+        is_late(node) and all(_is_there(writer, one) for one in node.inputs)
+    )
+
+
 def _refusal(node: Node) -> str:
     """Why a node whose operands are refused would be, too; what is not known then is no reason."""
     name = node.primitive.name
@@ -172,7 +178,7 @@ def _written(writer: Writer, node: Node) -> str:
     primitive, name = node.primitive, node.primitive.name
     count = len(writer.nodes)
     try:
-        if isinstance(primitive.kernel, Map) and name not in RULES:
+        if name in READING or (isinstance(primitive.kernel, Map) and name not in RULES):
             operands = []
         else:
             operands = [value_of(writer, one) for one in node.inputs]
@@ -196,13 +202,6 @@ def _written(writer: Writer, node: Node) -> str:
         made = own
     writer.value_of[node] = made
     return ""
-
-
-def value_of(writer: Writer, node: Node) -> str:
-    """The value of a node that is written, or of a uniform one, which then is."""
-    if node not in writer.value_of:
-        writer.value_of[node] = RULES[node.primitive.name](writer, node)
-    return writer.value_of[node]
 
 
 def _mapped(writer: Writer, node: Node, expression: str) -> str:

@@ -8,12 +8,29 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.exchange.to_onnx.convolutions import convolution
 from chainrule.exchange.to_onnx.expressions import Refused
 from chainrule.exchange.to_onnx.writer import INT64, Writer
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
+from chainrule.primitives.sources import is_uniform
+from chainrule.primitives.windows import windows as all_windows
 
 Rule = Callable[..., str]
+
+
+def is_late(node: Node) -> bool:
+    """Whether a node is written only where another reads it whole: uniform arrays and windows."""
+    return is_uniform(node) or node.primitive is all_windows
+
+
+def value_of(writer: Writer, node: Node) -> str:
+    """The value of a node that is written, or of one that is late, which then is."""
+    if node not in writer.value_of:
+        assert is_late(node)
+        operands = [value_of(writer, one) for one in node.inputs]
+        writer.value_of[node] = RULES[node.primitive.name](writer, node, *operands)
+    return writer.value_of[node]
 
 
 def full(writer: Writer, out: Node) -> str:
@@ -206,7 +223,12 @@ def matmul(writer: Writer, out: Node, x: str, y: str) -> str:
     return writer.emit("Squeeze", found, writer.constant(np.array(away, np.int64)))
 
 
-def contract(writer: Writer, out: Node, x: str, y: str) -> str:
+def contract(writer: Writer, out: Node) -> str:
+    """A convolution, whose windows then nobody writes; else a sum of products over axes."""
+    found = convolution(writer, out)
+    if found is not None:
+        return found
+    x, y = (value_of(writer, one) for one in out.inputs)
     letters = string.ascii_letters
     parts = [
         "".join(letters[one] for one in out.param(key)) for key in ("x_axes", "y_axes", "out_axes")
@@ -275,6 +297,9 @@ def searchsorted(writer: Writer, out: Node, a: str, v: str) -> str:
     found = writer.emit("ReduceSum", found, last, keepdims=0)
     return found if out.dtype == INT64 else writer.cast(found, out.dtype)
 
+
+# Rules that read their operands themselves.
+READING = frozenset({"contract"})
 
 RULES: dict[str, Rule] = {
     "all": all_,
