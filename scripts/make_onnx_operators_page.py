@@ -5,14 +5,15 @@
 It needs the package onnx.
 """
 
+import importlib
 from pathlib import Path
-
-import onnx.defs
+from typing import Any
 
 from chainrule.exchange.from_onnx.functions import DEFINED
 from chainrule.exchange.from_onnx.model import NEWEST, OLDEST
 from chainrule.exchange.from_onnx.table import TABLE
 
+defs: Any = importlib.import_module("onnx.defs")
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "onnx-operators.md"
 HEAD = """\
 <!-- Written by scripts/make_onnx_operators_page.py; a test keeps it current. -->
@@ -84,7 +85,7 @@ REASONS = {
 
 def operators() -> set[tuple[str, str]]:
     """Every operator that is not deprecated, by domain and name."""
-    return {(one.domain, one.name) for one in onnx.defs.get_all_schemas() if not one.deprecated}
+    return {(one.domain, one.name) for one in defs.get_all_schemas() if not one.deprecated}
 
 
 def is_read(operator: tuple[str, str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import warnings
 from functools import cache
@@ -19,9 +20,8 @@ NEEDED = re.compile(r"computed from the input (.+)\n")
 @cache
 def cases() -> dict[str, Any]:
     """Every case by its name; the models are made in this process."""
-    from onnx.backend.test.loader import load_model_tests
-
-    return {case.name: case for case in load_model_tests(kind="node")}
+    loader: Any = importlib.import_module("onnx.backend.test.loader")
+    return {case.name: case for case in loader.load_model_tests(kind="node")}
 
 
 def arrays(case: Any) -> tuple[dict[str, np.ndarray], list[Any]]:
@@ -33,9 +33,8 @@ def arrays(case: Any) -> tuple[dict[str, np.ndarray], list[Any]]:
 
 def _plain(value: Any) -> Any:
     """Tensors of ONNX as arrays."""
-    from onnx import TensorProto, numpy_helper
-
-    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+    onnx: Any = importlib.import_module("onnx")
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
 def imported(case: Any, given: dict[str, Any]) -> tuple[OnnxModel, dict[str, Any]]:

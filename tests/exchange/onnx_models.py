@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
-F = TensorProto.FLOAT
+onnx: Any = importlib.import_module("onnx")
+helper: Any = importlib.import_module("onnx.helper")
+numpy_helper: Any = importlib.import_module("onnx.numpy_helper")
+
+F = onnx.TensorProto.FLOAT
 
 
 def value(name: str, shape: Any, kind: int = F) -> Any:
