@@ -201,3 +201,24 @@ def a_number_of_numpys_that_widens():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cr.training_step(objective, "W", cr.sgd(0.1))
+
+
+@provokes(errors.BatchStatisticsWarning)
+def a_prediction_that_normalises_by_its_batch():
+    """
+    h of objective is predicted with the mean and variance of each batch, as in training: a row depends on the others
+      where: FILE:LINE, in a_prediction_that_normalises_by_its_batch.<locals>.objective
+        h, _, _ = cr.batch_norm(x @ W, None, None, training=True)
+                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      try: give the objective an argument training=True, and pass it on: cr.batch_norm(..., training=training);
+           evaluation and prediction then take the running statistics
+    """
+
+    def objective(x: cr.float64["n 2"], W: cr.float64["2 2"]):
+        h, _, _ = cr.batch_norm(x @ W, None, None, training=True)
+        J = np.mean(h**2)
+        return J
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cr.predict(objective, {"W": np.eye(2)}, {"x": np.eye(2)}, "h")

@@ -196,6 +196,10 @@ class DataFileError(ChainruleError, ValueError):
     """A file that is missing, damaged or not what its name promises."""
 
 
+class BatchStatisticsWarning(UserWarning):
+    """A prediction that normalises by the mean and variance of its batch, as in training."""
+
+
 class BroadcastWarning(UserWarning):
     """Shapes such as (n, 1) and (n,) that make (n, n), all of which count in an objective."""
 

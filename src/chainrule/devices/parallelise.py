@@ -14,6 +14,7 @@ from chainrule.devices.planning.pins import SCHEDULES, chunks_of, count_of_ends
 from chainrule.errors import InputError
 from chainrule.execute.executors import memory_of
 from chainrule.tracebacks import entry
+from chainrule.train.step.job import refuse_carried
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.step import TrainingStep
 
@@ -86,6 +87,7 @@ def parallel(
             f"cr.parallel splits a training step, got {type(step).__name__}",
             hint="cr.training_step(objective, wrt, optimizer)",
         )
+    refuse_carried(step, "cr.parallel")
     for name, value in (("recompute", recompute), ("shard_optimizer", shard_optimizer)):
         if not isinstance(value, bool | None):
             raise InputError(f"{name} is {value!r}", hint=f"{name}=True, or {name}=False")

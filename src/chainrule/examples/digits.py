@@ -18,9 +18,10 @@ from chainrule.random import fold_in, key
 from chainrule.tracing import trace
 from chainrule.train.loop.trainer import Trainer
 from chainrule.train.optimizers.optimizers import sgd
+from chainrule.train.step.making import training_step
 from chainrule.train.step.random_inputs import ORDER
 from chainrule.train.step.state import State
-from chainrule.train.step.step import TrainingStep, training_step
+from chainrule.train.step.step import TrainingStep
 
 SCORES, LABELS = "o", "y"  # what accuracy compares
 

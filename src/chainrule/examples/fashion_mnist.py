@@ -11,7 +11,7 @@ from chainrule.examples import mlp_with_biases
 from chainrule.examples.digits import Rows, Settings, Training
 from chainrule.tracing import trace
 from chainrule.train.optimizers.optimizers import sgd
-from chainrule.train.step.step import training_step
+from chainrule.train.step.making import training_step
 
 NAME = "fashion-mnist"
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.errors import InputError
 from chainrule.frontend.composite import composite, trace_of
+from chainrule.frontend.errors.refusing import require_flag
 from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.traced import Traced
 from chainrule.graph.plain import refuse_among
@@ -17,12 +18,12 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 @composite(symbol="dropout", latex=r"\operatorname{dropout}")
-def dropout(x: Any, rate: Any, *, key: Any = None) -> Any:
+def dropout(x: Any, rate: Any, *, key: Any = None, training: bool = True) -> Any:
     """x with each element zero with probability `rate`, the others divided by 1 - rate
     (Srivastava et al., 2014, in the form that leaves prediction alone).
 
-    Without a key, for prediction, x itself.  The rate may be traced: changing it compiles nothing.
-    It is from 0 to 1, where 0 keeps and 1 drops everything.
+    Without a key or with training=False, for prediction, x itself.  The rate may be traced:
+    changing it compiles nothing.  It is from 0 to 1, where 0 keeps and 1 drops everything.
     """
     trace = trace_of((x, rate, key))
     given = [one for one in (x, rate, key) if not isinstance(one, Traced)]
@@ -33,7 +34,8 @@ def dropout(x: Any, rate: Any, *, key: Any = None) -> Any:
             where=trace.where() if trace is not None else "",
             hint="the rate is the part of the elements that is dropped: 0.1 for 10 %",
         )
-    if key is None:
+    require_flag((x, rate, key), training, "dropout: training")
+    if key is None or not training:
         return x.copy() if isinstance(x, Traced) else x
     if trace is not None and not isinstance(key, Traced):
         key = Traced(as_node(trace, key), trace)  # where the shape has named sizes, too

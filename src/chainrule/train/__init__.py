@@ -3,8 +3,9 @@
 from chainrule.train.optimizers.optimizer import Optimizer, StateArray, scaled
 from chainrule.train.optimizers.optimizers import adam, adamw, rmsprop, sgd
 from chainrule.train.optimizers.schedule import Schedule
+from chainrule.train.step.making import training_step
 from chainrule.train.step.state import State
-from chainrule.train.step.step import TrainingStep, training_step
+from chainrule.train.step.step import TrainingStep
 
 __all__ = [
     "Optimizer",

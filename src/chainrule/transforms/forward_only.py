@@ -47,6 +47,14 @@ def evaluation_graph(graph: Graph, names: Sequence[str]) -> Graph:
     return prediction_graph(_without_dropout(pruned), names)
 
 
+def predicting_graph(graph: Graph, names: Sequence[str]) -> Graph:
+    """As `evaluation_graph`, with the dropout of loops and branches, which cannot be left out."""
+    try:
+        return evaluation_graph(graph, names)
+    except InputError:
+        return prediction_graph(graph, names)
+
+
 def _without_dropout(graph: Graph) -> Graph:
     kept = _dropped(graph)
     new: dict[Node, Node] = {}

@@ -16,6 +16,7 @@ class Kind(StrEnum):
     """What a value is for; in the order in which tables show it."""
 
     PARAMETER = "parameters"
+    CARRIED = "carried state"
     STATE = "optimizer state"
     INPUT = "inputs"
     CONSTANT = "constants"
@@ -50,6 +51,7 @@ def kinds_of(
     saved: Collection[Node],
     parameters: Collection[Node],
     state: Collection[Node],
+    carried: Collection[Node],
     results: Collection[Node],
 ) -> dict[Node, Kind]:
     """The kind of every value of a graph."""
@@ -59,6 +61,8 @@ def kinds_of(
     for node in graph.nodes:
         if node in parameters:
             kind = Kind.PARAMETER
+        elif node in carried:
+            kind = Kind.CARRIED
         elif node in state:
             kind = Kind.STATE
         elif node in inputs:

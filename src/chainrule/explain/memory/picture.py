@@ -32,6 +32,7 @@ MOST_COLUMNS = RIGHT - LEFT  # one pixel each; more instructions than that share
 # The pattern's name follows the colour.
 PAINTS = {
     str(Kind.PARAMETER): ("#66bfff", "", INK),
+    str(Kind.CARRIED): ("#8fd0b5", "", INK),
     str(Kind.STATE): ("#b2d9ff", "strokes", INK),
     str(Kind.INPUT): ("#ffffff", "", INK),
     str(Kind.CONSTANT): ("#e4e4e4", "dots", INK),
@@ -156,8 +157,9 @@ class _Picture:
         for kind in PAINTS:
             edges = []
             for place, (moment, _) in enumerate(self.columns):
-                edges.append((floors[place], floors[place] + moment.nbytes[kind]))
-                floors[place] += moment.nbytes[kind]
+                below, nbytes = floors[place], moment.nbytes.get(kind, 0)
+                edges.append((below, below + nbytes))
+                floors[place] += nbytes
             if any(upper > lower for lower, upper in edges):
                 layers.append((kind, [(self._y(low), self._y(high)) for low, high in edges]))
         return layers

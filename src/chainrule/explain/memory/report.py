@@ -30,7 +30,8 @@ from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.tracebacks import entry
-from chainrule.transforms.forward_only import evaluation_graph, prediction_graph
+from chainrule.transforms.forward_only import predicting_graph
+from chainrule.transforms.mistakes.batch_statistics import warn_of_batch_statistics
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.tradeoff import Tradeoff
@@ -242,6 +243,8 @@ def memory_of_graph(
     """The report of a graph; see `Graph.memory`."""
     executor = executor_with(executor, placement_seconds, memory)
     report = _of_graph(graph, keep, predict, lying_of(graph, layout), executor, sizes)
+    if predict is not None:
+        warn_of_batch_statistics(report.predicting)
     refuse_copies_of(report.main, report.executor)
     return report
 
@@ -276,9 +279,9 @@ def _of_graph(
         )
     names = _predicted(predict, targets or tuple(name for name, _ in concrete.outputs))
     if targets or predict is not None:
-        predicting = _without_dropout(graph, names)
+        predicting = predicting_graph(graph, names)
         own = {item.name for item in concrete.inputs if item.node in parameters}
-        prediction = _prediction(predicting, used, own, executor, lying)
+        prediction = _prediction(predicting, used, own, (), executor, lying)
     else:  # a run of the graph as it is
         predicting = graph
         prediction = run_memory_of(
@@ -314,6 +317,8 @@ def memory_of_step(
     own = {part.name for part in step.persistent}
     given = [item.name for item in step.graph.inputs if item.name not in own]
     report = of_step(step, predict, lying_of(step.graph, layout, given), executor, sizes)
+    if predict is not None:
+        warn_of_batch_statistics(report.predicting)
     refuse_copies_of(report.main, report.executor)
     return report
 
@@ -331,22 +336,23 @@ def of_step(
     used, assumed = _all_sizes(step.graph, sizes)
     concrete = in_memory(executor, step.graph.bound(used), step.results)
     results, overwrites = step.results(concrete)
-    parameters = {concrete.input(name).node for name in step.parameters}
-    persistent = {concrete.input(part.name).node for part in step.persistent}
+    persistent = _inputs(concrete, [part.name for part in step.persistent])
+    parameters, carried = (_inputs(concrete, one) for one in (step.parameters, step.carried))
     training = run_memory_of(
         concrete,
         results,
         objectives=[concrete[step.objective]],
         parameters=parameters,
         state=persistent - parameters,
+        carried=carried,
         overwrites=overwrites,
         executor=executor,
         lying=lying,
     )
     names = _predicted(predict, (step.objective,))
-    known = all(name in step.differentiated for name in names)
-    predicting = _without_dropout(step.differentiated if known else step.graph, names)
-    prediction = _prediction(predicting, used, set(step.parameters), executor, lying)
+    known = all(name in step.evaluation for name in names)
+    predicting = predicting_graph(step.evaluation if known else step.graph, names)
+    prediction = _prediction(predicting, used, step.parameters, step.carried, executor, lying)
     again = partial(of_step, step, predict, lying)
     return MemoryReport(
         step.graph,
@@ -364,33 +370,27 @@ def of_step(
     )
 
 
-def _without_dropout(graph: Graph, names: tuple[str, ...]) -> Graph:
-    """What is evaluated; with the dropout of loops and branches, which nothing can leave out."""
-    try:
-        return evaluation_graph(graph, names)
-    except InputError:
-        return prediction_graph(graph, names)
-
-
 def _prediction(
     predicting: Graph,
     sizes: Mapping[str, int],
     parameters: Collection[str],
+    carried: Collection[str],
     executor: str,
     lying: Mapping[str, Lying],
 ) -> RunMemory:
     graph = with_sizes(predicting, sizes).replace(conditions=())
     results = list(dict.fromkeys(node for _, node in graph.outputs))
-    own = {item.node for item in graph.inputs if item.name in parameters}
-    return run_memory_of(
-        graph, results, objectives=results, parameters=own, executor=executor, lying=lying
-    )
+    own: Any = {"parameters": _inputs(graph, parameters), "carried": _inputs(graph, carried)}
+    own |= {"executor": executor, "lying": lying}
+    return run_memory_of(graph, results, objectives=results, **own)
+
+
+def _inputs(graph: Graph, names: Collection[str]) -> set[Node]:
+    return {item.node for item in graph.inputs if item.name in names}
 
 
 def _predicted(asked: str | Sequence[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    if asked is None:
-        return default
-    return (asked,) if isinstance(asked, str) else tuple(asked)
+    return default if asked is None else (asked,) if isinstance(asked, str) else tuple(asked)
 
 
 def _all_sizes(graph: Graph, given: Mapping[str, int]) -> tuple[dict[str, int], tuple[str, ...]]:

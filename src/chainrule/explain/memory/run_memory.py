@@ -84,9 +84,15 @@ class RunMemory:
         return found
 
     @cached_property
+    def shown_kinds(self) -> tuple[Kind, ...]:
+        """The kinds that tables show: all, but for the state of an objective that has none."""
+        present = set(self.kinds.values())
+        return tuple(kind for kind in Kind if kind is not Kind.CARRIED or kind in present)
+
+    @cached_property
     def parts(self) -> Mapping[str, int]:
         """The bytes at the peak by what they are for; their sum is `peak_nbytes`."""
-        found = {str(kind): 0 for kind in Kind}
+        found = {str(kind): 0 for kind in self.shown_kinds}
         for life in self.usage.alive_at(self.peak_instruction):
             if not life.in_place:
                 found[str(self.kinds[life.node])] += life.nbytes
@@ -174,6 +180,7 @@ def run_memory_of(
     objectives: Collection[Node],
     parameters: Collection[Node],
     state: Collection[Node] = (),
+    carried: Collection[Node] = (),
     overwrites: Mapping[Node, Node] | None = None,
     executor: str,
     lying: Mapping[str, Lying] | None = None,
@@ -190,4 +197,5 @@ def run_memory_of(
     usage = usage_of(schedule, results, block=traits.one_block, copied=copied)
     forward = set(topological(objectives) if graph.gradients else graph.nodes)
     saved = saved_values(usage.schedule, forward)
-    return RunMemory(graph, usage, kinds_of(graph, saved, parameters, state, results), program)
+    kinds = kinds_of(graph, saved, parameters, state, carried, results)
+    return RunMemory(graph, usage, kinds, program)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.run_memory import WORKSPACE, RunMemory
 
 
@@ -38,7 +37,7 @@ class Moment:
 def timeline_of(run: RunMemory) -> tuple[Moment, ...]:
     """A moment for each instruction, from 0 (before the first) on."""
     usage, names = run.usage, run.names
-    changes = {str(kind): [0] * (usage.count + 2) for kind in Kind}
+    changes = {str(kind): [0] * (usage.count + 2) for kind in run.shown_kinds}
     for life in usage.lives:
         if not life.in_place:
             change = changes[str(run.kinds[life.node])]

@@ -133,6 +133,7 @@ def _first_life(run: RunMemory, life: Life) -> str:
     if life.first == 0:
         role = {
             Kind.PARAMETER: "is a parameter",
+            Kind.CARRIED: "is state that the objective carries",
             Kind.STATE: "belongs to the optimizer",
             Kind.CONSTANT: "is a constant",
             Kind.INPUT: "is an input",

@@ -15,13 +15,15 @@ from chainrule.graph.graph import Graph
 from chainrule.random import key
 from chainrule.random.keys import checked
 from chainrule.tracebacks import entry
-from chainrule.tracing import trace
 from chainrule.train.evaluation.forward import Forward
 from chainrule.train.evaluation.measures import Measures, confused
 from chainrule.train.loop.rows import count_rows, row_arguments
+from chainrule.train.step.carried import objective_of
 from chainrule.train.step.counting import Accuracy, checked_accuracy
 from chainrule.train.step.job import ALONE, Job
+from chainrule.train.step.state import State
 from chainrule.train.step.step import TrainingStep
+from chainrule.train.step.switch import evaluated
 
 BATCH_SIZE = 256  # rows at a time, where nothing is said
 
@@ -29,7 +31,7 @@ BATCH_SIZE = 256  # rows at a time, where nothing is said
 @entry
 def evaluate(
     objective: Callable[..., Any] | Graph | TrainingStep,
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, Any] | State,
     data: Any,
     *,
     accuracy: Accuracy | None = None,
@@ -42,16 +44,20 @@ def evaluate(
 
     `data` are arrays by the names of the inputs, cut into batches of `batch_size` rows, or an
     iterable of batches.  `accuracy=("o", "y")` names class scores [n, classes] and labels [n].
-    The graph is that of forward propagation alone, in which `cr.dropout` is the identity; what
-    else is random is drawn with `key` (default: `cr.random.key(0)`).  `of` names the objective
-    where the function returns several values.
+    `parameters` are what the objective needs beside, or the state of a training.
+
+    The graph is that of forward propagation alone, in which `cr.dropout` is the identity; an
+    argument `training` of the objective that is a bool is False.  What else is random is drawn with
+    `key` (default: `cr.random.key(0)`).  `of` names the objective where the function returns
+    several values, other than what follows its state.  Warns (BatchStatisticsWarning) where it
+    normalises by the statistics of each batch.
 
     InputError for names that the objective does not have, and for no rows; IndexOutOfRangeError
     for labels that are no class; and what a run raises.
     """
     graph, name = forward_of(objective, of)
     names = (name,) if accuracy is None else (name, *checked_accuracy(graph, accuracy))
-    arrays = leaves_of(graph, parameters)
+    arrays = arrays_given(graph, parameters)
     forward = Forward.of(graph, names, arrays, checked_key(key), executor_named(executor))
     return measured(forward, data, batch_size)
 
@@ -117,23 +123,29 @@ def _of_all(
 def forward_of(objective: Callable[..., Any] | Graph | Any, of: str | None) -> tuple[Graph, str]:
     """The graph of an objective, and the name of its value."""
     if isinstance(objective, TrainingStep):
-        return objective.differentiated, of or objective.objective
+        return objective.evaluation, of or objective.objective
     graph = graph_of(objective)
-    if of is not None:
-        return graph, of
-    if len(graph.outputs) != 1:
+    of = of or objective_of(graph)
+    if of is None:
         names = [name for name, _ in graph.outputs]
         raise InputError(
             f"{graph.name} has {len(names)} outputs: {', '.join(names)}",
             hint=f"say which one is the objective: of={names[0]!r}" if names else "return one",
         )
-    return graph, graph.outputs[0][0]
+    return graph, of
+
+
+def arrays_given(graph: Graph, parameters: Mapping[str, Any] | State) -> dict[str, Any]:
+    """The arrays by the names of inputs; of a state those that the optimizer does not own."""
+    if isinstance(parameters, State):
+        return parameters.weights
+    return leaves_of(graph, parameters)
 
 
 def graph_of(objective: Callable[..., Any] | Graph | TrainingStep) -> Graph:
-    """The graph of an objective, traced if it is a function."""
+    """The graph of an objective to be evaluated, traced if it is a function."""
     if isinstance(objective, TrainingStep):
-        return objective.differentiated
+        return objective.evaluation
     if isinstance(objective, Graph):
         return objective
     if not callable(objective):
@@ -142,7 +154,7 @@ def graph_of(objective: Callable[..., Any] | Graph | TrainingStep) -> Graph:
             f"got {type(objective).__name__}",
             hint="cr.evaluate(objective, parameters, data), with a function of arrays",
         )
-    return trace(objective)
+    return evaluated(objective)
 
 
 def checked_key(given: Any) -> np.ndarray:

@@ -25,6 +25,7 @@ from chainrule.train.loop.rows import (
 )
 from chainrule.train.step.random_inputs import EVALUATION, Keys, key_inputs
 from chainrule.transforms.forward_only import evaluation_graph
+from chainrule.transforms.mistakes.batch_statistics import warn_of_batch_statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,7 @@ class Forward:
     ) -> Forward:
         """`arrays` may have more than is needed."""
         graph = evaluation_graph(source, names)
+        warn_of_batch_statistics(graph)
         inputs = {item.name for item in graph.inputs}
         needed = {name: array for name, array in arrays.items() if name in inputs}
         stream = fold_in(key, EVALUATION)

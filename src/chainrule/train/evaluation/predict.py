@@ -9,20 +9,25 @@ import numpy as np
 
 from chainrule.errors import ShapeError
 from chainrule.execute.executors import executor_named
-from chainrule.execute.run import leaves_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.sizes import Size
 from chainrule.tracebacks import entry
-from chainrule.train.evaluation.evaluate import BATCH_SIZE, checked_key, graph_of
+from chainrule.train.evaluation.evaluate import (
+    BATCH_SIZE,
+    arrays_given,
+    checked_key,
+    graph_of,
+)
 from chainrule.train.evaluation.forward import Forward
 from chainrule.train.loop.rows import count_rows, roots_of, row_arguments
+from chainrule.train.step.state import State
 from chainrule.train.step.step import TrainingStep
 
 
 @entry
 def predict(
     objective: Callable[..., Any] | Graph | TrainingStep,
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, Any] | State,
     data: Any,
     output: str,
     *,
@@ -34,14 +39,16 @@ def predict(
 
     `data` are arrays by the names of the inputs, cut into batches of `batch_size` rows, or an
     iterable of batches.  Only what `output` needs has to be there (no labels), and only that is
-    computed: forward propagation, in which `cr.dropout` is the identity.  What else is random is
-    drawn with `key` (default: `cr.random.key(0)`).
+    computed: forward propagation, in which `cr.dropout` is the identity, and an argument `training`
+    of the objective that is a bool is False.  `parameters` may be the state of a training.  What
+    else is random is drawn with `key` (default: `cr.random.key(0)`).  Warns
+    (BatchStatisticsWarning) where `output` is normalised by the statistics of each batch.
 
     InputError for names that the objective does not have, for what is missing, and for no rows;
     NameLookupError for an unknown output, ShapeError for one without a row for each row of data.
     """
     graph = graph_of(objective)
-    arrays = leaves_of(graph, parameters)
+    arrays = arrays_given(graph, parameters)
     forward = Forward.of(graph, (output,), arrays, checked_key(key), executor_named(executor))
     return predicted(forward, data, batch_size)
 

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from chainrule.errors import InputError
+from chainrule.execute.executors import executor_with
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.sizes import Size, size
 from chainrule.graph.structure import flatten
-from chainrule.tracing import trace
 from chainrule.train.loop.rows import refuse_unknown
 from chainrule.train.optimizers.optimizer import Optimizer
+from chainrule.train.optimizers.optimizers import no_optimizer
 from chainrule.train.step.counting import Accuracy, checked_accuracy, counting
 from chainrule.train.step.job import ALONE, Job, SplitsSteps, SplitStep, Step
+from chainrule.train.step.making import step_of
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.state import State
-from chainrule.train.step.step import TrainingStep, training_step
+from chainrule.train.step.step import TrainingStep
+from chainrule.train.step.switch import Forms, forms_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,7 @@ def assembled(
     optimizer: Optimizer | None,
     wrt: Any,
     of: str | None,
+    own_state: str | Iterable[str],
     accuracy: Accuracy | None,
     micro_batches: int,
     executor: str | None,
@@ -76,7 +80,7 @@ def assembled(
             hint='{"W1": W1, "W2": W2}: what training begins with; a container goes by the '
             'argument that takes it: {"params": params}',
         )
-    step = _step(objective, parameters, optimizer, wrt, of, executor, memory)
+    step = _step(objective, parameters, optimizer, wrt, of, own_state, executor, memory)
     count = counted("micro_batches", micro_batches)
     parts, correct = parts_of(step), None
     plain = whole = whole_of(step)
@@ -142,12 +146,13 @@ def _step(
     optimizer: Optimizer | None,
     wrt: Any,
     of: str | None,
+    state: str | Iterable[str],
     executor: str | None,
     memory: int | str | None,
 ) -> Step:
     if isinstance(objective, (TrainingStep, MicroBatchedStep, SplitStep)):
         given = {"optimizer": optimizer, "wrt": wrt, "of": of, "executor": executor}
-        given["memory"] = memory
+        given |= {"memory": memory, "state": state or None}
         for name, value in given.items():
             if value is not None:
                 raise InputError(
@@ -160,35 +165,42 @@ def _step(
             "the optimizer is missing",
             hint="cr.Trainer(objective, parameters, cr.adam(1e-3), data), or cr.sgd(0.1)",
         )
-    graph = objective if isinstance(objective, Graph) else _traced(objective, parameters)
+    if not isinstance(optimizer, Optimizer):
+        raise no_optimizer(optimizer)
+    forms = _forms(objective, parameters)
+    graph = forms.training
     refuse_unknown(graph, parameters, "the parameters", graph.arguments)
+    state = (state,) if isinstance(state, str) else tuple(state)
     if wrt is None:
-        wrt = tuple(parameters)
+        wrt = tuple([name for name in parameters if name not in state])
     elif not wrt:
         raise InputError(
             f"wrt={wrt!r}: nothing would be trained",
             hint=f"wrt={next(iter(parameters))!r}, or none for all parameters",
         )
-    return training_step(graph, wrt, optimizer, of=of, executor=executor, memory=memory)
+    executor = executor_with(executor, memory=memory)
+    return step_of(forms, wrt, optimizer, of, state, executor)
 
 
-def _traced(objective: Callable[..., Any], parameters: Mapping[str, Any]) -> Graph:
-    """The graph of a function; arguments without annotations have the types of what is given."""
+def _forms(objective: Callable[..., Any] | Graph, parameters: Mapping[str, Any]) -> Forms:
+    """The graphs of a function; arguments without annotations have the types of what is given."""
+    if isinstance(objective, Graph):
+        return forms_of(objective, {})
     try:
         arguments = inspect.signature(objective).parameters
     except (TypeError, ValueError):
         arguments = {}
     plain = [name for name, one in arguments.items() if one.annotation is one.empty]
-    return trace(objective, **{name: parameters[name] for name in plain if name in parameters})
+    return forms_of(objective, {name: parameters[name] for name in plain if name in parameters})
 
 
 def _split(
     step: TrainingStep, parameters: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters that are trained, and the arrays of those that are not; containers stay
-    whole where all of their parts are trained."""
+    """What lives in the state, and the arrays of what does not; containers stay whole where all of
+    their parts live there."""
     refuse_unknown(step.graph, parameters, "the parameters", step.graph.arguments)
-    trained, own, constants = set(step.parameters), {}, {}
+    trained, own, constants = set(step.weights), {}, {}
     for root, value in parameters.items():
         leaves, structure = flatten(value, root)
         if root in trained or set(structure.leaf_names) <= trained:

@@ -10,13 +10,15 @@ import numpy as np
 
 from chainrule.data import Minibatches
 from chainrule.errors import NonFiniteError
-from chainrule.execute.run import leaves_of
+from chainrule.execute.run import leaves_of, run_graph
 from chainrule.explain.nonfinite import Diagnosis, nonfinite_step
 from chainrule.train.loop.feed import after
 from chainrule.train.loop.position import Position
 from chainrule.train.step.job import ALONE, Job, agreed, first
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.state import State
+from chainrule.train.step.step import TrainingStep
+from chainrule.transforms.forward_only import prediction_graph
 
 if TYPE_CHECKING:
     from chainrule.train.loop.assembly import Assembled
@@ -132,7 +134,22 @@ def _diagnosed(
         found = nonfinite_step(made.whole, arrays, part)
         if found is not None:
             return found
+        arrays = {**arrays, **_carried_on(made.whole, arrays, part)}
     return None
+
+
+def _carried_on(
+    step: TrainingStep, arrays: Mapping[str, np.ndarray], part: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """What a part of a batch leaves for the next one of the state that the objective carries."""
+    following = {one.name: one.next_name for one in step.persistent if one.is_carried}
+    if not following:
+        return {}
+    graph = prediction_graph(step.graph, list(following.values()))
+    known = {item.name for item in graph.inputs}
+    given = {name: one for name, one in {**part, **arrays}.items() if name in known}
+    run = run_graph(graph, given, keep="outputs", flat=True)
+    return {name: run[then] for name, then in following.items()}
 
 
 def _of_parts(step: MicroBatchedStep, leaves: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

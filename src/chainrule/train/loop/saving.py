@@ -117,7 +117,7 @@ class Saving:
             step, name = counting(made.whole, made.accuracy)
         checkpoints.step = step
         try:
-            found = checkpoints.load(step.init(made.state.parameters))
+            found = checkpoints.load(step.init(made.state.weights))
         except InputError:
             return None
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,8 @@ class Trainer:
     which has its optimizer, also in micro-batches or split over ranks (`cr.parallel`).
     `parameters` are the arrays, or containers of arrays, to begin with, by the names of inputs; all
     are trained, or those that `wrt` names.  `of` says which output is the objective where there are
-    several.
+    several; `state` names those of `parameters` that the objective carries from step to step, as
+    for `cr.training_step`.
 
     `data` are arrays by the names of inputs, with a row for each example: each epoch takes them in
     batches of `batch_size` rows, in an order of its own.  Or a function of the epoch's number
@@ -63,7 +64,8 @@ class Trainer:
     `key` (default: `cr.random.key(0)`) decides all that is random.  The order of an epoch is
     `cr.data.minibatches(..., fold_in(key, 0), epoch=number)`.  Inputs of type uint32[2] that nobody
     gives are keys: the i-th of them (from 1) gets fold_in(fold_in(key, i), t) in the step that
-    comes after t others.  In evaluation and prediction `cr.dropout` is the identity.
+    comes after t others.  In evaluation and prediction `cr.dropout` is the identity,
+    and an argument `training` that is a bool is False.
 
     `folder` is where checkpoints and `history.jsonl` go: a checkpoint after every epoch, or after
     every `save_every` steps, and at the end.  The last `keep_last` are kept, and the `keep_best`
@@ -91,6 +93,7 @@ class Trainer:
         batch_size: int = 32,
         wrt: Any = None,
         of: str | None = None,
+        state: str | Iterable[str] = (),
         validation: Any = None,
         accuracy: Accuracy | None = None,
         key: Any = None,
@@ -118,6 +121,7 @@ class Trainer:
             optimizer,
             wrt,
             of,
+            state,
             accuracy,
             micro_batches,
             executor,
@@ -143,7 +147,7 @@ class Trainer:
         self.validation, self._made = validation, made
         saving, found = None, None
         if folder is not None:
-            names = (*made.whole.parameters, *made.constants)
+            names = (*made.whole.weights, *made.constants)
             place, described = absolute(folder), feed.described()
             saving = Saving(place, made, keep_last, keep_best, described, names)
             found = saving.find(resume)
@@ -300,11 +304,12 @@ class Trainer:
 
     @entry
     def save_weights(self, path: str | Path) -> Path:
-        """Writes all parameters to a safetensors file, for `cr.load_weights`; returns its path."""
+        """Writes all parameters, and the state that the objective carries, to a safetensors file,
+        for `cr.load_weights`; returns its path."""
         made = self._made
         if made.job.count == 1:
-            return save_weights(path, {**self.state.parameters, **made.constants})
-        own = made.arrays_of(self.state, made.whole.parameters, to=0)
+            return save_weights(path, {**self.state.weights, **made.constants})
+        own = made.arrays_of(self.state, made.whole.weights, to=0)
         write = lambda: str(save_weights(path, {**own, **made.constants}))  # noqa: E731
         return Path(first(made.job, "saves weights", write, writing_seconds(self.state)))
 
@@ -318,14 +323,14 @@ class Trainer:
         made, forward = self._made, self._forward_to(names)
         if made.job.count == 1:
             return forward
-        return forward.on({**made.arrays_of(self.state, made.whole.parameters), **made.constants})
+        return forward.on({**made.arrays_of(self.state, made.whole.weights), **made.constants})
 
     def _forward_to(self, names: tuple[str, ...]) -> Forward:
         if names not in self._forwards:
             whole = self._made.whole
-            arrays = {name: self.state.outlines[name] for name in whole.parameters}
+            arrays = {name: self.state.outlines[name] for name in whole.weights}
             self._forwards[names] = Forward.of(
-                whole.differentiated,
+                whole.evaluation,
                 names,
                 {**arrays, **self._made.constants},
                 self.key,

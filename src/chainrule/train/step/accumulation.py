@@ -57,13 +57,15 @@ def _free(wish: str, taken: set[str]) -> str:
 def accumulating(step: TrainingStep, sums: tuple[Sum, ...]) -> TrainingStep:
     """The step whose state are the sums: it adds what one part of a batch contributes.
 
+    What the objective carries is among its state, too: each part sees what the one before left.
     Parameters are given to it like a batch.  float16 is added up in float32.
     """
     graph = step.differentiated
     inputs, names = list(graph.inputs), dict(graph.names)
     outputs = [(step.objective, graph[step.objective])]
     taken = {*names, *(one.name for one in sums)}
-    persistent = []
+    persistent = [part for part in step.persistent if part.is_carried]
+    outputs += [(part.next_name, graph[part.next_name]) for part in persistent]
     for one in sums:
         origin = one.value.origin.derived("accumulation", one.value)
         item = _sum_input(one, len(inputs), origin)
@@ -79,6 +81,7 @@ def accumulating(step: TrainingStep, sums: tuple[Sum, ...]) -> TrainingStep:
     return replace(
         step,
         graph=check(resting_on(made, {})),
+        switched=None,
         optimizer=Optimizer("accumulation", (), _adds_only),
         persistent=tuple(persistent),
         scalars={},
@@ -86,7 +89,11 @@ def accumulating(step: TrainingStep, sums: tuple[Sum, ...]) -> TrainingStep:
 
 
 def updating(step: TrainingStep, sums: tuple[Sum, ...], count: int) -> TrainingStep:
-    """The step whose batch are the sums over `count` parts: it updates the state by their means."""
+    """The step whose batch are the sums over `count` parts: it updates the state by their means.
+
+    What the last part left of the arrays that the objective carries is given under the name of what
+    follows them.
+    """
     graph = step.differentiated
     inputs = [graph.input(name) for name in step.parameters]
     names = {item.name: item.node for item in inputs}
@@ -99,6 +106,13 @@ def updating(step: TrainingStep, sums: tuple[Sum, ...], count: int) -> TrainingS
         stamp((mean,), origin)
         names |= {item.name: item.node, one.of: mean}
         means[one.wrt] = mean
+    carried = [part for part in step.persistent if part.is_carried]
+    for part in carried:
+        old = graph.input(part.name)
+        new = input_(index=len(graph.inputs) + len(inputs), type=old.type)
+        stamp((new,), old.node.origin.derived("accumulation", old.node))
+        inputs += [old, Input(part.next_name, new)]
+        names |= {part.name: old.node, part.next_name: new}
     gradients = {}
     for name in step.parameters:
         unreached = full_like(graph[name], 0)
@@ -118,7 +132,7 @@ def updating(step: TrainingStep, sums: tuple[Sum, ...], count: int) -> TrainingS
         structures={
             root: structure
             for root, structure in graph.structures.items()
-            if set(structure.leaf_names) <= set(step.parameters)
+            if set(structure.leaf_names) <= set(step.weights)
         },
         result=None,
     )
@@ -128,12 +142,14 @@ def updating(step: TrainingStep, sums: tuple[Sum, ...], count: int) -> TrainingS
         step.objective,
         step.parameters,
         step.optimizer,
+        {part.name: part.next_name for part in carried},
         taken=set(graph.names),
     )
     return replace(
         step,
         graph=update.graph,
         differentiated=made,
+        switched=None,
         persistent=update.persistent,
         scalars=update.scalars,
     )

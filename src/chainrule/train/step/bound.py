@@ -26,11 +26,15 @@ def moved_by(step: TrainingStep, concrete: Graph) -> dict[str, Node]:
 
 
 def results_of(step: TrainingStep, concrete: Graph) -> tuple[list[Node], dict[Node, Node]]:
-    """What a step computes, and which inputs' arrays take which of it."""
+    """What a step computes, and which inputs' arrays take which of it.
+
+    The objective is returned: an array that takes it, too, gets a copy.
+    """
     moving = moved_by(step, concrete)
     inputs = {item.name: item.node for item in concrete.inputs}
-    overwrites = {inputs[name]: node for name, node in moving.items()}
-    return [concrete.names[step.objective], *moving.values()], overwrites
+    objective = concrete.names[step.objective]
+    overwrites = {inputs[name]: node for name, node in moving.items() if node is not objective}
+    return [objective, *moving.values()], overwrites
 
 
 class BoundStep:

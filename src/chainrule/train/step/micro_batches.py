@@ -45,8 +45,10 @@ class MicroBatchedStep(Frozen):
     over the batch, plus a penalty that does not depend on the batch: the average of the objectives
     of equal parts is the objective of the whole.  It is another step for an objective that is a sum
     over the batch (the average is the sum divided by `count`), or that looks at the batch as a
-    whole (as batch normalisation does).  Where there are several parts, the i-th (from 0) gets
-    fold_in(key, i) for an input of type uint32[2]: no two parts have the same dropout.
+    whole (as batch normalisation does).  What the objective carries from step to step, it carries
+    from part to part: each sees what the one before left.  Where there are several parts, the i-th
+    (from 0) gets fold_in(key, i) for an input of type uint32[2]: no two parts have the same
+    dropout.
 
     `whole` is the step that is taken so: states of one are states of the other.  `size` is the
     named size of the axes that are split, `split` says which inputs have one, and where.
@@ -87,7 +89,7 @@ class MicroBatchedStep(Frozen):
         state.refuse_second_step()
         with state.stepping, state.updating:
             parts = self.split_batch(state, given)
-            sums = self._sums_at_zero(state)
+            sums = self._sums_at_start(state)
             accumulating = self._within_memory(parts[0], given)
             is_plain = accumulating is self.accumulating or not self._reads_c_order_only
             for number, part in enumerate(parts):
@@ -100,7 +102,11 @@ class MicroBatchedStep(Frozen):
                     raise
             taken = self.updating.scalars.values()
             numbers = {name: given[name] for name in taken if name in given}
-            return self.updating.taken(state, {**numbers, **sums.arrays})
+            left = {
+                part.next_name if part.is_carried else part.name: sums.arrays[part.name]
+                for part in self.accumulating.persistent
+            }
+            return self.updating.taken(state, {**numbers, **left})
 
     @entry
     def run(
@@ -200,10 +206,11 @@ class MicroBatchedStep(Frozen):
         checked = dict(zip([item.name for item in graph.inputs], arrays.values(), strict=True))
         name, axis = next(iter(self.split.items()))
         rows = self.part_of(checked[name].shape[axis])
-        wanted = [item.name for item in self.whole.differentiated.inputs]
+        held = self.whole.carried
+        wanted = [item.name for item in self.whole.differentiated.inputs if item.name not in held]
         shared = {name: arguments[name] for name in wanted if name in arguments}
         found = []
-        keys = key_inputs(graph, self.split) if self.count > 1 else ()
+        keys = key_inputs(graph, [*self.split, *held]) if self.count > 1 else ()
         for part in range(self.count):
             here = slice(part * rows, (part + 1) * rows)
             own = {name: checked[name][_along(axis, here)] for name, axis in self.split.items()}
@@ -250,16 +257,19 @@ class MicroBatchedStep(Frozen):
             needed = with_copies(self.memory(sizes).needed_nbytes, copied)
             refuse_copies(graph, copied, needed, limit)
 
-    def _sums_at_zero(self, state: State) -> State:
-        """The sums that belong to a state, set to 0."""
+    def _sums_at_start(self, state: State) -> State:
+        """The sums that belong to a state, set to 0, and copies of what it carries."""
+        parts = self.accumulating.persistent
         if state not in self._sums:
             arrays = {}
-            for part in self.accumulating.persistent:
-                shape = state.arrays[part.parameter].shape if part.parameter else ()
+            for part in parts:
+                owner = part.name if part.is_carried else part.parameter
+                shape = state.arrays[owner].shape if owner else ()
                 arrays[part.name] = np.zeros(shape, self.accumulating.graph[part.name].dtype)
             self._sums[state] = State(arrays, (), {})
         sums = self._sums[state]
-        sums.put([(name, np.zeros((), array.dtype)) for name, array in sums.memory.items()])
+        zero = {part.name: np.zeros((), sums.memory[part.name].dtype) for part in parts}
+        sums.put([*(zero | {name: state.memory[name] for name in self.whole.carried}).items()])
         return sums
 
 
@@ -312,7 +322,7 @@ def _count(count: Any) -> int:
 def _batch_size(step: TrainingStep, asked: str | None) -> str:
     """The named size of the batch: the one that inputs have, and no parameter."""
     own = {name for item in _batch(step) for name in _sizes(item)}
-    of_parameters = {name for name in step.parameters for name in _sizes(step.graph.input(name))}
+    of_parameters = {name for one in step.weights for name in _sizes(step.graph.input(one))}
     found = [name for name in step.graph.sizes if name in own - of_parameters]
     if asked is not None and asked in found:
         return asked
@@ -349,8 +359,8 @@ def _split(step: TrainingStep, size: str) -> dict[str, int]:
 
 
 def _batch(step: TrainingStep) -> list[Input]:
-    """The inputs that a step is given: all but the parameters."""
-    return [item for item in step.differentiated.inputs if item.name not in step.parameters]
+    """The inputs that a step is given: all but those that its state has."""
+    return [item for item in step.differentiated.inputs if item.name not in step.weights]
 
 
 def _sizes(item: Input) -> set[str]:

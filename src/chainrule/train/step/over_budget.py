@@ -42,9 +42,10 @@ def advised(
 
 def _with_sgd(step: TrainingStep, sizes: Mapping[str, int], options: Any) -> Iterator[str]:
     """Plain gradient descent, where the optimizer has arrays of its own."""
-    if len(step.persistent) == len(step.parameters):
+    if all(part.array is None for part in step.persistent):
         return
-    update = with_update(step.differentiated, step.objective, step.parameters, sgd(0.1))
+    following = {part.name: part.next_name for part in step.persistent if part.is_carried}
+    update = with_update(step.differentiated, step.objective, step.parameters, sgd(0.1), following)
     other = replace(
         step,
         graph=update.graph,

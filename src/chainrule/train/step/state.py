@@ -1,4 +1,4 @@
-"""A `State` holds what lives between training steps: parameters and optimizer arrays."""
+"""A `State` holds what lives between training steps: parameters, and arrays beside them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ALIGNMENT = 64  # bytes; the arrays of a state begin at multiples of it
 class State(Mapping[str, Any]):
     """Parameters and optimizer arrays after `steps` training steps; made by `TrainingStep.init`.
 
-    A mapping from names to arrays: the parameters, then what the optimizer keeps, each array once,
-    containers taken apart.  So `np.savez(file, **state)` saves all of it, and
-    `TrainingStep.restore` takes it back.  `state[name]`, and `name in state`, also know the
-    container that was given to `init` as a whole.
+    A mapping from names to arrays: the parameters, then the objective's own state, then what the
+    optimizer keeps, each array once, containers taken apart.  So `np.savez(file, **state)` saves
+    all of it, and `TrainingStep.restore` takes it back.  `state[name]`, and `name in state`, also
+    know the container that was given to `init` as a whole.
 
     The one object that changes: all arrays lie in one piece of memory, which a step that succeeds
     updates in place, and a step that fails does not touch.  What is read out (`state["W1"]`,
@@ -43,6 +43,7 @@ class State(Mapping[str, Any]):
         arrays: Mapping[str, np.ndarray],
         parameters: tuple[str, ...],
         structures: Mapping[str, Structure],
+        carried: tuple[str, ...] = (),
     ) -> None:
         self._memory = _in_one_arena(arrays)
         self._views = {name: _read_only(array) for name, array in self._memory.items()}
@@ -53,6 +54,7 @@ class State(Mapping[str, Any]):
         self._elsewhere: Mapping[str, np.ndarray] = {}
         self.shares: Any = None
         self._parameters, self._structures = parameters, dict(structures)
+        self._carried = carried
         # A step holds both for as long as it runs: one keeps other steps away, the other readers
         # (but not the handler of a signal that comes in its own thread).  `with` on them directly:
         # in a method of ours, a signal could come between taking a lock and saying so.
@@ -118,7 +120,7 @@ class State(Mapping[str, Any]):
         """Copies the state: the same arrays and number of steps, in new memory."""
         with self.updating:
             self._refuse_torn()
-            other = State(self._memory, self._parameters, self._structures)
+            other = State(self._memory, self._parameters, self._structures, self._carried)
             other._elsewhere, other.shares = self._elsewhere, self.shares
             other.steps_taken = self.steps_taken
         return other
@@ -137,10 +139,24 @@ class State(Mapping[str, Any]):
     @property
     def parameters(self) -> dict[str, np.ndarray]:
         """Copies of all parameters by name, with containers flattened."""
+        return self._copies(self._parameters)
+
+    @property
+    def carried(self) -> dict[str, np.ndarray]:
+        """Copies of the objective's own state (running statistics) by name, with containers
+        flattened."""
+        return self._copies(self._carried)
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """Copies of what evaluation needs: parameters, and the objective's own state."""
+        return self._copies((*self._parameters, *self._carried))
+
+    def _copies(self, names: Collection[str]) -> dict[str, np.ndarray]:
         with self.updating:
             self._refuse_torn()
-            self._refuse_elsewhere(self._parameters)
-            return {name: self._memory[name].copy() for name in self._parameters}
+            self._refuse_elsewhere(names)
+            return {name: self._memory[name].copy() for name in names}
 
     @property
     def steps(self) -> int:

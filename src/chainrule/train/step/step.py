@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,16 +12,14 @@ import numpy as np
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute import Run, run_graph
 from chainrule.execute.arguments import by_name
-from chainrule.execute.executors import executor_with, in_memory, prepare
+from chainrule.execute.executors import in_memory, prepare
 from chainrule.execute.prepared import Prepared
 from chainrule.execute.run import Keep, leaves_of
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.tracebacks import entry, shorten
-from chainrule.tracing import trace
 from chainrule.train.optimizers.optimizer import Optimizer
-from chainrule.train.optimizers.optimizers import no_optimizer
 from chainrule.train.step.check_arguments import (
     checked_arrays,
     given_to_step,
@@ -35,10 +33,7 @@ from chainrule.train.step.check_arguments import (
 )
 from chainrule.train.step.shown import ShownAsGraph
 from chainrule.train.step.state import State
-from chainrule.train.step.update import Persistent, with_update
-from chainrule.transforms.backward import Wrt, backward, wrt_names
-from chainrule.transforms.mistakes.second_decay import warn_of_second_decay
-from chainrule.transforms.mistakes.widening import warn_of_widening
+from chainrule.train.step.update import Persistent
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.fits import Fit
@@ -49,61 +44,15 @@ if TYPE_CHECKING:
     from chainrule.train.step.micro_batches import MicroBatchedStep
 
 
-@entry
-def training_step(
-    objective: Callable[..., Any] | Graph,
-    wrt: Wrt,
-    optimizer: Optimizer,
-    *,
-    of: str | None = None,
-    executor: str | None = None,
-    placement_seconds: float = 0.0,
-    memory: int | str | None = None,
-    **types: Any,
-) -> TrainingStep:
-    """Makes a training step that minimises `objective` by updating the inputs `wrt`.
-
-    `objective` is a function (traced; further keywords are types or examples for `trace`) or a
-    graph; `wrt` names its parameters, or containers of them; `of` says which output is the
-    objective where there are several (the others stay as named values).  `executor` is "native"
-    (compiled; the default where native code can be made) or "reference"; `placement_seconds` and
-    `memory`, which a step takes at most, as for `Graph.compile`.
-
-    Raises NotDifferentiableError for a parameter that is not floating-point, NameLookupError for
-    an unknown one, and what `trace` and `backward` raise.  Warns (UserWarning) where the objective
-    penalises parameters that the optimizer decays as well, and (PrecisionWarning) where a constant
-    of NumPy's makes it float64 while the parameters are float32.
-    """
-    executor = executor_with(executor, placement_seconds, memory)
-    if not isinstance(optimizer, Optimizer):
-        raise no_optimizer(optimizer)
-    forward = _forward(objective, types)
-    parameters = _parameters(forward, wrt)
-    combined = backward(forward, wrt=parameters, of=of)
-    name = of or forward.outputs[0][0]
-    decay = dict(optimizer.scalars).get("weight_decay")
-    warn_of_second_decay(forward, name, parameters, optimizer.name, decay)
-    warn_of_widening(forward, name, parameters)
-    update = with_update(combined, name, parameters, optimizer)
-    return TrainingStep(
-        graph=update.graph,
-        differentiated=combined,
-        objective=name,
-        parameters=parameters,
-        optimizer=optimizer,
-        executor=executor,
-        persistent=update.persistent,
-        scalars=update.scalars,
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingStep(Frozen, ShownAsGraph):
     """One training step; `training_step` makes it.
 
     `graph` is the whole step: its outputs are the objective, then the updated parameters
-    (`W1_next`), then the optimizer's updated arrays: those of each parameter (`W1_m_next`), and
-    those that all share (`steps_next`).  `differentiated` is the same without the update.
+    (`W1_next`), then what follows the objective's own state (`running_mean_next`), then the
+    optimizer's updated arrays: those of each parameter (`W1_m_next`), and those that all share
+    (`steps_next`).  `differentiated` is the same without the update; `switched` is the graph of
+    `training=False`, None if the objective has no such switch.
     `parameters` are names of inputs, containers taken apart.
     `scalars` maps each number of the optimizer to the input that takes it (`learning_rate`, or
     `learning_rate_1` where the objective has an input of that name; with a schedule,
@@ -118,6 +67,7 @@ class TrainingStep(Frozen, ShownAsGraph):
 
     graph: Graph
     differentiated: Graph
+    switched: Graph | None
     objective: str
     parameters: tuple[str, ...]
     optimizer: Optimizer
@@ -130,19 +80,38 @@ class TrainingStep(Frozen, ShownAsGraph):
         """The parameters on which the objective does not depend; a step does not change them."""
         return tuple(name for name in self.parameters if name in self.graph.unreached)
 
+    @property
+    def evaluation(self) -> Graph:
+        """The forward pass that is evaluated: without training if the objective has that switch."""
+        return self.switched or self.differentiated
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The arrays of the objective's own state, which are not trained; containers taken apart.
+
+        `training_step(..., state=)` names them.
+        """
+        return tuple(part.name for part in self.persistent if part.is_carried)
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """What evaluation needs of a state: the parameters, then what is carried."""
+        return (*self.parameters, *self.carried)
+
     @entry
     def init(self, parameters: Mapping[str, Any] | None = None, /, **named: Any) -> State:
         """Makes a new state with copies of these parameters: `step.init(W1=W1, W2=W2)`.
 
-        Containers are given whole (`params=...`); names that are no identifiers go into the
-        mapping.  Raises InputError for a parameter that is unknown, missing or of another type,
-        SizeError where named sizes disagree.
+        The objective's own state (`state=` of `training_step`) is given like parameters, but for
+        what has a default.  Containers are given whole (`params=...`); names that are no
+        identifiers go into the mapping.  Raises InputError for a parameter that is unknown, missing
+        or of another type, SizeError where named sizes disagree.
         """
         given = {**by_name(parameters or {}, "step.init"), **named}
-        leaves, structures = leaves_given(given, self.parameters)
+        leaves, structures = leaves_given(given, self.weights)
         kept = [part.name for part in self.persistent if part.array is not None]
-        refuse_no_parameters(self.graph, leaves, self.parameters, kept)
-        items = [self.graph.input(name) for name in self.parameters]
+        refuse_no_parameters(self.graph, leaves, self.weights, kept)
+        items = [self.graph.input(name) for name in self.weights]
         refuse_missing(self.graph, items, leaves, "step.init")
         arrays = checked_arrays(self.graph, items, leaves)
         for part in self.persistent:
@@ -151,7 +120,7 @@ class TrainingStep(Frozen, ShownAsGraph):
                 shape = () if owner is None else arrays[owner].shape
                 initial = np.array(part.array.initial, self.graph[part.name].dtype)
                 arrays[part.name] = np.broadcast_to(initial, shape)
-        return State(arrays, self.parameters, structures)
+        return State(arrays, self.parameters, structures, self.carried)
 
     @entry
     def restore(self, arrays: Mapping[str, Any], /, *, steps: int = 0) -> State:
@@ -169,9 +138,10 @@ class TrainingStep(Frozen, ShownAsGraph):
         structures = {
             root: structure
             for root, structure in self.graph.structures.items()
-            if not structure.is_leaf and set(structure.leaf_names) <= set(self.parameters)
+            if not structure.is_leaf and set(structure.leaf_names) <= set(self.weights)
         }
-        state = State(checked_arrays(self.graph, items, leaves), self.parameters, structures)
+        arrays = checked_arrays(self.graph, items, leaves)
+        state = State(arrays, self.parameters, structures, self.carried)
         state.steps_taken = steps
         return state
 
@@ -364,37 +334,3 @@ class TrainingStep(Frozen, ShownAsGraph):
 
     def __str__(self) -> str:
         return str(self.graph)
-
-
-def _forward(objective: Callable[..., Any] | Graph, types: Mapping[str, Any]) -> Graph:
-    if not isinstance(objective, Graph):
-        return trace(objective, **types)
-    if types:
-        raise InputError(
-            f"{', '.join(types)} given for {objective.name}, which is a graph already",
-            hint="give types to cr.trace",
-        )
-    return objective
-
-
-def _parameters(graph: Graph, wrt: Wrt) -> tuple[str, ...]:
-    """The inputs that `wrt` means, each one array."""
-    names = wrt_names(graph, wrt)
-    inputs = {item.name for item in graph.inputs}
-    for name in names:
-        if name not in inputs:
-            raise InputError(
-                f"{name} is computed by {graph.name}: only an input can be a parameter",
-                where=graph[name].origin.describe(),
-                hint=f"wrt= names inputs: {_float_inputs(graph)}",
-            )
-    if not names:
-        raise InputError(
-            "wrt names no parameter: there is nothing to train",
-            hint=f"wrt= names inputs: {_float_inputs(graph)}",
-        )
-    return tuple(names)
-
-
-def _float_inputs(graph: Graph) -> str:
-    return ", ".join(item.name for item in graph.inputs if item.type.is_float)

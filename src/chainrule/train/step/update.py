@@ -31,13 +31,19 @@ class Persistent:
     """An array that lives from step to step: the input it is, and the output that replaces it.
 
     `parameter` is the parameter that it is or belongs to (None: it is shared by all); `array` says
-    which of the optimizer's arrays it is (None: the parameter itself).
+    which of the optimizer's arrays it is (None: the parameter itself).  Without both it is carried:
+    the objective's own state, which the objective computes.
     """
 
     name: str
     next_name: str
     parameter: str | None
     array: StateArray | None = None
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether the objective itself says what follows it."""
+        return self.parameter is None and self.array is None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +61,18 @@ def with_update(
     of: str,
     parameters: Iterable[str],
     optimizer: Optimizer,
+    following: Mapping[str, str] | None = None,
     taken: Collection[str] = (),
 ) -> Update:
     """The graph of a training step, from one with the gradients of `of` by each of `parameters`.
 
     The scalars and arrays of the optimizer become inputs; the outputs are `of`, then the updated
-    parameters (`W1_next`), then their updated arrays, then the shared ones.  What `of` does not
+    parameters (`W1_next`), then what follows the inputs that the program carries, as `following`
+    says by names, then the updated arrays of parameters, then the shared ones.  What `of` does not
     depend on stays as it is, and needs no arrays.  `taken` are names that nothing new may have,
     beside those of the graph.
     """
-    return _Builder(graph, optimizer, taken).built(of, tuple(parameters))
+    return _Builder(graph, optimizer, taken).built(of, tuple(parameters), following or {})
 
 
 def reached_gradients(graph: Graph, of: str, parameters: Iterable[str]) -> dict[str, Node]:
@@ -91,7 +99,7 @@ class _Builder:
         }
         self._cast: dict[tuple[Node, np.dtype], Node] = {}
 
-    def built(self, of: str, parameters: tuple[str, ...]) -> Update:
+    def built(self, of: str, parameters: tuple[str, ...], following: Mapping[str, str]) -> Update:
         graph = self.graph
         reached = reached_gradients(graph, of, parameters)
         outputs = [(of, graph[of])]
@@ -104,6 +112,7 @@ class _Builder:
             else:
                 persistent.append((Persistent(name, self._free(f"{name}_next"), name), graph[name]))
                 self.names[persistent[-1][0].next_name] = graph[name]
+        persistent += [(Persistent(n, then, None), graph[then]) for n, then in following.items()]
         persistent.sort(key=lambda pair: pair[0].array is not None)
         persistent += shared
         outputs += [(part.next_name, node) for part, node in persistent]

@@ -28,6 +28,7 @@ from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.node import Node
 from chainrule.tracebacks import entry
+from chainrule.train.step.job import refuse_carried
 from chainrule.train.step.step import TrainingStep
 
 RANKED, SIMULATED = 10, 20  # plans that are told; those whose pipelines are simulated
@@ -124,6 +125,7 @@ def plan_parallel(
             f"cr.plan_parallel plans a training step on devices, got {wrong}",
             hint='cr.plan_parallel(step, cr.Devices.load("cluster.toml"), batch=256)',
         )
+    refuse_carried(step, "cr.plan_parallel")
     fixed: dict[str, Any] = {
         "stages": stages,
         "ways": ways,

@@ -1,6 +1,6 @@
 // The bytes of each instruction as a stack of bands: the largest values one by one, the rest by kind.
 
-const KINDS_FROM_BELOW = ["parameters", "optimizer state", "inputs", "constants"];
+const KINDS_FROM_BELOW = ["parameters", "carried state", "optimizer state", "inputs", "constants"];
 
 /**
  * `low` and `high` are the bytes below and up to the top of the band, for each column.
