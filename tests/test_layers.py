@@ -30,6 +30,7 @@ LAYERS = (
     "numpy",
     "nn",
     "random",
+    "init",
     "tracing",
     "transforms",
     "custom",

@@ -36,7 +36,7 @@ from chainrule.version import VERSION
 from chainrule.views import provide_uses
 
 if TYPE_CHECKING:
-    from chainrule import data, random, testing
+    from chainrule import data, init, random, testing
     from chainrule.control import cond, fori_loop, scan, while_loop
     from chainrule.custom import custom_derivative, primitive
     from chainrule.devices.parallel import ParallelStep
@@ -134,6 +134,7 @@ __all__ = [
     "grad",
     "hessian",
     "hvp",
+    "init",
     "int32",
     "int64",
     "jacfwd",
@@ -249,7 +250,7 @@ _LATER = {
 
 def __getattr__(name: str) -> Any:
     """What `import chainrule` does not load: it is loaded when it is first used."""
-    if name in ("data", "random", "testing", "train"):
+    if name in ("data", "init", "random", "testing", "train"):
         return importlib.import_module(f"chainrule.{name}")
     if name == "fft":
         return importlib.import_module("chainrule.numpy.fft")
