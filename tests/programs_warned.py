@@ -222,3 +222,21 @@ def a_prediction_that_normalises_by_its_batch():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cr.predict(objective, {"W": np.eye(2)}, {"x": np.eye(2)}, "h")
+
+
+@provokes(errors.CastWarning)
+def parameters_in_float64():
+    """
+    W, b of objective are given in float64, and cast to float32
+      where: FILE:LINE, in parameters_in_float64.<locals>.objective
+        def objective(x: cr.float32["n 2"], W: cr.float32["2 2"], b: cr.float32["2"]):
+      try: np.asarray(W, np.float32) says so beforehand, or annotate float64 to compute in it
+    """
+
+    def objective(x: cr.float32["n 2"], W: cr.float32["2 2"], b: cr.float32["2"]):
+        J = np.mean((x @ W + b) ** 2)
+        return J
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cr.training_step(objective, ("W", "b"), cr.sgd(0.1)).init(W=np.eye(2), b=np.ones(2))

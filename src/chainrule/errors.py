@@ -208,6 +208,11 @@ class CacheWarning(UserWarning):
     """Compiled code and plans are not kept on disk: each process makes them anew."""
 
 
+class CastWarning(UserWarning):
+    """Arguments of another dtype than a program takes, which are cast: nothing that matters is
+    lost."""
+
+
 class DamagedCheckpointWarning(UserWarning):
     """A checkpoint was passed over because it cannot be read as it was written."""
 

@@ -57,7 +57,7 @@ def test_what_cannot_be_trained_is_explained(wrt, error, message):
         ({"W2": None}, r"step.init of objective was not given: W2: float32\[5, 3\]"),
         ({"W11": np.ones(2)}, "objective has no parameter called 'W11'\n.*perhaps W1;"),
         ({"x": np.ones(2)}, "x is an input of objective and no parameter of this step"),
-        ({"W1": np.ones((4, 5))}, r"W1 of objective must be float32\[4, 5\], got float64"),
+        ({"W1": np.ones((4, 5), int)}, r"W1 of objective must be float32\[4, 5\], got int64"),
         ({"W1": np.ones((5, 4), np.float32)}, r"must be float32\[4, 5\], got float32\[5, 4\]"),
     ],
 )

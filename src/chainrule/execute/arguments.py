@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ChainruleError, InputError, SizeError
+from chainrule.execute.casting import widened, widens
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Input
@@ -37,7 +38,10 @@ def by_name(given: Any, call: str) -> Mapping[str, Any]:
 
 
 def checked(graph: Graph, item: Input, given: Mapping[str, Any]) -> np.ndarray:
-    """The value of one input as an array of its dtype and number of axes, or InputError."""
+    """The value of one input as an array of its dtype and number of axes, or InputError.
+
+    Integers that its dtype has, too, are cast, with a CastWarning.
+    """
     expected = item.type
     if item.name not in given:
         if item.default is None:
@@ -59,20 +63,23 @@ def checked(graph: Graph, item: Input, given: Mapping[str, Any]) -> np.ndarray:
     elif expected.weak:
         fits = np.can_cast(array.dtype, expected.dtype, "same_kind") and array.dtype.kind != "b"
         array = array.astype(expected.dtype) if fits else array
-    if not fits or array.ndim != expected.ndim:
+    widening = not fits and widens(array.dtype, expected.dtype)
+    if not (fits or widening) or array.ndim != expected.ndim:
         raise _wrong_type(graph, item, value, array)
     for axis, (got, wanted) in enumerate(zip(array.shape, expected.shape, strict=True)):
         if isinstance(wanted, int) and got != wanted:
             raise _wrong_type(graph, item, value, array, axis)
-    return array
+    return widened(graph, item, array) if widening else array
 
 
 def swapped_nbytes(given: Mapping[Node, Any]) -> dict[Node, int]:
-    """The bytes of the arrays that are made of those in another byte order, by their inputs."""
+    """The bytes of the arrays that are made of those in another byte order, or of fewer bits, by
+    their inputs."""
     return {
         node: one.size * node.dtype.itemsize
         for node, one in given.items()
-        if type(one) is np.ndarray and not one.dtype.isnative
+        if type(one) is np.ndarray
+        and (not one.dtype.isnative or (one.dtype != node.dtype and widens(one.dtype, node.dtype)))
     }
 
 

@@ -88,7 +88,7 @@ class Prepared(Generic[Made]):
                 pass  # raised again, with reasons
         concrete, inputs = bound_to(self.graph, given)
         made, values = self._taken(concrete, inputs, given)
-        if types is not None and found is None:
+        if types is not None and found is None and not _cast(concrete, inputs, given):
             nodes = [(item.name, item.node) for item in concrete.inputs if item.name in given]
             others = {x.node: inputs[x.node] for x in concrete.inputs if x.name not in given}
             _remember(self._known, types, (made, nodes, others))
@@ -100,6 +100,12 @@ def _types(given: Mapping[str, Any]) -> Any:
     if not all(type(array) is np.ndarray for array in given.values()):
         return None
     return tuple((name, array.dtype, array.shape) for name, array in given.items())
+
+
+def _cast(concrete: Graph, inputs: Mapping[Node, Any], given: Mapping[str, Any]) -> bool:
+    """Whether the program was called with other arrays than those given."""
+    own = [(inputs[one.node], given[one.name]) for one in concrete.inputs if one.name in given]
+    return any(array.dtype != one.dtype for array, one in own)
 
 
 def _remember(known: dict[Any, Any], key: Any, value: Any) -> None:

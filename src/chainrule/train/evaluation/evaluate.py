@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError
+from chainrule.execute.casting import in_own_precision
 from chainrule.execute.executors import executor_named
 from chainrule.execute.run import leaves_of
 from chainrule.graph.graph import Graph
@@ -139,7 +140,7 @@ def arrays_given(graph: Graph, parameters: Mapping[str, Any] | State) -> dict[st
     """The arrays by the names of inputs; of a state those that the optimizer does not own."""
     if isinstance(parameters, State):
         return parameters.weights
-    return leaves_of(graph, parameters)
+    return in_own_precision(graph, leaves_of(graph, parameters))
 
 
 def graph_of(objective: Callable[..., Any] | Graph | TrainingStep) -> Graph:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError
+from chainrule.execute.casting import in_own_precision
 from chainrule.execute.executors import executor_with
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.sizes import Size, size
@@ -212,7 +213,7 @@ def _split(
             else:
                 # a copy, which nobody else changes
                 constants[name] = leaf.copy() if isinstance(leaf, np.ndarray) else leaf
-    return own, constants
+    return own, in_own_precision(step.graph, constants)
 
 
 def counted(name: str, value: Any, least: int = 1) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute import Run, run_graph
 from chainrule.execute.arguments import by_name
+from chainrule.execute.casting import in_own_precision
 from chainrule.execute.executors import in_memory, prepare
 from chainrule.execute.prepared import Prepared
 from chainrule.execute.run import Keep, leaves_of
@@ -105,7 +106,8 @@ class TrainingStep(Frozen, ShownAsGraph):
         The objective's own state (`state=` of `training_step`) is given like parameters, but for
         what has a default.  Containers are given whole (`params=...`); names that are no
         identifiers go into the mapping.  Raises InputError for a parameter that is unknown, missing
-        or of another type, SizeError where named sizes disagree.
+        or of another type, SizeError where named sizes disagree.  Floats of another dtype are cast,
+        with a CastWarning.
         """
         given = {**by_name(parameters or {}, "step.init"), **named}
         leaves, structures = leaves_given(given, self.weights)
@@ -113,7 +115,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         refuse_no_parameters(self.graph, leaves, self.weights, kept)
         items = [self.graph.input(name) for name in self.weights]
         refuse_missing(self.graph, items, leaves, "step.init")
-        arrays = checked_arrays(self.graph, items, leaves)
+        arrays = checked_arrays(self.graph, items, in_own_precision(self.graph, leaves))
         for part in self.persistent:
             if part.array is not None:
                 owner = None if part.array.scalar else part.parameter
