@@ -79,7 +79,7 @@ def test_the_areas_end_where_the_bytes_do() -> None:
     (area,) = re.findall(r'<path d="M([^"]*)L[^"]*Z" fill="#7a4fa3"', report.timeline_svg())
     heights = [float(one) for one in re.findall(r"(?:^[\d.]+ |V)([\d.]+)", area)]
     below = [kind for kind in PAINTS][: list(PAINTS).index("saved intermediates") + 1]
-    stacked = [sum(moment.nbytes[kind] for kind in below) for moment in run.timeline]
+    stacked = [sum(moment.nbytes.get(kind, 0) for kind in below) for moment in run.timeline]
     assert min(heights) == pytest.approx(376 - 280 * max(stacked) / run.peak_nbytes, abs=0.06)
 
 

@@ -7,6 +7,7 @@ from trainings import EXECUTORS
 
 import chainrule as cr
 from chainrule import float64, int64, uint32
+from chainrule.explain.report.data import report_data
 
 
 @pytest.fixture(scope="module", params=EXECUTORS)
@@ -71,6 +72,18 @@ def test_memory_has_it_by_name_and_to_the_byte(executor):
         lambda x, w: np.mean((x @ w) ** 2), "w", cr.sgd(1), x=float64["n 3"], w=float64[3]
     )
     assert "carried state" not in str(alone.memory(n=4))
+
+
+def test_a_report_takes_it_with_the_parameters(tmp_path):
+    one = step("reference")
+    given = {**rows(8), **beginning()}
+    cr.report(one, inputs=given, path=tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    data = report_data(one, given)
+    kinds = {value["name"]: value["kind"] for value in data["values"]}
+    assert kinds["mean"] == "state" and kinds["mean_next"] == "update"
+    with pytest.raises(cr.errors.InputError, match="were not given: mean"):
+        cr.report(one, inputs={name: array for name, array in given.items() if name != "mean"})
 
 
 def test_a_step_in_parts_carries_it_from_part_to_part(executor):

@@ -85,9 +85,9 @@ class RunMemory:
 
     @cached_property
     def shown_kinds(self) -> tuple[Kind, ...]:
-        """The kinds that tables show: all, but for the state of an objective that has none."""
-        present = set(self.kinds.values())
-        return tuple(kind for kind in Kind if kind is not Kind.CARRIED or kind in present)
+        """What tables and timelines show: every kind, carried state where there is any."""
+        carries = Kind.CARRIED in self.kinds.values()
+        return tuple(kind for kind in Kind if carries or kind is not Kind.CARRIED)
 
     @cached_property
     def parts(self) -> Mapping[str, int]:

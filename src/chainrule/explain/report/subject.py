@@ -182,13 +182,14 @@ def _about_step(
 def _arguments(step: Step, inputs: Mapping[str, Any], state: State | None) -> dict[str, Any]:
     """Every input of the step by its own name.
 
-    Without a state the parameters are among the inputs, and what the optimizer keeps begins anew
-    where it is not.
+    Without a state the parameters, and what the objective carries, are among the inputs, and what
+    the optimizer keeps begins anew where it is not.
     """
     given = leaves_of(step.graph, inputs)
     if state is not None:
         return step.arguments(getattr(state, "arrays", state), given)
-    missing = [name for name in step.parameters if name not in given]
+    defaults = {item.name for item in step.graph.inputs if item.default is not None}
+    missing = [name for name in step.weights if name not in given and name not in defaults]
     if missing:
         several = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
         raise InputError(
@@ -196,7 +197,7 @@ def _arguments(step: Step, inputs: Mapping[str, Any], state: State | None) -> di
             hint="give them in inputs=, or the state of the training as state=",
         )
     held = [part.name for part in step.persistent]
-    begun = step.init({name: given.pop(name) for name in step.parameters}).arrays
+    begun = step.init({n: given.pop(n) for n in step.weights if n in given}).arrays
     arrays = {name: given.pop(name, begun[name]) for name in held}
     return step.arguments(arrays, given)
 

@@ -117,6 +117,6 @@ export function kindText(kind) {
  * @returns {string}
  */
 export function kindsText(kind) {
-  const spelled = { "parameter-gradient": "gradients of parameters", state: "optimizer state" };
+  const spelled = { "parameter-gradient": "gradients of parameters", state: "state" };
   return spelled[kind] ?? `${kindText(kind)}s`;
 }
