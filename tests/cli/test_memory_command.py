@@ -79,6 +79,30 @@ def said(*arguments: object, status: int = 2) -> str:
     return result.stderr.partition("Error: ")[2].rstrip("\n")
 
 
+STATE = """
+import numpy as np
+import chainrule as cr
+from chainrule import float32
+
+def objective(x: float32["n 4"], W: float32["4 3"], mean: float32["3"], var: float32["3"],
+              training=True):
+    h, mean, var = cr.batch_norm(x @ W, mean, var, training=training)
+    J = np.mean(h**2)
+    return J, {"mean": mean, "var": var}
+"""
+
+
+def test_state_that_the_function_returns_is_not_trained(model: Path) -> None:
+    (model / "state.py").write_text(STATE)
+    options = ("state.py:objective", "--dim", "n=8", "--optimizer", "adam", "--predict", "h")
+    result = call(*options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert row(result.stdout, "parameters") == ["48", "48"]
+    assert row(result.stdout, "carried state") == ["24", "24"]  # which prediction takes, too
+    assert row(result.stdout, "optimizer state")[0] == "104"
+    assert call(*options, "--wrt", "W").stdout == result.stdout
+
+
 def test_a_training_step_is_counted(model: Path) -> None:
     result = call("model.py:objective", "--dim", "n=8", "--optimizer", "adam", "--predict", "o")
     assert (result.exit_code, result.stderr) == (0, "")

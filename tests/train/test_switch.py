@@ -94,12 +94,20 @@ def test_a_prediction_by_the_statistics_of_its_batch_warns():
         J = np.mean(h**2)
         return J
 
+    def looped(x: float64["n 3"], Ws: float64["2 3 3"]):
+        def layer(h, W):
+            return cr.batch_norm(h @ W, None, None, training=True)[0], None
+
+        h, _ = cr.scan(layer, x, Ws)
+        return h
+
     W = {"W": beginning()["W"]}
     x = {"x": rows(8)["x"]}
     one = cr.training_step(f, "W", cr.sgd(0.1))
     for call in (
         lambda: cr.predict(f, W, x, "h"),
         lambda: cr.evaluate(one, W, x),
+        lambda: cr.predict(looped, {"Ws": np.ones((2, 3, 3))}, x, "h"),
         lambda: one.memory(n=8, predict="h"),
         lambda: cr.trace(f).memory(n=8, predict="h"),
         lambda: cr.trace(network).memory(n=8, predict="h"),

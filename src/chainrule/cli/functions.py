@@ -24,11 +24,19 @@ MOST_LINES = 3  # of the user's, on the way to an error
 def traced(place: str) -> Graph:
     """The graph of the function that `place` means; see `function_at`.
 
+    Raises as `traced_by` does.
+    """
+    return traced_by(trace, place)
+
+
+def traced_by(by: Callable[..., Any], place: str) -> Any:
+    """What a function that traces makes of the function that `place` means.
+
     A ClickException, which names the lines of the file, for what the function raises.
     """
     function = function_at(place)
     try:
-        return trace(function)
+        return by(function)
     except ChainruleError:
         raise
     except (Exception, SystemExit) as error:

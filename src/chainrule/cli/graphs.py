@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from chainrule.cli.functions import traced
+from chainrule.cli.functions import traced, traced_by
+from chainrule.execute.executors import executor_named
 from chainrule.graph.sizes import sizes
-from chainrule.train import Optimizer, TrainingStep, adam, adamw, sgd, training_step
+from chainrule.train import Optimizer, TrainingStep, adam, adamw, sgd
+from chainrule.train.step.carried import returned_state
+from chainrule.train.step.making import step_of as made_of
+from chainrule.train.step.switch import forms_of
 from chainrule.transforms import backward
 
 if TYPE_CHECKING:
@@ -59,12 +64,23 @@ def graph_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str | No
 
 
 def step_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str) -> TrainingStep:
-    """The training step of the function at `place`; without `wrt`, of all that is trained."""
-    graph = traced(place)
-    trained = _names(wrt) if wrt else _trained(graph)
+    """The training step of the function at `place`; without `wrt`, of all that is trained.
+
+    What a function returns as `J, {name: ...}`, by names of its arguments, is its state.
+    """
+    forms = traced_by(partial(forms_of, types={}), place)
+    graph = forms.training
+    state = returned_state(graph)
+    trained = _names(wrt) if wrt else _trained(graph, state)
     if trained == "all":
-        trained = tuple(item.name for item in graph.inputs if item.type.is_float)
-    return training_step(graph, trained, OPTIMIZERS[optimizer](), of=of)
+        floats = [item.name for item in graph.inputs if item.type.is_float]
+        trained = tuple(name for name in floats if name not in _leaves(graph, state))
+    return made_of(forms, trained, OPTIMIZERS[optimizer](), of, state, executor_named(None))
+
+
+def _leaves(graph: Graph, names: Sequence[str]) -> set[str]:
+    """The inputs that these arguments are made of."""
+    return {leaf for name in names for leaf in graph.structures[name].leaf_names}
 
 
 def _names(wrt: Sequence[str]) -> Any:
@@ -72,12 +88,13 @@ def _names(wrt: Sequence[str]) -> Any:
     return wrt[0] if len(wrt) == 1 else tuple(wrt)
 
 
-def _trained(graph: Graph) -> tuple[str, ...]:
+def _trained(graph: Graph, state: Sequence[str]) -> tuple[str, ...]:
     """What is trained where nobody says it: the arrays of floats without the only named size.
 
     That size is then the number of examples.  With several named sizes, or none, nobody knows.
     """
     floats = [item for item in graph.inputs if item.type.is_float and item.default is None]
+    floats = [item for item in floats if item.name not in _leaves(graph, state)]
     alone = [item.name for item in floats if not any(_named(size) for size in item.type.shape)]
     if len(graph.sizes) == 1 and alone:
         return tuple(alone)

@@ -58,10 +58,15 @@ def objective_of(graph: Graph) -> str | None:
     `return J, {name: ...}`, where the names are those of arguments."""
     if len(graph.outputs) == 1:
         return graph.outputs[0][0]
+    return graph.outputs[0][0] if returned_state(graph) else None
+
+
+def returned_state(graph: Graph) -> tuple[str, ...]:
+    """The names of `return J, {name: ...}`, if all are those of arguments."""
     match _unflattened(graph):
-        case (str() as name, Mapping() as values) if set(values) <= set(graph.arguments):
-            return name
-    return None
+        case (str(), Mapping() as values) if set(values) <= set(graph.arguments):
+            return tuple(values)
+    return ()
 
 
 def _checked_names(graph: Graph, state: str | Iterable[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chainrule.errors import BatchStatisticsWarning, ChainruleError
+from chainrule.graph.body import inner_nodes
 from chainrule.graph.graph import Graph
 from chainrule.tracebacks import warn_user
 
@@ -12,7 +13,7 @@ NORMALISED = "batch_norm"  # the name of the composite
 def warn_of_batch_statistics(graph: Graph) -> None:
     """A BatchStatisticsWarning where a graph to be predicted with calls `cr.batch_norm` for
     training: each row of a prediction then depends on the other rows of its batch."""
-    for node in graph.nodes:
+    for node in (*graph.nodes, *inner_nodes(graph)):
         for scope in node.origin.scopes:
             if scope.name == NORMALISED and dict(scope.arguments).get("training") is True:
                 said = ChainruleError(  # not raised: its text has the form of every message
