@@ -77,8 +77,9 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("name", ["dense", pytest.param("convolutional", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", CASES)
 def test_twenty_steps_with_batch_norm_are_those_of_pytorch(name, executor):
     objective, shape, row, first, norm = CASES[name]
     random = np.random.default_rng(7)

@@ -97,15 +97,19 @@ def test_it_is_not_given_with_a_batch_and_not_left_out_of_init():
         cr.Trainer(one, beginning(), data=rows(4), state=STATE)
 
 
-@pytest.mark.parametrize("asked", [{"micro_batches": 2}, {"devices": cr.Devices.cpu(2)}])
-def test_it_is_not_split_over_ranks_and_the_advice_works(asked):
-    devices = asked.pop("devices", None)
+def test_it_is_not_split_over_ranks():
     one = step("reference")
     with pytest.raises(InputError, match="carries mean, var, seen: each replica") as caught:
-        cr.parallel(one, devices, **asked, **({} if devices is None else {"batch": 8}))
+        cr.parallel(one, micro_batches=2)
     assert "training_step(..., of='J', training=False)" in caught.value.hint
+    with pytest.raises(InputError, match=r"cr\.parallel splits no step"):
+        cr.parallel(one, cr.Devices.cpu(2), batch=8)
     with pytest.raises(InputError, match=r"cr\.plan_parallel splits no step"):
         cr.plan_parallel(one, cr.Devices.cpu(2), batch=8)
+
+
+@pytest.mark.slow
+def test_a_step_with_the_state_as_it_is_is_split():
     given = beginning()
     fixed = {name: given.pop(name) for name in STATE}
     frozen = cr.training_step(network, ("W", "w"), cr.sgd(0.1), of="J", training=False)
@@ -114,4 +118,3 @@ def test_it_is_not_split_over_ranks_and_the_advice_works(asked):
     np.testing.assert_allclose(
         split(state, rows(8), **fixed), frozen(alone, rows(8), **fixed), 1e-13
     )
-    one.micro_batched(8)

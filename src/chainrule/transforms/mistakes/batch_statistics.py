@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from chainrule.errors import BatchStatisticsWarning, ChainruleError
 from chainrule.graph.body import inner_nodes
 from chainrule.graph.graph import Graph
@@ -15,7 +17,8 @@ def warn_of_batch_statistics(graph: Graph) -> None:
     training: each row of a prediction then depends on the other rows of its batch."""
     for node in (*graph.nodes, *inner_nodes(graph)):
         for scope in node.origin.scopes:
-            if scope.name == NORMALISED and dict(scope.arguments).get("training") is True:
+            training = dict(scope.arguments).get("training")
+            if scope.name == NORMALISED and isinstance(training, (bool, np.bool_)) and training:
                 said = ChainruleError(  # not raised: its text has the form of every message
                     f"{', '.join(name for name, _ in graph.outputs)} of {graph.name} is predicted "
                     "with the mean and variance of each batch, as in training: a row depends on "
