@@ -54,6 +54,16 @@ def test_what_is_returned_has_to_fit(returned, what, advice):
     assert advice in caught.value.hint
 
 
+def test_state_that_is_returned_and_not_declared_is_refused():
+    with pytest.raises(InputError, match="f returns what follows m, k beside J, and state=") as one:
+        objective("J, {'m': m, 'k': k}")(state=())
+    assert "state=('m', 'k') keeps them" in one.value.hint and one.value.where
+    with pytest.raises(InputError, match="returns what follows mean, var, seen beside J"):
+        cr.Trainer(network, beginning(), cr.sgd(0.1), rows(4), wrt=("W", "w"))
+    left = objective("J, {'m': m, 'k': k}")(state=(), of="J")
+    assert left.carried == () and [*left.init(w=np.ones(2))] == ["w"]
+
+
 def test_the_advice_is_right_when_followed():
     objective("J, {'m': m, 'k': k, 'l': l}", "l: float64[()], m: float64[2]")(state=("m", "k", "l"))
     objective("J, J * 2, {'m': m, 'k': k}")(of="J")

@@ -68,6 +68,9 @@ def test_memory_has_it_by_name_and_to_the_byte(executor):
     assert {str(values[name].kind) for name in STATE} == {"carried state"}
     assert report.training.parts["carried state"] == 72
     assert "is state that the objective carries" in report.why("mean")
+    if executor == "native":  # updated where they lie, as parameters are
+        following = ("W_next", "mean_next", "var_next", "seen_next")
+        assert [name for name in following if not values[name].in_place] == []
     alone = cr.training_step(
         lambda x, w: np.mean((x @ w) ** 2), "w", cr.sgd(1), x=float64["n 3"], w=float64[3]
     )

@@ -39,7 +39,9 @@ def carried(graph: Graph, state: str | Iterable[str], of: str | None) -> Carried
     """
     names = _checked_names(graph, state)
     if not names:
-        return Carried(graph, of or objective_of(graph), {})
+        if of is None:
+            _refuse_undeclared(graph)
+        return Carried(graph, of, {})
     values = _returned(graph, names)
     after: dict[str, str] = {}
     for name in names:
@@ -67,6 +69,21 @@ def returned_state(graph: Graph) -> tuple[str, ...]:
         case (str(), Mapping() as values) if set(values) <= set(graph.arguments):
             return tuple(values)
     return ()
+
+
+def _refuse_undeclared(graph: Graph) -> None:
+    """InputError for a program that returns what follows some of its arguments."""
+    names = returned_state(graph)
+    if names:
+        objective, node = graph.outputs[0]
+        named = ", ".join(map(repr, names)) + "," * (len(names) == 1)
+        raise InputError(
+            f"{graph.name} returns what follows {', '.join(names)} beside {objective}, and state= "
+            "does not name them",
+            where=node.origin.describe(),
+            hint=f"state=({named}) keeps them from step to step; of={objective!r} takes them as a "
+            "part of each batch, and leaves what follows them out",
+        )
 
 
 def _checked_names(graph: Graph, state: str | Iterable[str]) -> tuple[str, ...]:
