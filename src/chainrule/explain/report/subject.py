@@ -35,8 +35,8 @@ class Step(Protocol):
     graph: Graph
     executor: str
     parameters: tuple[str, ...]
+    weights: tuple[str, ...]
     persistent: tuple[Any, ...]
-    executor: str
 
     def init(self, parameters: Mapping[str, Any] | None = None, /, **named: Any) -> Any: ...
 
