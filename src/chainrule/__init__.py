@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from chainrule.devices.planning.devices import Devices
     from chainrule.devices.planning.paper.planned import ParallelPlan, plan_parallel
     from chainrule.exchange.from_onnx.model import OnnxModel, from_onnx
+    from chainrule.exchange.model import Model
+    from chainrule.exchange.pytorch.importing import from_torch
     from chainrule.explain.cost.measured_speeds import measured_speeds
     from chainrule.explain.drawing import Drawing
     from chainrule.explain.equations import Equations
@@ -93,6 +95,7 @@ __all__ = [
     "Graph",
     "Measures",
     "MemoryReport",
+    "Model",
     "Node",
     "OnnxModel",
     "Optimizer",
@@ -130,6 +133,7 @@ __all__ = [
     "float64",
     "fori_loop",
     "from_onnx",
+    "from_torch",
     "gelu",
     "grad",
     "hessian",
@@ -202,6 +206,7 @@ _LATER = {
     "Equations": "chainrule.explain.equations",
     "Measures": "chainrule.train.evaluation.measures",
     "MemoryReport": "chainrule.explain.memory.report",
+    "Model": "chainrule.exchange.model",
     "OnnxModel": "chainrule.exchange.from_onnx.model",
     "Optimizer": "chainrule.train",
     "ParallelPlan": "chainrule.devices.planning.paper.planned",
@@ -223,6 +228,7 @@ _LATER = {
     "evaluate": "chainrule.train.evaluation.evaluate",
     "fori_loop": "chainrule.control",
     "from_onnx": "chainrule.exchange.from_onnx.model",
+    "from_torch": "chainrule.exchange.pytorch.importing",
     "hessian": "chainrule.functional.jacobian",
     "jacfwd": "chainrule.functional.jacobian",
     "jacobian": "chainrule.functional.jacobian",

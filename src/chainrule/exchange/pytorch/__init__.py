@@ -1,0 +1,1 @@
+"""Models of PyTorch as graphs: `torch.export`'s operators, in NumPy."""

@@ -1,0 +1,383 @@
+"""Reads a program that `torch.export` made into plain instructions; refuses what is unknown."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import UnsupportedError
+from chainrule.exchange.pytorch.creating import CREATORS, DRAWS
+from chainrule.exchange.pytorch.elementwise import PROMOTED
+from chainrule.exchange.pytorch.operators import DROPPED, IGNORED, OPERATORS, PARTS
+from chainrule.exchange.pytorch.program import Instruction, Program, Ref
+from chainrule.exchange.pytorch.sources import Frame, Made, frames_of, names_of
+from chainrule.graph.sizes.sizes import maximum, minimum, size
+from chainrule.graph.types import array_type
+from chainrule.source import Location, underlined
+
+_KINDS = "biuf"
+_PLACES = 3  # lines of a module that a message shows
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A program, what its inputs are, and the arrays that belong to it."""
+
+    program: Program
+    inputs: list[Any]  # the type of each leaf, or a value that is part of the program
+    reads: list[str | int]  # what each input of the program is: an array by name, or a leaf
+    parameters: dict[str, np.ndarray]
+    state: dict[str, np.ndarray]
+    changed: list[str]  # the arrays of the state that the first results are
+
+
+def converted(
+    torch: ModuleType, exported: Any, name: str, named_sizes: list[dict[int, str]]
+) -> Converted:
+    """The exported program in terms of this library.
+
+    `named_sizes` are the names of open sizes, by axis, for each leaf of the inputs.
+    """
+    return _Converting(torch, exported, name, named_sizes).all()
+
+
+def _sym_float(value: Any) -> Any:
+    return value if isinstance(value, float) else value * 1
+
+
+# What a program computes with sizes and numbers; the same functions work on named sizes.
+_SCALARS: dict[str, Callable[..., Any]] = {
+    **{
+        one.__name__: one
+        for one in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.neg)
+    },
+    **{one.__name__: one for one in (operator.truediv, operator.mod, operator.pow)},
+    **{one.__name__: one for one in (operator.eq, operator.ne, operator.lt, operator.le)},
+    **{one.__name__: one for one in (operator.gt, operator.ge, math.floor, math.ceil, math.trunc)},
+    **{"sym_max": maximum, "sym_min": minimum, "sym_int": lambda value: value},
+    **{"sym_float": _sym_float, "sym_sum": lambda values: sum(values), "sym_not": operator.not_},
+    **{"max": maximum, "min": minimum, "getitem": operator.getitem},
+}
+
+
+class _Converting:
+    def __init__(
+        self, torch: ModuleType, exported: Any, name: str, named_sizes: list[dict[int, str]]
+    ) -> None:
+        self.torch, self.exported, self.name = torch, exported, name
+        self.named_sizes = named_sizes
+        self.package = str(Path(torch.__path__[0]))
+        self.nodes = [node for node in exported.graph.nodes if node.op != "output"]
+        self.place_of = {node: place for place, node in enumerate(self.nodes)}
+        (self.output,) = [node for node in exported.graph.nodes if node.op == "output"]
+        self.refused: dict[str, list[Any]] = {}
+        self.draws = 0
+        self._size_names: dict[str, str] = {}
+
+    def all(self) -> Converted:
+        signature = self.exported.graph_signature
+        holders = [node for node in self.nodes if node.op == "placeholder"]
+        arrays = self._arrays(signature)
+        constants: list[tuple[int, str, np.ndarray]] = []
+        inputs: list[Any] = []
+        reads: list[str | int] = []
+        read: list[int] = []
+        for node, spec in zip(holders, signature.input_specs, strict=True):
+            kind = spec.kind.name
+            if kind in ("PARAMETER", "BUFFER"):
+                reads.append(arrays[spec.target])
+                read.append(self.place_of[node])
+            elif kind == "CONSTANT_TENSOR":
+                value = self._array(self.exported.constants[spec.target], spec.target)
+                constants.append((self.place_of[node], spec.target, value))
+            elif kind == "USER_INPUT":
+                reads.append(len(inputs))
+                read.append(self.place_of[node])
+                inputs.append(self._input(node, len(inputs)))
+            else:
+                self._refuse(f"an input of the kind {kind.lower()}", node)
+        made = [self._made(node) for node in self.nodes]
+        names = names_of(made, lambda file: not file.startswith(self.package))
+        called = [node for node in self.nodes if node.op == "call_function"]
+        for node in self.nodes:
+            if node.op == "get_attr":
+                self._refuse(f"{node.target}, a program within the program,", node)
+        instructions = [one for node in called if (one := self._instruction(node, made, names))]
+        self._refuse_all()
+        changed, results = self._results(signature)
+        kept = {key: value for key, value in self._known.items() if key in set(arrays.values())}
+        parameters = {key: kept[key] for key in kept if self._is_trained(key)}
+        program = Program(
+            tuple(instructions), tuple(read), results, len(self.nodes), tuple(constants)
+        )
+        state = {key: kept[key] for key in kept if key not in parameters}
+        return Converted(program, inputs, reads, parameters, state, changed)
+
+    # Inputs and results ---------------------------------------------------------------------
+
+    def _arrays(self, signature: Any) -> dict[str, str]:
+        """The name of each parameter and buffer; one that has two keeps the first (tied weights).
+
+        Also reads the arrays themselves.
+        """
+        first: dict[Any, str] = {}
+        found: dict[str, str] = {}
+        self._known: dict[str, np.ndarray] = {}
+        for spec in signature.input_specs:
+            if spec.kind.name not in ("PARAMETER", "BUFFER"):
+                continue
+            tensor = self._tensor(spec.target)
+            alike = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+            name = first.setdefault(alike if tensor.numel() else spec.target, spec.target)
+            found[spec.target] = name
+            if name not in self._known:
+                self._known[name] = self._array(tensor, name)
+        return found
+
+    def _tensor(self, name: str) -> Any:
+        state = self.exported.state_dict
+        return state[name] if name in state else self.exported.constants[name]
+
+    def _is_trained(self, name: str) -> bool:
+        tensor = self._tensor(name)
+        return isinstance(tensor, self.torch.nn.Parameter) and tensor.requires_grad
+
+    def _array(self, tensor: Any, name: str) -> np.ndarray:
+        dtype = self._dtype(tensor.dtype)
+        if dtype is None or tensor.layout is not self.torch.strided:
+            raise UnsupportedError(
+                f"from_torch: {name} of {self.name} is {tensor.dtype}, {tensor.layout}",
+                hint="NumPy has booleans, integers and floats of 16, 32 and 64 bits: "
+                "module.float() before from_torch",
+            )
+        return np.array(tensor.detach().cpu().contiguous().numpy(), dtype)
+
+    def _dtype(self, dtype: Any) -> np.dtype | None:
+        """NumPy's dtype; None for those that graphs do not have."""
+        try:
+            found = np.dtype(str(dtype).removeprefix("torch."))
+        except TypeError:
+            return None
+        return found if found.kind in _KINDS and found.itemsize <= 8 else None
+
+    def _input(self, node: Any, place: int) -> Any:
+        value = node.meta.get("val")
+        if not isinstance(value, self.torch.Tensor):
+            return value
+        dtype = self._dtype(value.dtype)
+        if dtype is None:
+            self._refuse(f"an input of dtype {value.dtype}", node)
+            return None
+        stated = self.named_sizes[place] if place < len(self.named_sizes) else {}
+        for axis, length in enumerate(value.shape):
+            if not isinstance(length, int) and axis in stated:
+                self._size_names.setdefault(str(length), stated[axis])
+        return array_type(dtype, tuple([self._size(length) for length in value.shape]))
+
+    def _size(self, length: Any) -> Any:
+        if isinstance(length, int):
+            return length
+        text = str(length)
+        return size(self._size_names.get(text, text))
+
+    def _results(self, signature: Any) -> tuple[list[str], tuple[Any, ...]]:
+        """Which buffers the first results are, and all results."""
+        changed: list[str] = []
+        for spec in signature.output_specs:
+            kind = spec.kind.name
+            if kind == "BUFFER_MUTATION":
+                changed.append(spec.target)
+            elif kind != "USER_OUTPUT":
+                self._refuse(f"a result of the kind {kind.lower()}", self.output)
+        self._refuse_all()
+        return changed, tuple(self._argument(self.output.args[0]))
+
+    # Operators --------------------------------------------------------------------------------
+
+    def _made(self, node: Any) -> Made | None:
+        if node.op != "call_function":
+            return None
+        is_part = node.target is operator.getitem
+        source = self.place_of.get(node.args[0]) if is_part else None
+        part = (source, node.args[1]) if source is not None else None
+        readers = tuple(self.place_of[one] for one in node.users if one in self.place_of)
+        user = [*self.output.args[0]][self._changed_count() :]
+        return Made(self._frames(node), readers, any(node is one for one in user), part)
+
+    def _changed_count(self) -> int:
+        specs = self.exported.graph_signature.output_specs
+        return sum(spec.kind.name == "BUFFER_MUTATION" for spec in specs)
+
+    def _frames(self, node: Any) -> tuple[Frame, ...]:
+        return frames_of(node.meta.get("stack_trace") or "", self._modules(node))
+
+    def _modules(self, node: Any) -> list[str]:
+        """The paths of the submodules that were running, outermost first."""
+        stack = node.meta.get("nn_module_stack") or {}
+        paths: list[str] = []
+        for key, (path, _) in stack.items():
+            again = key.rpartition("@")[2] if "@" in key else ""
+            path = path.replace("L['self'].", "").removeprefix("L['self']")
+            paths.append(f"{path}_{again}" if again and "@" not in path else path.replace("@", "_"))
+        return paths
+
+    def _line(self, frames: tuple[Frame, ...]) -> Frame:
+        """The innermost line that is not PyTorch's own."""
+        own = [one for one in frames if not one.file.startswith(self.package)]
+        return (own or list(frames) or [Frame("", 1, self.name)])[-1]
+
+    def _instruction(
+        self, node: Any, made: list[Made | None], names: dict[int, str]
+    ) -> Instruction | None:
+        place = self.place_of[node]
+        found = made[place]
+        assert found is not None
+        modules = self._modules(node)
+        where = {
+            "frame": self._line(found.frames),
+            "path": modules[-1] if modules else "",
+            "name": names.get(place, ""),
+        }
+        args = tuple(self._argument(one) for one in node.args)
+        options = {key: self._argument(one) for key, one in node.kwargs.items()}
+        target = node.target
+        if not isinstance(target, self.torch._ops.OpOverload):
+            function = _SCALARS.get(getattr(target, "__name__", ""))
+            if function is None:
+                self._refuse(getattr(target, "__name__", str(target)), node)
+                return None
+            dtypes = self._dtypes(node) if target is operator.getitem else None
+            return Instruction(place, function, args, options, **where, dtypes=dtypes)
+        name, _, _ = target._name.partition("::")[2].partition(".")
+        if name in IGNORED:
+            return None
+        if name in ("sym_size", "sym_numel", "sym_stride"):
+            sizes = {"sym_size": _sym_size, "sym_numel": _sym_numel}.get(name)
+            if sizes is None:
+                self._refuse(name, node)
+                return None
+            return Instruction(place, sizes, args, options, **where)
+        return self._operator(node, name, args, options, where)
+
+    def _operator(
+        self, node: Any, name: str, args: tuple[Any, ...], options: dict[str, Any], where: Any
+    ) -> Instruction | None:
+        place = self.place_of[node]
+        dtypes = self._dtypes(node)
+        options = {key: value for key, value in options.items() if key not in DROPPED}
+        if node.target.namespace != "aten":
+            self._refuse(f"{node.target.namespace}::{name}", node)
+            return None
+        if name in DRAWS and DRAWS[name][1](*args, **options):
+            self.draws += 1
+            return Instruction(
+                place,
+                DRAWS[name][0],
+                args,
+                options,
+                **where,
+                dtypes=dtypes,
+                draws=self.draws - 1,
+            )
+        function = CREATORS.get(name) or OPERATORS.get(name)
+        if function is None:
+            self._refuse(name, node)
+            return None
+        parts = PARTS.get(name)
+        if parts is not None and (further := self._used(node) - parts):
+            self._refuse(f"{name}, of which result {min(further)} is used,", node)
+            return None
+        is_float = isinstance(dtypes, np.dtype) and name in PROMOTED
+        return Instruction(
+            place,
+            function,
+            args,
+            options,
+            **where,
+            dtypes=dtypes,
+            operands=dtypes if is_float else None,
+            makes=name in CREATORS,
+        )
+
+    def _dtypes(self, node: Any) -> Any:
+        """The dtypes of what the operator gives; those that no graph has are refused."""
+        value = node.meta.get("val")
+        if isinstance(value, self.torch.Tensor):
+            return self._result_dtype(value, node)
+        if isinstance(value, (list, tuple)):
+            used = self._used(node)
+            return tuple(
+                self._result_dtype(one, node)
+                if isinstance(one, self.torch.Tensor) and place in used
+                else None
+                for place, one in enumerate(value)
+            )
+        return None
+
+    def _used(self, node: Any) -> set[int]:
+        """Which of several results are read."""
+        return {user.args[1] for user in node.users if user.target is operator.getitem}
+
+    def _result_dtype(self, value: Any, node: Any) -> np.dtype | None:
+        dtype = self._dtype(value.dtype)
+        if dtype is None:
+            called = getattr(node.target, "__name__", str(node.target))
+            self._refuse(f"{called} with a result of dtype {value.dtype}", node)
+        return dtype
+
+    def _argument(self, value: Any) -> Any:
+        """An argument with references for values, and NumPy's dtypes."""
+        if isinstance(value, self.torch.fx.Node):
+            return Ref(self.place_of[value])
+        if isinstance(value, (list, tuple)):
+            return [self._argument(one) for one in value]
+        if isinstance(value, self.torch.dtype):
+            return self._dtype(value)
+        if isinstance(value, (self.torch.device, self.torch.layout, self.torch.memory_format)):
+            return None
+        return value
+
+    # Refusing ----------------------------------------------------------------------------------
+
+    def _refuse(self, what: str, node: Any) -> None:
+        self.refused.setdefault(what, []).append(node)
+
+    def _refuse_all(self) -> None:
+        """UnsupportedError for all that is unknown, with lines of the module and counts."""
+        if not self.refused:
+            return
+        lines: list[str] = []
+        for what, nodes in self.refused.items():
+            frames = dict.fromkeys(self._line(self._frames(node)) for node in nodes)
+            shown = [_shown(one) for one in list(frames)[:_PLACES] if one.file]
+            more = [f"and {len(frames) - _PLACES} further lines"] if len(frames) > _PLACES else []
+            times = f" ({len(nodes)} times)" if len(nodes) > 1 else ""
+            lines.append(f"  {what}{times}" + "".join(f"\n    {one}" for one in (*shown, *more)))
+        count = len(self.refused)
+        raise UnsupportedError(
+            f"from_torch: {self.name} uses {count} operator{'s' if count > 1 else ''} of PyTorch "
+            "without a counterpart here:\n" + "\n".join(lines),
+            hint="write these parts with other functions, or export the module without them and "
+            "write them with NumPy",
+        )
+
+
+def _shown(frame: Frame) -> str:
+    """File, line and source of a line of the module."""
+    text = underlined(Location(frame.file, frame.function, frame.line, None, None, None))
+    return f"{frame.file}:{frame.line}, in {frame.function}: {text}".removesuffix(": ")
+
+
+def _sym_size(x: Any, dim: int) -> Any:
+    return np.shape(x)[dim]
+
+
+def _sym_numel(x: Any) -> Any:
+    return math.prod(np.shape(x))

@@ -1,0 +1,266 @@
+"""PyTorch's layers and losses: chainrule's own, in PyTorch's order of arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.exchange.pytorch.values import dtype_of, numbers
+from chainrule.nn import attention, convolution, normalisation, pooling
+from chainrule.nn.layers import embedding, layer_norm
+from chainrule.nn.losses import cross_entropy
+from chainrule.numpy.of_one_primitive import stop_gradient
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _plain(value: Any) -> Any:
+    """PyTorch's lists of lengths, of which one may stand for all."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    return value[0] if len(value) == 1 else tuple(value)
+
+
+def _conv(function: Any) -> Any:
+    def call(
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> Any:
+        return function(x, weight, bias, _plain(stride), _plain(padding), _plain(dilation), groups)
+
+    return call
+
+
+def _convolution(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Any:
+    function = {3: convolution.conv1d, 4: convolution.conv2d}[np.ndim(weight)]
+    return _conv(function)(x, weight, bias, stride, padding, dilation, groups)
+
+
+def _pool(function: Any, names: tuple[str, ...]) -> Any:
+    def call(x: Any, *given: Any, **options: Any) -> Any:
+        options = {**dict(zip(names, given, strict=False)), **options}
+        plain = {name: _plain(value) for name, value in options.items()}
+        if plain.get("stride") == ():
+            plain["stride"] = None
+        divisor = plain.pop("divisor_override", None)
+        if divisor is not None:
+            area = np.prod(numbers(plain["kernel_size"], np.ndim(x) - 2))
+            plain["count_include_pad"] = True
+            return function(x, **plain) * (float(area) / divisor)
+        return function(x, **plain)
+
+    return call
+
+
+_LARGEST = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+_MEAN = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
+
+
+def _edges(length: int, parts: int) -> list[tuple[int, int]]:
+    """Where the windows of adaptive pooling begin and end."""
+    return [(i * length // parts, -(-(i + 1) * length // parts)) for i in range(parts)]
+
+
+def _adaptive_average(axes: int) -> Any:
+    def call(x: Any, output_size: Any) -> Any:
+        lengths = np.shape(x)[-axes:]
+        sizes = numbers(output_size, axes)
+        pairs = [(n, n if s is None else s) for n, s in zip(lengths, sizes, strict=True)]
+        if all(isinstance(s, int) and s == 1 for _, s in pairs):
+            return np.mean(x, axis=tuple(range(-axes, 0)), keepdims=True)
+        for axis, (length, parts) in enumerate(pairs, -axes):
+            matrix = np.zeros((length, parts), dtype_of(x))
+            for part, (begin, end) in enumerate(_edges(length, parts)):
+                matrix[begin:end, part] = 1 / (end - begin)
+            x = np.moveaxis(np.moveaxis(x, axis, -1) @ matrix, -1, axis)
+        return x
+
+    return call
+
+
+def _adaptive_largest(axes: int) -> Any:
+    def call(x: Any, output_size: Any) -> Any:
+        lengths = np.shape(x)[-axes:]
+        sizes = numbers(output_size, axes)
+        for axis, (length, parts) in enumerate(zip(lengths, sizes, strict=True), -axes):
+            moved = np.moveaxis(x, axis, -1)
+            pieces = [np.max(moved[..., a:b], axis=-1) for a, b in _edges(length, parts)]
+            x = np.moveaxis(np.stack(pieces, axis=-1), -1, axis)
+        return x, None
+
+    return call
+
+
+# Normalisation ----------------------------------------------------------------------------------
+
+
+def _layer_norm(
+    x: Any,
+    normalized_shape: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Any:
+    axes = tuple(range(-len(normalized_shape), 0))
+    return layer_norm(x, weight, bias, axis=axes[0] if len(axes) == 1 else axes, eps=eps)
+
+
+def _group_norm(
+    x: Any,
+    num_groups: int,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Any:
+    return normalisation.group_norm(x, num_groups, weight, bias, eps)
+
+
+def _native_group_norm(
+    x: Any, weight: Any, bias: Any, n: Any, c: Any, size: Any, groups: int, eps: float
+) -> Any:
+    return normalisation.group_norm(x, groups, weight, bias, eps), None, None
+
+
+def _rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    axes = tuple(range(-len(normalized_shape), 0))
+    return normalisation.rms_norm(x, weight, axis=axes, eps=eps)
+
+
+def _batch_norm(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """The result, two that only PyTorch's own derivative reads, and the running statistics."""
+    y, mean, var = normalisation.batch_norm(
+        x, running_mean, running_var, weight, bias, training, momentum, eps
+    )
+    return y, None, None, mean, var
+
+
+def _batch_norm_no_stats(
+    x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    return _batch_norm(x, weight, bias, None, None, training, momentum, eps)
+
+
+def _batch_norm_no_training(
+    x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
+) -> Any:
+    return _batch_norm(x, weight, bias, mean, var, False, momentum, eps)
+
+
+def _batch_norm_with_update(
+    x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
+) -> Any:
+    y, _, _, mean, var = _batch_norm(x, weight, bias, mean, var, True, momentum, eps)
+    return y, None, None, None, mean, var
+
+
+# Attention, embeddings, losses -------------------------------------------------------------------
+
+
+def _attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: Any = None,
+    enable_gqa: bool = False,
+) -> Any:
+    if enable_gqa:
+        groups = np.shape(query)[-3] // np.shape(key)[-3]
+        key, value = np.repeat(key, groups, axis=-3), np.repeat(value, groups, axis=-3)
+    return attention.scaled_dot_product_attention(
+        query, key, value, attn_mask, is_causal=is_causal, scale=scale
+    )
+
+
+def _embedding(
+    weight: Any,
+    indices: Any,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """Rows of the table; that of padding_idx has no gradient."""
+    rows = embedding(weight, indices)
+    if padding_idx < 0:
+        return rows
+    return np.where((indices == padding_idx)[..., None], stop_gradient(rows), rows)
+
+
+def _cross_entropy(
+    logits: Any,
+    target: Any,
+    weight: Any = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Any:
+    axis = 1 if np.ndim(logits) > 1 else 0
+    return cross_entropy(
+        np.moveaxis(logits, axis, -1) if np.ndim(logits) > 2 else logits,
+        target,
+        _REDUCTIONS[reduction],
+        weight=weight,
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing or None,
+    )
+
+
+LAYERS: dict[str, Any] = {
+    "conv1d": _conv(convolution.conv1d),
+    "conv2d": _conv(convolution.conv2d),
+    "convolution": _convolution,
+    "max_pool1d": _pool(pooling.max_pool1d, _LARGEST),
+    "max_pool2d": _pool(pooling.max_pool2d, _LARGEST),
+    "max_pool2d_with_indices": lambda *given, **options: (
+        _pool(pooling.max_pool2d, _LARGEST)(*given, **options),
+        None,
+    ),
+    "avg_pool1d": _pool(pooling.avg_pool1d, _MEAN),
+    "avg_pool2d": _pool(pooling.avg_pool2d, _MEAN),
+    **{f"adaptive_avg_pool{n}d": _adaptive_average(n) for n in (1, 2, 3)},
+    **{f"_adaptive_avg_pool{n}d": _adaptive_average(n) for n in (2, 3)},
+    **{f"adaptive_max_pool{n}d": _adaptive_largest(n) for n in (1, 2, 3)},
+    "layer_norm": _layer_norm,
+    "native_layer_norm": lambda *given: (_layer_norm(*given), None, None),
+    "group_norm": _group_norm,
+    "native_group_norm": _native_group_norm,
+    "rms_norm": _rms_norm,
+    "_native_batch_norm_legit_functional": _batch_norm,
+    "_native_batch_norm_legit": _batch_norm_no_stats,
+    "_native_batch_norm_legit_no_training": _batch_norm_no_training,
+    "_batch_norm_with_update_functional": _batch_norm_with_update,
+    "native_batch_norm": _batch_norm,
+    "scaled_dot_product_attention": _attention,
+    "embedding": _embedding,
+    "cross_entropy_loss": _cross_entropy,
+}
