@@ -130,6 +130,17 @@ def test_in_train_mode_statistics_come_back_as_state(net: Any):
     assert "layer1.0.norm.running_var_next" in model.graph.names
 
 
+def test_a_model_has_both_modes(net: Any, model: Any):
+    x = np.random.default_rng(0).standard_normal((4, 3, 6, 6))
+    trained = model(x, model.parameters, model.state, key=cr.random.key(0), training=True)
+    assert trained[1]["layer1.0.norm.num_batches_tracked"] == 1
+    assert model.train().training and model.train() is model.train() and model.eval() is model
+    assert not any(one.training for one in net.modules())
+    with pytest.raises(InputError, match=r"draws random numbers \(1 operation"):
+        model(x, training=True)
+    np.testing.assert_array_equal(model.train().eval()(x), model(x))
+
+
 def test_dropout_takes_a_key():
     module = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.25)).train()
     model = cr.from_torch(module, torch.zeros(1000, 2))

@@ -94,6 +94,7 @@ class Called(torch.nn.Module):
         self.is_hermitian = "hermitian" in op.gradcheck_wrapper.__name__
 
     def forward(self, *tensors: Any) -> Any:
+        tensors = tuple(one.clone() for one in tensors)  # some operations write into arguments
         args, options = _filled(self.args, tensors), _filled(self.options, tensors)
         function = self.op.get_op()
         if self.is_hermitian:
@@ -110,7 +111,7 @@ def compare(op: Any, sample: Any) -> int:
     Raises UnsupportedError where from_torch refuses the module.
     """
     module = Called(op, sample)
-    tensors = [one.detach().requires_grad_(one.is_floating_point()) for one in module.tensors]
+    tensors = [one.detach().requires_grad_(one.requires_grad) for one in module.tensors]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = module(*tensors)

@@ -16,6 +16,7 @@ import numpy as np
 
 from chainrule.errors import InputError, programs_around
 from chainrule.frontend.by_hand import scope
+from chainrule.frontend.errors.refusing import require_flag
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
@@ -50,6 +51,9 @@ class Model:
     `model(x, parameters)` is what the model gives.  `model(x, parameters, state)` is that and the
     state afterwards, `(out, state)`.  Without them the model's own arrays are constants.  A model
     that draws random numbers takes `key=`.
+
+    `training` is the mode of its program, where it has modes: `model(x, ..., training=False)` is
+    the model in this mode, as are `model.train()` and `model.eval()`.
     """
 
     name: str
@@ -59,6 +63,8 @@ class Model:
     compute: Callable[[Call], tuple[Any, dict[str, Any]]] = field(repr=False)
     draws: int = 0
     exported: str = "the export"  # what fixed the types of its inputs, for messages
+    training: bool | None = None
+    in_mode: Callable[[bool], Model] | None = field(default=None, repr=False)
 
     @entry
     def __call__(
@@ -67,8 +73,11 @@ class Model:
         parameters: Mapping[str, Any] | None = None,
         state: Mapping[str, Any] | None = None,
         key: Any = None,
+        training: bool | None = None,
         **named: Any,
     ) -> Any:
+        if training is not None and training != self.training:
+            return self._in(training)(*inputs, parameters=parameters, state=state, key=key, **named)
         inputs, parameters, state = self._placed(inputs, parameters, state)
         given = self._bound(inputs, named)
         program = next(programs_around(sys._getframe(1)), None)
@@ -81,6 +90,30 @@ class Model:
             result = self._computed(given, parameters, state, key)
         _name_stored(program, result, sys._getframe(1))
         return result
+
+    def train(self, mode: bool = True) -> Model:
+        """The model in train mode: with the statistics of its batches, and with dropout."""
+        return self if mode == self.training else self._in(mode)
+
+    def eval(self) -> Model:
+        """The model in eval mode, for prediction."""
+        return self.train(False)
+
+    def _in(self, training: bool) -> Model:
+        """The model in the other mode."""
+        require_flag((), training, f"{self.name}: training")
+        if self.in_mode is None:
+            raise InputError(
+                f"{self.name} has one mode: it is not known whether it is for training",
+                hint="call it without training=",
+            )
+        if training not in self._modes:
+            self._modes[training] = self.in_mode(training)
+        return self._modes[training]
+
+    @cached_property
+    def _modes(self) -> dict[bool, Model]:
+        return {}
 
     def _placed(self, inputs: tuple[Any, ...], parameters: Any, state: Any) -> tuple[Any, Any, Any]:
         """Parameters and state may follow the inputs."""

@@ -97,6 +97,8 @@ class _Converting:
             elif kind == "CONSTANT_TENSOR":
                 value = self._array(self.exported.constants[spec.target], spec.target)
                 constants.append((self.place_of[node], spec.target, value))
+            elif kind == "TOKEN":  # of an order of side effects
+                continue
             elif kind == "USER_INPUT":
                 reads.append(len(inputs))
                 read.append(self.place_of[node])
@@ -194,10 +196,12 @@ class _Converting:
             kind = spec.kind.name
             if kind == "BUFFER_MUTATION":
                 changed.append(spec.target)
-            elif kind != "USER_OUTPUT":
+            elif kind not in ("USER_OUTPUT", "TOKEN"):
                 self._refuse(f"a result of the kind {kind.lower()}", self.output)
         self._refuse_all()
-        return changed, tuple(self._argument(self.output.args[0]))
+        pairs = zip(self.output.args[0], signature.output_specs, strict=True)
+        results = [value for value, spec in pairs if spec.kind.name != "TOKEN"]
+        return changed, tuple(self._argument(results))
 
     # Operators --------------------------------------------------------------------------------
 
@@ -208,12 +212,14 @@ class _Converting:
         source = self.place_of.get(node.args[0]) if is_part else None
         part = (source, node.args[1]) if source is not None else None
         readers = tuple(self.place_of[one] for one in node.users if one in self.place_of)
-        user = [*self.output.args[0]][self._changed_count() :]
+        user = self._results_of_user
         return Made(self._frames(node), readers, any(node is one for one in user), part)
 
-    def _changed_count(self) -> int:
+    @property
+    def _results_of_user(self) -> list[Any]:
         specs = self.exported.graph_signature.output_specs
-        return sum(spec.kind.name == "BUFFER_MUTATION" for spec in specs)
+        pairs = zip(self.output.args[0], specs, strict=True)
+        return [value for value, spec in pairs if spec.kind.name == "USER_OUTPUT"]
 
     def _frames(self, node: Any) -> tuple[Frame, ...]:
         return frames_of(node.meta.get("stack_trace") or "", self._modules(node))
@@ -248,6 +254,8 @@ class _Converting:
         args = tuple(self._argument(one) for one in node.args)
         options = {key: self._argument(one) for key, one in node.kwargs.items()}
         target = node.target
+        if self._is_check(node):
+            return None
         if not isinstance(target, self.torch._ops.OpOverload):
             function = _SCALARS.get(getattr(target, "__name__", ""))
             if function is None:
@@ -265,6 +273,14 @@ class _Converting:
                 return None
             return Instruction(place, sizes, args, options, **where)
         return self._operator(node, name, args, options, where)
+
+    def _is_check(self, node: Any) -> bool:
+        """A check with an effect, `with_effects(token, check, ...)`, or the token that it gives."""
+        if node.target is operator.getitem and node.args[0].op == "call_function":
+            return self._is_check(node.args[0])
+        if getattr(node.target, "__name__", "") != "with_effects":
+            return False
+        return node.args[1]._name.partition("::")[2].partition(".")[0] in IGNORED
 
     def _operator(
         self, node: Any, name: str, args: tuple[Any, ...], options: dict[str, Any], where: Any

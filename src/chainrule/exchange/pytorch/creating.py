@@ -13,6 +13,7 @@ from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import array_type
 from chainrule.nn.attention import scaled_dot_product_attention
+from chainrule.nn.linear_units import leaky_relu
 from chainrule.primitives.sources import positions, size_of, uniform
 from chainrule.random import distributions
 from chainrule.random.dropout import dropout
@@ -174,6 +175,17 @@ def _attention(
     )
 
 
+def _rrelu(key: Any, x: Any, noise: Any, lower: Any = 1 / 8, upper: Any = 1 / 3, *rest: Any) -> Any:
+    """Xu et al., 2015: slopes of negative numbers are drawn."""
+    slope = distributions.uniform(key, np.shape(x), dtype_of(x), minval=lower, maxval=upper)
+    drawn = np.where(x <= 0, slope, 1)
+    return x * drawn, drawn
+
+
+def _is_training(x: Any, noise: Any, lower: Any, upper: Any, training: Any = False, *rest) -> bool:
+    return bool(training)
+
+
 def _always(*given: Any, **options: Any) -> bool:
     return True
 
@@ -196,6 +208,7 @@ DRAWS: dict[str, tuple[Any, Any]] = {
     "randn_like": (_normal_like, _always),
     "bernoulli": (_bernoulli, _always),
     "scaled_dot_product_attention": (_attention, _attends),
+    "rrelu_with_noise_functional": (_rrelu, _is_training),
 }
 
 # The same where they draw none.
@@ -203,4 +216,8 @@ STILL: dict[str, Any] = {
     "native_dropout": lambda x, *rest: (x, None),
     "dropout": lambda x, *rest: x,
     "scaled_dot_product_attention": LAYERS["scaled_dot_product_attention"],
+    "rrelu_with_noise_functional": lambda x, noise, lower, upper, *rest: (
+        leaky_relu(x, (lower + upper) / 2),
+        noise,
+    ),
 }

@@ -192,6 +192,7 @@ _SAME = (
 PROMOTED: dict[str, Any] = {
     **{name: getattr(np, name) for name in _SAME if hasattr(np, name)},
     "abs": np.absolute,
+    "angle": np.angle,
     "acos": np.arccos,
     "acosh": np.arccosh,
     "asin": np.arcsin,

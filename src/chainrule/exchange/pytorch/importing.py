@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -52,7 +53,9 @@ def from_torch(
     `dynamic_shapes` says which sizes stay open, as for `torch.export.export`; names may be text
     (`({0: "n"},)`).  All others are fixed by the examples.
 
-    The module is exported as it is, in train or in eval mode.  Values are named by the variables of
+    The module is exported as it is, in train or in eval mode; in the other one when
+    `model(..., training=)`, `model.train()` or `model.eval()` first asks for it.
+    Values are named by the variables of
     `forward`, with the path of the submodule (`layer1.0.h`), as parameters are
     (`layer1.0.conv1.weight`).  Parameters that require a gradient become `model.parameters`;
     buffers and frozen parameters become `model.state`, and what the module writes into a buffer is
@@ -74,9 +77,14 @@ def from_torch(
     given = tuple(examples.tensors(one) for one in args)
     named = {name: examples.tensors(one) for name, one in options.items()}
     shapes = examples.shapes((args, options), dynamic_shapes)
-    exported = _exported(torch, module, given, named, shapes)
     names = _size_names(torch, (*given, *named.values()), shapes)
-    return _model(torch, module, exported, names)
+
+    def in_mode(training: bool) -> Model:
+        with _mode(module, training):
+            exported = _exported(torch, module, given, named, shapes)
+        return _model(torch, module, exported, names, training, in_mode)
+
+    return in_mode(bool(module.training))
 
 
 class _Examples:
@@ -142,6 +150,19 @@ class _Examples:
         return stated
 
 
+@contextmanager
+def _mode(module: Any, training: bool) -> Iterator[None]:
+    """While the module is in this mode; as it is, if it is in it."""
+    before = {one: one.training for one in module.modules()}
+    try:
+        if module.training != training:
+            module.train(training)
+        yield
+    finally:
+        for one, mode in before.items():
+            one.training = mode
+
+
 def _exported(torch: ModuleType, module: Any, args: Any, options: Any, shapes: Any) -> Any:
     """The module in the operators of core ATen, and those of our table as they are."""
     try:
@@ -196,7 +217,12 @@ def _name_sizes(torch: ModuleType, value: Any, spec: Any, found: list[dict[int, 
 
 
 def _model(
-    torch: ModuleType, module: Any, exported: Any, named_sizes: list[dict[int, str]]
+    torch: ModuleType,
+    module: Any,
+    exported: Any,
+    named_sizes: list[dict[int, str]],
+    training: bool,
+    in_mode: Callable[[bool], Model],
 ) -> Model:
     pytree = torch.utils._pytree
     name = type(module).__name__
@@ -228,6 +254,8 @@ def _model(
         compute,
         found.program.draws,
         "the exported program",
+        training,
+        in_mode,
     )
 
 

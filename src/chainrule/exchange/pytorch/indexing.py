@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.errors import UnsupportedError
 from chainrule.exchange.pytorch.values import at_axis, dtype_of, with_axis
+from chainrule.frontend.traced import Traced
 
 
 def _at(x: Any) -> Any:
@@ -118,6 +120,16 @@ def _masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     return np.where(mask, np.take(np.ravel(source), np.maximum(places, 0)), x)
 
 
+def _masked_select(x: Any, mask: Any) -> Any:
+    if isinstance(mask, Traced):
+        raise UnsupportedError(
+            "masked_select: the length of its result depends on the values of the mask",
+            hint="write torch.where(mask, x, 0), which keeps the shape",
+        )
+    shape = np.broadcast_shapes(np.shape(x), np.shape(mask))
+    return np.broadcast_to(x, shape)[np.nonzero(np.broadcast_to(mask, shape))]
+
+
 def _masked_index(x: Any, mask: Any, indices: Any, fill: Any) -> Any:
     """_unsafe_masked_index: x[indices] where the mask holds, whatever stands elsewhere."""
     given = (
@@ -212,6 +224,7 @@ INDEXING: dict[str, Any] = {
     "index_select": _index_select,
     "take": lambda x, index: np.take(np.ravel(x), index),
     "masked_scatter": _masked_scatter,
+    "masked_select": _masked_select,
     "masked_fill": _masked_fill,
     "_unsafe_masked_index": _masked_index,
     "_unsafe_masked_index_put_accumulate": _masked_put,

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from chainrule.exchange.pytorch.values import dtype_of, numbers
-from chainrule.nn import attention, convolution, normalisation, pooling
+from chainrule.nn import (
+    attention,
+    convolution,
+    normalisation,
+    pooling,
+    transposed_convolution,
+)
 from chainrule.nn.layers import embedding, layer_norm
 from chainrule.nn.losses import cross_entropy
 from chainrule.numpy.of_one_primitive import stop_gradient
@@ -48,8 +54,36 @@ def _convolution(
     output_padding: Any,
     groups: int,
 ) -> Any:
-    function = {3: convolution.conv1d, 4: convolution.conv2d}[np.ndim(weight)]
-    return _conv(function)(x, weight, bias, stride, padding, dilation, groups)
+    axes = np.ndim(weight) - 3
+    if transposed:
+        more = output_padding, groups, dilation
+        return _conv_transpose(_TRANSPOSED[axes])(x, weight, bias, stride, padding, *more)
+    return _conv(_CONVOLUTIONS[axes])(x, weight, bias, stride, padding, dilation, groups)
+
+
+def _conv_transpose(function: Any) -> Any:
+    def call(
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Any:
+        lengths = (_plain(one) for one in (stride, padding, output_padding))
+        return function(x, weight, bias, *lengths, groups, _plain(dilation))
+
+    return call
+
+
+_CONVOLUTIONS = (convolution.conv1d, convolution.conv2d, convolution.conv3d)
+_TRANSPOSED = (
+    transposed_convolution.conv_transpose1d,
+    transposed_convolution.conv_transpose2d,
+    transposed_convolution.conv_transpose3d,
+)
 
 
 def _pool(function: Any, names: tuple[str, ...]) -> Any:
@@ -136,7 +170,22 @@ def _group_norm(
 def _native_group_norm(
     x: Any, weight: Any, bias: Any, n: Any, c: Any, size: Any, groups: int, eps: float
 ) -> Any:
-    return normalisation.group_norm(x, groups, weight, bias, eps), None, None
+    parts = np.reshape(x, (n, groups, c // groups * size))
+    mean, rate = _moments(parts, -1, eps)
+    y = normalisation.group_norm(x, groups, weight, bias, eps)
+    return y, mean[..., 0], rate[..., 0]
+
+
+def _native_layer_norm(x: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    axes = tuple(range(-len(normalized_shape), 0))
+    y = _layer_norm(x, normalized_shape, weight, bias, eps)
+    return y, *_moments(stop_gradient(x), axes, eps)  # whose derivative PyTorch leaves out
+
+
+def _moments(x: Any, axes: Any, eps: float) -> tuple[Any, Any]:
+    """The mean, and 1 / sqrt(var + eps)."""
+    mean, var = np.mean(x, axes, keepdims=True), np.var(x, axes, keepdims=True)
+    return mean, 1 / np.sqrt(var + eps)
 
 
 def _rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
@@ -154,11 +203,18 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> Any:
-    """The result, two that only PyTorch's own derivative reads, and the running statistics."""
+    """The result, the statistics of the batch (empty where they are not used), and the running
+    statistics."""
     y, mean, var = normalisation.batch_norm(
         x, running_mean, running_var, weight, bias, training, momentum, eps
     )
-    return y, None, None, mean, var
+    if training:
+        axes = (0, *range(2, np.ndim(x)))
+        moments = _moments(stop_gradient(x), axes, eps)
+        saved = tuple(np.reshape(one, (-1,)) for one in moments)
+    else:
+        saved = np.zeros(0, dtype_of(x)), np.zeros(0, dtype_of(x))
+    return y, *saved, mean, var
 
 
 def _batch_norm_no_stats(
@@ -176,8 +232,8 @@ def _batch_norm_no_training(
 def _batch_norm_with_update(
     x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
 ) -> Any:
-    y, _, _, mean, var = _batch_norm(x, weight, bias, mean, var, True, momentum, eps)
-    return y, None, None, None, mean, var
+    *saved, mean, var = _batch_norm(x, weight, bias, mean, var, True, momentum, eps)
+    return *saved, np.zeros(0, np.uint8), mean, var
 
 
 # Attention, embeddings, losses -------------------------------------------------------------------
@@ -236,8 +292,9 @@ def _cross_entropy(
 
 
 LAYERS: dict[str, Any] = {
-    "conv1d": _conv(convolution.conv1d),
-    "conv2d": _conv(convolution.conv2d),
+    **{f"conv{n}d": _conv(function) for n, function in enumerate(_CONVOLUTIONS, 1)},
+    "conv_transpose1d": _conv_transpose(_TRANSPOSED[0]),
+    **{f"conv_transpose{n}d": _conv_transpose(_TRANSPOSED[n - 1]) for n in (2, 3)},
     "convolution": _convolution,
     "max_pool1d": _pool(pooling.max_pool1d, _LARGEST),
     "max_pool2d": _pool(pooling.max_pool2d, _LARGEST),
@@ -251,7 +308,7 @@ LAYERS: dict[str, Any] = {
     **{f"_adaptive_avg_pool{n}d": _adaptive_average(n) for n in (2, 3)},
     **{f"adaptive_max_pool{n}d": _adaptive_largest(n) for n in (1, 2, 3)},
     "layer_norm": _layer_norm,
-    "native_layer_norm": lambda *given: (_layer_norm(*given), None, None),
+    "native_layer_norm": _native_layer_norm,
     "group_norm": _group_norm,
     "native_group_norm": _native_group_norm,
     "rms_norm": _rms_norm,

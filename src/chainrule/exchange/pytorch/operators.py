@@ -27,17 +27,7 @@ KNOWN = frozenset({*OPERATORS, *CREATORS, *DRAWS})
 # Which of several results there are, where not all.
 PARTS: dict[str, frozenset[int]] = {
     **{f"adaptive_max_pool{axes}d": frozenset({0}) for axes in (1, 2, 3)},
-    **dict.fromkeys(
-        ("max_pool2d_with_indices", "native_layer_norm", "native_group_norm", "native_dropout"),
-        frozenset({0}),
-    ),
-    **dict.fromkeys(
-        ("_native_batch_norm_legit_functional", "native_batch_norm"), frozenset({0, 3, 4})
-    ),
-    **dict.fromkeys(
-        ("_native_batch_norm_legit", "_native_batch_norm_legit_no_training"), frozenset({0})
-    ),
-    "_batch_norm_with_update_functional": frozenset({0, 4, 5}),
+    **dict.fromkeys(("max_pool2d_with_indices", "native_dropout"), frozenset({0})),
     "_linalg_solve_ex": frozenset({0, 3}),
     "_linalg_det": frozenset({0}),
     "_linalg_slogdet": frozenset({0, 1}),
@@ -49,6 +39,7 @@ IGNORED = frozenset(
         "_assert_tensor_metadata",
         "_assert_scalar",
         "_assert_async",
+        "_linalg_check_errors",
         "sym_constrain_range",
         "sym_constrain_range_for_size",
     }

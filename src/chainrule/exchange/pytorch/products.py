@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.errors import UnsupportedError
 from chainrule.nn.layers import linear
 
 linalg: Any = np.linalg
@@ -89,12 +90,13 @@ def _solve_triangular(
 
 
 def _triangular_solve(
-    b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+    b: Any, given: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
+    a = given
     a = np.triu(a) if upper else np.tril(a)
     if unitriangular:
         a = np.where(np.eye(np.shape(a)[-1], dtype=bool), 1, a)
-    return linalg.solve(np.swapaxes(a, -1, -2) if transpose else a, b), a
+    return linalg.solve(np.swapaxes(a, -1, -2) if transpose else a, b), given
 
 
 def _cholesky(x: Any, *, upper: bool = False) -> Any:
@@ -136,9 +138,24 @@ def _slogdet(x: Any) -> Any:
     return tuple(linalg.slogdet(x))
 
 
-def _pinv(x: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def _pinv(
+    x: Any, rcond: Any = None, hermitian: Any = False, *, atol: Any = None, rtol: Any = None
+) -> Any:
+    """Singular values count that are above rtol times the largest one."""
+    if atol is not None and np.any(atol):
+        raise UnsupportedError("linalg.pinv with atol", hint="pass rtol")
     given = rcond if rcond is not None else rtol
     return linalg.pinv(x) if given is None else linalg.pinv(x, rcond=given)
+
+
+def _cdist(x: Any, y: Any, p: float, mode: Any = None) -> Any:
+    """The p-norm of all differences of rows."""
+    return linalg.vector_norm(x[..., :, None, :] - y[..., None, :, :], ord=p, axis=-1)
+
+
+def _pdist(x: Any, p: float = 2) -> Any:
+    rows, others = np.triu_indices(np.shape(x)[0], 1)
+    return linalg.vector_norm(x[rows] - x[others], ord=p, axis=-1)
 
 
 def _kron(x: Any, y: Any) -> Any:
@@ -160,6 +177,9 @@ PRODUCTS: dict[str, Any] = {
     "bilinear": _bilinear,
     "einsum": _einsum,
     "kron": _kron,
+    "_cdist_forward": _cdist,
+    "_pdist_forward": _pdist,
+    "linalg_pinv": _pinv,
     "linalg_matrix_norm": _matrix_norm,
     "linalg_solve": _solve,
     "linalg_solve_ex": lambda *given, **options: (_solve(*given, **options), _info(given[0])),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.control import scan
 from chainrule.exchange.pytorch.values import at_axis, axes_of, dtype_of, with_axis
 from chainrule.nn.activations import log_softmax, logsumexp, softmax
 
@@ -173,6 +174,18 @@ def _running(pair: Any) -> Any:
     return cumulated
 
 
+def _logcumsumexp(x: Any, dim: int) -> Any:
+    rows = np.moveaxis(with_axis(x), dim, 0)
+
+    def add(total: Any, row: Any) -> Any:
+        total = np.logaddexp(total, row)
+        return total, total
+
+    start = np.where(np.ones(1, bool), -np.inf, rows[0]).astype(rows.dtype)
+    found = scan(add, start, rows)[1]
+    return np.reshape(np.moveaxis(found, 0, dim), np.shape(x))
+
+
 def _softmaxes(function: Any, scalar: Any) -> Any:
     """softmax.int(x, dim, dtype) and _softmax(x, dim, half_to_float)."""
 
@@ -231,4 +244,5 @@ REDUCTIONS: dict[str, Any] = {
     "_log_softmax": _softmaxes(log_softmax, lambda x: x - x),
     "_safe_softmax": _safe_softmax,
     "logsumexp": _logsumexp,
+    "logcumsumexp": _logcumsumexp,
 }

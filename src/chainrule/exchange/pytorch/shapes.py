@@ -181,6 +181,10 @@ def _im2col(x: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) 
     return found if np.ndim(x) == 4 else found[0]
 
 
+def _copy(x: Any, src: Any, non_blocking: bool = False) -> Any:
+    return np.broadcast_to(src, np.shape(x))
+
+
 def _same(x: Any, **options: Any) -> Any:
     return x
 
@@ -214,6 +218,7 @@ SHAPES: dict[str, Any] = {
     ),
     **dict.fromkeys(("_to_copy", "to", "type_as"), _cast),
     **dict.fromkeys(("detach", "detach_copy"), lambda x: stop_gradient(x)),
+    "copy": _copy,
     "flatten": _flatten,
     "unflatten": _unflatten,
     "movedim": _movedim,
