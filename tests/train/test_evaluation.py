@@ -203,8 +203,8 @@ REFUSED = {
     "no batches": (lambda: cr.evaluate(plain, weights(), []), "the data have no batches"),
     "a number": (lambda: cr.evaluate(plain, weights(), 3), "data are arrays by name, or batches"),
     "tuples": (
-        lambda: cr.evaluate(plain, weights(), [(1, 2)]),
-        "a batch is a dict by names, got tuple",
+        lambda: cr.evaluate(plain, weights(), [(1, 2, 3)]),
+        "a batch has 3 arrays, and they would be x, y",
     ),
     "an unknown name": (
         lambda: cr.evaluate(plain, weights(), {**data(), "z": np.ones(100)}),

@@ -131,13 +131,31 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str, str]] = {
     "no data": (
         lambda: trainer(data=None),
         InputError,
-        "data are arrays by name or a function of the epoch, got NoneType",
+        "data are arrays by name, batches or a function of the epoch, got NoneType",
         "data=lambda epoch",
     ),
-    "batches that are tuples": (
-        lambda: trainer(data=lambda epoch: [(data()["x"], data()["y"])]).fit(1),
+    "batches of too many arrays": (
+        lambda: trainer(data=[(data()["x"], data()["y"], data()["y"])]).fit(1),
         InputError,
-        "a batch is a dict by names, got tuple",
+        "a batch has 3 arrays, and they would be x, y",
+        '{"x": x, "y": y}',
+    ),
+    "batches of too few arrays": (
+        lambda: trainer(data=[data()["x"]]).fit(1),
+        InputError,
+        "there is no value for y",
+        "among the data",
+    ),
+    "batches that can be read once": (
+        lambda: trainer(data=iter([data()])),
+        InputError,
+        "got list_iterator, which can be read only once",
+        "data=lambda epoch",
+    ),
+    "batches that are texts": (
+        lambda: trainer(data=["x"]).fit(1),
+        InputError,
+        "a batch has arrays, got str",
         '{"x": x, "y": y}',
     ),
     "a function that gives no batches": (

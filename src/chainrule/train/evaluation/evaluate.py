@@ -44,7 +44,8 @@ def evaluate(
     """Computes the objective over all rows of `data`, and with `accuracy` how they are classified.
 
     `data` are arrays by the names of the inputs, cut into batches of `batch_size` rows, or an
-    iterable of batches.  `accuracy=("o", "y")` names class scores [n, classes] and labels [n].
+    iterable of batches: dicts, or tuples in the order of the arguments (a DataLoader).
+    `accuracy=("o", "y")` names class scores [n, classes] and labels [n].
     `parameters` are what the objective needs beside, or the state of a training.
 
     The graph is that of forward propagation alone, in which `cr.dropout` is the identity; an

@@ -19,6 +19,7 @@ from chainrule.random import fold_in
 from chainrule.train.loop.rows import (
     batches_of,
     first_batches,
+    positions_of,
     refuse_other_rows,
     refuse_unknown,
     roots_of,
@@ -43,6 +44,7 @@ class Forward:
     arrays: Mapping[str, Any]
     keys: Keys
     executor: str
+    held: frozenset[str] = frozenset()  # all that is not of a batch, needed or not
 
     @classmethod
     def of(
@@ -59,7 +61,8 @@ class Forward:
         inputs = {item.name for item in graph.inputs}
         needed = {name: array for name, array in arrays.items() if name in inputs}
         stream = fold_in(key, EVALUATION)
-        return cls(source, graph, names, needed, Keys(key_inputs(graph, needed), stream), executor)
+        keys = Keys(key_inputs(graph, needed), stream)
+        return cls(source, graph, names, needed, keys, executor, frozenset(arrays))
 
     def on(self, arrays: Mapping[str, Any]) -> Forward:
         """The same with the arrays of these names, compiled once."""
@@ -81,7 +84,8 @@ class Forward:
             chosen = self._chosen(data)
             refuse_other_rows(self.source, chosen)
             return batches_of(chosen, batch_size)
-        return map(self._chosen, batches_of(data, batch_size))
+        arguments = positions_of(self.source, self.held)
+        return map(self._chosen, batches_of(data, batch_size, arguments))
 
     def check(self, data: Any, batch_size: int) -> None:
         """Raise at once what some data would raise for their names, types and sizes."""

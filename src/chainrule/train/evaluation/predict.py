@@ -38,7 +38,8 @@ def predict(
     """Computes the value called `output`, whose first axis counts rows, for all rows of `data`.
 
     `data` are arrays by the names of the inputs, cut into batches of `batch_size` rows, or an
-    iterable of batches.  Only what `output` needs has to be there (no labels), and only that is
+    iterable of batches: dicts, or tuples in the order of the arguments (a DataLoader).
+    Only what `output` needs has to be there (no labels), and only that is
     computed: forward propagation, in which `cr.dropout` is the identity, and an argument `training`
     of the objective that is a bool is False.  `parameters` may be the state of a training.  What
     else is random is drawn with `key` (default: `cr.random.key(0)`).  Warns

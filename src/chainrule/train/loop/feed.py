@@ -15,9 +15,10 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.types import type_of
 from chainrule.random import fold_in
 from chainrule.train.loop.rows import (
-    checked_batch,
     count_rows,
     first_batches,
+    named_batch,
+    positions_of,
     refuse_other_rows,
     refuse_unknown,
     roots_of,
@@ -34,8 +35,9 @@ class Feed:
     """The batches of every epoch, and what is given beside them.
 
     `data` are arrays by the names of inputs, which are shuffled and cut by `cr.data.minibatches`
-    with the key fold_in(key, 0) and the number of the epoch, from 1; or a function of that number
-    that returns the batches.  `state` and `constants` are the inputs that others give; `size` is
+    with the key fold_in(key, 0) and the number of the epoch, from 1; or batches that can be read
+    in every epoch, as of a list or a DataLoader; or a function of that number that returns the
+    batches.  `state` and `constants` are the inputs that others give; `size` is
     the named size that counts rows, where it is known.
     """
 
@@ -56,6 +58,7 @@ class Feed:
         self._keys: Keys | None = None
         self._named: frozenset[str] = frozenset()  # of the batch that was checked last
         self._rows: Rows | None = None
+        self._positions = positions_of(graph, self._held)
         self._function: Any = data
         if isinstance(data, Mapping):
             self._arrays = dict(data)
@@ -64,11 +67,8 @@ class Feed:
             self._rows = rows_of(self._arrays)
             next(first_batches(self._arrays, batch_size))  # which refuses what makes none
         elif not callable(data):
-            raise InputError(
-                f"data are arrays by name or a function of the epoch, got {type(data).__name__}"
-                + (", whose order is that of one epoch" if isinstance(data, Minibatches) else ""),
-                hint=BY_EPOCH,
-            )
+            self._function = lambda epoch: data
+            refuse_once(data)
 
     def batches(self, epoch: int) -> Any:
         """The batches of an epoch, the first of which is number 1."""
@@ -86,7 +86,7 @@ class Feed:
     def complete(self, batch: Any, step: int) -> Mapping[str, Any]:
         """The batch with constants and the keys of the step that comes after `step` steps."""
         if type(batch) is not dict:
-            batch = checked_batch(batch)
+            batch = named_batch(batch, self._positions)
         keys = self._keys
         if keys is None or batch.keys() != self._named:
             keys = self._set_names(batch)
@@ -151,6 +151,23 @@ class Feed:
             )
         self._named = frozenset(batch)
         return self._keys
+
+
+def refuse_once(data: Any) -> None:
+    """InputError for what has no batches, or those of one epoch."""
+    if isinstance(data, Minibatches):
+        why = "whose order is that of one epoch"
+    elif isinstance(data, Iterator):
+        why = "which can be read only once"
+    elif isinstance(data, Iterable) and not hasattr(data, "shape"):
+        return
+    else:
+        why = "which has no batches"
+    raise InputError(
+        f"data are arrays by name, batches or a function of the epoch, got {type(data).__name__}, "
+        f"{why}",
+        hint=BY_EPOCH,
+    )
 
 
 def after(batches: Any, count: int) -> Iterator[Any]:

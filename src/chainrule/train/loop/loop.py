@@ -116,7 +116,7 @@ class Loop:
                 value = float(step(state, given))
                 if is_checked and not finite(value):
                     raise diverged(self, value, taken, given)
-                rows = feed.count(batch)
+                rows = feed.count(given)
                 line.objective += value * rows
                 line.rows += rows
                 if is_shared or interrupts.received:

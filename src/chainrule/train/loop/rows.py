@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,12 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import perhaps
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import flatten
+from chainrule.train.step.random_inputs import key_inputs
 
-BATCHES = 'a batch is a dict by the names of the inputs: {"x": x, "y": y}'
+BATCHES = (
+    'a batch is a dict by the names of the inputs, {"x": x, "y": y}, or a tuple or list of arrays '
+    "in the order of the arguments"
+)
 
 
 def roots_of(graph: Graph) -> dict[str, str]:
@@ -92,8 +96,11 @@ def count_rows(batch: Mapping[str, Any], arguments: Iterable[str]) -> int:
     return 1
 
 
-def batches_of(data: Any, batch_size: int) -> Iterator[Mapping[str, Any]]:
-    """The rows of a dict of arrays in batches, in their order; or the batches that were given.
+def batches_of(
+    data: Any, batch_size: int, arguments: Sequence[str] = ()
+) -> Iterator[Mapping[str, Any]]:
+    """The rows of a dict of arrays in batches, in their order; or the batches that were given, as
+    `named_batch` names their arrays.
 
     InputError for what is neither, and where there are none.
     """
@@ -106,7 +113,7 @@ def batches_of(data: Any, batch_size: int) -> Iterator[Mapping[str, Any]]:
     empty = True
     for batch in data:
         empty = False
-        yield checked_batch(batch)
+        yield named_batch(batch, arguments)
     if empty:
         raise InputError(
             "the data have no batches: there is nothing to compute with",
@@ -128,8 +135,34 @@ def first_batches(arrays: Mapping[str, Any], batch_size: int) -> Iterator[dict[s
         yield rows.structure.unflatten([array[:count] for array in rows.arrays])
 
 
-def checked_batch(batch: Any) -> Mapping[str, Any]:
-    """The batch, if it is a mapping."""
+def positions_of(graph: Graph, held: Iterable[str]) -> list[str]:
+    """The arguments that a batch without names has, in order: all but those that others give, and
+    those that need not be given (keys, and what has a default)."""
+    roots, others = roots_of(graph), set(held)
+    keys = set(key_inputs(graph, others))
+    needed = [
+        roots[item.name]
+        for item in graph.inputs
+        if item.default is None and not {item.name, roots[item.name]} & (others | keys)
+    ]
+    return list(dict.fromkeys(needed))
+
+
+def named_batch(batch: Any, arguments: Sequence[str]) -> Mapping[str, Any]:
+    """The arrays of a batch by name: of a tuple or list, as a DataLoader makes them, in the order
+    of these arguments; a single array is that of the first one.
+
+    InputError for what is no batch, and for more arrays than there are arguments.
+    """
     if isinstance(batch, Mapping):
         return batch
-    raise InputError(f"a batch is a dict by names, got {type(batch).__name__}", hint=BATCHES)
+    if hasattr(batch, "shape") or hasattr(batch, "__array__"):
+        batch = (batch,)
+    if not isinstance(batch, (tuple, list)):
+        raise InputError(f"a batch has arrays, got {type(batch).__name__}", hint=BATCHES)
+    if len(batch) > len(arguments):
+        raise InputError(
+            f"a batch has {len(batch)} arrays, and they would be {', '.join(arguments) or 'none'}",
+            hint=BATCHES,
+        )
+    return dict(zip(arguments, batch, strict=False))

@@ -57,7 +57,9 @@ class Trainer:
 
     `data` are arrays by the names of inputs, with a row for each example: each epoch takes them in
     batches of `batch_size` rows, in an order of its own.  Or a function of the epoch's number
-    (from 1) that returns its batches, dicts of arrays, the same for the same number.
+    (from 1) that returns its batches, the same for the same number; or batches that can be read
+    again in each epoch, such as a list or a DataLoader.  A batch is a dict of arrays, or a tuple
+    or list of arrays or tensors in the order of the objective's arguments.
     `validation` are such arrays, or batches, that are measured after every epoch.
     `accuracy=("o", "y")` names class scores [n, classes] and labels [n].
 
