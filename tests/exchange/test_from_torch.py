@@ -239,13 +239,24 @@ def test_what_torch_cannot_export_says_so():
         cr.from_torch(Branch(), torch.zeros(3))
 
 
-def test_complex_numbers_are_refused_by_name():
+def test_complex_results_are_refused_by_name():
     class Complex(nn.Module):
         def forward(self, x: Any) -> Any:
-            return torch.fft.fft(x).abs()
+            return torch.fft.fft(x)
 
-    with pytest.raises(UnsupportedError, match="complex64"):
+    with pytest.raises(UnsupportedError, match=r"a result of dtype torch\.complex64"):
         cr.from_torch(Complex(), torch.zeros(4))
+
+
+def test_complex_numbers_within_a_program_are_pairs():
+    class Filter(nn.Module):
+        def forward(self, x: Any) -> Any:
+            spectrum = torch.fft.rfft(x)
+            return torch.fft.irfft(spectrum * (0.5 + 0.25j), n=x.shape[-1]) + spectrum.abs().sum()
+
+    x = np.random.default_rng(0).standard_normal((2, 7))
+    expected = Filter()(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(cr.from_torch(Filter(), x)(x), expected, rtol=1e-12)
 
 
 def test_without_pytorch_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch):

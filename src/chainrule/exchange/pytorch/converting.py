@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -13,17 +11,18 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import UnsupportedError
+from chainrule.exchange.pytorch.complex_numbers import COMPLEX
 from chainrule.exchange.pytorch.creating import CREATORS, DRAWS
 from chainrule.exchange.pytorch.elementwise import PROMOTED
 from chainrule.exchange.pytorch.operators import DROPPED, IGNORED, OPERATORS, PARTS
 from chainrule.exchange.pytorch.program import Instruction, Program, Ref
+from chainrule.exchange.pytorch.refusals import Refusals
+from chainrule.exchange.pytorch.scalars import SCALARS, SIZES
 from chainrule.exchange.pytorch.sources import Frame, Made, frames_of, names_of
-from chainrule.graph.sizes.sizes import maximum, minimum, size
+from chainrule.graph.sizes.sizes import size
 from chainrule.graph.types import array_type
-from chainrule.source import Location, underlined
 
 _KINDS = "biuf"
-_PLACES = 3  # lines of a module that a message shows
 
 
 @dataclass(frozen=True)
@@ -48,25 +47,6 @@ def converted(
     return _Converting(torch, exported, name, named_sizes).all()
 
 
-def _sym_float(value: Any) -> Any:
-    return value if isinstance(value, float) else value * 1
-
-
-# What a program computes with sizes and numbers; the same functions work on named sizes.
-_SCALARS: dict[str, Callable[..., Any]] = {
-    **{
-        one.__name__: one
-        for one in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.neg)
-    },
-    **{one.__name__: one for one in (operator.truediv, operator.mod, operator.pow)},
-    **{one.__name__: one for one in (operator.eq, operator.ne, operator.lt, operator.le)},
-    **{one.__name__: one for one in (operator.gt, operator.ge, math.floor, math.ceil, math.trunc)},
-    **{"sym_max": maximum, "sym_min": minimum, "sym_int": lambda value: value},
-    **{"sym_float": _sym_float, "sym_sum": lambda values: sum(values), "sym_not": operator.not_},
-    **{"max": maximum, "min": minimum, "getitem": operator.getitem},
-}
-
-
 class _Converting:
     def __init__(
         self, torch: ModuleType, exported: Any, name: str, named_sizes: list[dict[int, str]]
@@ -77,7 +57,7 @@ class _Converting:
         self.nodes = [node for node in exported.graph.nodes if node.op != "output"]
         self.place_of = {node: place for place, node in enumerate(self.nodes)}
         (self.output,) = [node for node in exported.graph.nodes if node.op == "output"]
-        self.refused: dict[str, list[Any]] = {}
+        self.refusals = Refusals(name)
         self.draws = 0
         self._size_names: dict[str, str] = {}
 
@@ -112,7 +92,7 @@ class _Converting:
             if node.op == "get_attr":
                 self._refuse(f"{node.target}, a program within the program,", node)
         instructions = [one for node in called if (one := self._instruction(node, made, names))]
-        self._refuse_all()
+        self.refusals.raise_all()
         changed, results = self._results(signature)
         kept = {key: value for key, value in self._known.items() if key in set(arrays.values())}
         parameters = {key: kept[key] for key in kept if self._is_trained(key)}
@@ -169,6 +149,12 @@ class _Converting:
             return None
         return found if found.kind in _KINDS and found.itemsize <= 8 else None
 
+    def _inner_dtype(self, dtype: Any) -> np.dtype | None:
+        """The same, or a complex dtype, which values within a program may have."""
+        complex_ = {self.torch.complex64: np.complex64, self.torch.complex128: np.complex128}
+        found = complex_.get(dtype)
+        return self._dtype(dtype) if found is None else np.dtype(found)
+
     def _input(self, node: Any, place: int) -> Any:
         value = node.meta.get("val")
         if not isinstance(value, self.torch.Tensor):
@@ -198,7 +184,12 @@ class _Converting:
                 changed.append(spec.target)
             elif kind not in ("USER_OUTPUT", "TOKEN"):
                 self._refuse(f"a result of the kind {kind.lower()}", self.output)
-        self._refuse_all()
+        self.refusals.raise_all()
+        for node in self._results_of_user:
+            value: Any = node.meta.get("val") if isinstance(node, self.torch.fx.Node) else None
+            if isinstance(value, self.torch.Tensor) and value.is_complex():
+                self._refuse(f"a result of dtype {value.dtype}", node)
+        self.refusals.raise_all()
         pairs = zip(self.output.args[0], signature.output_specs, strict=True)
         results = [value for value, spec in pairs if spec.kind.name != "TOKEN"]
         return changed, tuple(self._argument(results))
@@ -257,7 +248,7 @@ class _Converting:
         if self._is_check(node):
             return None
         if not isinstance(target, self.torch._ops.OpOverload):
-            function = _SCALARS.get(getattr(target, "__name__", ""))
+            function = SCALARS.get(getattr(target, "__name__", ""))
             if function is None:
                 self._refuse(getattr(target, "__name__", str(target)), node)
                 return None
@@ -267,7 +258,7 @@ class _Converting:
         if name in IGNORED:
             return None
         if name in ("sym_size", "sym_numel", "sym_stride"):
-            sizes = {"sym_size": _sym_size, "sym_numel": _sym_numel}.get(name)
+            sizes = SIZES.get(name)
             if sizes is None:
                 self._refuse(name, node)
                 return None
@@ -303,6 +294,9 @@ class _Converting:
                 draws=self.draws - 1,
             )
         function = CREATORS.get(name) or OPERATORS.get(name)
+        if self._is_complex(node):
+            function = COMPLEX.get(name)
+            name = f"{name} of complex numbers"
         if function is None:
             self._refuse(name, node)
             return None
@@ -337,12 +331,18 @@ class _Converting:
             )
         return None
 
+    def _is_complex(self, node: Any) -> bool:
+        """Whether complex numbers go in or come out."""
+        values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
+        flat = [x for one in values for x in (one if isinstance(one, (list, tuple)) else [one])]
+        return any(isinstance(one, self.torch.Tensor) and one.is_complex() for one in flat)
+
     def _used(self, node: Any) -> set[int]:
         """Which of several results are read."""
         return {user.args[1] for user in node.users if user.target is operator.getitem}
 
     def _result_dtype(self, value: Any, node: Any) -> np.dtype | None:
-        dtype = self._dtype(value.dtype)
+        dtype = self._inner_dtype(value.dtype)
         if dtype is None:
             called = getattr(node.target, "__name__", str(node.target))
             self._refuse(f"{called} with a result of dtype {value.dtype}", node)
@@ -355,45 +355,10 @@ class _Converting:
         if isinstance(value, (list, tuple)):
             return [self._argument(one) for one in value]
         if isinstance(value, self.torch.dtype):
-            return self._dtype(value)
+            return self._inner_dtype(value)
         if isinstance(value, (self.torch.device, self.torch.layout, self.torch.memory_format)):
             return None
         return value
 
-    # Refusing ----------------------------------------------------------------------------------
-
     def _refuse(self, what: str, node: Any) -> None:
-        self.refused.setdefault(what, []).append(node)
-
-    def _refuse_all(self) -> None:
-        """UnsupportedError for all that is unknown, with lines of the module and counts."""
-        if not self.refused:
-            return
-        lines: list[str] = []
-        for what, nodes in self.refused.items():
-            frames = dict.fromkeys(self._line(self._frames(node)) for node in nodes)
-            shown = [_shown(one) for one in list(frames)[:_PLACES] if one.file]
-            more = [f"and {len(frames) - _PLACES} further lines"] if len(frames) > _PLACES else []
-            times = f" ({len(nodes)} times)" if len(nodes) > 1 else ""
-            lines.append(f"  {what}{times}" + "".join(f"\n    {one}" for one in (*shown, *more)))
-        count = len(self.refused)
-        raise UnsupportedError(
-            f"from_torch: {self.name} uses {count} operator{'s' if count > 1 else ''} of PyTorch "
-            "without a counterpart here:\n" + "\n".join(lines),
-            hint="write these parts with other functions, or export the module without them and "
-            "write them with NumPy",
-        )
-
-
-def _shown(frame: Frame) -> str:
-    """File, line and source of a line of the module."""
-    text = underlined(Location(frame.file, frame.function, frame.line, None, None, None))
-    return f"{frame.file}:{frame.line}, in {frame.function}: {text}".removesuffix(": ")
-
-
-def _sym_size(x: Any, dim: int) -> Any:
-    return np.shape(x)[dim]
-
-
-def _sym_numel(x: Any) -> Any:
-    return math.prod(np.shape(x))
+        self.refusals.add(what, self._line(self._frames(node)))

@@ -85,13 +85,22 @@ def _index(x: Any, indices: Any) -> Any:
 
 
 def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    masks = [one for one in indices if one is not None and dtype_of(one).kind == "b"]
-    if len(masks) == 1 and len(indices) == 1 and np.ndim(values) == 0:
-        mask = np.reshape(masks[0], (*np.shape(masks[0]), *(1,) * (np.ndim(x) - np.ndim(masks[0]))))
-        return np.where(mask, x + values if accumulate else values, x)
+    if len(indices) == 1 and indices[0] is not None and dtype_of(indices[0]).kind == "b":
+        return _put_where(x, indices[0], values, accumulate)
     key = tuple(slice(None) if one is None else one for one in indices)
     element = _at(x)[key]
     return element.add(values) if accumulate else element.set(values)
+
+
+def _put_where(x: Any, mask: Any, values: Any, accumulate: bool) -> Any:
+    """The i-th of the values goes where the mask holds for the i-th time."""
+    rest = np.ndim(x) - np.ndim(mask)
+    chosen = values
+    if np.ndim(values) > rest and np.shape(values)[0] != 1:
+        places = np.reshape(np.cumsum(np.ravel(mask)), np.shape(mask)) - 1
+        chosen = np.take(values, np.clip(places, 0, np.shape(values)[0] - 1), axis=0)
+    mask = np.reshape(mask, (*np.shape(mask), *(1,) * rest))
+    return np.where(mask, x + chosen if accumulate else chosen, x)
 
 
 def _index_add(x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:

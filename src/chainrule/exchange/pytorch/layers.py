@@ -14,6 +14,7 @@ from chainrule.nn import (
     pooling,
     transposed_convolution,
 )
+from chainrule.nn.activations import log_softmax
 from chainrule.nn.layers import embedding, layer_norm
 from chainrule.nn.losses import cross_entropy
 from chainrule.numpy.of_one_primitive import stop_gradient
@@ -281,6 +282,8 @@ def _cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Any:
     axis = 1 if np.ndim(logits) > 1 else 0
+    if dtype_of(target).kind == "f":
+        return _soft_cross_entropy(logits, target, axis, weight, reduction, label_smoothing)
     return cross_entropy(
         np.moveaxis(logits, axis, -1) if np.ndim(logits) > 2 else logits,
         target,
@@ -289,6 +292,22 @@ def _cross_entropy(
         ignore_index=ignore_index,
         label_smoothing=label_smoothing or None,
     )
+
+
+def _soft_cross_entropy(
+    logits: Any, target: Any, axis: int, weight: Any, reduction: int, label_smoothing: float
+) -> Any:
+    """Labels that are probabilities of classes."""
+    classes = np.shape(logits)[axis]
+    if label_smoothing:
+        target = (1 - label_smoothing) * target + label_smoothing / classes
+    terms = log_softmax(logits, axis) * target
+    if weight is not None:
+        terms = terms * np.reshape(weight, (-1, *(1,) * (np.ndim(logits) - 1 - axis)))
+    losses = -np.sum(terms, axis=axis)
+    if _REDUCTIONS[reduction] == "none":
+        return losses
+    return np.mean(losses) if _REDUCTIONS[reduction] == "mean" else np.sum(losses)
 
 
 LAYERS: dict[str, Any] = {

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.exchange.pytorch.complex_numbers import Complex
 from chainrule.exchange.pytorch.sources import Frame
 from chainrule.exchange.pytorch.values import is_array
 from chainrule.frontend.by_hand import named, scope
@@ -108,6 +109,8 @@ def _cast(value: Any, dtype: np.dtype) -> Any:
 
 def _typed(value: Any, dtypes: Any) -> Any:
     """The results in the dtypes that PyTorch gives them."""
+    if isinstance(value, Complex):
+        return value.cast(dtypes) if isinstance(dtypes, np.dtype) else value
     if isinstance(dtypes, np.dtype):
         return _cast(value if is_array(value) else np.asarray(value), dtypes)
     if isinstance(dtypes, tuple):

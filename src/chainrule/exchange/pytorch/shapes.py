@@ -84,6 +84,10 @@ def _repeat(x: Any, repeats: Any) -> Any:
     return np.tile(x, tuple(repeats))
 
 
+def _repeat_interleave(x: Any, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Any:
+    return np.repeat(x, repeats, dim)
+
+
 def _diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return np.diagonal(x, offset, dim1, dim2)
 
@@ -225,6 +229,7 @@ SHAPES: dict[str, Any] = {
     "flip": lambda x, dims: np.flip(x, tuple(dims)),
     "roll": _roll,
     "repeat": _repeat,
+    "repeat_interleave": _repeat_interleave,
     "chunk": _chunk,
     "cat": _cat,
     "stack": lambda tensors, dim=0: np.stack(tensors, dim),
