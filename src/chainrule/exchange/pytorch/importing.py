@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.data.torch_file import imported_torch
 from chainrule.errors import InputError, UnsupportedError, programs_around
 from chainrule.exchange.model import Call, Model
 from chainrule.exchange.pytorch.converting import converted
@@ -24,18 +25,6 @@ from chainrule.tracebacks import entry
 
 # Example lengths of named sizes: unlike each other, and unlike what models have by chance.
 _LENGTHS = (7, 11, 13, 17, 19, 23, 29, 31)
-
-
-def imported_torch(asked: str) -> ModuleType:
-    """PyTorch, or InputError that says how to install it."""
-    try:
-        import torch
-    except ImportError as error:
-        raise InputError(
-            f"{asked} needs PyTorch, which cannot be imported: {error}",
-            hint="pip install torch; without it, models come in as ONNX or weights as safetensors",
-        ) from error
-    return torch
 
 
 @entry

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.data.torch_file import is_of_torch, read_torch_file
 from chainrule.errors import DataFileError, InputError
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import flatten
@@ -50,7 +51,8 @@ def save_weights(path: str | Path, parameters: Mapping[str, Any]) -> Path:
 
 @entry
 def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Reads the arrays of a safetensors file, by name, into new memory.
+    """Reads the arrays of a safetensors file, by name, into new memory; or those of a file of
+    `torch.save` (`net.pt`) that holds a state_dict, by `torch.load(weights_only=True)`.
 
     With `like`, which is what `save_weights` takes (`{"params": params}`), in such containers.
     Of a checkpoint of a `Trainer` the parameters, without what the optimizer keeps; of another
@@ -69,6 +71,9 @@ def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dic
             else f"there is no file of weights {path}",
             hint="a .safetensors file, as save_weights and checkpoints write them",
         )
+    if is_of_torch(path):
+        found = read_torch_file(path)
+        return found if like is None else _in_containers(path, found, like)
     try:
         with safe_open(path, framework="numpy") as opened:
             metadata = opened.metadata() or {}
