@@ -82,7 +82,8 @@ class SqueezeExcitation(nn.Module):
 
     def forward(self, x: Any) -> Any:
         scale = functional.relu(self.fc1(self.avgpool(x)))
-        scale = functional.hardsigmoid(self.fc2(scale))
+        # PyTorch's hardsigmoid multiplies gradients by a sixth in float32, also those in float64.
+        scale = functional.relu6(self.fc2(scale) + 3) / 6
         return scale * x
 
 

@@ -86,7 +86,7 @@ class _Converting:
             else:
                 self._refuse(f"an input of the kind {kind.lower()}", node)
         made = [self._made(node) for node in self.nodes]
-        names = names_of(made, lambda file: not file.startswith(self.package))
+        names = names_of(made, self.torch.nn.modules.container.__file__)
         called = [node for node in self.nodes if node.op == "call_function"]
         for node in self.nodes:
             if node.op == "get_attr":

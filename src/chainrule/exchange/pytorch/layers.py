@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -95,12 +96,31 @@ def _pool(function: Any, names: tuple[str, ...]) -> Any:
             plain["stride"] = None
         divisor = plain.pop("divisor_override", None)
         if divisor is not None:
-            area = np.prod(numbers(plain["kernel_size"], np.ndim(x) - 2))
-            plain["count_include_pad"] = True
-            return function(x, **plain) * (float(area) / divisor)
+            return _sums(function, x, plain) / divisor
         return function(x, **plain)
 
     return call
+
+
+def _sums(function: Any, x: Any, options: dict[str, Any]) -> Any:
+    """The sums of the windows of an average pooling: the padding counts, and with ceil_mode what
+    the last window lacks."""
+    axes = len(options["kernel_size"]) if isinstance(options["kernel_size"], tuple) else 0
+    axes = axes or {"avg_pool1d": 1, "avg_pool2d": 2}.get(function.__name__, 3)
+    window = numbers(options["kernel_size"], axes)
+    stride = numbers(options.get("stride") or window, axes)
+    padding = numbers(options.get("padding") or 0, axes)
+    pads = [(0, 0)] * (np.ndim(x) - axes)
+    for length, w, step, p in zip(np.shape(x)[-axes:], window, stride, padding, strict=True):
+        room = length + 2 * p - w
+        more = 0
+        if options.get("ceil_mode"):
+            last = -(-room // step)
+            last -= last * step >= length + p  # no window begins behind the array
+            more = max(last * step - room, 0)
+        pads.append((p, p + more))
+    area = math.prod(window)
+    return function(np.pad(x, pads), _plain(window), _plain(stride)) * float(area)
 
 
 _LARGEST = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from types import CodeType
 
 _FRAME = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.M)
@@ -131,10 +131,11 @@ class Made:
     part: tuple[int, int] | None = None  # the other value, and the position in it
 
 
-def names_of(values: Sequence[Made | None], is_own: Callable[[str], bool]) -> dict[int, str]:
-    """The name of each value that the user's source stores, with the path of its submodule.
+def names_of(values: Sequence[Made | None], containers: str) -> dict[int, str]:
+    """The name of each value that the source stores, with the path of its submodule.
 
-    `is_own` says of a file whether names are taken from it.
+    `containers` is the file of PyTorch's nn.Sequential, which calls its submodules in a loop: what
+    each of them gives is its `out`.
     """
     statements = Statements()
     found: dict[int, str] = {}
@@ -144,12 +145,18 @@ def names_of(values: Sequence[Made | None], is_own: Callable[[str], bool]) -> di
             first = values[group[0]]
             assert first is not None
             frame = first.frames[depth]
-            statement = statements.at(frame.file, frame.line) if is_own(frame.file) else None
+            statement = statements.at(frame.file, frame.line)
             if statement is None:
                 continue
+            path = frame.path
+            if frame.file == containers and len(first.frames) > depth + 1:
+                path, statement = (
+                    first.frames[depth + 1].path,
+                    replace(statement, variables=("out",)),
+                )
             for place, variable in _stored(values, group, statement):
                 if variable and variable != "_":
-                    found.setdefault(place, f"{frame.path}.{variable}".lstrip("."))
+                    found.setdefault(place, f"{path}.{variable}".lstrip("."))
     return found
 
 
