@@ -183,7 +183,11 @@ class AskedValue:
         raise self._number("'in'", "use np.sum(x == item) > 0 inside np.where")
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name in AskedValue.__slots__ or not hasattr(np.ndarray, name):
+        from chainrule.frontend.hints.other_libraries import method_of  # if refused
+
+        own = not name.startswith("_") and name not in AskedValue.__slots__
+        other = method_of(name) if own else ""
+        if not own or not (other or hasattr(np.ndarray, name)):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         from chainrule.frontend.hints.replacements import instead_of  # if refused
 
@@ -191,7 +195,7 @@ class AskedValue:
         raise MissingMethodError(
             f".{name} of {self._shown()} is not traced",
             where=self._here(),
-            hint=f"call np.{name}(...)" if known else instead_of(name),
+            hint=other or (f"call np.{name}(...)" if known else instead_of(name)),
         )
 
     def __repr__(self) -> str:

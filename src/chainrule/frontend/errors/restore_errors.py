@@ -21,6 +21,7 @@ from chainrule.errors import (
 from chainrule.frontend.bytecode.running import around, is_calling, sizes_in, value_of
 from chainrule.frontend.functions.dispatch import name_of
 from chainrule.frontend.hints.arrays import known_shape
+from chainrule.frontend.hints.other_libraries import keyword_of
 from chainrule.frontend.hints.sizes import instead_of_size
 from chainrule.frontend.naming import user_frame
 from chainrule.graph.origin import Origin
@@ -134,6 +135,7 @@ def _of_wrong_arguments(text: str, step: TracebackType | None) -> ChainruleError
         return None
     if found["name"] in OF_LISTS:
         hint = f"np.{found['name']}([x, y]) takes the arrays as one list"
+    hint = keyword_of(found["what"]) or hint
     return UnsupportedError(
         f"{name}() {found['what']}",
         where=_where(step),

@@ -103,10 +103,13 @@ def _path_of(ufunc: Any) -> str:
 
 
 def _refuse_option(trace: Trace, function: Any, option: str) -> NoReturn:
+    from chainrule.frontend.hints.other_libraries import keyword_named  # if refused
+
     raise UnsupportedError(
         f"np.{name_of(function)}({option}=...) is not traced",
         where=trace.where(),
-        hint=f"leave {option}= out, or write the operation with other functions",
+        hint=keyword_named(option)
+        or f"leave {option}= out, or write the operation with other functions",
     )
 
 
