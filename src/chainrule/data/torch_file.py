@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from chainrule.errors import DataFileError, InputError
+from chainrule.exchange.pytorch.installed import imported_torch
 
 _ZIP, _PICKLE, _MEMBER = b"PK\x03\x04", b"\x80\x02", b"data.pkl"
 _BEGINNING = 4096  # bytes; the program that makes the tensors is the first member of the archive
-
-
-def imported_torch(asked: str) -> ModuleType:
-    """PyTorch, or InputError that says how to install it."""
-    try:
-        import torch
-    except ImportError as error:
-        raise InputError(
-            f"{asked} needs PyTorch, which cannot be imported: {error}",
-            hint="pip install torch; without it, models come in as ONNX or weights as safetensors",
-        ) from error
-    return torch
 
 
 def is_of_torch(path: Path) -> bool:

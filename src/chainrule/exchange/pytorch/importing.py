@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.data.torch_file import imported_torch
 from chainrule.errors import InputError, UnsupportedError, programs_around
 from chainrule.exchange.model import Call, Model
 from chainrule.exchange.pytorch.converting import converted
+from chainrule.exchange.pytorch.installed import imported_torch
 from chainrule.exchange.pytorch.operators import KNOWN
 from chainrule.frontend import by_hand
 from chainrule.graph.sizes.sizes import Size
