@@ -168,6 +168,7 @@ def test_errors_that_are_each_others_cause_come_to_an_end():
 
 # Called in the catalogue without the entry point that a user calls, or faults of this library.
 ELSEWHERE = {
+    "weights_that_are_stored_as_integers",
     "a_data_file_that_is_damaged",
     "a_graph_that_is_none",
     "a_history_that_is_gone",

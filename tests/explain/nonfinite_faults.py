@@ -242,6 +242,19 @@ FAULTS: dict[str, list[Fault]] = {
     "eigvalsh": [at(HUGE, None, INF, (1,), OVERFLOW, uplo="L")],
     "svd": [at(HUGE, None, INF, (2, 0), OVERFLOW)],
     "svdvals": [at(HUGE, None, INF, (0,), OVERFLOW)],
+    "lu": [at([[1e308, 1e308], [-1e308, 1e308]], None, INF, (1, 1), OVERFLOW)],
+    "expm": [
+        at([[1000.0, 0], [0, 1]], None, INF, (0, 0), OVERFLOW),
+        at(HUGE, None, NAN, (0, 0), ON_THE_WAY),
+    ],
+    "solve_triangular": [
+        at(TINY[1], np.ones((2, 1)), INF, (0, 0), OVERFLOW, is_lower=True, is_unit=False),
+    ],
+    "dft": [at([[1e308, 0], [1e308, 0]], None, INF, (0, 0), OVERFLOW, axes=(0,), sign=-1)],
+    "half_dft": [at([1e308, 1e308], None, INF, (0, 0), OVERFLOW, axis=0)],
+    "half_dft_transpose": [
+        at([[1e308, 0], [1e308, 0]], None, INF, (0,), OVERFLOW, axis=0, length=3),
+    ],
     "qr": [at(HUGE, None, -INF, (0, 0), OVERFLOW)],
     "det": [
         at([np.eye(2), BIG], None, INF, (1,), f"products of the elements {OVERFLOW}"),

@@ -108,6 +108,7 @@ def trained(objective: Any, parameters: dict[str, np.ndarray], executor: str, pa
     trainer.evaluate(data(30))
 
 
+@pytest.mark.filterwarnings("ignore:.*mean and variance of each batch")
 @pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("parts", [1, 2])

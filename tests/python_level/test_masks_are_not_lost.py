@@ -217,14 +217,16 @@ WITHOUT_ARRAYS = {
     "a type": "Array ArrayType bool_ float16 float32 float64 int32 int64 uint8 uint32",
     "a result": "CompiledGraph Drawing Equations Graph Measures MemoryReport Node Report Run State "
     "StateArray TrainingStep ParallelStep ParallelPlan Devices Optimizer Size Checkpoints "
-    "Placement",
+    "Placement Model OnnxModel",
     "a graph": "backward deduplicate prune simplify report transforms testing.simulate parallel "
     "plan_parallel",
     "numbers of a person's": "clip_by_global_norm adam adamw rmsprop sgd schedules",
     "sizes": "size sizes size_value maximum minimum place_buffers",
     "an executor": "register_executor measured_speeds",
-    "modules": "data errors random testing",
-    "files": "load_weights",
+    "modules": "data errors init random testing",
+    "files": "load_weights from_onnx",
+    "a module": "from_torch",
+    "a name": "named scope",
     "the modules' own": "random.key data.Digits data.FashionMNIST data.Minibatches data.digits "
     "data.fashion_mnist data.read data.read_csv data.read_idx data.read_npy data.read_npz "
     "data.read_parquet data.train_test_split testing.CHECKS testing.FAULTS testing.as_function "

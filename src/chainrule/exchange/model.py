@@ -21,6 +21,7 @@ from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.functional import compile
+from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import ArrayType, type_of
@@ -40,7 +41,7 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Model:
+class Model(Frozen):
     """A model as a function: `model(x, parameters)`, on arrays and in traced functions.
 
     `inputs` are the types of its inputs by name, in containers where it takes containers.
@@ -55,6 +56,12 @@ class Model:
     `training` is the mode of its program, where it has modes: `model(x, ..., training=False)` is
     the model in this mode, as are `model.train()` and `model.eval()`.
     """
+
+    _called = "a model"
+    _instead = (
+        "import it again in the other program; its arrays go by cr.save_weights(path, "
+        "{**model.parameters, **model.state})"
+    )
 
     name: str
     inputs: Mapping[str, Any]

@@ -32,6 +32,7 @@ from chainrule.exchange.from_onnx.types import numbers
 from chainrule.exchange.package import onnx_package
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.sizes import size
 from chainrule.graph.types import ArrayType, array_type
@@ -43,13 +44,19 @@ SHOWN = 12  # operators that an error lists
 
 
 @dataclass(frozen=True)
-class OnnxModel:
+class OnnxModel(Frozen):
     """A model that was read from an ONNX file.
 
     `graph` is its forward pass: the inputs of the file, then the parameters, all by the names of
     the file.  `parameters` are the values of these.  Called within a traced function, the model is
     a part of that program; called with arrays it computes.
     """
+
+    _called = "a model"
+    _instead = (
+        "read the file again in the other program; trained arrays go by cr.save_weights(path, "
+        "parameters)"
+    )
 
     name: str
     graph: Graph

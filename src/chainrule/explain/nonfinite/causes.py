@@ -19,6 +19,7 @@ from chainrule.explain.nonfinite.roots import is_sum_of_exponentials, root, spre
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic as a
 from chainrule.primitives.cumulative import cumprod, cumsum, recurrence
+from chainrule.primitives.fourier import FOURIER
 from chainrule.primitives.hyperbolic import cosh, sinh
 from chainrule.primitives.indexing import scatter_add
 from chainrule.primitives.library import library_log
@@ -45,6 +46,7 @@ MIXING = frozenset(  # many elements into one
     {
         *(sum_, prod, cumsum, cumprod, recurrence, scatter_add, matmul, contract, fold_windows),
         *LINALG,
+        *FOURIER,
     }
 )
 ENTIRE = MIXING | {
