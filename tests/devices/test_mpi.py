@@ -54,7 +54,7 @@ CASES: dict[int, list[tuple[Any, ...]]] = {
     4: [
         ("network", "clipped", "reference", ["h1"], 2),
         ("skipping", "adamw", "reference", ["a"], 2),
-        ("network", "momentum", "reference", 2, 2, {"schedule": "interleaved"}),
+        ("network", "momentum", "reference", ["h1", "h2", "o"], 2, {"schedule": "interleaved"}),
         ("layers", "adamw", "reference", ["h1"], 1, {"ways": 2}),
         ("layers", "clipped", "reference", 1, 2, {"ways": 2, "shard_optimizer": True}),
         ("attention", "adamw", "reference", 1, 1, {"ways": 4}),

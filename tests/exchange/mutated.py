@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,16 @@ def main(first: int, count: int) -> None:
         finally:
             signal.alarm(0)
     print(f"read {read}")
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+    print(_peak_nbytes() >> 20)
+
+
+def _peak_nbytes() -> int:
+    """Of this program: getrusage tells what the process had before it, too."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
 
 __all__ = ["F", "mutated"]

@@ -32,7 +32,7 @@ REFUSED = set(
     "log_erfc gammaln digamma polygamma betaln i0e i1e i0e_slope i1e_slope bessel_derivative "
     "cumargmax cumargmin solve inv pinv eigh eigvalsh svd svdvals cholesky qr "
     "cofactor cofactor_change slogdet library_log "
-    "library_tan unwind".split()
+    "library_tan unwind solve_triangular lu expm dft half_dft half_dft_transpose".split()
 )
 
 

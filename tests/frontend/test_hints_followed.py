@@ -300,6 +300,7 @@ ROOMS = ("frontend", "numpy", "nn", "control", "custom", "functional", "random")
 RECIPE = re.compile(r"(np|cr)\.\w+(\.\w+)?\(|\.at\[|cr\.at\(")
 # Hints that convert, or name what may be called, and need no numbers to be right.
 NO_RECIPES = (
+    'cr.named(value, "h")',  # tests/frontend/test_by_hand.py
     "give a list of arrays: np.concatenate([x, y])",
     "x[np.argsort(cr.random.bits(key, x.shape[:1]))] has",  # test_frozen_random follows it
     "a list of numbers counts as several arguments: pass np.array",
