@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from chainrule.frontend.by_hand import named, scope
     from chainrule.functional.jacobian import hessian, jacfwd, jacobian, jacrev
     from chainrule.functional.vmap import vmap
-    from chainrule.later import *  # noqa: F403
+    from chainrule.later import *  # noqa: F403  (for type checkers: `_LATER` has the names)
     from chainrule.numpy import fft
     from chainrule.numpy.at import at
     from chainrule.numpy.creating import array

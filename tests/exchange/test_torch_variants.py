@@ -51,6 +51,7 @@ def test_values_and_gradients_agree(op: Any):
     assert variants.compared(op)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta:UserWarning")
 @pytest.mark.exhaustive
 @each(REFUSED)
 def test_each_that_is_left_out_is_refused_by_name(op: Any):

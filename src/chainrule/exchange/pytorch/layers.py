@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from chainrule.exchange.pytorch.values import dtype_of, numbers
+from chainrule.exchange.pytorch.values import dtype_of
 from chainrule.nn import (
+    adaptive_pooling,
     attention,
     convolution,
     normalisation,
@@ -31,16 +31,11 @@ def _plain(value: Any) -> Any:
 
 
 def _conv(function: Any) -> Any:
-    def call(
-        x: Any,
-        weight: Any,
-        bias: Any = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-    ) -> Any:
-        return function(x, weight, bias, _plain(stride), _plain(padding), _plain(dilation), groups)
+    """A convolution, or a transposed one, whose lengths may be lists."""
+
+    def call(x: Any, weight: Any, bias: Any = None, *given: Any, **options: Any) -> Any:
+        named = {name: _plain(value) for name, value in options.items()}
+        return function(x, weight, bias, *map(_plain, given), **named)
 
     return call
 
@@ -59,25 +54,8 @@ def _convolution(
     axes = np.ndim(weight) - 3
     if transposed:
         more = output_padding, groups, dilation
-        return _conv_transpose(_TRANSPOSED[axes])(x, weight, bias, stride, padding, *more)
+        return _conv(_TRANSPOSED[axes])(x, weight, bias, stride, padding, *more)
     return _conv(_CONVOLUTIONS[axes])(x, weight, bias, stride, padding, dilation, groups)
-
-
-def _conv_transpose(function: Any) -> Any:
-    def call(
-        x: Any,
-        weight: Any,
-        bias: Any = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        groups: int = 1,
-        dilation: Any = 1,
-    ) -> Any:
-        lengths = (_plain(one) for one in (stride, padding, output_padding))
-        return function(x, weight, bias, *lengths, groups, _plain(dilation))
-
-    return call
 
 
 _CONVOLUTIONS = (convolution.conv1d, convolution.conv2d, convolution.conv3d)
@@ -94,70 +72,31 @@ def _pool(function: Any, names: tuple[str, ...]) -> Any:
         plain = {name: _plain(value) for name, value in options.items()}
         if plain.get("stride") == ():
             plain["stride"] = None
-        divisor = plain.pop("divisor_override", None)
-        if divisor is not None:
-            return _sums(function, x, plain) / divisor
         return function(x, **plain)
 
     return call
 
 
-def _sums(function: Any, x: Any, options: dict[str, Any]) -> Any:
-    """The sums of the windows of an average pooling: the padding counts, and with ceil_mode what
-    the last window lacks."""
-    axes = len(options["kernel_size"]) if isinstance(options["kernel_size"], tuple) else 0
-    axes = axes or {"avg_pool1d": 1, "avg_pool2d": 2}.get(function.__name__, 3)
-    window = numbers(options["kernel_size"], axes)
-    stride = numbers(options.get("stride") or window, axes)
-    padding = numbers(options.get("padding") or 0, axes)
-    pads = [(0, 0)] * (np.ndim(x) - axes)
-    for length, w, step, p in zip(np.shape(x)[-axes:], window, stride, padding, strict=True):
-        room = length + 2 * p - w
-        more = 0
-        if options.get("ceil_mode"):
-            last = -(-room // step)
-            last -= last * step >= length + p  # no window begins behind the array
-            more = max(last * step - room, 0)
-        pads.append((p, p + more))
-    area = math.prod(window)
-    return function(np.pad(x, pads), _plain(window), _plain(stride)) * float(area)
-
-
+_AVERAGES = (
+    adaptive_pooling.adaptive_avg_pool1d,
+    adaptive_pooling.adaptive_avg_pool2d,
+    adaptive_pooling.adaptive_avg_pool3d,
+)
+_ADAPTIVE_LARGEST = (
+    adaptive_pooling.adaptive_max_pool1d,
+    adaptive_pooling.adaptive_max_pool2d,
+    adaptive_pooling.adaptive_max_pool3d,
+)
 _LARGEST = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 _MEAN = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
 
 
-def _edges(length: int, parts: int) -> list[tuple[int, int]]:
-    """Where the windows of adaptive pooling begin and end."""
-    return [(i * length // parts, -(-(i + 1) * length // parts)) for i in range(parts)]
+def _adaptive(function: Any, *, places: bool = False) -> Any:
+    """Adaptive pooling; with `places` also where the largest elements are, which is not known."""
 
-
-def _adaptive_average(axes: int) -> Any:
     def call(x: Any, output_size: Any) -> Any:
-        lengths = np.shape(x)[-axes:]
-        sizes = numbers(output_size, axes)
-        pairs = [(n, n if s is None else s) for n, s in zip(lengths, sizes, strict=True)]
-        if all(isinstance(s, int) and s == 1 for _, s in pairs):
-            return np.mean(x, axis=tuple(range(-axes, 0)), keepdims=True)
-        for axis, (length, parts) in enumerate(pairs, -axes):
-            matrix = np.zeros((length, parts), dtype_of(x))
-            for part, (begin, end) in enumerate(_edges(length, parts)):
-                matrix[begin:end, part] = 1 / (end - begin)
-            x = np.moveaxis(np.moveaxis(x, axis, -1) @ matrix, -1, axis)
-        return x
-
-    return call
-
-
-def _adaptive_largest(axes: int) -> Any:
-    def call(x: Any, output_size: Any) -> Any:
-        lengths = np.shape(x)[-axes:]
-        sizes = numbers(output_size, axes)
-        for axis, (length, parts) in enumerate(zip(lengths, sizes, strict=True), -axes):
-            moved = np.moveaxis(x, axis, -1)
-            pieces = [np.max(moved[..., a:b], axis=-1) for a, b in _edges(length, parts)]
-            x = np.moveaxis(np.stack(pieces, axis=-1), -1, axis)
-        return x, None
+        found = function(x, _plain(output_size))
+        return (found, None) if places else found
 
     return call
 
@@ -332,8 +271,7 @@ def _soft_cross_entropy(
 
 LAYERS: dict[str, Any] = {
     **{f"conv{n}d": _conv(function) for n, function in enumerate(_CONVOLUTIONS, 1)},
-    "conv_transpose1d": _conv_transpose(_TRANSPOSED[0]),
-    **{f"conv_transpose{n}d": _conv_transpose(_TRANSPOSED[n - 1]) for n in (2, 3)},
+    **{f"conv_transpose{n}d": _conv(function) for n, function in enumerate(_TRANSPOSED, 1)},
     "convolution": _convolution,
     "max_pool1d": _pool(pooling.max_pool1d, _LARGEST),
     "max_pool2d": _pool(pooling.max_pool2d, _LARGEST),
@@ -343,9 +281,12 @@ LAYERS: dict[str, Any] = {
     ),
     "avg_pool1d": _pool(pooling.avg_pool1d, _MEAN),
     "avg_pool2d": _pool(pooling.avg_pool2d, _MEAN),
-    **{f"adaptive_avg_pool{n}d": _adaptive_average(n) for n in (1, 2, 3)},
-    **{f"_adaptive_avg_pool{n}d": _adaptive_average(n) for n in (2, 3)},
-    **{f"adaptive_max_pool{n}d": _adaptive_largest(n) for n in (1, 2, 3)},
+    **{f"adaptive_avg_pool{n}d": _adaptive(one) for n, one in enumerate(_AVERAGES, 1)},
+    **{f"_adaptive_avg_pool{n}d": _adaptive(_AVERAGES[n - 1]) for n in (2, 3)},
+    **{
+        f"adaptive_max_pool{n}d": _adaptive(one, places=True)
+        for n, one in enumerate(_ADAPTIVE_LARGEST, 1)
+    },
     "layer_norm": _layer_norm,
     "native_layer_norm": _native_layer_norm,
     "group_norm": _group_norm,

@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.errors import UnsupportedError
 from chainrule.nn.layers import linear
+from chainrule.numpy.matrix_functions import solve_triangular
 
 linalg: Any = np.linalg
 
@@ -82,21 +83,18 @@ def _solve(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> 
 def _solve_triangular(
     a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
-    a = np.triu(a) if upper else np.tril(a)
-    if unitriangular:
-        one = np.eye(np.shape(a)[-1], dtype=bool)
-        a = np.where(one, 1, a)
-    return _solve(a, b, left=left) if not _is_vector(a, b) else _solve(a, b[..., None])[..., 0]
+    if left:
+        return solve_triangular(a, b, lower=not upper, unit_diagonal=unitriangular)
+    turned = np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)
+    found = solve_triangular(*turned, lower=upper, unit_diagonal=unitriangular)
+    return np.swapaxes(found, -1, -2)
 
 
 def _triangular_solve(
     b: Any, given: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
-    a = given
-    a = np.triu(a) if upper else np.tril(a)
-    if unitriangular:
-        a = np.where(np.eye(np.shape(a)[-1], dtype=bool), 1, a)
-    return linalg.solve(np.swapaxes(a, -1, -2) if transpose else a, b), given
+    found = solve_triangular(given, b, int(transpose), lower=not upper, unit_diagonal=unitriangular)
+    return found, given
 
 
 def _cholesky(x: Any, *, upper: bool = False) -> Any:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.control import scan
 from chainrule.exchange.pytorch.values import at_axis, axes_of, dtype_of, with_axis
 from chainrule.nn.activations import log_softmax, logsumexp, softmax
+from chainrule.nn.running import logcumsumexp
 
 
 def _reduction(function: Any) -> Any:
@@ -175,15 +175,7 @@ def _running(pair: Any) -> Any:
 
 
 def _logcumsumexp(x: Any, dim: int) -> Any:
-    rows = np.moveaxis(with_axis(x), dim, 0)
-
-    def add(total: Any, row: Any) -> Any:
-        total = np.logaddexp(total, row)
-        return total, total
-
-    start = np.where(np.ones(1, bool), -np.inf, rows[0]).astype(rows.dtype)
-    found = scan(add, start, rows)[1]
-    return np.reshape(np.moveaxis(found, 0, dim), np.shape(x))
+    return np.reshape(logcumsumexp(with_axis(x), dim), np.shape(x))
 
 
 def _softmaxes(function: Any, scalar: Any) -> Any:
