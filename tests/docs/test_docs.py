@@ -74,6 +74,7 @@ def test_python_that_is_not_run_has_a_reason(page: Path) -> None:
             assert REASON.search(block.before), f"{page.name}: no reason before:\n{block.text}"
 
 
+@pytest.mark.filterwarnings("ignore:Setuptools is replacing distutils:UserWarning")  # by torch
 @EVERY_PAGE
 def test_every_shell_command_exists(page: Path) -> None:
     for block in blocks(page.read_text(encoding="utf-8")):
