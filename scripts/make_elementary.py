@@ -77,11 +77,6 @@ def nearest(x: Real, digits: int) -> Real:
         return +x
 
 
-def powers(x: Real, degree: int) -> Column:
-    """1, x, x², ..."""
-    return [x**i for i in range(degree + 1)]
-
-
 def polynomial(
     function: Callable, weight: Callable, low: float, high: float, degree: int
 ) -> Column:

@@ -73,11 +73,15 @@ def write_parquet(path: Path, array: np.ndarray) -> None:
     parquet.write_table(pyarrow.table(columns), path)
 
 
+def npy(array: np.ndarray) -> Callable[[Path], Any]:
+    return lambda path: np.save(path, array)
+
+
 WRITERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
-    "npy": ("x.npy", lambda path: np.save(path, IMAGES)),
-    "npy of float64": ("x.npy", lambda path: np.save(path, IMAGES.astype(np.float64))),
-    "npy of pixels": ("x.npy", lambda path: np.save(path, pixels())),
-    "npy of images": ("x.npy", lambda path: np.save(path, IMAGES.reshape(-1, 8, 8))),
+    "npy": ("x.npy", npy(IMAGES)),
+    "npy of float64": ("x.npy", npy(IMAGES.astype(np.float64))),
+    "npy of pixels": ("x.npy", npy(pixels())),
+    "npy of images": ("x.npy", npy(IMAGES.reshape(-1, 8, 8))),
     "npz of one": ("x.npz", lambda path: np.savez(path, images=IMAGES)),
     "npz with labels": ("x.npz", lambda path: np.savez(path, images=IMAGES, y=digits().labels)),
     "npz with x": ("x.npz", lambda path: np.savez(path, a=np.ones((2, 3)), x=IMAGES)),
@@ -151,17 +155,17 @@ def with_value(value: float, at: tuple[int, int] = (1500, 17), kind: Any = np.fl
 WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "nan": (
         "x.npy",
-        lambda path: np.save(path, with_value(np.nan)),
+        npy(with_value(np.nan)),
         "x.npy: row 1500, column 17, both from 0, is nan, and floats are between 0 (paper) and 1",
     ),
     "too large": (
         "x.npy",
-        lambda path: np.save(path, IMAGES * 16),
+        npy(IMAGES * 16),
         "floats are between 0 (paper) and 1 (ink)\n  try: divide by the largest pixel: 16",
     ),
     "negative": (
         "x.npy",
-        lambda path: np.save(path, with_value(-1, kind=np.int16)),
+        npy(with_value(-1, kind=np.int16)),
         "row 1500, column 17, both from 0, is -1, and integers are pixels between 0 and 16",
     ),
     "in a table": (
@@ -171,14 +175,10 @@ WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     ),
     "63 features": (
         "x.npy",
-        lambda path: np.save(path, IMAGES[:, 1:]),
+        npy(IMAGES[:, 1:]),
         "x.npy: an array of shape [1797, 63] is not rows of 64 numbers, or of 8 x 8",
     ),
-    "one image": (
-        "x.npy",
-        lambda path: np.save(path, IMAGES[0]),
-        "an array of shape [64] is not rows of 64 numbers",
-    ),
+    "one image": ("x.npy", npy(IMAGES[0]), "an array of shape [64] is not rows of 64 numbers"),
     "65 columns": (
         "x.csv",
         lambda path: write_csv(path, np.ones((2, 65), int)),
@@ -196,12 +196,8 @@ WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
         ),
         "column 'p63' is not of numbers: row 0 has 'ink'",
     ),
-    "booleans": (
-        "x.npy",
-        lambda path: np.save(path, IMAGES > 0.5),
-        "the array is not of numbers: row 0 has bool",
-    ),
-    "no rows": ("x.npy", lambda path: np.save(path, IMAGES[:0]), "there are no rows to predict"),
+    "booleans": ("x.npy", npy(IMAGES > 0.5), "the array is not of numbers: row 0 has bool"),
+    "no rows": ("x.npy", npy(IMAGES[:0]), "there are no rows to predict"),
     "empty": ("x.npy", lambda path: path.write_bytes(b""), "x.npy: the header is not that"),
     "cut off": ("x.idx", lambda path: path.write_bytes(b"\0\0\x08\x02\0\0"), "ends in the header"),
     "a promise": (
@@ -224,19 +220,20 @@ def test_data_that_are_no_images_are_explained(case: str, run: Path, tmp_path: P
     assert not (tmp_path / "out.npy").exists()
 
 
-def rewritten(
-    run: Path, path: Path, change: Callable[[dict[str, Any], dict[str, Any]], Any]
-) -> None:
-    """The weights of the run after a change of arrays and notes, with a new checksum."""
+def changed(change: Callable[[Any, Any], Any]) -> Callable[[Path, Path], None]:
+    """Writes the weights of the run after a change of arrays and notes, with a new checksum."""
     from chainrule.train.checkpoints import file
 
-    with safe_open(run / WEIGHTS, framework="numpy") as opened:
-        arrays = {name: opened.get_tensor(name) for name in opened.keys()}
-        notes = json.loads(json.loads(opened.metadata()["chainrule"])["rest"])
-    change(arrays, notes)
-    text = json.dumps(notes)
-    entry = {"rest": text, "sha256": file.checksum(text, arrays)}
-    save_file(arrays, path, {"chainrule": json.dumps(entry)})
+    def write(run: Path, path: Path) -> None:
+        with safe_open(run / WEIGHTS, framework="numpy") as opened:
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}
+            notes = json.loads(json.loads(opened.metadata()["chainrule"])["rest"])
+        change(arrays, notes)
+        text = json.dumps(notes)
+        entry = {"rest": text, "sha256": file.checksum(text, arrays)}
+        save_file(arrays, path, {"chainrule": json.dumps(entry)})
+
+    return write
 
 
 def flipped(run: Path, path: Path) -> None:
@@ -270,31 +267,27 @@ BAD: dict[str, tuple[Callable[[Path, Path], Any], str]] = {
         "are not those of a network of `chainrule train`: they have W",
     ),
     "other notes": (
-        lambda run, path: rewritten(run, path, lambda arrays, notes: notes.update(data="faces")),
+        changed(lambda arrays, notes: notes.update(data="faces")),
         "are not those of a network of `chainrule train`",
     ),
     "another width": (
-        lambda run, path: rewritten(
-            run, path, lambda arrays, notes: notes["settings"].update(hidden=65)
-        ),
+        changed(lambda arrays, notes: notes["settings"].update(hidden=65)),
         "do not fit the network that they say they are of, {",
     ),
     "no settings": (
-        lambda run, path: rewritten(run, path, lambda arrays, notes: notes.pop("settings")),
+        changed(lambda arrays, notes: notes.pop("settings")),
         "do not fit the network that they say they are of, None",
     ),
     "without bias": (
-        lambda run, path: rewritten(run, path, lambda arrays, notes: arrays.pop("b")),
+        changed(lambda arrays, notes: arrays.pop("b")),
         "W1 float32[64, 64], W2 float32[64, 10]",
     ),
     "another type": (
-        lambda run, path: rewritten(run, path, lambda arrays, notes: arrays.update(b=np.zeros(64))),
+        changed(lambda arrays, notes: arrays.update(b=np.zeros(64))),
         "b float64[64]",
     ),
     "nan": (
-        lambda run, path: rewritten(
-            run, path, lambda arrays, notes: arrays["W2"].__setitem__((3, 4), np.nan)
-        ),
+        changed(lambda arrays, notes: arrays["W2"].__setitem__((3, 4), np.nan)),
         "are not finite: W2[3, 4] is nan",
     ),
 }
