@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.exchange.from_onnx.functions import DEFINED
-from chainrule.exchange.from_onnx.model import NEWEST, OLDEST
+from chainrule.exchange.from_onnx.importing import NEWEST, OLDEST
 from chainrule.exchange.from_onnx.table import TABLE
 
 defs: Any = importlib.import_module("onnx.defs")

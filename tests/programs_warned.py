@@ -16,7 +16,7 @@ from chainrule import errors
 from chainrule.disk import cache
 from chainrule.exchange.from_onnx.blocks import Block
 from chainrule.exchange.from_onnx.call import Call
-from chainrule.exchange.from_onnx.model import dequantised
+from chainrule.exchange.from_onnx.importing import dequantised
 from chainrule.machine_code.kernel import Compiled
 from chainrule.testing import check_gradients
 from chainrule.train.loop.history import History, read

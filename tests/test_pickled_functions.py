@@ -16,7 +16,6 @@ import pytest
 import chainrule as cr
 from chainrule.data import minibatches
 from chainrule.errors import ChainruleError, UnsupportedError
-from chainrule.exchange.from_onnx.blocks import Block
 
 X = np.linspace(-1, 1, 12).reshape(4, 3)
 
@@ -149,9 +148,10 @@ REFUSED: dict[str, Any] = {
     "Equations": GRAPH.equations(),
     "Graph": GRAPH,
     "MemoryReport": GRAPH.memory(n=4),
-    "Model": cr.Model("net", {"x": cr.float64[3]}, {}, {}, lambda call: (call.inputs[0], {})),  # type: ignore
+    "Model": cr.Model(
+        "net", {"x": cr.float64[3]}, {}, {}, lambda trace, inputs, *_: (inputs[0], {})
+    ),  # type: ignore
     "Node": GRAPH["W"],
-    "OnnxModel": cr.OnnxModel("net", GRAPH, {}, (), (), Block("", (), (), {}, (), ()), {}, ""),
     "Run": GRAPH.run(x=X, W=np.ones(3)),
     "State": STEP.init(W=np.ones(3)),
     "Trainer": TRAINER,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from chainrule.devices.parallelise import parallel
     from chainrule.devices.planning.devices import Devices
     from chainrule.devices.planning.paper.planned import ParallelPlan, plan_parallel
-    from chainrule.exchange.from_onnx.model import OnnxModel, from_onnx
+    from chainrule.exchange.from_onnx.importing import from_onnx
     from chainrule.exchange.model import Model
     from chainrule.exchange.pytorch.importing import from_torch
     from chainrule.explain.cost.measured_speeds import measured_speeds
@@ -97,7 +97,6 @@ __all__ = [
     "MemoryReport",
     "Model",
     "Node",
-    "OnnxModel",
     "Optimizer",
     "ParallelPlan",
     "ParallelStep",
@@ -207,7 +206,6 @@ _LATER = {
     "Measures": "chainrule.train.evaluation.measures",
     "MemoryReport": "chainrule.explain.memory.report",
     "Model": "chainrule.exchange.model",
-    "OnnxModel": "chainrule.exchange.from_onnx.model",
     "Optimizer": "chainrule.train",
     "ParallelPlan": "chainrule.devices.planning.paper.planned",
     "ParallelStep": "chainrule.devices.parallel",
@@ -227,7 +225,7 @@ _LATER = {
     "dropout": "chainrule.random.dropout",
     "evaluate": "chainrule.train.evaluation.evaluate",
     "fori_loop": "chainrule.control",
-    "from_onnx": "chainrule.exchange.from_onnx.model",
+    "from_onnx": "chainrule.exchange.from_onnx.importing",
     "from_torch": "chainrule.exchange.pytorch.importing",
     "hessian": "chainrule.functional.jacobian",
     "jacfwd": "chainrule.functional.jacobian",

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import UnsupportedError
-from chainrule.exchange.from_onnx.model import OnnxModel, from_onnx
+from chainrule.exchange.from_onnx.importing import from_onnx
+from chainrule.exchange.model import Model
 from chainrule.graph.types import array_type
 
 NEEDED = re.compile(r"computed from the input (.+)\n")
@@ -37,7 +38,7 @@ def _plain(value: Any) -> Any:
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
-def imported(case: Any, given: dict[str, Any]) -> tuple[OnnxModel, dict[str, Any]]:
+def imported(case: Any, given: dict[str, Any]) -> tuple[Model, dict[str, Any]]:
     """The model, and the inputs that it takes: those that must be known are fixed."""
     arrays = {
         name: one
@@ -61,7 +62,7 @@ def imported(case: Any, given: dict[str, Any]) -> tuple[OnnxModel, dict[str, Any
             fixed |= {name: given[name] for name in needed}
 
 
-def results(model: OnnxModel, given: dict[str, Any], executor: str) -> list[np.ndarray]:
+def results(model: Model, given: dict[str, Any], executor: str) -> list[np.ndarray]:
     run = model.graph.run({**model.parameters, **given}, executor=executor, keep="outputs")
     return [run[name] for name, _ in model.graph.outputs]
 

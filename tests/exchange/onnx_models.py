@@ -71,4 +71,4 @@ def mlp() -> Any:
     )
 
 
-__all__ = ["F", "helper", "mlp", "model", "node", "onnx", "tensor", "text", "value"]
+__all__ = ["F", "helper", "mlp", "model", "node", "numpy_helper", "onnx", "tensor", "text", "value"]

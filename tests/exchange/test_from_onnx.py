@@ -12,6 +12,7 @@ pytestmark = pytest.mark.peers
 pytest.importorskip("onnx")
 
 from onnx_models import F, helper, mlp, model, node, onnx, tensor, text, value  # noqa: E402
+from onnx_widened import widened  # noqa: E402
 
 import chainrule as cr  # noqa: E402
 from chainrule.errors import (  # noqa: E402
@@ -25,13 +26,13 @@ X = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
-def net() -> cr.OnnxModel:
+def net() -> cr.Model:
     return cr.from_onnx(text(mlp()))
 
 
-def test_names_sizes_and_scopes_are_those_of_the_file(net: cr.OnnxModel) -> None:
+def test_names_sizes_and_scopes_are_those_of_the_file(net: cr.Model) -> None:
     graph = net.graph
-    assert net.inputs == ("x",) and net.outputs == ("logits",)
+    assert list(net.inputs) == ["x"] and net.outputs == ("logits",)
     assert [one.name for one in graph.inputs] == [
         "x",
         "layer1.weight",
@@ -45,25 +46,56 @@ def test_names_sizes_and_scopes_are_those_of_the_file(net: cr.OnnxModel) -> None
     assert graph.outputs[0][0] == "logits"
 
 
-def test_the_numbers_are_those_of_onnxruntime(net: cr.OnnxModel) -> None:
+def test_the_numbers_are_those_of_onnxruntime(net: cr.Model) -> None:
     runtime = pytest.importorskip("onnxruntime")
     (wanted,) = runtime.InferenceSession(text(mlp())).run(None, {"x": X})
     np.testing.assert_allclose(net(X), wanted, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(net(x=X), wanted, rtol=1e-6, atol=1e-6)
 
 
-def test_the_model_is_a_part_of_an_objective(net: cr.OnnxModel) -> None:
-    def objective(x: cr.float64["n 3"], params: Any) -> Any:  # type: ignore[name-defined]
-        o = net(x, parameters=params)
+def test_the_model_is_a_part_of_an_objective() -> None:
+    net = cr.from_onnx(text(widened(mlp())))
+
+    def objective(x: cr.float64["n 3"], parameters: Any) -> Any:  # type: ignore[name-defined]
+        o = net(x, parameters)
         J = np.sum(o**2)
         return J
 
-    params = {name: one.astype(np.float64) for name, one in net.parameters.items()}
-    cr.testing.check_gradients(lambda p: objective(X.astype(np.float64), p), params)
-    step = cr.training_step(objective, "params", cr.sgd(0.01), params=params)
-    state = step.init(params=params)
-    first = step(state, x=X.astype(np.float64))
-    assert step(state, x=X.astype(np.float64)) < first
+    x = X.astype(np.float64)
+    cr.testing.check_gradients(lambda p: objective(x, p), net.parameters)
+    step = cr.training_step(objective, "parameters", cr.sgd(0.01), parameters=net.parameters)
+    assert {"J", "o", "net./layer1/Gemm_output_0"} <= {*step.graph.names}
+    state = step.init(parameters=net.parameters)
+    first = step(state, x=x)
+    assert step(state, x=x) < first
+
+
+def test_a_model_of_a_file_is_called_as_one_of_pytorch_is(net: cr.Model) -> None:
+    y = net(X)
+    for found in (net(X, net.parameters), net(x=X, parameters=net.parameters)):
+        np.testing.assert_array_equal(found, y)
+    out, buffers = net(X, net.parameters, net.buffers)
+    assert buffers == {} == net.buffers
+    np.testing.assert_array_equal(out, y)
+    assert net.training is None
+    with pytest.raises(InputError, match="net has one mode: the file <model> does not say"):
+        net(X, training=True)
+
+
+def test_an_input_may_be_called_key() -> None:
+    made = model(
+        [node("MatMul", "query key", "y")],
+        [value("query", ["n", 3]), value("key", [3, 2])],
+        [value("y", None)],
+    )
+    found = cr.from_onnx(text(made))
+    key = np.ones((3, 2), np.float32)
+    np.testing.assert_array_equal(found(query=X, key=key), found(X, key))
+
+
+def test_a_model_of_a_path_is_called_as_the_file(tmp_path: Path) -> None:
+    (tmp_path / "my-net 2.onnx").write_bytes(text(mlp()))
+    assert cr.from_onnx(tmp_path / "my-net 2.onnx").graph.name == "my_net_2"
 
 
 def test_parameters_are_chosen() -> None:
@@ -91,7 +123,7 @@ def test_statistics_and_fixed_operands_are_no_parameters() -> None:
     assert list(cr.from_onnx(text(made)).parameters) == ["scale", "bias"]
 
 
-def test_sizes_get_numbers(net: cr.OnnxModel) -> None:
+def test_sizes_get_numbers(net: cr.Model) -> None:
     fixed = cr.from_onnx(text(mlp()), sizes={"batch": 5})
     assert fixed.graph["x"].shape == (5, 3) and not fixed.graph.sizes
 
@@ -142,7 +174,7 @@ def test_constants_are_parameters_too_also_in_branches() -> None:
     )
     found = cr.from_onnx(text(made))
     assert sorted(found.parameters) == ["v", "w"]
-    x, zero = np.ones((1, 3), np.float32), {"w": 0 * weights}
+    x, zero = np.ones((1, 3), np.float32), {"w": 0 * weights, "v": weights}
     for k, wanted in ((1, 0), (0, 3)):
         result = found(x, np.array(k, np.float32), parameters=zero)
         assert result.tolist() == [[wanted, wanted]]
@@ -308,10 +340,16 @@ def test_inputs_that_must_be_known_can_be_fixed() -> None:
     assert cr.from_onnx(text(made), values={"shape": np.array([6])}).graph["y"].shape == (6,)
 
 
-def test_a_call_with_wrong_inputs_is_explained(net: cr.OnnxModel) -> None:
-    for call in (lambda: net(), lambda: net(X, X), lambda: net(X, x=X), lambda: net(z=X)):
-        with pytest.raises(InputError, match="the model net takes the inputs x, and got"):
+def test_a_call_with_wrong_inputs_is_explained(net: cr.Model) -> None:
+    for call in (lambda: net(), lambda: net(X, x=X), lambda: net(z=X)):
+        with pytest.raises(InputError, match="net takes x, got"):
             call()
+    with pytest.raises(InputError, match="parameters are arrays by name, got ndarray"):
+        net(X, X)
+    with pytest.raises(
+        InputError, match=r"x is float64\[5, 3\], and the file <model> is for float"
+    ):
+        net(X.astype(np.float64))
 
 
 def test_the_package_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

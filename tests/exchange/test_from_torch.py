@@ -63,11 +63,11 @@ def arrays(net: Any) -> dict[str, Any]:
 
 
 def test_parameters_and_state_have_the_names_and_values_of_the_state_dict(net: Any, model: Any):
-    assert {**model.parameters, **model.state}.keys() == net.state_dict().keys()
-    for name, array in {**model.parameters, **model.state}.items():
+    assert {**model.parameters, **model.buffers}.keys() == net.state_dict().keys()
+    for name, array in {**model.parameters, **model.buffers}.items():
         np.testing.assert_array_equal(array, net.state_dict()[name].numpy())
     assert [*model.parameters] == [name for name, _ in net.named_parameters()]
-    assert "layer1.0.norm.running_mean" in model.state
+    assert "layer1.0.norm.running_mean" in model.buffers
 
 
 def test_values_have_the_names_of_the_variables_and_the_scopes_of_the_submodules(model: Any):
@@ -122,7 +122,7 @@ def test_in_train_mode_statistics_come_back_as_state(net: Any):
     net.layer1[0].drop.p = 0.0
     model = cr.from_torch(net, cr.float64["n 3 6 6"])
     x = np.random.default_rng(0).standard_normal((4, 3, 6, 6))
-    out, state = model(x, model.parameters, model.state)
+    out, state = model(x, model.parameters, model.buffers)
     np.testing.assert_allclose(out, net(torch.from_numpy(x)).detach().numpy(), rtol=1e-12)
     for name, array in state.items():
         np.testing.assert_allclose(array, net.state_dict()[name].numpy(), rtol=1e-12)
@@ -132,7 +132,7 @@ def test_in_train_mode_statistics_come_back_as_state(net: Any):
 
 def test_a_model_has_both_modes(net: Any, model: Any):
     x = np.random.default_rng(0).standard_normal((4, 3, 6, 6))
-    trained = model(x, model.parameters, model.state, key=cr.random.key(0), training=True)
+    trained = model(x, model.parameters, model.buffers, key=cr.random.key(0), training=True)
     assert trained[1]["layer1.0.norm.num_batches_tracked"] == 1
     assert model.train().training and model.train() is model.train() and model.eval() is model
     assert not any(one.training for one in net.modules())

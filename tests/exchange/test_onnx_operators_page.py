@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.peers
 onnx = pytest.importorskip("onnx")
 
-from chainrule.exchange.from_onnx.model import NEWEST  # noqa: E402
+from chainrule.exchange.from_onnx.importing import NEWEST  # noqa: E402
 from chainrule.exchange.from_onnx.table import OF_SIZES, STATIC, TABLE  # noqa: E402
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "make_onnx_operators_page.py"

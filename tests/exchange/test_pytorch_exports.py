@@ -57,7 +57,7 @@ class Words(torch.nn.Module):
         return self.o(self.t(h))
 
 
-def exported(net: Any, x: Any, axes: dict[int, str]) -> cr.OnnxModel:
+def exported(net: Any, x: Any, axes: dict[int, str]) -> cr.Model:
     torch.manual_seed(0)
     for one in net.parameters():
         torch.nn.init.normal_(one, std=0.3)  # else the exporter keeps equal layers once

@@ -58,7 +58,7 @@ def test_tensors_in_containers_are_named_by_path_and_bfloat16_is_widened(tmp_pat
 def test_saved_weights_go_back_to_pytorch_by_their_names(module: Any, tmp_path: Path):
     safetensors = pytest.importorskip("safetensors.torch")
     model = cr.from_torch(module.eval(), cr.float32["n 3"])
-    cr.save_weights(tmp_path / "net.safetensors", {**model.parameters, **model.state})
+    cr.save_weights(tmp_path / "net.safetensors", {**model.parameters, **model.buffers})
     other = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
     other.load_state_dict(safetensors.load_file(tmp_path / "net.safetensors"))
     np.testing.assert_array_equal(other[0].weight.detach(), module[0].weight.detach())

@@ -73,7 +73,7 @@ def test_twenty_steps_are_pytorchs(net: Net):
     """Objective, parameters and running statistics, in float64."""
     training = Training(net)
     step = cr.value_and_grad(training.objective, wrt="parameters", has_aux=True)
-    parameters, state = training.model.parameters, training.model.state
+    parameters, state = training.model.parameters, training.model.buffers
     optimizer = torch.optim.SGD(training.module.parameters(), RATE)
     for _ in range(STEPS):
         (J, state), slopes = step(parameters, state, training.inputs, training.labels)
@@ -96,7 +96,7 @@ def test_memory_is_predicted_to_the_byte_and_the_picture_has_the_submodules(net:
     training = Training(net)
 
     def objective(parameters: Any, inputs: Any, labels: Any) -> Any:
-        return training.objective(parameters, training.model.state, inputs, labels)[0]
+        return training.objective(parameters, training.model.buffers, inputs, labels)[0]
 
     given = {
         "parameters": training.model.parameters,

@@ -217,7 +217,7 @@ WITHOUT_ARRAYS = {
     "a type": "Array ArrayType bool_ float16 float32 float64 int32 int64 uint8 uint32",
     "a result": "CompiledGraph Drawing Equations Graph Measures MemoryReport Node Report Run State "
     "StateArray TrainingStep ParallelStep ParallelPlan Devices Optimizer Size Checkpoints "
-    "Placement Model OnnxModel",
+    "Placement Model",
     "a graph": "backward deduplicate prune simplify report transforms testing.simulate parallel "
     "plan_parallel",
     "numbers of a person's": "clip_by_global_norm adam adamw rmsprop sgd schedules",

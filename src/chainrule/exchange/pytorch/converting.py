@@ -33,8 +33,8 @@ class Converted:
     inputs: list[Any]  # the type of each leaf, or a value that is part of the program
     reads: list[str | int]  # what each input of the program is: an array by name, or a leaf
     parameters: dict[str, np.ndarray]
-    state: dict[str, np.ndarray]
-    changed: list[str]  # the arrays of the state that the first results are
+    buffers: dict[str, np.ndarray]
+    changed: list[str]  # the buffers that the first results are
 
 
 def converted(
@@ -99,8 +99,8 @@ class _Converting:
         program = Program(
             tuple(instructions), tuple(read), results, len(self.nodes), tuple(constants)
         )
-        state = {key: kept[key] for key in kept if key not in parameters}
-        return Converted(program, inputs, reads, parameters, state, changed)
+        buffers = {key: kept[key] for key in kept if key not in parameters}
+        return Converted(program, inputs, reads, parameters, buffers, changed)
 
     # Inputs and results ---------------------------------------------------------------------
 

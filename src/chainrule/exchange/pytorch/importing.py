@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import InputError, UnsupportedError, programs_around
-from chainrule.exchange.model import Call, Model
+from chainrule.errors import InputError, UnsupportedError
+from chainrule.exchange.model import Model
 from chainrule.exchange.pytorch.converting import converted
 from chainrule.exchange.pytorch.installed import imported_torch
 from chainrule.exchange.pytorch.operators import KNOWN
 from chainrule.frontend import by_hand
+from chainrule.frontend.trace import Trace
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import ArrayType
@@ -35,7 +35,7 @@ def from_torch(
     *,
     dynamic_shapes: Any = None,
 ) -> Model:
-    """A module of PyTorch as a `Model`: a function of traced arrays, its parameters and its state.
+    """A module of PyTorch as a `Model`: a function of traced arrays, its parameters and buffers.
 
     `example_inputs` are what `module` takes, in a tuple if these are several: tensors, NumPy
     arrays, or array types, whose named sizes stay open (`cr.float32["n 3 224 224"]`).  With tensors
@@ -47,8 +47,8 @@ def from_torch(
     Values are named by the variables of
     `forward`, with the path of the submodule (`layer1.0.h`), as parameters are
     (`layer1.0.conv1.weight`).  Parameters that require a gradient become `model.parameters`;
-    buffers and frozen parameters become `model.state`, and what the module writes into a buffer is
-    in the state afterwards: `out, state = model(x, parameters, state)`.
+    buffers and frozen parameters become `model.buffers`, and what the module writes into one is in
+    the buffers afterwards: `out, buffers = model(x, parameters, buffers)`.
 
     Raises InputError without PyTorch, and UnsupportedError for operators that have no counterpart
     here, all at once, each with its name, a line of the module, and how often it occurs; also where
@@ -223,14 +223,10 @@ def _model(
     }
     order = [place for key, one in places.items() for place in flatten(one, key)[0]]
 
-    def compute(call: Call) -> tuple[Any, dict[str, Any]]:
-        leaves: list[Any] = [None] * len(order)
-        for place, leaf in zip(order, call.inputs, strict=True):
-            leaves[place] = leaf
-        program = next(programs_around(sys._getframe(1)), None)
-        arrays = {**call.parameters, **call.state}
+    def compute(trace: Trace, inputs: Any, arrays: Any, key: Any) -> tuple[Any, dict[str, Any]]:
+        leaves = dict(zip(order, inputs, strict=True))
         values = [arrays[one] if isinstance(one, str) else leaves[one] for one in found.reads]
-        results = found.program.run(program, values, call.key)
+        results = found.program.run(trace, values, key)
         pairs = zip(found.changed, results, strict=False)
         changed = {key: by_hand.named(value, f"{key}_next") for key, value in pairs}
         return pytree.tree_unflatten(results[len(changed) :], exported.call_spec.out_spec), changed
@@ -239,12 +235,12 @@ def _model(
         name,
         types,
         found.parameters,
-        found.state,
+        found.buffers,
         compute,
-        found.program.draws,
-        "the exported program",
-        training,
-        in_mode,
+        draws=found.program.draws,
+        source="the exported program",
+        training=training,
+        in_mode=in_mode,
     )
 
 

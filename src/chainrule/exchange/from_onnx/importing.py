@@ -1,14 +1,13 @@
-"""`from_onnx`: a model in an ONNX file as a graph with parameters."""
+"""`from_onnx`: a model in an ONNX file as a `Model`."""
 
 from __future__ import annotations
 
+import keyword
 import os
 import re
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from chainrule.errors import (
     InputError,
     QuantisedWeightsWarning,
     UnsupportedError,
-    programs_around,
 )
 from chainrule.exchange.from_onnx.blocks import Block, Reader
 from chainrule.exchange.from_onnx.call import Call
@@ -29,96 +27,15 @@ from chainrule.exchange.from_onnx.program import Program
 from chainrule.exchange.from_onnx.table import STATIC, TABLE
 from chainrule.exchange.from_onnx.tensors import Tensors, plain
 from chainrule.exchange.from_onnx.types import numbers
+from chainrule.exchange.model import Compute, Model
 from chainrule.exchange.package import onnx_package
 from chainrule.frontend.trace import Trace
-from chainrule.frontend.traced import Traced
-from chainrule.graph.frozen import Frozen
-from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.sizes import size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.tracebacks import entry
-from chainrule.tracing import trace
 
 OLDEST, NEWEST = 7, 28
 SHOWN = 12  # operators that an error lists
-
-
-@dataclass(frozen=True)
-class OnnxModel(Frozen):
-    """A model that was read from an ONNX file.
-
-    `graph` is its forward pass: the inputs of the file, then the parameters, all by the names of
-    the file.  `parameters` are the values of these.  Called within a traced function, the model is
-    a part of that program; called with arrays it computes.
-    """
-
-    _called = "a model"
-    _instead = (
-        "read the file again in the other program; trained arrays go by cr.save_weights(path, "
-        "parameters)"
-    )
-
-    name: str
-    graph: Graph
-    parameters: dict[str, np.ndarray]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    _block: Block = field(repr=False)
-    _functions: Functions = field(repr=False)
-    _file: str = field(repr=False)
-    _compiled: dict[str, Any] = field(default_factory=dict, repr=False)
-
-    @entry
-    def __call__(
-        self, *inputs: Any, parameters: Mapping[str, Any] | None = None, **named: Any
-    ) -> Any:
-        """The output, or a dict of the outputs by name.
-
-        Inputs go by position or by name.  `parameters` are those of the model unless given; each
-        that is missing is taken from the model.  InputError for inputs that do not fit.
-        """
-        given = dict(zip(self.inputs, inputs, strict=False))
-        twice = given.keys() & named.keys()
-        values = {**given, **named}
-        unknown = values.keys() - set(self.inputs)
-        missing = [name for name in self.inputs if name not in values]
-        strange = (parameters or {}).keys() - self.parameters.keys()
-        if twice or unknown or missing or strange or len(inputs) > len(self.inputs):
-            raise InputError(
-                f"the model {self.name} takes the inputs {', '.join(self.inputs)}, and got "
-                f"{', '.join(values) or 'none'}"
-                + (f" and the parameters {', '.join(sorted(strange))}" if strange else ""),
-                hint="model(x), model(**{'name': x}), model(x, parameters={...})",
-            )
-        values |= {**self.parameters, **(parameters or {})}
-        program = next(programs_around(sys._getframe(1)), None)
-        if program is None or not any(isinstance(one, Traced) for one in values.values()):
-            if "run" not in self._compiled:
-                self._compiled["run"] = self.graph.compile()
-            found = self._compiled["run"].run(values)
-            assert self.graph.result is not None
-            leaves = [found[name] for name, _ in self.graph.outputs]
-            results = list(self.graph.result.unflatten(leaves))
-        else:
-            results = self._results(program, values)
-        if len(self.outputs) == 1:
-            return results[0]
-        return dict(zip(self.outputs, results, strict=True))
-
-    def _results(self, program: Trace, values: Mapping[str, Any]) -> list[Any]:
-        running = Program(program, self._functions, self._file)
-        found = running.run(self._block, values)
-        return [_array(running, one, name) for one, name in zip(found, self.outputs, strict=True)]
-
-
-def _array(running: Program, value: Any, name: str) -> Any:
-    if value is None:
-        raise UnsupportedError(f"the output {name!r} has no value")
-    if isinstance(value, list):
-        return [_array(running, one, name) for one in value]
-    helper = Call("Identity", "", "", {}, (), ())
-    helper.trace = running.trace
-    return helper.traced(value)
 
 
 @entry
@@ -130,7 +47,7 @@ def from_onnx(
     sizes: Mapping[str, int] | None = None,
     values: Mapping[str, Any] | None = None,
     types: Mapping[str, ArrayType] | None = None,
-) -> OnnxModel:
+) -> Model:
     """Reads an ONNX model, of operator sets 7 to 28, from a path or from bytes.
 
     `parameters` says which floating-point arrays of the file are parameters of the graph, the
@@ -167,9 +84,41 @@ def from_onnx(
     block = Block(
         block.name, tuple(given), block.outputs, {**known, **fixed}, block.calls, block.free
     )
-    of_parameters = {name: array_type(one.dtype, one.shape) for name, one in chosen.items()}
-    graph = _traced(block, functions, file, {**given, **of_parameters})
-    return OnnxModel(graph.name, graph, chosen, tuple(given), block.outputs, block, functions, file)
+    name = _identifier(Path(file.strip("<>")).stem if folder else block.name)
+    compute = _computing(block, functions, file)
+    model = Model(name, given, chosen, {}, compute, block.outputs, source=f"the file {file}")
+    assert model.graph  # made here, so that what is wrong with the file is an error of this call
+    return model
+
+
+def _identifier(name: str) -> str:
+    """An identifier like this name."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII) or "model"
+    return word if word.isidentifier() and not keyword.iskeyword(word) else f"model_{word}"
+
+
+def _computing(block: Block, functions: Functions, file: str) -> Compute:
+    """The calls of a file as the program of a `Model`."""
+
+    def array(value: Any, name: str, helper: Call) -> Any:
+        if value is None:
+            raise UnsupportedError(f"the output {name!r} has no value")
+        if isinstance(value, list):
+            return [array(one, name, helper) for one in value]
+        return helper.traced(value)
+
+    def compute(
+        trace: Trace, inputs: list[Any], arrays: Mapping[str, Any], key: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        given = dict(zip(block.inputs, inputs, strict=True))
+        found = Program(trace, functions, file).run(block, {**given, **arrays})
+        helper = Call("Identity", "", "", {}, (), ())
+        helper.trace = trace
+        pairs = zip(block.outputs, found, strict=True)
+        results = {name: array(value, name, helper) for name, value in pairs}
+        return (results if len(results) > 1 else next(iter(results.values()))), {}
+
+    return compute
 
 
 def _fixed(name: str, value: Any) -> Any:
@@ -361,28 +310,3 @@ def dequantised(block: Block, file: str) -> Block:
         stacklevel=4,
     )
     return Block(block.name, block.inputs, block.outputs, known, tuple(calls), block.free)
-
-
-def _traced(block: Block, functions: Functions, file: str, types: dict[str, ArrayType]) -> Graph:
-    def program(**values: Any) -> Any:
-        building = next(programs_around(sys._getframe()))
-        running = Program(building, functions, file)
-        found = running.run(block, values)
-        pairs = zip(block.outputs, found, strict=True)
-        return tuple(_array(running, one, name) for name, one in pairs)
-
-    program.__name__ = re.sub(r"\W", "_", block.name, flags=re.ASCII) or "model"
-    if not program.__name__.isidentifier():
-        program.__name__ = f"model_{program.__name__}"
-    graph = trace(program, **types)
-    assert graph.result is not None
-    leaves = graph.result.unflatten([node for _, node in graph.outputs])
-    outputs = tuple(
-        (f"{name}[{place}]" if isinstance(found, list) else name, one)
-        for name, found in zip(block.outputs, leaves, strict=True)
-        for place, one in enumerate(found if isinstance(found, list) else [found])
-    )
-    names = dict(graph.names)
-    for name, node in outputs:
-        names.setdefault(name, node)
-    return graph.replace(outputs=outputs, names=names)
