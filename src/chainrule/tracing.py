@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.annotations import MISSING, ElementType, Unread, described, evaluated
+from chainrule.annotations import MISSING, Unread, described, evaluated
 from chainrule.errors import InputError, TypeSpecError, UnsupportedError
 from chainrule.frontend.errors.foreign_values import refuse_inner
 from chainrule.frontend.frozen.frozen_random import warning_of_draws
-from chainrule.frontend.functions.elementwise import COMPLEX, NUMBERS, REAL, as_node
+from chainrule.frontend.functions.elementwise import COMPLEX, REAL, as_node
+from chainrule.frontend.leaf_types import leaf_type, refuse_strange_container
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.graph.agreement import Axis, axes_of, refuse_contradictions
@@ -22,17 +23,13 @@ from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, topological
 from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
-from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.rebuild import rebuild, roots
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import Structure, flatten
-from chainrule.graph.types import FLOAT_SCALAR, INT_SCALAR, ArrayType, array_type
 from chainrule.numpy.names import TABLE
 from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.sources import input_
 from chainrule.tracebacks import entry
-
-_KINDS = "fiub"
 
 
 def new_trace() -> Trace:
@@ -82,8 +79,10 @@ def traced_anew(
             _traced_leaf(building, origin, leaf, leaf_name, inputs, is_default)
             for leaf, leaf_name in zip(leaves, structure.leaf_names, strict=True)
         ]
-        if any(isinstance(leaf, Traced) for leaf in made):
-            structures[name] = structure
+        named = zip(structure.leaf_names, made, strict=True)
+        fixed = {leaf_name: leaf for leaf_name, leaf in named if not isinstance(leaf, Traced)}
+        if len(fixed) < len(made):
+            structures[name] = structure.fixing(fixed)
         return structure.unflatten(made)
 
     with building:
@@ -187,6 +186,17 @@ def _arguments(
     return args, kwargs
 
 
+def untyped_arguments(function: Callable[..., Any]) -> list[str]:
+    """The arguments whose annotations say nothing of arrays."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return []
+    annotations = _annotations(function)
+    known = {name: annotations.get(name, one.annotation) for name, one in parameters.items()}
+    return [name for name, annotation in known.items() if described(annotation) is MISSING]
+
+
 def refuse_contradicting(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """SizeError where these arguments show two numbers for one named size of the annotations."""
     annotations = _annotations(function)
@@ -236,58 +246,19 @@ def _missing_type(function: Any, name: str, annotation: Any) -> TypeSpecError:
     )
 
 
-def leaf_type(value: Any, name: str) -> ArrayType | None:
-    """The type of an argument's leaf; None for values that stay Python values (bool, str, ...)."""
-    if type(value) is np.ndarray:
-        return _type_of_array(value, value.dtype, name)
-    if isinstance(value, ElementType):
-        return array_type(value.dtype, ())
-    if isinstance(value, ArrayType):
-        return value
-    if value is float or value is int:
-        return FLOAT_SCALAR if value is float else INT_SCALAR
-    if isinstance(value, (bool, np.bool_)) or value is None or isinstance(value, str):
-        return None
-    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
-        if isinstance(value, Traced):
-            value.program.refuse_leaked(value.node)
-        refuse_subclass(value, f"the argument {name}")
-        array = value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value)
-        try:
-            dtype = np.dtype(array.dtype)
-        except TypeError:
-            dtype = np.asarray(value).dtype
-        return _type_of_array(array, dtype, name)
-    if isinstance(value, complex):
-        raise TypeSpecError(f"the argument {name} is {value!r}, {COMPLEX}", hint=REAL)
-    if isinstance(value, float):
-        return FLOAT_SCALAR
-    if isinstance(value, int):
-        if not -(2**63) <= value < 2**63:
-            raise TypeSpecError(
-                f"the argument {name} is {value}, which does not fit int64",
-                hint="pass it as a float",
-            )
-        return INT_SCALAR
-    return None
-
-
-def _type_of_array(array: Any, dtype: np.dtype, name: str) -> ArrayType:
-    if dtype.kind not in _KINDS or dtype.itemsize > 8:
-        raise TypeSpecError(
-            f"the argument {name} has dtype {dtype}, which is not traced",
-            hint=REAL if dtype.kind == "c" else NUMBERS,
-        )
-    dtype = dtype if dtype.isnative else dtype.newbyteorder("=")
-    return array_type(dtype, tuple([int(size) for size in array.shape]))
-
-
 def _traced_leaf(
     building: Trace, origin: Origin, value: Any, name: str, inputs: list[Input], is_default: bool
 ) -> Any:
     type_ = leaf_type(value, name)
     if type_ is None:
+        refuse_strange_container(value, name)
         return value
+    if name in building.names:
+        raise InputError(
+            f"two inputs are called {name}: a part of a container, and an argument",
+            where=origin.describe(),
+            hint="rename one of them",
+        )
     node = input_(index=len(inputs), type=type_)
     object.__setattr__(node, "origin", origin)
     default = value if type_.weak and isinstance(value, (int, float)) else None

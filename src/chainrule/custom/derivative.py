@@ -14,6 +14,7 @@ from chainrule.custom.placing import placed
 from chainrule.errors import InputError, NotDifferentiableError
 from chainrule.frontend.composite import trace_of
 from chainrule.frontend.functions.elementwise import as_node
+from chainrule.frontend.leaf_types import leaf_type
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
@@ -24,7 +25,7 @@ from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.primitive import Flat
 from chainrule.primitives.sources import input_
 from chainrule.tracebacks import entry
-from chainrule.tracing import definition, function_name, graph_name, leaf_type, output_node
+from chainrule.tracing import definition, function_name, graph_name, output_node
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Static = str | int | Iterable[str | int]

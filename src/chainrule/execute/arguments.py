@@ -27,16 +27,6 @@ def bound_to(graph: Graph, given: Mapping[str, Any]) -> tuple[Graph, dict[Node, 
     return concrete, {item.node: values[item.name] for item in concrete.inputs}
 
 
-def by_name(given: Any, call: str) -> Mapping[str, Any]:
-    """What is given, which is arrays by name; InputError that says how it is called where not."""
-    if not isinstance(given, Mapping):
-        raise InputError(
-            f"{call} takes its arrays by name, got {type(given).__name__}",
-            hint='{"W1": W1, "W2": W2}',
-        )
-    return given
-
-
 def checked(graph: Graph, item: Input, given: Mapping[str, Any]) -> np.ndarray:
     """The value of one input as an array of its dtype and number of axes, or InputError.
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from chainrule.errors import InputError
 from chainrule.execute.executors import call_of, executor_with, in_memory, prepare, refuse_strict
-from chainrule.execute.run import Keep, Run, kept_nodes, leaves_of, prepared
+from chainrule.execute.leaves import leaves_of
+from chainrule.execute.run import Keep, Run, kept_nodes, prepared
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.tracebacks import entry

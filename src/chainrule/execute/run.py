@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import InputError, NameLookupError
-from chainrule.execute.arguments import by_name
 from chainrule.execute.executors import executor_named, in_memory, prepare, refuse_strict
+from chainrule.execute.leaves import leaves_of
 from chainrule.execute.prepared import Prepared
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.graph.structure import flatten
 from chainrule.graph.uses import uses
 from chainrule.tracebacks import entry
 
@@ -158,41 +157,3 @@ def kept_nodes(graph: Graph, keep: Keep) -> list[Node]:
             hint=f"keep=[{shown!r}]",
         )
     return outputs + [graph[name] for name in keep]
-
-
-def leaves_of(graph: Graph, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays of the arguments by input name, containers taken apart."""
-    known = {item.name for item in graph.inputs}
-    found: dict[str, Any] = {}
-    for name, value in by_name(arguments, graph.name).items():
-        structure = graph.structures.get(name)
-        if structure is None or (structure.is_leaf and name in known):
-            if name not in known:
-                raise _unknown_input(graph, name)
-            found[name] = value
-            continue
-        leaves, got = flatten(value, name)
-        if got.leaf_names != structure.leaf_names:
-            missing = [n for n in structure.leaf_names if n not in got.leaf_names]
-            extra = [n for n in got.leaf_names if n not in structure.leaf_names]
-            raise InputError(
-                f"the container {name} does not have the parts it was traced with: "
-                + "; ".join(
-                    f"{what} {', '.join(parts[:5])}"
-                    for what, parts in (("missing", missing), ("unknown", extra))
-                    if parts
-                ),
-                hint=f"its parts are: {', '.join(structure.leaf_names[:12])}",
-            )
-        found.update(zip(got.leaf_names, leaves, strict=True))
-    return found
-
-
-def _unknown_input(graph: Graph, name: str) -> InputError:
-    from chainrule.graph.nearest import perhaps  # if refused
-
-    names = graph.arguments
-    return InputError(
-        f"the graph {graph.name} has no input called {name!r}",
-        hint=f"{perhaps(name, names)}its inputs are: {', '.join(names) or 'none'}",
-    )

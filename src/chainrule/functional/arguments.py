@@ -9,12 +9,13 @@ from typing import Any
 from chainrule.errors import InputError, ShapeError
 from chainrule.frontend.composite import trace_of
 from chainrule.frontend.errors.types_shown import type_text
+from chainrule.frontend.leaf_types import leaf_type
 from chainrule.frontend.trace import Trace
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import ArrayType
-from chainrule.tracing import definition, function_name, leaf_type, written_name
+from chainrule.tracing import definition, function_name, written_name
 
 Wrt = str | int | Iterable[str | int] | None
 

@@ -9,6 +9,7 @@ from typing import Any
 from chainrule.errors import NotDifferentiableError, ShapeError
 from chainrule.frontend.errors.foreign_values import refuse_ended
 from chainrule.frontend.functions.elementwise import as_node
+from chainrule.frontend.leaf_types import leaf_type
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced
 from chainrule.functional.arguments import Wrt, argument_name, check_count, check_like, positions_of
@@ -50,6 +51,13 @@ class Call:
         self.result = call_traced(building, function, positional, keywords, nested=True)
 
     def _fresh(self, value: Any, name: str) -> Traced:
+        if not isinstance(value, Traced) and leaf_type(value, name) is None:
+            raise NotDifferentiableError(
+                f"the argument {name} is {value!r:.60}, a {type(value).__name__}: only arrays and "
+                "numbers have gradients",
+                where=self.building.where() or definition(self.function),
+                hint="keep it out of the container; or choose other arguments with wrt=",
+            )
         node = as_node(self.building, value)
         if not node.type.is_float:
             number = self.building.known_int(value)

@@ -13,6 +13,7 @@ from chainrule.errors import ForeignValueError, InputError, MemoryLimitError
 from chainrule.execute.compiled import CompiledGraph
 from chainrule.execute.executors import call_of, executor_with, in_memory, prepare
 from chainrule.execute.run import distinct, run_graph
+from chainrule.frontend.leaf_types import leaf_type
 from chainrule.functional.arguments import (
     check_call,
     input_arrays,
@@ -25,7 +26,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
 from chainrule.tracebacks import shorten
-from chainrule.tracing import function_name, leaf_type, trace
+from chainrule.tracing import function_name, trace
 
 if TYPE_CHECKING:
     from chainrule.execute.executor import Call

@@ -14,6 +14,7 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.frontend.frozen.frozen_random import warning_of_draws
 from chainrule.frontend.functions.elementwise import as_node
+from chainrule.frontend.leaf_types import leaf_type
 from chainrule.frontend.naming import user_frame
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace, call_traced
@@ -29,7 +30,7 @@ from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.movement import add_batch_axis, transpose
 from chainrule.primitives.sources import input_
-from chainrule.tracing import function_name, leaf_type, output_node
+from chainrule.tracing import function_name, output_node
 from chainrule.transforms.batch import batch_nodes
 
 _serials = itertools.count(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,10 +33,15 @@ _LEAF = optree.treespec_leaf(namespace=NAMESPACE)
 
 @dataclass(frozen=True)
 class Structure:
-    """The shape of a container: a tree specification and the name of each leaf, in order."""
+    """The shape of a container: a tree specification and the name of each leaf, in order.
+
+    `fixed` are the places, names and values of leaves that are no arrays (text, bool): they are
+    part of the container, and not among `leaf_names`.
+    """
 
     spec: Any
     leaf_names: tuple[str, ...]
+    fixed: tuple[tuple[int, str, Any], ...] = ()
 
     @property
     def is_leaf(self) -> bool:
@@ -45,7 +50,18 @@ class Structure:
 
     def unflatten(self, leaves: list[Any]) -> Any:
         """The container with these leaves."""
+        if self.fixed:
+            leaves = list(leaves)
+            for place, _, value in self.fixed:
+                leaves.insert(place, value)
         return optree.tree_unflatten(self.spec, leaves)
+
+    def fixing(self, values: Mapping[str, Any]) -> Structure:
+        """The same container, whose leaves of these names have these values."""
+        places = enumerate(self.leaf_names)
+        fixed = tuple((place, name, values[name]) for place, name in places if name in values)
+        left = tuple(name for name in self.leaf_names if name not in values)
+        return Structure(self.spec, left, fixed)
 
 
 def _register_dataclass(cls: type) -> None:
@@ -97,7 +113,8 @@ def leaf_name(root: str, path: Iterable[Any]) -> str:
 def flatten(value: Any, root: str = "") -> tuple[list[Any], Structure]:
     """The leaves of `value` and how to put them together again; leaves are named from `root`.
 
-    None is a container without leaves.  Raises InputError for containers that contain themselves.
+    None is a container without leaves.  Raises InputError for containers that contain themselves,
+    and for two leaves of one name (keys of a dict that print alike).
     """
     if optree.tree_is_leaf(value, namespace=NAMESPACE) and not _is_new_dataclass(value):
         return [value], Structure(_LEAF, (root,))
@@ -114,4 +131,11 @@ def flatten(value: Any, root: str = "") -> tuple[list[Any], Structure]:
             break
         for cls in new:
             _register_dataclass(cls)
-    return leaves, Structure(spec, tuple(leaf_name(root, path) for path in paths))
+    names = tuple(leaf_name(root, path) for path in paths)
+    if len(set(names)) != len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise InputError(
+            f"two parts of the container {root or 'given'} are called {twice}",
+            hint="keys of a dict that print differently: text or integers",
+        )
+    return leaves, Structure(spec, names)

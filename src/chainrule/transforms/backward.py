@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from chainrule.transforms.mistakes.outer_pairs import warn_of_outer_pairs
 from chainrule.transforms.simplify import simplify
 from chainrule.transforms.vjp import pull, seed_one
 
+MOST_NAMES = 6  # in a hint
 Wrt = str | int | Iterable[str | int] | None
 
 
@@ -157,7 +158,7 @@ def wrt_names(graph: Graph, wrt: Wrt, target: Node | None = None) -> list[str]:
         return _all_names(graph, target)
     if isinstance(wrt, bool) or not isinstance(wrt, (str, int, Iterable)):
         raise InputError(f"wrt={wrt!r} names nothing", hint='wrt="W", or several: wrt=("W1", "W2")')
-    chosen = (wrt,) if isinstance(wrt, (str, int)) else wrt
+    chosen = (wrt,) if isinstance(wrt, (str, int)) else tuple(wrt)
     found: list[str] = []
     for one in chosen:
         name = _argument_at(graph, one) if isinstance(one, int) else one
@@ -179,9 +180,18 @@ def wrt_names(graph: Graph, wrt: Wrt, target: Node | None = None) -> list[str]:
                 f"{name} is {node.type}: only floating-point values have gradients",
                 where=node.origin.describe(),
                 hint=f"convert it before the call ({name}.astype(np.float64)), "
-                "or leave it out of wrt=",
+                f"or leave it out of wrt={_without(graph, name, found, chosen)}",
             )
     return list(dict.fromkeys(found))
+
+
+def _without(graph: Graph, name: str, found: Sequence[str], chosen: Sequence[str | int]) -> str:
+    """What `wrt=` is without this part of a container; "" where it was named itself."""
+    floats = [one for one in found if graph[one].type.is_float]
+    if name in chosen or not floats:
+        return ""
+    more = ", ..." if len(floats) > MOST_NAMES else "," * (len(floats) == 1)
+    return f"({', '.join(map(repr, floats[:MOST_NAMES]))}{more})"
 
 
 def _all_names(graph: Graph, target: Node | None) -> list[str]:

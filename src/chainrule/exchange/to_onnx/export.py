@@ -16,6 +16,7 @@ from chainrule.exchange.to_onnx.bodies import BODIES
 from chainrule.exchange.to_onnx.expressions import Refused, Scalars, Value, parsed
 from chainrule.exchange.to_onnx.rules import READING, RULES, is_late, value_of
 from chainrule.exchange.to_onnx.writer import Writer
+from chainrule.execute.leaves import leaves_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.graph.parts import Input
@@ -54,10 +55,7 @@ def to_onnx(
 def _held(graph: Graph, parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The inputs whose values go into the file."""
     held = {}
-    names = {item.name for item in graph.inputs}
-    for name, value in parameters.items():
-        if name not in names:
-            raise graph.unknown_name(name)
+    for name, value in leaves_of(graph, parameters).items():
         node, array = graph[name], np.asarray(value)
         if array.dtype != node.dtype or array.ndim != node.ndim:
             raise InputError(

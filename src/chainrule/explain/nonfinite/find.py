@@ -9,9 +9,9 @@ import numpy as np
 
 from chainrule.errors import EvaluationError
 from chainrule.execute.arguments import bound_to
+from chainrule.execute.leaves import leaves_of
 from chainrule.execute.reference import apply, evaluate
 from chainrule.execute.refusal import refuse_reference
-from chainrule.execute.run import leaves_of
 from chainrule.explain.nonfinite.describe import Replay, diagnosis
 from chainrule.explain.nonfinite.diagnosis import Diagnosis
 from chainrule.explain.nonfinite.fault import Fault, fault_of, replayed

@@ -13,7 +13,8 @@ from chainrule.errors import InputError
 from chainrule.execute import Run, run_graph
 from chainrule.execute.arguments import sizes_from
 from chainrule.execute.executors import executor_named
-from chainrule.execute.run import Keep, leaves_of
+from chainrule.execute.leaves import leaves_of
+from chainrule.execute.run import Keep
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 

@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.execute.casting import in_own_precision
 from chainrule.execute.executors import executor_named
-from chainrule.execute.run import leaves_of
+from chainrule.execute.leaves import leaves_of
 from chainrule.graph.graph import Graph
 from chainrule.random import key
 from chainrule.random.keys import checked
@@ -24,7 +24,7 @@ from chainrule.train.step.counting import Accuracy, checked_accuracy
 from chainrule.train.step.job import ALONE, Job
 from chainrule.train.step.state import State
 from chainrule.train.step.step import TrainingStep
-from chainrule.train.step.switch import evaluated
+from chainrule.train.step.switch import evaluated, types_given
 
 BATCH_SIZE = 256  # rows at a time, where nothing is said
 
@@ -57,7 +57,7 @@ def evaluate(
     InputError for names that the objective does not have, and for no rows; IndexOutOfRangeError
     for labels that are no class; and what a run raises.
     """
-    graph, name = forward_of(objective, of)
+    graph, name = forward_of(objective, of, parameters)
     names = (name,) if accuracy is None else (name, *checked_accuracy(graph, accuracy))
     arrays = arrays_given(graph, parameters)
     forward = Forward.of(graph, names, arrays, checked_key(key), executor_named(executor))
@@ -122,11 +122,15 @@ def _of_all(
     return [one for turn in rounds for one in turn if one], np.sum(found, 0) if found else None
 
 
-def forward_of(objective: Callable[..., Any] | Graph | Any, of: str | None) -> tuple[Graph, str]:
+def forward_of(
+    objective: Callable[..., Any] | Graph | Any,
+    of: str | None,
+    parameters: Mapping[str, Any] | State,
+) -> tuple[Graph, str]:
     """The graph of an objective, and the name of its value."""
     if isinstance(objective, TrainingStep):
         return objective.evaluation, of or objective.objective
-    graph = graph_of(objective)
+    graph = graph_of(objective, parameters)
     of = of or objective_of(graph)
     if of is None:
         names = [name for name, _ in graph.outputs]
@@ -140,12 +144,16 @@ def forward_of(objective: Callable[..., Any] | Graph | Any, of: str | None) -> t
 def arrays_given(graph: Graph, parameters: Mapping[str, Any] | State) -> dict[str, Any]:
     """The arrays by the names of inputs; of a state those that the optimizer does not own."""
     if isinstance(parameters, State):
-        return parameters.weights
+        return parameters.copies(parameters.weight_names)
     return in_own_precision(graph, leaves_of(graph, parameters))
 
 
-def graph_of(objective: Callable[..., Any] | Graph | TrainingStep) -> Graph:
-    """The graph of an objective to be evaluated, traced if it is a function."""
+def graph_of(
+    objective: Callable[..., Any] | Graph | TrainingStep,
+    parameters: Mapping[str, Any] | State,
+) -> Graph:
+    """The graph of an objective to be evaluated, traced if it is a function: arguments whose types
+    it does not say have those of `parameters`."""
     if isinstance(objective, TrainingStep):
         return objective.evaluation
     if isinstance(objective, Graph):
@@ -156,7 +164,8 @@ def graph_of(objective: Callable[..., Any] | Graph | TrainingStep) -> Graph:
             f"got {type(objective).__name__}",
             hint="cr.evaluate(objective, parameters, data), with a function of arrays",
         )
-    return evaluated(objective)
+    given = parameters.weights if isinstance(parameters, State) else parameters
+    return evaluated(objective, types_given(objective, given))
 
 
 def checked_key(given: Any) -> np.ndarray:

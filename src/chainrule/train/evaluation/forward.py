@@ -11,8 +11,9 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.execute.arguments import bound_to
 from chainrule.execute.executor import Program
+from chainrule.execute.leaves import leaves_of
 from chainrule.execute.prepared import Prepared
-from chainrule.execute.run import leaves_of, prepared
+from chainrule.execute.run import prepared
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.random import fold_in

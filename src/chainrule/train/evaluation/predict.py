@@ -48,7 +48,7 @@ def predict(
     InputError for names that the objective does not have, for what is missing, and for no rows;
     NameLookupError for an unknown output, ShapeError for one without a row for each row of data.
     """
-    graph = graph_of(objective)
+    graph = graph_of(objective, parameters)
     arrays = arrays_given(graph, parameters)
     forward = Forward.of(graph, (output,), arrays, checked_key(key), executor_named(executor))
     return predicted(forward, data, batch_size)

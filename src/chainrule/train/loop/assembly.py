@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -13,9 +12,9 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.execute.casting import in_own_precision
 from chainrule.execute.executors import executor_with
+from chainrule.execute.leaves import taken_apart
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.sizes import Size, size
-from chainrule.graph.structure import flatten
 from chainrule.train.loop.rows import refuse_unknown
 from chainrule.train.optimizers.optimizer import Optimizer
 from chainrule.train.optimizers.optimizers import no_optimizer
@@ -25,7 +24,7 @@ from chainrule.train.step.making import step_of
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.state import State
 from chainrule.train.step.step import TrainingStep
-from chainrule.train.step.switch import Forms, forms_of
+from chainrule.train.step.switch import forms_of, types_given
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +167,8 @@ def _step(
         )
     if not isinstance(optimizer, Optimizer):
         raise no_optimizer(optimizer)
-    forms = _forms(objective, parameters)
+    is_graph = isinstance(objective, Graph)
+    forms = forms_of(objective, {} if is_graph else types_given(objective, parameters))
     graph = forms.training
     refuse_unknown(graph, parameters, "the parameters", graph.arguments)
     state = (state,) if isinstance(state, str) else tuple(state)
@@ -183,31 +183,20 @@ def _step(
     return step_of(forms, wrt, optimizer, of, state, executor)
 
 
-def _forms(objective: Callable[..., Any] | Graph, parameters: Mapping[str, Any]) -> Forms:
-    """The graphs of a function; arguments without annotations have the types of what is given."""
-    if isinstance(objective, Graph):
-        return forms_of(objective, {})
-    try:
-        arguments = inspect.signature(objective).parameters
-    except (TypeError, ValueError):
-        arguments = {}
-    plain = [name for name, one in arguments.items() if one.annotation is one.empty]
-    return forms_of(objective, {name: parameters[name] for name in plain if name in parameters})
-
-
 def _split(
     step: TrainingStep, parameters: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What lives in the state, and the arrays of what does not; containers stay whole where all of
     their parts live there."""
     refuse_unknown(step.graph, parameters, "the parameters", step.graph.arguments)
+    taken_apart(step.graph, parameters)  # nothing is given twice
     trained, own, constants = set(step.weights), {}, {}
     for root, value in parameters.items():
-        leaves, structure = flatten(value, root)
-        if root in trained or set(structure.leaf_names) <= trained:
+        leaves, _ = taken_apart(step.graph, {root: value})
+        if set(leaves) <= trained:
             own[root] = value
             continue
-        for name, leaf in zip(structure.leaf_names, leaves, strict=True):
+        for name, leaf in leaves.items():
             if name in trained:
                 own[name] = leaf
             else:

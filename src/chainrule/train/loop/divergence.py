@@ -10,7 +10,8 @@ import numpy as np
 
 from chainrule.data import Minibatches
 from chainrule.errors import NonFiniteError
-from chainrule.execute.run import leaves_of, run_graph
+from chainrule.execute.leaves import leaves_of
+from chainrule.execute.run import run_graph
 from chainrule.explain.nonfinite import Diagnosis, nonfinite_step
 from chainrule.train.loop.feed import after
 from chainrule.train.loop.position import Position

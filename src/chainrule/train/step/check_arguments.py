@@ -13,24 +13,8 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import perhaps
 from chainrule.graph.parts import Input
 from chainrule.graph.plain import refuse_subclass
-from chainrule.graph.structure import Structure, flatten
 from chainrule.train.optimizers.optimizer import Optimizer, number_of
 from chainrule.train.step.state import State
-
-
-def leaves_given(
-    given: Mapping[str, Any], known: Collection[str]
-) -> tuple[dict[str, Any], dict[str, Structure]]:
-    """The arrays by name, containers taken apart, and what the containers were."""
-    leaves: dict[str, Any] = {}
-    structures: dict[str, Structure] = {}
-    for root, value in given.items():
-        if root in known:
-            leaves[root] = value
-            continue
-        parts, structures[root] = flatten(value, root)
-        leaves.update(zip(structures[root].leaf_names, parts, strict=True))
-    return leaves, structures
 
 
 def checked_arrays(

@@ -26,7 +26,8 @@ class State(Mapping[str, Any]):
     A mapping from names to arrays: the parameters, then the objective's own state, then what the
     optimizer keeps, each array once, containers taken apart.  So `np.savez(file, **state)` saves
     all of it, and `TrainingStep.restore` takes it back.  `state[name]`, and `name in state`, also
-    know the container that was given to `init` as a whole.
+    know each container as a whole; `parameters`, `carried` and `weights` give such containers, by
+    the names of the arguments, as they were given to `init`.
 
     The one object that changes: all arrays lie in one piece of memory, which a step that succeeds
     updates in place, and a step that fails does not touch.  What is read out (`state["W1"]`,
@@ -137,26 +138,50 @@ class State(Mapping[str, Any]):
         )
 
     @property
-    def parameters(self) -> dict[str, np.ndarray]:
-        """Copies of all parameters by name, with containers flattened."""
-        return self._copies(self._parameters)
+    def parameters(self) -> dict[str, Any]:
+        """Copies of all parameters by argument, in the containers that were given to `init`.
+
+        Of a container that is trained in part, each trained array by its own name.
+        """
+        return self._in_containers(self._parameters)
 
     @property
-    def carried(self) -> dict[str, np.ndarray]:
-        """Copies of the objective's own state (running statistics) by name, with containers
-        flattened."""
-        return self._copies(self._carried)
+    def carried(self) -> dict[str, Any]:
+        """Copies of the objective's own state (running statistics), as `parameters`."""
+        return self._in_containers(self._carried)
 
     @property
-    def weights(self) -> dict[str, np.ndarray]:
+    def weights(self) -> dict[str, Any]:
         """Copies of what evaluation needs: parameters, and the objective's own state."""
-        return self._copies((*self._parameters, *self._carried))
+        return self._in_containers(self.weight_names)
 
-    def _copies(self, names: Collection[str]) -> dict[str, np.ndarray]:
+    @property
+    def weight_names(self) -> tuple[str, ...]:
+        """The names of the arrays of `weights`, containers taken apart."""
+        return (*self._parameters, *self._carried)
+
+    def copies(self, names: Collection[str]) -> dict[str, np.ndarray]:
+        """Copies of the arrays of these names, all of one moment."""
         with self.updating:
             self._refuse_torn()
             self._refuse_elsewhere(names)
             return {name: self._memory[name].copy() for name in names}
+
+    def _in_containers(self, names: Collection[str]) -> dict[str, Any]:
+        arrays = self.copies(names)
+        root_of: dict[str, str] = {}
+        for root, structure in self._structures.items():
+            if set(structure.leaf_names) <= set(names):
+                root_of = dict.fromkeys(structure.leaf_names, root) | root_of
+        found: dict[str, Any] = {}
+        for name, array in arrays.items():
+            root = root_of.get(name, name)
+            if root == name:
+                found[name] = array
+            elif root not in found:
+                structure = self._structures[root]
+                found[root] = structure.unflatten([arrays[n] for n in structure.leaf_names])
+        return found
 
     @property
     def steps(self) -> int:

@@ -11,11 +11,11 @@ import numpy as np
 
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute import Run, run_graph
-from chainrule.execute.arguments import by_name
 from chainrule.execute.casting import in_own_precision
 from chainrule.execute.executors import in_memory, prepare
+from chainrule.execute.leaves import by_name, leaves_of, refuse_bare, taken_apart
 from chainrule.execute.prepared import Prepared
-from chainrule.execute.run import Keep, leaves_of
+from chainrule.execute.run import Keep
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -24,7 +24,6 @@ from chainrule.train.optimizers.optimizer import Optimizer
 from chainrule.train.step.check_arguments import (
     checked_arrays,
     given_to_step,
-    leaves_given,
     refuse_missing,
     refuse_no_batch,
     refuse_no_parameters,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.lying import Layout
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.memory.tradeoff import Tradeoff
+    from chainrule.graph.structure import Structure
     from chainrule.plan.speeds import Speeds
     from chainrule.train.step.micro_batches import MicroBatchedStep
 
@@ -109,8 +109,12 @@ class TrainingStep(Frozen, ShownAsGraph):
         or of another type, SizeError where named sizes disagree.  Floats of another dtype are cast,
         with a CastWarning.
         """
-        given = {**by_name(parameters or {}, "step.init"), **named}
-        leaves, structures = leaves_given(given, self.weights)
+        if parameters is not None:
+            named = {**by_name(self.graph, parameters, "step.init"), **named}
+        leaves, structures = taken_apart(self.graph, named)
+        leaves = {n: one for n, one in leaves.items() if not self._is_own_number(n, one)}
+        if not set(leaves) <= set(self.weights):
+            refuse_bare(self.graph, named, "step.init")
         kept = [part.name for part in self.persistent if part.array is not None]
         refuse_no_parameters(self.graph, leaves, self.weights, kept)
         items = [self.graph.input(name) for name in self.weights]
@@ -122,7 +126,7 @@ class TrainingStep(Frozen, ShownAsGraph):
                 shape = () if owner is None else arrays[owner].shape
                 initial = np.array(part.array.initial, self.graph[part.name].dtype)
                 arrays[part.name] = np.broadcast_to(initial, shape)
-        return State(arrays, self.parameters, structures, self.carried)
+        return State(arrays, self.parameters, self._containers(structures), self.carried)
 
     @entry
     def restore(self, arrays: Mapping[str, Any], /, *, steps: int = 0) -> State:
@@ -135,15 +139,10 @@ class TrainingStep(Frozen, ShownAsGraph):
         where named sizes disagree.
         """
         items = [self.graph.input(part.name) for part in self.persistent]
-        leaves, _ = leaves_given(by_name(arrays, "step.restore"), [item.name for item in items])
+        leaves, _ = taken_apart(self.graph, by_name(self.graph, arrays, "step.restore"))
         refuse_other_arrays(self.graph, leaves, items)
-        structures = {
-            root: structure
-            for root, structure in self.graph.structures.items()
-            if not structure.is_leaf and set(structure.leaf_names) <= set(self.weights)
-        }
         arrays = checked_arrays(self.graph, items, leaves)
-        state = State(arrays, self.parameters, structures, self.carried)
+        state = State(arrays, self.parameters, self._containers({}), self.carried)
         state.steps_taken = steps
         return state
 
@@ -298,6 +297,21 @@ class TrainingStep(Frozen, ShownAsGraph):
         from chainrule.train.step.bound import results_of
 
         return results_of(self, concrete)
+
+    def _containers(self, given: Mapping[str, Structure]) -> dict[str, Structure]:
+        """The containers that live in a state as a whole: those that were given, else as traced."""
+        return {
+            root: given.get(root, structure)
+            for root, structure in self.graph.structures.items()
+            if not structure.is_leaf and set(structure.leaf_names) <= set(self.weights)
+        }
+
+    def _is_own_number(self, name: str, value: Any) -> bool:
+        """Whether it is a number in a container that is not trained, as it was traced."""
+        for item in self.graph.inputs:
+            if item.name == name and name not in self.weights and not name.isidentifier():
+                return type(value) in (int, float) and value == item.default
+        return False
 
     def _run(self, arrays: Mapping[str, np.ndarray], batch: Mapping[str, Any], keep: Keep) -> Run:
         arguments = self.arguments(arrays, batch)

@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError
+from chainrule.functional.arguments import takes_keywords
 from chainrule.graph.graph import Graph
-from chainrule.tracing import trace
+from chainrule.graph.nearest import perhaps
+from chainrule.tracing import definition, function_name, trace, untyped_arguments
 
 SWITCH = "training"
+_EMPTY = inspect.Parameter.empty
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +50,42 @@ def forms_of(objective: Callable[..., Any] | Graph, types: Mapping[str, Any]) ->
     )
 
 
-def evaluated(function: Callable[..., Any]) -> Graph:
+def evaluated(function: Callable[..., Any], types: Mapping[str, Any]) -> Graph:
     """The graph of a function with the switch off, if it has one."""
-    return trace(function, **({SWITCH: False} if has_switch(function) else {}))
+    return trace(function, **types, **({SWITCH: False} if has_switch(function) else {}))
+
+
+def types_given(function: Callable[..., Any], parameters: Any) -> dict[str, Any]:
+    """What is given for those arguments of whose types the function says nothing.
+
+    InputError where such an argument is a container, whose arrays are given one by one.
+    """
+    if not isinstance(parameters, Mapping):
+        return {}
+    untyped, names = untyped_arguments(function), list(map(str, parameters))
+    arguments = inspect.signature(function).parameters if untyped else {}
+    lacking = [x for x in untyped if x not in parameters and arguments[x].default is _EMPTY]
+    for root in lacking:
+        parts = [name for name in names if name.startswith((f"{root}.", f"{root}["))]
+        if parts:
+            raise InputError(
+                f"{root} of {function_name(function)} is a container, whose arrays are given one "
+                f"by one: {', '.join(parts[:5])}" + ", ..." * (len(parts) > 5),
+                where=definition(function),
+                hint=f'give the container, {{"{root}": {root}}}, which says how they belong '
+                f'together;\nof a file: cr.load_weights(path, like={{"{root}": {root}}});\n'
+                "or give a graph or a training step in place of the function",
+            )
+    strange = [name for name in names if name not in arguments]
+    if lacking and strange and not takes_keywords(function):
+        raise InputError(
+            f"the parameters have {strange[0]!r}, and {function_name(function)} has no argument "
+            "of that name",
+            where=definition(function),
+            hint=f"{perhaps(strange[0], arguments)}a container goes by the argument that takes "
+            f'it: {{"{lacking[0]}": {lacking[0]}}}',
+        )
+    return {name: parameters[name] for name in untyped if name in parameters}
 
 
 def has_switch(function: Callable[..., Any]) -> bool:

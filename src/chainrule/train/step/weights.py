@@ -11,8 +11,9 @@ import numpy as np
 
 from chainrule.data.torch_file import is_of_torch, read_torch_file
 from chainrule.errors import DataFileError, InputError
+from chainrule.frontend.leaf_types import refuse_strange_container
 from chainrule.graph.plain import refuse_subclass
-from chainrule.graph.structure import flatten
+from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import type_of
 from chainrule.tracebacks import entry
 from chainrule.train.checkpoints import file
@@ -109,7 +110,7 @@ def _in_containers(
             )
     wrapped: dict[str, Any] = {}
     for root, value in like.items():
-        structure = flatten(value, root)[1]
+        _, structure = _taken_apart(value, root)
         wrapped[root] = structure.unflatten([found[name] for name in structure.leaf_names])
     return wrapped
 
@@ -123,7 +124,7 @@ def _arrays(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     file.check_names(parameters)
     for root, value in parameters.items():
-        leaves, structure = flatten(value, root)
+        leaves, structure = _taken_apart(value, root)
         for name, leaf in zip(structure.leaf_names, leaves, strict=True):
             refuse_subclass(leaf, name)
             array = np.asarray(leaf, order="C")
@@ -140,6 +141,20 @@ def _arrays(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
             found[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
     file.check_names(found)
     return found
+
+
+def _taken_apart(value: Any, root: str) -> tuple[list[Any], Structure]:
+    """The arrays of a container; its text, bools and functions are part of it, and not saved."""
+    leaves, structure = flatten(value, root)
+    fixed = {}
+    for name, leaf in zip(structure.leaf_names, leaves, strict=True):
+        is_number = isinstance(leaf, (int, float, complex)) and not isinstance(leaf, bool)
+        is_array = hasattr(leaf, "__array__") and not isinstance(leaf, np.bool_)
+        if name != root and not is_number and not is_array:
+            refuse_strange_container(leaf, name)
+            fixed[name] = leaf
+    named = zip(structure.leaf_names, leaves, strict=True)
+    return [leaf for name, leaf in named if name not in fixed], structure.fixing(fixed)
 
 
 def _entry(metadata: Mapping[str, str]) -> tuple[str, str | None]:
