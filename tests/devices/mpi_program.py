@@ -20,7 +20,7 @@ from tensor_models import case
 import chainrule as cr
 from chainrule.devices import overlap, splitting
 from chainrule.devices.job import launched
-from chainrule.devices.mpi import join
+from chainrule.devices.mpi import World, join
 
 RANK = (launched() or (0, 1))[0]
 STEPS = 3
@@ -63,9 +63,19 @@ def _trained(
 
 
 def check_sums() -> None:
-    """Sums of all dtypes and sizes, in several buckets, have the bits of adding in order."""
+    """Sums of all dtypes and sizes, in several buckets, have the bits of adding in order: in memory
+    that ranks share, and by messages."""
     world = join()
     ranks = tuple(range(world.count))
+    world.group(ranks)
+    assert set(world.near) == ({ranks} if sys.platform == "linux" else set())
+    _check_sums(world, ranks)
+    shared, world.near = world.near, {}
+    _check_sums(world, ranks)
+    world.near = shared
+
+
+def _check_sums(world: World, ranks: tuple[int, ...]) -> None:
     shapes = [(), (0, 3), (1,), (7,), (700_001,), (3, 5), (1100, 1000), (2,)]
     kinds = [np.float32, np.float64, np.float64, np.float32, np.float64, np.int64, np.float64]
     given = [[np.random.default_rng(rank).normal(size=shape) for shape in shapes] for rank in ranks]

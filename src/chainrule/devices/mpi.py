@@ -9,6 +9,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, NoReturn
@@ -17,6 +18,7 @@ import numpy as np
 
 from chainrule.devices import ending
 from chainrule.devices.job import STARTING, Rank, deadline_seconds, folder, launched, this_rank
+from chainrule.devices.nearby import Nearby, nearby
 from chainrule.devices.system import shared_memory_of, unlink
 from chainrule.devices.watch import Watch, What
 from chainrule.errors import InputError, StateError
@@ -47,6 +49,7 @@ class World:
         self.rank, self.count = self.comm.Get_rank(), self.comm.Get_size()
         self.ended: dict[int, float] = {}
         self.groups: dict[tuple[int, ...], Any] = {}
+        self.near: dict[tuple[int, ...], Nearby] = {}  # groups whose ranks share memory
         self.polling = threading.Lock()
         self.process = os.getpid()
         self.broken: Any = None  # the transport of a step that has failed
@@ -206,8 +209,19 @@ class World:
             self.watch.begin(lambda: f"waits for the ranks {ranks}")
             chosen = self.comm.Get_group().Incl(list(ranks))
             self.groups[ranks] = self.comm.Create_group(chosen)
+            if len({self.ranks[one].host for one in ranks}) == 1:
+                tell = partial(self._tell, self.groups[ranks], len(ranks))
+                found = nearby(ranks.index(self.rank), len(ranks), tell)
+                self.near |= {} if found is None else {ranks: found}
             self.watch.end()
         return self.groups[ranks]
+
+    def _tell(self, comm: Any, count: int, numbers: Sequence[int]) -> np.ndarray:
+        """What each rank of a group tells."""
+        found = np.empty((count, len(numbers)), np.int64)
+        byte = self.mpi.BYTE
+        comm.Allgather([bytes_of(np.array(numbers, np.int64)), byte], [bytes_of(found), byte])
+        return found
 
     def add(
         self, arrays: Sequence[np.ndarray], ranks: tuple[int, ...], what: What
@@ -226,8 +240,16 @@ class World:
         Each rank adds its slice of all arrays, and all gather the slices.
         """
         others = [one for one in ranks if one != self.rank]
-        self.wait(self.group(ranks).Ibarrier(), what, others)
-        ready = time.perf_counter()
+        comm, times = self.group(ranks), list[float]()
+
+        def meet() -> None:
+            self.wait(comm.Ibarrier(), what, others)
+            times.append(time.perf_counter())
+
+        if ranks in self.near:
+            self.near[ranks].add(arrays, meet)
+            return times[0] if times else time.perf_counter()
+        meet()
         for bucket in _buckets(arrays):
             if len(bucket) == 1:  # often as large as a bucket: it is not copied
                 self._add_into(bucket[0], bucket[0], ranks, what)
@@ -237,7 +259,7 @@ class World:
             ends = np.cumsum([part.size for part in bucket])[:-1]
             for part, sums in zip(bucket, np.split(whole, ends), strict=True):
                 part[...] = sums
-        return ready
+        return times[0]
 
     def _add_into(
         self, found: np.ndarray, whole: np.ndarray, ranks: tuple[int, ...], what: What

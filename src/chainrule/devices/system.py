@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import signal
 import sys
@@ -34,3 +35,29 @@ def unlink(paths: Iterable[str]) -> None:
             os.unlink(path)
         except OSError:  # another rank was first
             pass
+
+
+def file_without_name(nbytes: int) -> int:
+    """The descriptor of a file in memory, of which nothing stays; -1 where there is none."""
+    try:
+        made = os.memfd_create("chainrule")
+        os.posix_fallocate(made, 0, nbytes)  # else a process may be killed when it writes there
+    except (AttributeError, OSError):
+        return -1
+    return made
+
+
+def file_of(pid: int, descriptor: int) -> int:
+    """The descriptor of another process's file; -1 where this process does not see it."""
+    try:
+        return os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDWR)
+    except OSError:
+        return -1
+
+
+def mapped(descriptor: int, nbytes: int) -> mmap.mmap | None:
+    """The memory of a file that processes share; None without one."""
+    try:
+        return mmap.mmap(descriptor, nbytes) if descriptor >= 0 else None
+    except (OSError, ValueError):
+        return None
