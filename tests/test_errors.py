@@ -3,6 +3,7 @@
 import ast
 import builtins
 import inspect
+from functools import cache
 from pathlib import Path
 
 import programs_refused_running
@@ -19,10 +20,15 @@ assert programs_refused_tracing and programs_refused_typing and programs_refused
 assert programs_refused_training and programs_warned
 IDS = [program.__name__ for _, program in CASES]
 SOURCE = Path(errors.__file__).parent
-TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py")}
 # Exceptions that no user meets: something below catches each.
 INSIDE = {"DamagedEntryError", "Interrupted", "NotAffineError", "ObjectError", "Stopped"}
 INSIDE |= {"Refused", "TooLong", "Unknown"}
+
+
+@cache
+def trees():
+    """The syntax trees of all modules, by their files."""
+    return {file: ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py")}
 
 
 def every_kind():
@@ -39,7 +45,7 @@ def defined():
     """The exceptions that modules other than `errors` define."""
     classes = [
         node
-        for file, tree in TREES.items()
+        for file, tree in trees().items()
         if file.name != "errors.py"
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
@@ -57,7 +63,7 @@ def defined():
 
 def raised():
     """What is raised or warned of, where it is named there: (name, file:line)."""
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         for node in ast.walk(tree):
             one = None
             if isinstance(node, ast.Raise):
@@ -70,7 +76,7 @@ def raised():
 
 def caught():
     """The names in all `except` clauses."""
-    for tree in TREES.values():
+    for tree in trees().values():
         for node in ast.walk(tree):
             if isinstance(node, ast.ExceptHandler) and node.type is not None:
                 yield from (one.id for one in ast.walk(node.type) if isinstance(one, ast.Name))

@@ -2,7 +2,8 @@
 
 `pytest -p adapter FILES` runs them with `import autograd` meaning what is made here: its numpy is
 NumPy itself, whose functions are traced, and its derivatives are chainrule's.  `--outcomes FILE`
-writes what became of each test.
+writes what became of each test; `--combinations 8` tries about 8 of the combinations of arguments
+that a test asks for, where it asks for more.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import math
 import sys
 import types
 from pathlib import Path
@@ -267,12 +269,23 @@ def combo_check(fun: Any, argnum: Any = 0, **options: Any) -> Any:
     """check_grads on all combinations of the arguments given."""
 
     def check(*args: Any, **kwargs: Any) -> None:
-        for chosen in itertools.product(*args):
-            for values in itertools.product(*kwargs.values()):
-                named = dict(zip(kwargs, values, strict=True))
-                check_grads(fun, argnum, **options)(*chosen, **named)
+        for values in some_of(list(itertools.product(*args, *kwargs.values()))):
+            named = dict(zip(kwargs, values[len(args) :], strict=True))
+            check_grads(fun, argnum, **options)(*values[: len(args)], **named)
 
     return check
+
+
+MOST_COMBINATIONS = [0]  # of one check; 0: all of them
+
+
+def some_of(combinations: list[Any]) -> list[Any]:
+    """Every kth: with k that has no divisor in common with their number, all values are met."""
+    count, most = len(combinations), MOST_COMBINATIONS[0] or len(combinations)
+    every = max(1, -(-count // max(most, 1)))
+    while math.gcd(every, count) > 1:
+        every += 1
+    return combinations[::every]
 
 
 def check_equivalent(x: Any, y: Any) -> None:
@@ -352,9 +365,11 @@ OUTCOMES: dict[str, list[Any]] = {}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--outcomes", help="where to write what became of each test")
+    parser.addoption("--combinations", type=int, default=0, help="of a check's arguments; 0: all")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    MOST_COMBINATIONS[0] = config.getoption("--combinations")
     install()
 
 

@@ -20,6 +20,7 @@ from autograd_left_out import CALLS_ALONE, COMPLEX_ONLY, FAILING, FILES, LEFT_OU
 VERSION = "1.9.1"
 HERE = Path(__file__).parent
 ENOUGH = 0.9
+MOST_COMBINATIONS = 8  # of the arguments that one check of a test is for
 # Of each test: [passed, failed, complex or uncollected; the message; how much was compared].
 Outcomes = dict[str, list[Any]]
 
@@ -50,14 +51,15 @@ def files_of(suite: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def outcomes(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     written = tmp_path_factory.mktemp("autograd") / "outcomes.json"
-    return outcomes_of(suite, files_of(suite), written)
+    return outcomes_of(suite, files_of(suite), written, MOST_COMBINATIONS)
 
 
-def outcomes_of(folder: Path, files: list[str], written: Path) -> Outcomes:
+def outcomes_of(folder: Path, files: list[str], written: Path, combinations: int = 0) -> Outcomes:
     """What becomes of each test of the files with chainrule in autograd's place."""
     options = ["-p", "adapter", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
     command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", *options]
-    command += ["--outcomes", str(written), "--continue-on-collection-errors", *files]
+    command += ["--outcomes", str(written), "--combinations", str(combinations), "--tb", "native"]
+    command += ["--continue-on-collection-errors", *files]
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
@@ -147,6 +149,12 @@ def test_every_test_that_is_left_out_exists(suite: Path):
 @pytest.mark.slow
 def test_every_other_test_passes(outcomes: Outcomes):
     assert failing(outcomes).keys() == FAILING.keys(), failing(outcomes)
+
+
+@pytest.mark.exhaustive
+def test_every_other_test_passes_in_all_combinations(suite: Path, tmp_path: Path):
+    found = failing(outcomes_of(suite, files_of(suite), tmp_path / "outcomes.json"))
+    assert found.keys() == FAILING.keys(), found
 
 
 def failing(outcomes: Outcomes) -> dict[str, str]:

@@ -95,8 +95,9 @@ def test_all_and_names_fold_calls():
     assert "block" in picture(by_name.svg()).boxes[1].text or "block" in by_name.svg()
 
 
-@pytest.mark.parametrize("graph", [chain(1000), irregular(1000)], ids=["chain", "irregular"])
-def test_long_programs_are_readable_by_default_and_whole_on_request(graph):
+@pytest.mark.parametrize("program", [chain, irregular])
+def test_long_programs_are_readable_by_default_and_whole_on_request(program):
+    graph = program(1000)
     short = draw(graph)
     figure = short.scene.figure
     assert len(figure.forward.items) <= MOST_BOXES
