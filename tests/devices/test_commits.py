@@ -16,6 +16,7 @@ from chainrule.devices import stages, threads
 from chainrule.devices.commits import commits_of
 from chainrule.devices.instructions import AllReduce, Await, Key, Program, Receive, Run, Send
 from chainrule.devices.threads import Mailboxes, Stopped, ThreadTransport
+from chainrule.devices.workers import in_thread
 from chainrule.train.optimizers.optimizer import Optimizer, StateArray, scaled
 from chainrule.train.step.state import State
 
@@ -118,19 +119,21 @@ def test_arrays_that_take_over_others_have_their_values_from_before(
             np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-12)
 
 
-class Interrupted(threading.Thread):
-    """A thread that Ctrl-C interrupts the wait for, once: before the update, or after it."""
+class Interrupted:
+    """The wait for a thread, which Ctrl-C interrupts once: before the update, or after it."""
 
-    late = False
     done = False
 
-    def join(self, timeout: float | None = None) -> None:
-        if not Interrupted.done and self.name.startswith("rank"):
+    def __init__(self, ended: threading.Event, late: bool) -> None:
+        self.ended, self.late = ended, late
+
+    def wait(self) -> None:
+        if not Interrupted.done:
             Interrupted.done = True
             if self.late:
-                super().join()
+                self.ended.wait()
             raise KeyboardInterrupt
-        super().join(timeout)
+        self.ended.wait()
 
 
 @pytest.mark.parametrize("executor", ["reference", pytest.param("native", marks=needs_native)])
@@ -142,8 +145,8 @@ def test_an_interrupted_step_has_been_taken_or_not(
     split = cr.parallel(step, micro_batches=6, stages=("h1",), replicas=2)
     state, other = split.init(weights), split.init(weights)
     split(other, batch)
-    monkeypatch.setattr(threads.threading, "Thread", Interrupted)
-    Interrupted.late, Interrupted.done = late, False
+    monkeypatch.setattr(threads, "in_thread", lambda *of: Interrupted(in_thread(*of), late))
+    Interrupted.done = False
     with pytest.raises(KeyboardInterrupt):
         split(state, batch)
     wanted = dict(other) if state.steps else dict(split.init(weights))

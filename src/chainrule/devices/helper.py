@@ -10,6 +10,7 @@ from time import perf_counter
 import numpy as np
 
 from chainrule.devices.instructions import AllReduce
+from chainrule.devices.workers import in_thread
 
 Add = Callable[[AllReduce, Sequence[np.ndarray]], float]
 
@@ -40,7 +41,7 @@ class Helper:
         """Begins a sum, and goes on."""
         if self._queue is None:
             self._queue = SimpleQueue()
-            threading.Thread(target=self._work, name=self.name, daemon=True).start()
+            in_thread(self._work, self.name)
         self.begun[one] = _Sum(one, arrays)
         self._queue.put(self.begun[one])
 

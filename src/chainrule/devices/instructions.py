@@ -7,10 +7,10 @@ there once a step.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """A value of one micro-batch, or of the step."""
 
     value: int

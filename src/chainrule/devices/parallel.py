@@ -376,16 +376,15 @@ class ParallelStep(SplitStep):
             """Writes what this rank has of the arrays of the state, and has not updated in place;
             of what several ranks have alike, each writes some."""
             number = 0
-            for name, end in split.ends.items():
-                key = Key(end, None)
-                if name not in state.memory or key not in results:
+            for name, key in split.replacing.items():
+                made, array = results.get(key), state.memory.get(name)
+                if made is None or array is None or made is array:  # which was updated in place
                     continue
-                array = state.memory[name]
                 writes = split.lying.writes(name, rank, number)
                 if split.commits.taken:  # by the first replica alone
-                    writes = rank < self.stages and array is not results[key]
+                    writes = rank < self.stages
                 if writes:
-                    array[split.lying.part(name, array.shape, rank)] = results[key]
+                    array[split.lying.part(name, array.shape, rank)] = made
                 number += 1
             if rank == 0:
                 state.steps_taken += 1

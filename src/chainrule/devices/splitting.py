@@ -10,7 +10,7 @@ from chainrule.devices.check import check_programs
 from chainrule.devices.commits import Commits, commits_of
 from chainrule.devices.cores import threads_of_rank
 from chainrule.devices.grid import Grid
-from chainrule.devices.instructions import Program, Run
+from chainrule.devices.instructions import Key, Program, Run
 from chainrule.devices.job import launched
 from chainrule.devices.merging import merged
 from chainrule.devices.overlap import Overlapping
@@ -87,6 +87,11 @@ class Split(Frozen):
         return tuple(
             one.overwriting if isinstance(one, Overwriting) else one for one in self.compiled
         )
+
+    @cached_property
+    def replacing(self) -> Mapping[str, Key]:
+        """What replaces the arrays of the state, and the objective."""
+        return {name: Key(end, None) for name, end in self.ends.items()}
 
     def make_ready(self, rank: int) -> None:
         """Makes what the last pieces of a rank need, so that they cannot fail for want of it."""

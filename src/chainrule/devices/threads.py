@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from chainrule.devices.helper import Helper
 from chainrule.devices.instructions import AllGather, AllReduce, Key, Program, ReduceScatter
 from chainrule.devices.rank import run_program
 from chainrule.devices.tensor.arrays import joined, part_along
+from chainrule.devices.workers import in_thread
 from chainrule.errors import ChainruleError, StateError
 
 if TYPE_CHECKING:
@@ -221,7 +223,6 @@ def run_in_threads(
     boxes = Mailboxes(len(programs))
     found: list[dict[Key, np.ndarray]] = [{} for _ in programs]
     errors: list[tuple[int, BaseException]] = []
-
     every = tuple(range(len(programs)))
 
     def committed(rank: int) -> bool:
@@ -262,20 +263,17 @@ def run_in_threads(
         finally:
             transport.helper.close()
 
-    threads = [
-        threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True)
-        for rank in range(len(programs))
-    ]
     with blas_held_to(split.threads):
-        for one in threads:
-            one.start()
+        working: list[threading.Event] = []
         try:
-            for one in threads:
-                one.join()
+            for rank in every:
+                working.append(in_thread(partial(work, rank), f"rank {rank}"))
+            for one in working:
+                one.wait()
         except BaseException:
             boxes.stop()
-            for one in threads:
-                one.join()
+            for one in working:
+                one.wait()
             raise
     if errors:
         rank, error = errors[0]

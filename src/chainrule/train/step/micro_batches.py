@@ -16,6 +16,7 @@ from chainrule.execute.arguments import bound_to, sizes_from, swapped_nbytes
 from chainrule.execute.budget import refuse_copies, with_copies
 from chainrule.execute.executors import executor_of, memory_of
 from chainrule.execute.run import Keep
+from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.parts import Input
 from chainrule.graph.sizes import sizes
@@ -66,6 +67,8 @@ class MicroBatchedStep(Frozen):
     replicas: int = 0  # ranks that share the parts out, where there are some: for advice
     _sums: WeakKeyDictionary[State, State] = field(default_factory=WeakKeyDictionary, repr=False)
     _within: dict[Any, TrainingStep] = field(default_factory=dict, repr=False)
+    # Of a state that has taken a step: the types of the batch, and who has which arrays.
+    _seen: WeakKeyDictionary[State, Any] = field(default_factory=WeakKeyDictionary, repr=False)
 
     def init(self, parameters: Mapping[str, Any] | None = None, /, **named: Any) -> State:
         """As `TrainingStep.init`."""
@@ -200,23 +203,46 @@ class MicroBatchedStep(Frozen):
     def split_batch(self, state: State, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The inputs of each part, checked as by the whole step: views of the batch, keys of their
         own, the rest as it is."""
+        seen = _types_of(given), state.shares
+        if self._seen.get(state) == seen:  # as in the step before
+            arrays, arguments = given, state.outlines
+        else:
+            arrays, arguments = self._checked(state, given)
+            is_plain = seen[0] is not None and all(arrays.get(x) is given[x] for x in given)
+            if is_plain and arrays.keys() == given.keys():
+                self._seen[state] = seen
+        shared = {name: arguments[name] for name in self._shared if name in arguments}
+        name, axis = next(iter(self.split.items()))
+        rows = self.part_of(arrays[name].shape[axis])
+        found = []
+        for part in range(self.count):
+            here = slice(part * rows, (part + 1) * rows)
+            own = {name: arrays[name][_along(axis, here)] for name, axis in self.split.items()}
+            own |= {name: fold_in(arrays[name], part) for name in self._keys}
+            found.append({**shared, **own})
+        return found
+
+    def _checked(
+        self, state: State, given: Mapping[str, Any]
+    ) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
+        """The inputs that differ from part to part, as arrays, and all arguments, checked."""
         graph = self.whole.graph
         arguments = self.whole.arguments(state.outlines, given)
         _, arrays = bound_to(graph, arguments)
         checked = dict(zip([item.name for item in graph.inputs], arrays.values(), strict=True))
-        name, axis = next(iter(self.split.items()))
-        rows = self.part_of(checked[name].shape[axis])
-        held = self.whole.carried
-        wanted = [item.name for item in self.whole.differentiated.inputs if item.name not in held]
-        shared = {name: arguments[name] for name in wanted if name in arguments}
-        found = []
-        keys = key_inputs(graph, [*self.split, *held]) if self.count > 1 else ()
-        for part in range(self.count):
-            here = slice(part * rows, (part + 1) * rows)
-            own = {name: checked[name][_along(axis, here)] for name, axis in self.split.items()}
-            own |= {name: fold_in(checked[name], part) for name in keys}
-            found.append({**shared, **own})
-        return found
+        return {name: checked[name] for name in (*self.split, *self._keys)}, arguments
+
+    @cached_property
+    def _shared(self) -> tuple[str, ...]:
+        """The inputs that parts have alike, where they are given."""
+        own = {*self.split, *self._keys, *self.whole.carried}
+        return tuple([x.name for x in self.whole.differentiated.inputs if x.name not in own])
+
+    @cached_property
+    def _keys(self) -> tuple[str, ...]:
+        """The inputs that are keys of random numbers, where parts have keys of their own."""
+        named = [*self.split, *self.whole.carried]
+        return key_inputs(self.whole.graph, named) if self.count > 1 else ()
 
     def _within_memory(self, part: Mapping[str, Any], given: Mapping[str, Any]) -> TrainingStep:
         if memory_of(self.whole.executor) is None:
@@ -289,6 +315,12 @@ def note_part(
     last = f"s {first} to {first + rows - 1}" if rows > 1 else f" {first}"
     counted = f" (positions count from {first})" * isinstance(error, IndexOutOfRangeError)
     error.add_note(f"in {what} {number + 1} of {count} of the batch, row{last}{counted}")
+
+
+def _types_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The shapes and dtypes of arrays; None where something else is given."""
+    are_arrays = all(type(one) is np.ndarray for one in given.values())
+    return {name: (one.shape, one.dtype) for name, one in given.items()} if are_arrays else None
 
 
 def _along(axis: int, part: slice) -> tuple[slice, ...]:
