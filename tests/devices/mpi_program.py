@@ -14,6 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from carrying_models import CARRYING, carrying
 from pytest import MonkeyPatch
 from tensor_models import case
 
@@ -44,7 +45,8 @@ def trained(
 def _trained(
     model: str, optimizer: str, executor: str, stages: Any, replicas: int, options: Any
 ) -> Any:
-    step, weights, batch = case(model, optimizer, executor)
+    made = carrying if model in CARRYING else case
+    step, weights, batch = made(model, optimizer, executor)
     stages = stages if isinstance(stages, int) else tuple(stages)
     options = {"stages": stages, "replicas": replicas, **(options or {})}
     split = cr.parallel(step, micro_batches=6, **options)

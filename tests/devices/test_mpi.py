@@ -46,6 +46,9 @@ CASES: dict[int, list[tuple[Any, ...]]] = {
         ("layers", "clipped", "native", 1, 2, {"shard_optimizer": True}),
         ("skipping", "clipped", "reference", ["a", "b", "c"], 1, {"schedule": "interleaved"}),
         ("tied", "adamw", "native", 2, 1, {"schedule": "interleaved", "chunks": 3}),
+        ("centred", "adamw", "reference", ["h"], 1),
+        ("keyed", "momentum", "reference", 1, 2),
+        ("running", "adamw", "native", 1, 2, {"shard_optimizer": True}),
     ],
     3: [
         ("skipping", "sgd", "reference", ["a", "b"], 1),
@@ -53,6 +56,8 @@ CASES: dict[int, list[tuple[Any, ...]]] = {
     ],
     4: [
         ("network", "clipped", "reference", ["h1"], 2),
+        ("running", "adamw", "reference", ["h1"], 2),
+        ("averaged", "sgd", "reference", 2, 1, {"ways": 2, "split": {"W1": 0}}),
         ("skipping", "adamw", "reference", ["a"], 2),
         ("network", "momentum", "reference", ["h1", "h2", "o"], 2, {"schedule": "interleaved"}),
         ("layers", "adamw", "reference", ["h1"], 1, {"ways": 2}),

@@ -11,6 +11,7 @@ from paper_models import CLUSTER, LARGE, SMALL, cluster, decoder
 from parallel_models import MODELS, ROWS, case
 
 import chainrule as cr
+from chainrule.devices.parts import parts_at
 from chainrule.devices.planning.costs import costs_of, in_numpy
 from chainrule.devices.planning.paper.chain import chain_of
 from chainrule.devices.planning.paper.plans import (
@@ -24,7 +25,7 @@ from chainrule.devices.planning.paper.plans import (
 )
 from chainrule.devices.planning.paper.pricing import Price, price
 from chainrule.devices.planning.paper.ways import spread
-from chainrule.devices.splitting import parts_at, placed_step
+from chainrule.devices.splitting import placed_step
 from chainrule.devices.tensor.choosing import choose
 from chainrule.devices.tensor.collectives import SHARDS
 from chainrule.devices.tensor.layouts import Layout

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from carrying_models import carrying as carried
 from parallel_models import OPTIMIZERS, n
 
 import chainrule as cr
@@ -47,6 +48,19 @@ def network(
     o = h2 @ W3
     J = cr.cross_entropy(o, y) + decay * (np.sum(W1**2) + np.sum(W3**2))
     return J
+
+
+def carrying(devices: bool, **options: Any) -> cr.Trainer:
+    """A trainer of a network with running statistics, on ranks of threads or in one process."""
+    step, weights, _ = carried("running", "scheduled")
+    random = np.random.default_rng(1)
+    rows = {"x": random.normal(size=(ROWS, 4)), "y": random.normal(size=(ROWS, 3))}
+    usual = {"data": rows, "batch_size": BATCH, "validation": rows, "progress": False}
+    if devices:
+        usual |= {"devices": cr.Devices.cpu(4), "micro_batches": 6}
+    else:
+        step = step.micro_batched(6)
+    return cr.Trainer(step, weights, **{**usual, **options})
 
 
 def data(rows: int, seed: int) -> dict[str, np.ndarray]:

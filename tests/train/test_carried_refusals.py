@@ -107,15 +107,10 @@ def test_it_is_not_given_with_a_batch_and_not_left_out_of_init():
         cr.Trainer(one, beginning(), data=rows(4), state=STATE)
 
 
-def test_it_is_not_split_over_ranks():
-    one = step("reference")
-    with pytest.raises(InputError, match="carries mean, var, seen: each replica") as caught:
-        cr.parallel(one, micro_batches=2)
+def test_no_plan_on_paper_has_it():
+    with pytest.raises(InputError, match="carries mean, var, seen, and layers on paper") as caught:
+        cr.plan_parallel(step("reference"), cr.Devices.cpu(2), batch=8)
     assert "training_step(..., of='J', training=False)" in caught.value.hint
-    with pytest.raises(InputError, match=r"cr\.parallel splits no step"):
-        cr.parallel(one, cr.Devices.cpu(2), batch=8)
-    with pytest.raises(InputError, match=r"cr\.plan_parallel splits no step"):
-        cr.plan_parallel(one, cr.Devices.cpu(2), batch=8)
 
 
 @pytest.mark.slow

@@ -27,7 +27,8 @@ def given_to_ranks(
     found = {}
     for name, number in split.names.items():
         if name in state.memory:
-            found[Key(number, None)] = state.memory[name]
+            part = 0 if name in step.whole.carried else None  # the first part reads it
+            found[Key(number, part)] = state.memory[name]
         elif name in numbers:
             found[Key(number, None)] = numbers[name]
     for item in step.accumulating.graph.inputs:

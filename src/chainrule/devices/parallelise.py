@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from chainrule.devices.carried import refuse_serial
 from chainrule.devices.grid import Grid
 from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.parallel import ParallelStep
@@ -14,7 +15,6 @@ from chainrule.devices.planning.pins import SCHEDULES, chunks_of, count_of_ends
 from chainrule.errors import InputError
 from chainrule.execute.executors import memory_of
 from chainrule.tracebacks import entry
-from chainrule.train.step.job import refuse_carried
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.step import TrainingStep
 
@@ -87,7 +87,6 @@ def parallel(
             f"cr.parallel splits a training step, got {type(step).__name__}",
             hint="cr.training_step(objective, wrt, optimizer)",
         )
-    refuse_carried(step, "cr.parallel")
     for name, value in (("recompute", recompute), ("shard_optimizer", shard_optimizer)):
         if not isinstance(value, bool | None):
             raise InputError(f"{name} is {value!r}", hint=f"{name}=True, or {name}=False")
@@ -146,6 +145,7 @@ def split_into(
             f"{parts.count} micro-batches cannot be shared out to {replicas} replicas",
             hint=f"micro_batches={parts.count + replicas - parts.count % replicas}",
         )
+    refuse_serial(parts, replicas)
     ways = _count("ways", ways)
     orders = orders_of(count, parts.count // replicas, schedule, chunks)
     grid = Grid(count, replicas, ways, chunks)

@@ -40,15 +40,15 @@ class Piece(Frozen):
         return self.name.split()[0]
 
 
-def is_everywhere(nodes: Iterable[Node]) -> set[Node]:
+def is_everywhere(nodes: Iterable[Node], without: Collection[Node] = ()) -> set[Node]:
     """The nodes that every piece computes for itself rather than have them sent: what is made of
-    constants and scalar inputs alone."""
+    constants and scalar inputs alone, but for the inputs `without`."""
     found: set[Node] = set()
     for node in nodes:
         if node.inputs:
             if found.issuperset(node.inputs):
                 found.add(node)
-        elif node.primitive is not input_ or not node.shape:
+        elif node not in without and (node.primitive is not input_ or not node.shape):
             found.add(node)
     return found
 

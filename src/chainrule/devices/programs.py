@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from chainrule.devices.carrying import Carrying
 from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import AllReduce, Instruction, Key, Program, Receive, Send
 from chainrule.devices.keeping import computed_again, kept_of
 from chainrule.devices.lives import clearing, freeing
+from chainrule.devices.parts import Parts
 from chainrule.devices.pieces import Piece, is_everywhere
 from chainrule.devices.stages import Placed
 from chainrule.devices.tensor.collectives import REPLICAS, all_reduce, is_collective
@@ -18,27 +20,6 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.pipelines.stages import Kind, Orders, is_kept
 from chainrule.primitives.sources import input_
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """A training step on equal parts of a batch: `summing` adds what one part contributes to sums,
-    `updating` moves the state by them.
-
-    `sums` maps the name of a sum, in both graphs, to the name of what follows it, and `summed` to
-    the parameter whose gradients it adds up, None for the objective's; `following` are what follows
-    the arrays of the state; `owned` maps an optimizer's array to its parameter; `varying` are the
-    inputs that differ from part to part.
-    """
-
-    summing: Graph
-    updating: Graph
-    objective: str
-    sums: Mapping[str, str]
-    summed: Mapping[str, str | None]
-    following: Mapping[str, str]
-    owned: Mapping[str, str]
-    varying: frozenset[str]
 
 
 @dataclass(eq=False)
@@ -70,6 +51,22 @@ class Programs:
                 continue
             self.number[node] = numbers.setdefault(inputs.get(node, node), len(numbers))
         self.names = {name: numbers[name] for name in inputs.values()}
+        self.carrying = self._carrying()
+
+    def _carrying(self) -> Carrying:
+        graph, parts = self.parts.summing, self.parts
+        given = {item.name: item.node for item in graph.inputs}
+        return Carrying(
+            {given[name]: graph.names[then] for name, then in parts.carried.items()},
+            [graph.names[then] for then in parts.sums.values()],
+            {given[name] for name in parts.varying if name in given},
+            self.placed,
+            self.grid,
+            self.micro_batches,
+            self.number,
+            {given[name]: self.names[then] for name, then in parts.carried.items()},
+            self.read_by,
+        )
 
     @property
     def graphs(self) -> tuple[Graph, Graph]:
@@ -123,7 +120,7 @@ class Programs:
         the others begins with the part of the forward pass that they read here.
         """
         grid, label = self.grid, self.grid.label(chunk)
-        forward = {node for node, one in self.placed.forward.items() if one == chunk}
+        forward = self._of_chunk(chunk) - self.carrying.before - self.carrying.after
         backward = {node for node, one in self.placed.backward.items() if one == chunk}
         sent = [node for node in backward if self.read_by.get(node, set()) - {chunk}]
         awaited = backward.intersection(topological(sent))
@@ -134,6 +131,8 @@ class Programs:
             leaving = {one for one in forward if self.read_by.get(one, set()) - {chunk}}
             spare = self.spare[chunk] if self.spare else 0
             kept = kept_of(self.placed.forward, forward, here, leaving, spare)
+            leaving |= forward & self.carrying.handed_on
+            kept |= here & self.carrying.handed_on
             self.kept_values |= kept
             leaving |= kept
             sending = forward.intersection(topological(leaving))
@@ -150,6 +149,18 @@ class Programs:
             Kind.WEIGHTS: rest if first else [*again, *rest],
         }
 
+    def _of_chunk(self, chunk: int) -> set[Node]:
+        return {node for node, one in self.placed.forward.items() if one == chunk}
+
+    def _aside(self, stage: int, nodes: Collection[Node]) -> list[Unit]:
+        """What a stage computes of such nodes, which are no part of the passes."""
+        chunks = [(at, self._of_chunk(at).intersection(nodes)) for at in self.grid.chunks_of(stage)]
+        return [
+            one
+            for chunk, own in chunks
+            for one in self._units(f"forward {self.grid.label(chunk)}, state", own)
+        ]
+
     def _units(
         self, name: str, own: set[Node], gives: Collection[Node] | None = None
     ) -> list[Unit]:
@@ -158,7 +169,7 @@ class Programs:
         if gives is None:
             everyone = (*self.placed.forward, *self.placed.backward)
             read = {parent for node in everyone if node not in own for parent in node.inputs}
-            gives = read | set(self._after_sums)
+            gives = read | {*self._after_sums, *self.carrying.follows}
         level = levels(graph.nodes, dict.fromkeys(own, 0))
         made: list[Unit] = []
         for at in range(max(level.values(), default=-1) + 1):
@@ -181,6 +192,9 @@ class Programs:
 
     def _key(self, node: Node, part: int | None) -> Key:
         """How a value is called while a part is worked on."""
+        carried = None if part is None else self.carrying.key(node, part)
+        if carried is not None:
+            return carried
         if node in self._after_sums:
             return Key(self._after_sums[node], None)
         if node.primitive is input_:
@@ -200,9 +214,24 @@ class Programs:
         made: list[Instruction] = []
         received: set[Key] = set()
         sent: set[Key] = set()
-        first = grid.replica_of(rank) * self.micro_batches
+        carrying, first = self.carrying, self.carrying.first_part(rank)
+
+        def run(units: Iterable[Unit], part: int) -> None:
+            for unit in units:
+                made.extend(self._receives(unit, rank, part, received))
+                key = partial(self._key, part=part)
+                made.append(unit.instruction(rank, grid, part, key))
+                made.extend(self._sends(unit, rank, part, sent))
+
+        def carry(arrays: Collection[Node], nodes: Collection[Node]) -> None:
+            made.extend(carrying.taken_over(arrays, rank))
+            units = self._aside(stage, nodes)
+            for part in range(first, first + self.micro_batches):
+                run(units, part)
+            made.extend(carrying.handed_over(arrays, rank))
+
         for node, owner in self.placed.owner.items():  # parameters that several stages read
-            if self.number[node] in self._sum_numbers:
+            if self.number[node] in self._sum_numbers or node in carrying.following:
                 continue
             key, holder = Key(self.number[node], None), grid.stage_with(owner)
             for reader in self._readers(node, holder):
@@ -211,13 +240,17 @@ class Programs:
                 elif reader == stage:
                     made.append(Receive(key, self._at(rank, holder)))
                     received.add(key)
+        if grid.replicas > 1:
+            carry(carrying.first, carrying.before)
+        else:
+            made += carrying.taken_over(carrying.following, rank)
         for task in self.orders[stage]:
-            part, passes = first + task.micro_batch, chunks[task.chunk]
-            for unit in (one for kind in _kinds(task.kind) for one in passes[kind]):
-                made += self._receives(unit, rank, part, received)
-                key = partial(self._key, part=part)
-                made.append(unit.instruction(rank, grid, part, key))
-                made += self._sends(unit, rank, part, sent)
+            passes = chunks[task.chunk]
+            units = (one for kind in _kinds(task.kind) for one in passes[kind])
+            run(units, first + task.micro_batch)
+        if grid.replicas > 1:
+            carry(carrying.last, carrying.after)
+            made += carrying.given_back(rank)
         sums = [
             Key(self.names[name], None)
             for name in self.parts.sums
@@ -260,7 +293,8 @@ class Programs:
             key = self._key(node, part)
             if key in sent:  # it is computed again
                 continue
-            for reader in self._readers(node, self.grid.stage_of(rank)):
+            stages = {*self._readers(node, self.grid.stage_of(rank))}
+            for reader in sorted(stages.union(self.carrying.next_readers(node, rank, part))):
                 sent.add(key)
                 yield Send(key, self._at(rank, reader))
 
@@ -274,7 +308,8 @@ class Programs:
         found: dict[Node, int] = {}
         repeated: set[Node] = set()  # arrays that are made of numbers alone
         for item in graph.inputs:
-            if item.node not in shared or item.name in self.parts.sums:
+            is_given = item.name in self.parts.sums or item.name in self._left
+            if item.node not in shared or is_given:
                 found[item.node] = self._input_stage(item.name)
         for node in graph.nodes:
             if node in found or node.primitive is input_:
@@ -294,9 +329,15 @@ class Programs:
     def _input_stage(self, name: str) -> int:
         if name in self.parts.sums:
             return self._sum_stage(name)
+        name = self._left.get(name, name)
         owners = {item.name: item.node for item in self.parts.summing.inputs}
         parameter = name if name in owners else self.parts.owned[name]
         return self.grid.stage_with(self.placed.owner.get(owners[parameter], 0))
+
+    @cached_property
+    def _left(self) -> dict[str, str]:
+        """The arrays of the objective's state by what follows them, which the update reads."""
+        return {then: name for name, then in self.parts.carried.items()}
 
     def _updates(self) -> list[tuple[Unit, int]]:
         """What does the update in an order in which it can run, each with its stage."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from chainrule.devices.parts import Parts
 from chainrule.devices.pieces import is_everywhere
-from chainrule.devices.programs import Parts
 from chainrule.devices.tensor.collectives import is_collective
 from chainrule.graph.node import topological
 from chainrule.primitives.arithmetic import add

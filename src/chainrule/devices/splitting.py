@@ -14,9 +14,10 @@ from chainrule.devices.instructions import Key, Program, Run
 from chainrule.devices.job import launched
 from chainrule.devices.merging import merged
 from chainrule.devices.overlap import Overlapping
+from chainrule.devices.parts import Parts, parts_at
 from chainrule.devices.pieces import Piece
 from chainrule.devices.planning.devices import THREADS, Devices
-from chainrule.devices.programs import Parts, Programs
+from chainrule.devices.programs import Programs
 from chainrule.devices.rank import Code
 from chainrule.devices.reports.times import adding_seconds
 from chainrule.devices.single_parts import without_sums
@@ -31,23 +32,19 @@ from chainrule.devices.stages import (
 from chainrule.devices.tensor.collectives import is_collective, own_part
 from chainrule.devices.tensor.layouts import Layout
 from chainrule.devices.tensor.step import Lying, over_replicas, over_shards
-from chainrule.errors import ChainruleError
+from chainrule.errors import ChainruleError, InvariantError
 from chainrule.execute.executor import Overwriting
 from chainrule.execute.executors import executor_of, executor_on, prepare
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node, stamp
-from chainrule.graph.rebuild import ordered
+from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType
 from chainrule.graph.words import names_of
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.speeds import SPEEDS
-from chainrule.primitives.movement import reshape
-from chainrule.primitives.sources import input_
 from chainrule.schedule.records import Compute
 from chainrule.train.step.micro_batches import MicroBatchedStep, note_part
-from chainrule.train.step.random_inputs import key_inputs
 from chainrule.version import VERSION
 
 if TYPE_CHECKING:
@@ -157,7 +154,11 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
             {making.names[name]: int(graph.names[name].type.nbytes) for name in parts.sums},
         )
         programs, pieces = overlapping.programs(programs), overlapping.made
-    check_programs(programs)
+    try:
+        check_programs(programs)
+    except InvariantError:
+        making.carrying.refuse_circles(parts, step.order)
+        raise
     ends = {
         name: making.number[parts.updating.names[then]]
         for name, then in {**parts.following, parts.objective: parts.objective}.items()
@@ -258,59 +259,18 @@ def placed_step(
         graph.names[parts.objective],
         sums,
         [inputs[name] for name in step.whole.parameters],
+        {inputs[name]: graph.names[then] for name, then in parts.carried.items()},
         stages,
         _cuts(parts, stages, ends, balance, executor, sums, weights),
     )
     owner = dict(place.owner)
-    for part in step.accumulating.persistent:
-        of = part.parameter
+    for name, of in parts.summed.items():
         last = place.forward[graph.names[parts.objective]]
-        owner[inputs[part.name]] = last if of is None else owner[inputs[of]]
+        owner[inputs[name]] = last if of is None else owner[inputs[of]]
     backward = dict(place.backward)
     for name, then in parts.sums.items():
         backward[graph.names[then]] = owner[inputs[name]]
     return Placed(place.count, place.forward, backward, owner, place.everywhere)
-
-
-def parts_at(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:
-    """The two graphs of a step, for a part of a batch of these sizes."""
-    summing, updating = step.accumulating, step.updating
-    bound = summing.graph.bind(**{n: sizes[n] for n in summing.graph.sizes})
-    update = updating.graph.bind(**{n: sizes[n] for n in updating.graph.sizes})
-    update = _computed(update, {part.name: part.next_name for part in updating.persistent})
-    keys = key_inputs(step.whole.graph, step.split) if step.count > 1 else ()
-    moving = {
-        part.name: part.next_name
-        for part in updating.persistent
-        if update.names[part.next_name] is not update.names[part.name]
-    }
-    return Parts(
-        bound,
-        update,
-        step.whole.objective,
-        {part.name: part.next_name for part in summing.persistent},
-        {part.name: part.parameter for part in summing.persistent},
-        moving,
-        {part.name: part.parameter for part in updating.persistent if part.parameter},
-        frozenset({*step.split, *keys}),
-    )
-
-
-def _computed(graph: Graph, following: Mapping[str, str]) -> Graph:
-    """The graph of an update in which what follows an array of the state is computed, or is that
-    array: of another one it is a copy, for that changes, too.  `following` are their names."""
-    of_name = dict(graph.names)
-    copies: dict[Node, Node] = {}
-    for name, then in following.items():
-        node = of_name[then]
-        if node.primitive is input_ and node is not of_name[name]:
-            copies[node] = of_name[then] = copies.get(node) or reshape(node, shape=node.shape)
-            stamp((copies[node],), node.origin)
-    if not copies:
-        return graph
-    outputs = tuple([(name, of_name[name]) for name, _ in graph.outputs])
-    made = graph.replace(outputs=outputs, names=of_name)
-    return made.replace(nodes=ordered(made))
 
 
 def _cuts(

@@ -21,7 +21,8 @@ TIME, MEMORY = "time", "memory"  # what is shared out to stages so that the larg
 @dataclass(frozen=True)
 class Placed:
     """`forward` and `backward` map the nodes of the two passes to stages; `owner` does so for the
-    inputs that live on one stage: parameters, and the sums of their gradients.  `everywhere` are
+    inputs that live on one stage: parameters, the sums of their gradients, and the objective's own
+    state, where it is computed.  `everywhere` are
     the nodes that each stage computes for itself.  Where stages have several chunks, these are
     numbered here in place of stages: chunk c is on stage c % stages."""
 
@@ -53,21 +54,24 @@ def placed(
     objective: Node,
     sums: Mapping[Node, Node],
     parameters: Collection[Node],
+    carried: Mapping[Node, Node],
     count: int,
     cuts: Callable[[Sequence[Node]], Mapping[Node, int]],
 ) -> Placed:
     """Places the nodes of a graph whose outputs are sums of gradients.
 
-    `sums` maps the input of each sum to the value that is added; `cuts` places the nodes of the
+    `sums` maps the input of each sum to the value that is added, `carried` that of each array of
+    the objective's state to what follows it; `cuts` places the nodes of the
     forward pass that depend on the data, each on no earlier stage than those it reads.
     """
-    everywhere = is_everywhere(graph.nodes)
-    forward_nodes = [
-        node
-        for node in topological([objective])
-        if node not in everywhere and node.primitive is not input_
-    ]
-    of_data = _depending(forward_nodes, parameters)
+    everywhere = is_everywhere(graph.nodes, carried) - {*carried.values()}
+
+    def computed(ends: Iterable[Node]) -> list[Node]:
+        found = (node for node in topological(ends) if node.primitive is not input_)
+        return [node for node in found if node not in everywhere]
+
+    forward_nodes = computed([objective])
+    of_data = _depending(forward_nodes, {*parameters, *carried})
     forward = dict(cuts([node for node in forward_nodes if node in of_data]))
     owner = _owners(forward, parameters)
     for node in forward_nodes:  # penalties: where their parameters are
@@ -77,6 +81,8 @@ def placed(
     late = {node: forward[node] for node in forward_nodes}
     for node in forward_nodes:  # no earlier than what they read
         late[node] = max([late[node], *(late[one] for one in node.inputs if one in late)])
+    late = _with_state(late, owner, computed(carried.values()))
+    owner |= {node: late[then] for node, then in carried.items()}
     backward = _backward(graph, late, owner, everywhere, sums, objective, count)
     return Placed(count, late, backward, owner, frozenset(everywhere))
 
@@ -101,6 +107,25 @@ def _owners(forward: Mapping[Node, int], parameters: Collection[Node]) -> dict[N
             if parent in owner:
                 readers.setdefault(parent, []).append(stage)
     return owner | {node: min(stages) for node, stages in readers.items()}
+
+
+def _with_state(
+    forward: Mapping[Node, int], owner: Mapping[Node, int], nodes: Sequence[Node]
+) -> dict[Node, int]:
+    """With what only the objective's state needs: as early as it can be, or where it is read, if it
+    is made of state alone."""
+    found = dict(forward)
+    for node in nodes:
+        read = [found.get(one, owner.get(one)) for one in node.inputs]
+        known = [one for one in read if one is not None]
+        if node not in found and known:
+            found[node] = max(known)
+    users: dict[Node, list[int]] = {}
+    for node in reversed(nodes):
+        here = found.setdefault(node, min(users.get(node, [0])))
+        for one in node.inputs:
+            users.setdefault(one, []).append(here)
+    return {node: found[node] for node in (*forward, *nodes)}
 
 
 def _backward(

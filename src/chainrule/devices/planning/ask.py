@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from chainrule.devices.carried import refuse_serial
 from chainrule.devices.grid import Grid
 from chainrule.devices.job import launched
 from chainrule.devices.planning.choose import Search
@@ -83,8 +84,10 @@ def asked(
     )
     parts = step.micro_batched(1, size=size)
     sizes = sizes_of(step, parts.size, batch)
+    refuse_serial(parts, replicas or 1)
     if micro_batches is None:
         refuse_sum(step, parts.size)
+        refuse_carried(step)
     job = launched()
     search = Search(step, devices, sizes, parts.size, pins, _ranks(devices, pins), job is not None)
     if not search.predictions:
@@ -117,6 +120,16 @@ def refuse_sum(step: TrainingStep, size: str) -> None:
             where=graph[step.objective].origin.describe(),
             hint=f"np.mean instead of np.sum, or a division by {size}; or micro_batches=8 says "
             "that the mean of 8 parts is meant",
+        )
+
+
+def refuse_carried(step: TrainingStep) -> None:
+    """InputError for a step with state of its objective, which each part of a batch changes."""
+    if step.carried:
+        raise InputError(
+            f"the step carries {', '.join(step.carried)}, which each part of a batch changes: of "
+            "other micro-batches, it is another step",
+            hint="micro_batches=8 says how many there are",
         )
 
 

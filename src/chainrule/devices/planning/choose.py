@@ -9,17 +9,18 @@ from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING
 
+from chainrule.devices.carried import Carried, carried_in
 from chainrule.devices.keeping import most_under_way
+from chainrule.devices.parts import Parts, parts_at
 from chainrule.devices.planning.candidates import Candidate, Candidates
 from chainrule.devices.planning.costs import StageCosts, compiled, costs_of, exchanging, in_numpy
 from chainrule.devices.planning.devices import Devices
 from chainrule.devices.planning.model import Prediction, predicted
 from chainrule.devices.planning.pins import SCHEDULES, Pins, Way
-from chainrule.devices.programs import Parts
 from chainrule.devices.reports.memory import ParallelMemory, memory_of
 from chainrule.devices.reports.timeline import timeline_of
 from chainrule.devices.single_parts import without_sums
-from chainrule.devices.splitting import parts_at, placed_step, weights_of
+from chainrule.devices.splitting import placed_step, weights_of
 from chainrule.devices.stages import Placed
 from chainrule.devices.tensor.choosing import Axes, choose
 from chainrule.devices.tensor.collectives import REPLICAS, SHARDS
@@ -104,11 +105,25 @@ class Search:
         for way in self.pins.plans(self.ranks, self.rows):
             if way.ways > 1 and self._axes_of(way.ways) is None:
                 continue
+            if self._waits(way):
+                continue
             costs = self.costs(way)
             if self.pins.stages is None and any(not one.forward for one in costs):
                 continue  # there is not as much to do
             found[way] = predicted(costs, way, self.devices)
         return found
+
+    def _waits(self, way: Way) -> bool:
+        """Whether ranks would wait for each other for state that the objective reads."""
+        is_pinned = self.pins.schedule is not None
+        found = self._carried
+        return bool(
+            (way.replicas > 1 and found.serial) or (way.chunks > 1 and found.read and not is_pinned)
+        )
+
+    @cached_property
+    def _carried(self) -> Carried:
+        return carried_in(self.parts(1))
 
     def costs(self, way: Way) -> tuple[StageCosts, ...]:
         """What the stages of a plan cost each rank."""

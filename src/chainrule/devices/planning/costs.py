@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import fsum, prod
 
+from chainrule.devices.parts import Parts
 from chainrule.devices.planning.devices import Group, Link
-from chainrule.devices.programs import Parts
 from chainrule.devices.reports.times import adding_seconds
 from chainrule.devices.stages import Placed
 from chainrule.devices.tensor.collectives import all_reduce, is_collective

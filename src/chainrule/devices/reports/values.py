@@ -21,6 +21,7 @@ SUMS, MESSAGES, WORKSPACE = "sums of gradients", "messages", "workspace"
 BLOCKS = "blocks of compiled code"
 KINDS = (
     str(Kind.PARAMETER),
+    str(Kind.CARRIED),
     str(Kind.STATE),
     str(Kind.INPUT),
     str(Kind.CONSTANT),
@@ -99,8 +100,12 @@ def _said(split: Split) -> Iterator[tuple[Key, Node, Node, str]]:
 
 
 def _kinds_of_inputs(step: ParallelStep) -> dict[str, str]:
+    parameters = step.parts.whole.parameters
     found = {}
     for part in step.parts.updating.persistent:
-        is_parameter = part.name in step.parts.whole.parameters
-        found[part.name] = str(Kind.PARAMETER if is_parameter else Kind.STATE)
-    return found | {part.name: SUMS for part in step.parts.accumulating.persistent}
+        found[part.name] = str(Kind.PARAMETER if part.name in parameters else Kind.STATE)
+    for part in step.parts.accumulating.persistent:
+        found[part.name] = str(Kind.CARRIED) if part.is_carried else SUMS
+        if part.is_carried:  # what the last part leaves
+            found[part.next_name] = str(Kind.CARRIED)
+    return found

@@ -40,6 +40,8 @@ class _Why:
         state = {one.name: one for one in self.step.parts.updating.persistent}
         part = state.get(name)
         if part is not None and part.name not in self.step.parts.whole.parameters:
+            if part.is_carried:
+                return self._carried(said, self.split.graph[name])
             if part.parameter is None:
                 return f"{said} belongs to no parameter: it is updated on {self._where([0])}"
             cuts = dict(self.split.lying.cuts.get(name, ()))
@@ -112,6 +114,20 @@ class _Why:
         if others:
             words += f", and sent to {self._where(others)} at the beginning of each step"
         return words + self._split(said)
+
+    def _carried(self, said: str, node: Node) -> str:
+        stage = self.placed.owner[node]
+        words = (
+            f"{said} is state that the objective carries: it lies on {self._where([stage])}, where "
+            "what follows it is computed"
+        )
+        others = self._elsewhere(self._readers(node), stage)
+        if others:
+            words += f"; each micro-batch sends it to {self._where(others)}, which {_read(others)}"
+            words += " it"
+        if self.step.replicas > 1:
+            words += "; each replica goes on from what the one before it leaves"
+        return words
 
     def _split(self, name: str) -> str:
         """Along which axis a parameter is split, and why."""

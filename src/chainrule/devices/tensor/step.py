@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from chainrule.devices.grid import Grid
-from chainrule.devices.programs import Parts
+from chainrule.devices.parts import Parts
 from chainrule.devices.tensor.collectives import REPLICAS, SHARDS
 from chainrule.devices.tensor.layouts import PARTIAL, WHOLE, Layout, fits
 from chainrule.devices.tensor.rules import exact_rules_of
@@ -71,6 +71,7 @@ def over_shards(
         layouts[name] = WHOLE if parameter is None else layouts[parameter]
     summing, updating = parts.summing, parts.updating
     after = {summing.names[then]: layouts[name] for name, then in parts.sums.items()}
+    after |= {summing.names[then]: WHOLE for then in parts.carried.values()}
     after[summing.names[parts.objective]] = WHOLE
     passes = spread(summing, grid.ways, SHARDS, _of_inputs(summing, layouts), fixed=after)
     update = spread(

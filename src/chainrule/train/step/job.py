@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from chainrule import errors
-from chainrule.errors import ChainruleError, InputError, StateError
+from chainrule.errors import ChainruleError, StateError
 from chainrule.graph.frozen import Frozen
 from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.state import State
@@ -111,21 +111,6 @@ class SplitsSteps(Protocol):
 
 
 Step = TrainingStep | MicroBatchedStep | SplitStep
-
-
-def refuse_carried(step: TrainingStep, call: str) -> None:
-    """InputError where a step, which `call` splits over ranks, carries state of the objective:
-    each replica would have its own, of other batches."""
-    if step.carried:
-        names = ", ".join(step.carried)
-        raise InputError(
-            f"{call} splits no step that carries state of its objective, and this one carries "
-            f"{names}: each replica would compute another one, from its own rows",
-            hint="step.micro_batched(8) takes it in parts on one device; cr.layer_norm and "
-            "cr.group_norm carry nothing;\nto train with the state as it is, leave state= out: "
-            f"training_step(..., of={step.objective!r}, training=False), and give it with the "
-            "batch",
-        )
 
 
 def first(job: Job, what: str, work: Callable[[], Any], seconds: float = 0.0) -> Any:

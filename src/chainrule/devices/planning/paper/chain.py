@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from chainrule.devices.parts import Parts
 from chainrule.devices.pieces import is_everywhere
-from chainrule.devices.programs import Parts
 from chainrule.graph.node import Node, topological
 from chainrule.primitives.sources import input_
 

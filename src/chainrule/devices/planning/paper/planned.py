@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
+from chainrule.devices.parts import parts_at
 from chainrule.devices.planning.ask import advice_on_parts, refuse_sum
 from chainrule.devices.planning.devices import Devices, Group, count_of
 from chainrule.devices.planning.paper.chain import Chain, chain_of
@@ -21,14 +22,12 @@ from chainrule.devices.planning.paper.plans import (
 )
 from chainrule.devices.planning.paper.pricing import Price, price
 from chainrule.devices.planning.pins import MOST_EACH, numbers, sizes_of
-from chainrule.devices.splitting import parts_at
 from chainrule.devices.tensor.choosing import MOST_WAYS, can_choose, not_shared
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.node import Node
 from chainrule.tracebacks import entry
-from chainrule.train.step.job import refuse_carried
 from chainrule.train.step.step import TrainingStep
 
 RANKED, SIMULATED = 10, 20  # plans that are told; those whose pipelines are simulated
@@ -125,7 +124,13 @@ def plan_parallel(
             f"cr.plan_parallel plans a training step on devices, got {wrong}",
             hint='cr.plan_parallel(step, cr.Devices.load("cluster.toml"), batch=256)',
         )
-    refuse_carried(step, "cr.plan_parallel")
+    if step.carried:
+        raise InputError(
+            f"the step carries {', '.join(step.carried)}, and layers on paper are priced without "
+            "state of the objective",
+            hint="cr.parallel(step, devices, batch=256, micro_batches=8) plans it as it is; or "
+            f"leave state= out: training_step(..., of={step.objective!r}, training=False)",
+        )
     fixed: dict[str, Any] = {
         "stages": stages,
         "ways": ways,
