@@ -209,13 +209,13 @@ def test_a_rank_that_waits_in_vain_says_so() -> None:
     ("options", "what", "hint"),
     [
         ({"micro_batches": 6, "replicas": 4}, "6 micro-batches cannot be shared out to 4", "=8"),
-        ({"micro_batches": 6, "stages": 0}, "stages is 0", "stages=2"),
+        ({"micro_batches": 6, "stages": 0}, "stages is 0", "1 or more"),
         ({"micro_batches": 6, "replicas": 1.5}, "replicas is 1.5", "an integer"),
         ({"micro_batches": 6, "schedule": "fast"}, "schedule is 'fast'", "1f1b, gpipe"),
         ({"micro_batches": 6, "schedule": "search"}, "schedule is 'search'", "1f1b, gpipe"),
         ({"micro_batches": 6, "schedule": "1F1B"}, "schedule is '1F1B'", "zb-h1, zb-h2"),
         ({"micro_batches": 6, "recompute": "no"}, "recompute is 'no'", "recompute=False"),
-        ({"micro_batches": 0}, "micro_batches is 0", "micro_batches=2"),
+        ({"micro_batches": 0}, "micro_batches is 0", "1 or more"),
     ],
 )
 def test_what_does_not_fit_is_refused(options: Any, what: str, hint: str) -> None:

@@ -20,8 +20,10 @@ from chainrule.devices.tensor.choosing import Chosen, choose
 from chainrule.devices.threads import run_in_threads
 from chainrule.errors import IdleStageWarning, InputError
 from chainrule.execute.arguments import sizes_from
+from chainrule.graph.by_name import sizes_by_name
 from chainrule.graph.graph import Graph
 from chainrule.plan.pipelines.stages import Orders
+from chainrule.plan.speeds import checked_speeds
 from chainrule.tracebacks import entry, warn_user
 from chainrule.train.step.check_arguments import given_to_step, refuse_no_state
 from chainrule.train.step.job import ALONE, Job, SplitStep
@@ -98,8 +100,7 @@ class ParallelStep(SplitStep):
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are: rank (r * stages + s) * ways + w is shard w of stage s of
-        replica r."""
+        """How many ranks there are: (r * stages + s) * ways + w is shard w, stage s, replica r."""
         return self.grid.count
 
     @property
@@ -158,6 +159,7 @@ class ParallelStep(SplitStep):
         As a rank of a job, a state has only what its rank updates or reads: collect it to save
         it, or to evaluate.
         """
+        refuse_no_state(state, self.parts.whole.parameters)
         if state.shares is None:
             return state.copy()
         return self.restore(self.arrays_of(state), steps=state.steps)
@@ -177,7 +179,10 @@ class ParallelStep(SplitStep):
     def split_at(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> Split:
         """The pieces and the programs for a batch of these sizes; SizeError where one is missing,
         InputError where the batch has no equal parts."""
-        return self.at({**(sizes or {}), **named}, "split_at")
+        return self.at(self._sizes("split_at", sizes, named), "split_at")
+
+    def _sizes(self, call: str, given: Any, named: Mapping[str, int]) -> dict[str, int]:
+        return sizes_by_name(self.parts.whole.graph, f"split.{call}", given, named)
 
     def at(self, sizes: Mapping[str, int], call: str) -> Split:
         """The same, for a call of this name, which errors tell."""
@@ -198,7 +203,7 @@ class ParallelStep(SplitStep):
         """
         from chainrule.devices.reports.memory import memory_of
 
-        sizes = {**(sizes or {}), **named}
+        sizes = self._sizes("memory", sizes, named)
         return memory_of(self, self.at(sizes, "memory"), sizes)
 
     def planned_nbytes(self, sizes: Mapping[str, int]) -> int:
@@ -222,7 +227,7 @@ class ParallelStep(SplitStep):
         """
         from chainrule.devices.reports.timeline import timeline_of
 
-        sizes = {**(sizes or {}), **named}
+        sizes = self._sizes("timeline", sizes, named)
         return timeline_of(self, self.at(sizes, "timeline"), sizes, speeds)
 
     @entry
@@ -245,7 +250,7 @@ class ParallelStep(SplitStep):
                 hint=f"{TRANSPORT}=threads in the environment: a process then runs all ranks",
             )
         clocks = [Clock() for _ in range(self.ranks)]
-        given = given_to_step(batch, named)
+        given, speeds = given_to_step(batch, named), checked_speeds(speeds)
         begun = perf_counter()
         objective, split = self._taken(state, given, clocks)
         return trace_of(self, split, clocks, objective, speeds, begun)
@@ -294,7 +299,7 @@ class ParallelStep(SplitStep):
         options = {"phase": phase, "detail": detail, "expand": expand, "fold": fold}
         options |= {"shapes": shapes, "nbytes": nbytes, "indices": indices}
         options |= {"symbols": symbols, "theme": theme}
-        return drawing_of(self, {**(sizes or {}), **named}, options)
+        return drawing_of(self, self._sizes("draw", sizes, named), options)
 
     def __str__(self) -> str:
         from chainrule.devices.reports.summary import summary

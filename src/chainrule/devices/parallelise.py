@@ -10,8 +10,9 @@ from chainrule.devices.carried import refuse_serial
 from chainrule.devices.grid import Grid
 from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.parallel import ParallelStep
+from chainrule.devices.planning.devices import count_of
 from chainrule.devices.planning.model import orders_of
-from chainrule.devices.planning.pins import SCHEDULES, chunks_of, count_of_ends
+from chainrule.devices.planning.pins import SCHEDULES, chunks_of, refuse_no_switch, stages_said
 from chainrule.errors import InputError
 from chainrule.execute.executors import memory_of
 from chainrule.tracebacks import entry
@@ -87,9 +88,7 @@ def parallel(
             f"cr.parallel splits a training step, got {type(step).__name__}",
             hint="cr.training_step(objective, wrt, optimizer)",
         )
-    for name, value in (("recompute", recompute), ("shard_optimizer", shard_optimizer)):
-        if not isinstance(value, bool | None):
-            raise InputError(f"{name} is {value!r}", hint=f"{name}=True, or {name}=False")
+    refuse_no_switch(recompute=recompute, shard_optimizer=shard_optimizer)
     budget = memory_of(step.executor)
     if budget is not None:
         raise InputError(
@@ -110,7 +109,7 @@ def parallel(
             "cr.parallel(step, cr.Devices.cpu(4), batch=256), which searches",
         )
     return split_into(
-        step.micro_batched(_count("micro_batches", micro_batches), size=size),
+        step.micro_batched(count_of(micro_batches, "micro_batches"), size=size),
         1 if stages is None else stages,
         1 if replicas is None else replicas,
         "1f1b" if schedule is None else schedule,
@@ -137,16 +136,16 @@ def split_into(
     if schedule not in SCHEDULES:
         raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
     chunks = chunks_of(schedule, chunks)
-    ends = None if isinstance(stages, int) else tuple(stages)
-    count = _count("stages", stages if ends is None else count_of_ends(ends, chunks))
-    replicas = _count("replicas", replicas)
+    count, ends = stages_said(stages, chunks)
+    assert count is not None
+    replicas = count_of(replicas, "replicas")
     if parts.count % replicas:
         raise InputError(
             f"{parts.count} micro-batches cannot be shared out to {replicas} replicas",
             hint=f"micro_batches={parts.count + replicas - parts.count % replicas}",
         )
     refuse_serial(parts, replicas)
-    ways = _count("ways", ways)
+    ways = count_of(ways, "ways")
     orders = orders_of(count, parts.count // replicas, schedule, chunks)
     grid = Grid(count, replicas, ways, chunks)
     refuse_without_ranks(grid, split, shard_optimizer)
@@ -154,12 +153,6 @@ def split_into(
     axes = dict(split) if isinstance(split, Mapping) else split
     parts = replace(parts, replicas=replicas)
     return ParallelStep(parts, grid, ends, axes, shard_optimizer, schedule, orders, recompute)
-
-
-def _count(name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} is {value!r}", hint=f"{name}=2, an integer of 1 or more")
-    return value
 
 
 def _refuse_other_job(grid: Grid) -> None:

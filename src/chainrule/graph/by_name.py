@@ -1,7 +1,8 @@
-"""Says that a call of a graph takes its arguments by name."""
+"""Says that a call of a graph, or of a step, takes its arguments by name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from chainrule.errors import InputError
@@ -18,3 +19,15 @@ def not_by_name(graph: Graph, asked: str, given: Any) -> InputError:
         f"{type(given).__name__}",
         hint=f"graph.{asked}({shown})",
     )
+
+
+def sizes_by_name(
+    graph: Graph, call: str, given: Mapping[str, int] | None, named: Mapping[str, int]
+) -> dict[str, int]:
+    """The sizes that a call such as step.memory was given; InputError for what is no mapping."""
+    if given is not None and not isinstance(given, Mapping):
+        shown = ", ".join(f"{name}=256" for name in graph.sizes)
+        raise InputError(
+            f"{call} takes sizes by name, got {type(given).__name__}", hint=f"{call}({shown})"
+        )
+    return {**(given or {}), **named}

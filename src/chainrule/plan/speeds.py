@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from chainrule.errors import InputError
+
 
 @dataclass(frozen=True)
 class Level:
@@ -143,6 +145,16 @@ SPEEDS = {
         memory=_MEMORY,
     ),
 }
+
+
+def checked_speeds(speeds: Any) -> Speeds | None:
+    """The speeds that a caller gives, or None; InputError for anything else."""
+    if not isinstance(speeds, Speeds | None):
+        raise InputError(
+            f"speeds is {type(speeds).__name__} {speeds!r:.40}",
+            hint="speeds=cr.measured_speeds(), or leave it out",
+        )
+    return speeds
 
 
 def speeds_of(vector_nbytes: int) -> Speeds:

@@ -17,8 +17,8 @@ from chainrule.devices.planning.pins import (
     SCHEDULES,
     Pins,
     chunks_of,
-    count_of_ends,
     sizes_of,
+    stages_said,
 )
 from chainrule.devices.planning.refusal import refusal
 from chainrule.devices.stages import MEMORY, TIME
@@ -57,11 +57,8 @@ def asked(
     if schedule is not None and schedule not in SCHEDULES:
         raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
     each = chunks_of(schedule, chunks)
-    ends = None if stages is None or isinstance(stages, int) else tuple(stages)
-    count = (
-        stages if isinstance(stages, int) else None if ends is None else count_of_ends(ends, each)
-    )
-    numbers = {"stages": count, "replicas": replicas, "micro_batches": micro_batches, "ways": ways}
+    count, ends = stages_said(stages, each)
+    numbers = {"replicas": replicas, "micro_batches": micro_batches, "ways": ways}
     for name, number in numbers.items():
         if number is not None:
             count_of(number, name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.devices.stages import BYTES_EACH_SECOND, MESSAGE_SECONDS
 from chainrule.errors import InputError
 from chainrule.graph.bytes_text import nbytes_of
-from chainrule.plan.speeds import SPEEDS, Speeds, scaled, speeds_of
+from chainrule.plan.speeds import SPEEDS, Speeds, checked_speeds, scaled, speeds_of
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
@@ -142,6 +142,13 @@ class Devices:
     between: Link
 
     def __post_init__(self) -> None:
+        groups = self.groups if isinstance(self.groups, tuple) else (self.groups,)
+        wrong = [one for one in groups if not isinstance(one, Group)]
+        if wrong:
+            raise InputError(
+                f"devices are made of groups, and one is {type(wrong[0]).__name__}",
+                hint='cr.Devices.cpu(4, memory="2 GiB"), or cr.Devices.load("cluster.toml")',
+            )
         if not self.groups:
             raise InputError("there are no devices", hint="a group of one device or more")
         names = [one.name for one in self.groups]
@@ -177,15 +184,16 @@ class Devices:
         `chainrule devices --measure` measures them between processes.  InputError for a count
         below 1, or an amount that is none.
         """
+        known = checked_speeds(speeds) or KNOWN
         group = Group(
             "cpu",
             count_of(count, "the number of devices"),
             1,
             None if memory is None else memory_of(memory, "memory"),
-            products_of(speeds or KNOWN),
-            (speeds or KNOWN).memory[-1].nbytes_each_nanosecond * 1e9,
+            products_of(known),
+            known.memory[-1].nbytes_each_nanosecond * 1e9,
             THREADS,
-            processor_of(speeds or KNOWN),
+            processor_of(known),
         )
         return Devices((group,), THREADS)
 

@@ -69,6 +69,11 @@ def load(path: Path) -> Devices:
 
 def parse(text: str, where: str) -> Devices:
     """The devices of a text in TOML; `where` is what errors call it."""
+    if not isinstance(text, str):
+        raise InputError(
+            f"devices are parsed from text, got {type(text).__name__}",
+            hint='cr.Devices.load("cluster.toml") reads a file',
+        )
     if len(text) > MOST_NBYTES:
         raise InputError(
             f"{where} has more than {in_bytes(MOST_NBYTES)}",

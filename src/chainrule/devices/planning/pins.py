@@ -129,6 +129,29 @@ def chunks_of(schedule: str | None, asked: int | None) -> int:
     return count_of(asked, "chunks")
 
 
+def refuse_no_switch(**switches: Any) -> None:
+    """InputError for what is neither True, False nor None."""
+    for name, value in switches.items():
+        if not isinstance(value, bool | None):
+            raise InputError(f"{name} is {value!r}", hint=f"{name}=True, or {name}=False")
+
+
+def stages_said(stages: Any, chunks: int) -> tuple[int | None, tuple[str, ...] | None]:
+    """How many stages there are, and what they end with, as `stages=` says; InputError where it
+    says neither."""
+    if stages is None:
+        return None, None
+    if isinstance(stages, (list, tuple)) and all(isinstance(one, str) for one in stages):
+        ends = tuple(stages)
+        return count_of_ends(ends, chunks), ends
+    if isinstance(stages, int):
+        return count_of(stages, "stages"), None
+    raise InputError(
+        f"stages is {stages!r:.60}",
+        hint='stages=2, or stages=("h1", "h2"), the values that all stages but the last end with',
+    )
+
+
 def count_of_ends(ends: Sequence[str], chunks: int) -> int:
     """The number of stages whose chunks end with these values, but for the last one; InputError
     where there is no such number."""

@@ -40,6 +40,7 @@ from chainrule.devices.reports.times import Times
 from chainrule.devices.reports.values import Value, values_of
 from chainrule.plan.pipelines.bounds import lower_bound
 from chainrule.plan.pipelines.stages import Stages
+from chainrule.plan.speeds import checked_speeds
 
 if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep, Split
@@ -56,7 +57,7 @@ def timeline_of(
 ) -> ParallelTimeline:
     """See `ParallelStep.timeline`; `sizes` are those of the whole batch, `memory` is that of the
     split, where it is there already."""
-    values, times = values_of(step, split), Times(step, split, speeds)
+    values, times = values_of(step, split), Times(step, split, checked_speeds(speeds))
     during = [one.during for one in (memory or memory_of(step, split, sizes)).ranks]
     found = _Simulation(split, times, values, during)
     found.run()

@@ -10,6 +10,7 @@ from chainrule.devices.keeping import computed_again
 from chainrule.devices.reports.summary import sizes_or_latest, split_shown, work_of_stages
 from chainrule.devices.stages import MEMORY
 from chainrule.devices.tensor.collectives import REPLICAS, is_collective
+from chainrule.errors import InputError
 from chainrule.graph.node import Node
 from chainrule.graph.words import printable
 from chainrule.plan.pipelines.stages import is_kept
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 def reason(step: ParallelStep, name: str, given: Mapping[str, int]) -> str:
     """See `ParallelStep.why`."""
+    if not isinstance(name, str):
+        raise InputError(
+            f"split.why takes the name of a value, got {type(name).__name__}",
+            hint=f"split.why({step.parts.whole.parameters[0]!r})",
+        )
     sizes, assumed = sizes_or_latest(step, given)
     split = split_shown(step, sizes, assumed, "why")
     at = ", ".join(f"{size} = {number}" for size, number in sizes.items())

@@ -12,6 +12,7 @@ from chainrule.execute.executors import executor_of, executor_with
 from chainrule.explain.memory.repeats import Repeat, repeats_of
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.cached import cached_property
+from chainrule.plan.speeds import checked_speeds
 from chainrule.schedule.records import Compute
 from chainrule.tracebacks import entry
 
@@ -167,6 +168,7 @@ def tradeoff_of(report: MemoryReport, speeds: Speeds | None = None) -> Tradeoff:
     `speeds` are of the machine whose times are told: by default those by which plans are made.
     InputError for an executor that cannot compute values again.
     """
+    speeds = checked_speeds(speeds)
     base = report.executor
     refuse_without_budgets(base)
     points: list[Point] = []

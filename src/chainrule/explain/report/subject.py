@@ -96,6 +96,10 @@ def subject_of(
             f"inputs= are arrays by name, got {type(inputs).__name__}",
             hint='inputs={"x": x, "W1": W1}',
         )
+    if sizes is not None and not isinstance(sizes, Mapping):
+        raise InputError(
+            f"sizes= are integers by name, got {type(sizes).__name__}", hint='sizes={"n": 256}'
+        )
     if isinstance(what, Run):
         _refuse_with_run({"inputs": inputs, "sizes": sizes, "state": state})
         return _about_run(what, executor_named(executor or WALKED), keep)

@@ -15,6 +15,7 @@ from chainrule.plan.recomputation.problem import (
     Numbers,
     counts,
     grouped,
+    listed,
     node_number,
     node_pairs,
 )
@@ -87,7 +88,7 @@ def problem(
             hint="host_seconds=, the time of each node on a host",
         )
     pairs = node_pairs("edges", edges, size)
-    last = frozenset(node_number("backward", v, size) for v in backward)
+    last = frozenset(node_number("backward", v, size) for v in listed("backward", backward))
     for u, v in pairs:
         if u in last and v not in last:
             raise InputError(
@@ -111,7 +112,7 @@ def problem(
 def _times(name: str, values: Sequence[float], size: int) -> Times:
     """The values, each a finite time that is not negative."""
     found = []
-    for node, value in enumerate(values):
+    for node, value in enumerate(listed(name, values)):
         try:
             time = float(value)
         except (TypeError, ValueError):
@@ -156,7 +157,7 @@ def _memories(devices: int, hosts: int, memory_nbytes: int | Sequence[int]) -> N
 
 def _groups(together: Iterable[Iterable[int]], size: int) -> tuple[Numbers, ...]:
     found = []
-    for group in together:
+    for group in listed("together", together):
         try:
             nodes = tuple(group)
         except TypeError:

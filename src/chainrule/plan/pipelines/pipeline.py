@@ -12,7 +12,7 @@ from chainrule.plan.pipelines import exact
 from chainrule.plan.pipelines import orders as known
 from chainrule.plan.pipelines.bounds import lower_bound
 from chainrule.plan.pipelines.search import searched
-from chainrule.plan.pipelines.stages import Orders, Seconds, Stages, stages_of
+from chainrule.plan.pipelines.stages import Orders, Seconds, Stages, number_of, stages_of
 from chainrule.plan.pipelines.text import text_of
 from chainrule.plan.pipelines.timeline import Slot, Timeline, peak_units, timeline
 from chainrule.tracebacks import entry
@@ -135,10 +135,13 @@ def pipeline(
     asked = stages_of(
         stages, micro_batches, forward, backward, weights, transfer, count, kept_units
     )
-    limit = math.inf if memory_units is None else float(memory_units)
+    limit = math.inf if memory_units is None else number_of("memory_units", memory_units)
     if not limit > 0:
         raise InputError(f"memory_units is {memory_units}", hint="more than 0")
-    deadline = monotonic() + seconds
+    deadline = monotonic() + number_of("seconds", seconds)
+    for name, number in (("effort", effort), ("seed", seed)):
+        if not isinstance(number, int) or number < 0:
+            raise InputError(f"{name} is {number!r}", hint="an integer, 0 or more")
     match schedule:
         case "search":
             if limit < 1:

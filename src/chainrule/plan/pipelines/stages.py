@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from operator import index
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chainrule.errors import InputError
 
@@ -118,7 +118,7 @@ def stages_of(
             f"{stages} stages with {micro_batches} micro-batches are {tasks:,} tasks",
             hint=f"at most {MOST_TASKS:,}; a pipeline is as good with fewer micro-batches",
         )
-    if not 0 <= kept_units <= 1:
+    if not 0 <= number_of("kept_units", kept_units) <= 1:
         raise InputError(
             f"kept_units is {kept_units}",
             hint="from 0 to 1: what is kept for the gradients of the parameters alone, "
@@ -135,6 +135,13 @@ def stages_of(
         chunks,
         float(kept_units),
     )
+
+
+def number_of(name: str, value: Any) -> float:
+    """The value as a number; InputError where it is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{name} is {value!r:.60}", hint="a number")
+    return float(value)
 
 
 def _count(name: str, value: int) -> int:

@@ -10,8 +10,8 @@ WAITING = "."
 
 def text_of(times: Timeline, width: int) -> str:
     """A line for each stage: in each column the letter of the task in its middle."""
-    if width < 1:
-        raise InputError(f"width is {width}", hint="the letters of a line, 1 or more")
+    if not isinstance(width, int) or width < 1:
+        raise InputError(f"width is {width!r}", hint="the letters of a line, 1 or more")
     step = times.duration / width
     lines = []
     for stage, slots in enumerate(times.slots):

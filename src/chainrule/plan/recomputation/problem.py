@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index
+from typing import Any
 
 from chainrule.errors import InputError
 
@@ -100,7 +101,7 @@ def problem(
             )
     pairs = node_pairs("reads", reads, size)
     inputs, readers = grouped(size, ((v, u) for u, v in pairs)), grouped(size, pairs)
-    first = tuple(node_number("order", one, size) for one in order)
+    first = tuple(node_number("order", one, size) for one in listed("order", order))
     behind = node_pairs("before", before, size)
     _check_order(first, inputs, behind, size)
     budget = _integer("budget_nbytes", budget_nbytes)
@@ -132,9 +133,17 @@ def _integer(name: str, value: object) -> int:
         ) from None
 
 
+def listed(name: str, values: Any) -> tuple[Any, ...]:
+    """The values one after another; InputError for what has none."""
+    try:
+        return tuple(values)
+    except TypeError:
+        raise InputError(f"{name} is {values!r}", hint=f"{name}=[...], a list") from None
+
+
 def counts(name: str, values: Sequence[int], most: int) -> Numbers:
     """The values, each an integer that is not negative."""
-    found = tuple(_integer(name, one) for one in values)
+    found = tuple(_integer(name, one) for one in listed(name, values))
     for node, value in enumerate(found):
         if value < 0:
             raise InputError(f"{name} of node {node} is {value}", hint="integers, 0 or more")
@@ -160,7 +169,7 @@ def node_pairs(
     name: str, pairs: Iterable[tuple[int, int]], size: int
 ) -> tuple[tuple[int, int], ...]:
     found: dict[tuple[int, int], None] = {}
-    for one in pairs:
+    for one in listed(name, pairs):
         try:
             u, v = one
         except (TypeError, ValueError):

@@ -10,6 +10,7 @@ import numpy as np
 
 from chainrule.errors import InputError, StateError
 from chainrule.execute.arguments import bound_to
+from chainrule.graph.by_name import sizes_by_name
 from chainrule.graph.graph import Graph
 from chainrule.tracebacks import entry, warn_user
 from chainrule.train.checkpoints.file import check_names
@@ -292,7 +293,7 @@ class Trainer:
         loop = self._loop
         batch = next(loop.feed.first(), None)
         known = {} if batch is None else sizes_of(loop, batch)
-        given = {**known, **(sizes or {}), **named}
+        given = {**known, **sizes_by_name(self._made.whole.graph, "trainer.memory", sizes, named)}
         step = self._made.step
         if not isinstance(step, SplitStep):
             return step.memory(given, executor=executor, layout=layout)

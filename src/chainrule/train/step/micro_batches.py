@@ -16,6 +16,7 @@ from chainrule.execute.arguments import bound_to, sizes_from, swapped_nbytes
 from chainrule.execute.budget import refuse_copies, with_copies
 from chainrule.execute.executors import executor_of, memory_of
 from chainrule.execute.run import Keep
+from chainrule.graph.by_name import sizes_by_name
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.parts import Input
@@ -141,7 +142,8 @@ class MicroBatchedStep(Frozen):
         """
         from chainrule.train.step.micro_memory import memory_of_parts
 
-        return memory_of_parts(self, executor, layout, {**(sizes or {}), **named})
+        given = sizes_by_name(self.whole.graph, "step.memory", sizes, named)
+        return memory_of_parts(self, executor, layout, given)
 
     @entry
     def fits(

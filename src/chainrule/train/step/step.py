@@ -16,6 +16,7 @@ from chainrule.execute.executors import in_memory, prepare
 from chainrule.execute.leaves import by_name, leaves_of, refuse_bare, taken_apart
 from chainrule.execute.prepared import Prepared
 from chainrule.execute.run import Keep
+from chainrule.graph.by_name import sizes_by_name
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -238,12 +239,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         """
         from chainrule.explain.memory.report import memory_of_step
 
-        if sizes is not None and not isinstance(sizes, Mapping):
-            raise InputError(
-                f"step.memory takes sizes by name, got {type(sizes).__name__}",
-                hint="step.memory(" + ", ".join(f"{name}=256" for name in self.graph.sizes) + ")",
-            )
-        given = {**(sizes or {}), **named}
+        given = sizes_by_name(self.graph, "step.memory", sizes, named)
         options: Any = {"predict": predict, "executor": executor, "layout": layout}
         try:
             return memory_of_step(self, given, **options)

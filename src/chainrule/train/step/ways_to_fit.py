@@ -13,6 +13,7 @@ from chainrule.execute.executors import executor_of, executor_with
 from chainrule.explain.memory.fits import Fit, Way, fit_of
 from chainrule.explain.memory.lying import Layout
 from chainrule.explain.memory.report import MemoryReport, memory_of_step
+from chainrule.plan.speeds import checked_speeds
 
 if TYPE_CHECKING:
     from chainrule.plan.speeds import Speeds
@@ -33,6 +34,7 @@ def fit_of_step(
     speeds: Speeds | None = None,
 ) -> Fit:
     """See `TrainingStep.fits`; `amount` may be the sizes, as elsewhere."""
+    speeds = checked_speeds(speeds)
     if isinstance(amount, Mapping):
         sizes = {**amount, **sizes}
     elif amount is not None and nbytes is not None:

@@ -21,7 +21,7 @@ from chainrule.devices.planning.paper.plans import (
     stages_of,
 )
 from chainrule.devices.planning.paper.pricing import Price, price
-from chainrule.devices.planning.pins import MOST_EACH, numbers, sizes_of
+from chainrule.devices.planning.pins import MOST_EACH, numbers, refuse_no_switch, sizes_of
 from chainrule.devices.tensor.choosing import MOST_WAYS, can_choose, not_shared
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.bytes_text import in_bytes
@@ -140,6 +140,7 @@ def plan_parallel(
     for name, number in fixed.items():
         if number is not None:
             count_of(number, name)
+    refuse_no_switch(sharded=sharded, recomputed=recomputed)
     if schedule is not None and schedule not in SCHEDULES:
         raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
     whole = step.micro_batched(1, size=size)
