@@ -5,7 +5,6 @@ Inputs, parameters and results of a graph are real; what happens in between may 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from chainrule.exchange.pytorch.products import PRODUCTS
 from chainrule.exchange.pytorch.reductions import REDUCTIONS
 from chainrule.exchange.pytorch.shapes import SHAPES
 from chainrule.exchange.pytorch.values import dtype_of
+from chainrule.numpy import fft
 
 
 @dataclass(frozen=True)
@@ -137,69 +137,28 @@ def _polar(length: Any, angle: Any) -> Complex:
 
 # Fourier transforms -----------------------------------------------------------------------------
 
-_NORMS = {0: 0.0, 1: 0.5, 2: 1.0}  # by which power of the count PyTorch's number divides
+_NORMS = ("backward", "ortho", "forward")  # PyTorch's numbers: by nothing, the root, the count
 
 
-def _turned(x: Complex, axis: int, sign: int) -> Complex:
-    """The discrete Fourier transform along one axis, as products with cosines and sines."""
-    length = np.shape(x.real)[axis]
-    places = np.arange(length)
-    turns = 2 * math.pi * (np.outer(places, places) % length) / length
-    dtype = dtype_of(x.real)
-    cosines, sines = np.cos(turns).astype(dtype), (sign * np.sin(turns)).astype(dtype)
-    real, imag = np.moveaxis(x.real, axis, -1), np.moveaxis(x.imag, axis, -1)
-    return Complex(
-        np.moveaxis(real @ cosines - imag @ sines, -1, axis),
-        np.moveaxis(real @ sines + imag @ cosines, -1, axis),
-    )
-
-
-def _transformed(x: Any, dim: Any, normalization: int, sign: int) -> Complex:
-    x = parts_of(x)
-    count = math.prod(np.shape(x.real)[axis] for axis in dim)
-    for axis in dim:
-        x = _turned(x, axis, sign)
-    power = _NORMS[normalization]
-    return _mul(x, 1 / count**power) if power else x
+def _pair(x: Any) -> Any:
+    return (x.real, x.imag) if isinstance(x, Complex) else x
 
 
 def _real_to_complex(x: Any, dim: Any, normalization: int, onesided: bool) -> Complex:
-    found = _transformed(x, dim, normalization, -1)
-    if not onesided:
-        return found
-    last = dim[-1] % np.ndim(x)
-    half = (*(slice(None),) * last, slice(0, np.shape(x)[last] // 2 + 1))
-    return Complex(found.real[half], found.imag[half])
+    transform = fft.rfftn if onesided else fft.fftn
+    return Complex(*transform(x, axes=tuple(dim), norm=_NORMS[normalization]))
 
 
 def _complex_to_complex(x: Any, dim: Any, normalization: int, forward: bool) -> Complex:
-    return _transformed(x, dim, normalization, -1 if forward else 1)
+    transform = fft.fftn if forward else fft.ifftn
+    norm = _NORMS[normalization if forward else 2 - normalization]
+    return Complex(*transform(_pair(parts_of(x)), axes=tuple(dim), norm=norm))
 
 
 def _complex_to_real(x: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
-    """The inverse of a half of the frequencies: the others are their conjugates."""
-    x = parts_of(x)
-    *others, last = (axis % np.ndim(x.real) for axis in dim)
-    for axis in others:
-        x = _turned(x, axis, 1)
-    half = last_dim_size // 2 + 1
-    before = (slice(None),) * last
-    kept = (*before, slice(0, half))
-    mirrored = (*before, slice(last_dim_size - half, 0, -1))
-    real, imag = x.real[kept], x.imag[kept]
-    # The imaginary parts of the frequencies that are their own conjugates do not count.
-    own = np.ones(half)
-    own[0] = 0
-    if last_dim_size % 2 == 0:
-        own[-1] = 0
-    imag = imag * np.reshape(own, (-1, *(1,) * (np.ndim(real) - last - 1))).astype(dtype_of(imag))
-    whole = Complex(
-        np.concatenate([real, real[mirrored]], last), np.concatenate([imag, -imag[mirrored]], last)
-    )
-    found = _turned(whole, last, 1).real
-    count = last_dim_size * math.prod(np.shape(x.real)[axis] for axis in others)
-    power = _NORMS[normalization]
-    return found / count**power if power else found
+    lengths = [np.shape(parts_of(x).real)[axis] for axis in dim[:-1]]
+    norm = _NORMS[2 - normalization]
+    return fft.irfftn(_pair(parts_of(x)), (*lengths, last_dim_size), tuple(dim), norm)
 
 
 _MOVING = (
@@ -207,6 +166,9 @@ _MOVING = (
     "unsqueeze split split_with_sizes chunk unbind diagonal alias clone contiguous lift_fresh_copy "
     "flatten unflatten movedim flip roll repeat cat stack constant_pad_nd detach unfold as_strided"
 ).split()
+
+# What PyTorch itself would take apart into writes.
+MADE = ("complex", "polar")
 
 COMPLEX: dict[str, Any] = {
     **{name: _each(SHAPES[name]) for name in _MOVING},

@@ -12,9 +12,17 @@ import numpy as np
 
 from chainrule.errors import UnsupportedError
 from chainrule.exchange.pytorch.complex_numbers import COMPLEX
-from chainrule.exchange.pytorch.creating import CREATORS, DRAWS
+from chainrule.exchange.pytorch.creating import CREATORS
 from chainrule.exchange.pytorch.elementwise import PROMOTED
-from chainrule.exchange.pytorch.operators import DROPPED, IGNORED, OPERATORS, PARTS
+from chainrule.exchange.pytorch.kept import NAMESPACE
+from chainrule.exchange.pytorch.operators import (
+    DRAWING,
+    DROPPED,
+    IGNORED,
+    OPERATORS,
+    PARTS,
+    WHOLE,
+)
 from chainrule.exchange.pytorch.program import Instruction, Program, Ref
 from chainrule.exchange.pytorch.refusals import Refusals
 from chainrule.exchange.pytorch.scalars import SCALARS, SIZES
@@ -279,14 +287,14 @@ class _Converting:
         place = self.place_of[node]
         dtypes = self._dtypes(node)
         options = {key: value for key, value in options.items() if key not in DROPPED}
-        if node.target.namespace != "aten":
+        if node.target.namespace not in ("aten", NAMESPACE):
             self._refuse(f"{node.target.namespace}::{name}", node)
             return None
-        if name in DRAWS and DRAWS[name][1](*args, **options):
+        if name in DRAWING and DRAWING[name][1](*args, **options):
             self.draws += 1
             return Instruction(
                 place,
-                DRAWS[name][0],
+                DRAWING[name][0],
                 args,
                 options,
                 **where,
@@ -302,6 +310,8 @@ class _Converting:
             return None
         parts = PARTS.get(name)
         if parts is not None and (further := self._used(node) - parts):
+            function = WHOLE.get(name)
+        if function is None:
             self._refuse(f"{name}, of which result {min(further)} is used,", node)
             return None
         is_float = isinstance(dtypes, np.dtype) and name in PROMOTED

@@ -21,14 +21,12 @@ from chainrule.random.dropout import dropout
 FLOAT = np.dtype(np.float32)  # PyTorch's default dtype; what the graph says replaces it
 
 
-def _full(trace: Trace | None, size: Any, value: Any, *, dtype: Any = None, **rest: Any) -> Any:
+def _full(trace: Trace, size: Any, value: Any, *, dtype: Any = None, **rest: Any) -> Any:
     """An array of one value, which has no storage in a graph."""
     if isinstance(value, (Traced, np.ndarray)):
         value = value if dtype is None else value.astype(dtype)
         return np.broadcast_to(value, tuple(size))
     dtype = np.dtype(dtype or np.asarray(value).dtype)
-    if trace is None:
-        return np.full(tuple(size), value, dtype)
     if isinstance(value, Size):
         scalar = Traced(size_of(value, array_type(dtype, ())), trace)
         return np.broadcast_to(scalar, tuple(size))
@@ -36,42 +34,41 @@ def _full(trace: Trace | None, size: Any, value: Any, *, dtype: Any = None, **re
 
 
 def _filled(value: Any) -> Any:
-    def make(trace: Trace | None, size: Any, *, dtype: Any = None, **rest: Any) -> Any:
+    def make(trace: Trace, size: Any, *, dtype: Any = None, **rest: Any) -> Any:
         return _full(trace, size, value, dtype=dtype or FLOAT)
 
     return make
 
 
 def _filled_like(value: Any) -> Any:
-    def make(trace: Trace | None, x: Any, *, dtype: Any = None, **rest: Any) -> Any:
+    def make(trace: Trace, x: Any, *, dtype: Any = None, **rest: Any) -> Any:
         return _full(trace, np.shape(x), value, dtype=dtype or dtype_of(x))
 
     return make
 
 
 def _new(value: Any) -> Any:
-    def make(trace: Trace | None, x: Any, size: Any, *, dtype: Any = None, **rest: Any) -> Any:
+    def make(trace: Trace, x: Any, size: Any, *, dtype: Any = None, **rest: Any) -> Any:
         return _full(trace, size, value, dtype=dtype or dtype_of(x))
 
     return make
 
 
-def _full_like(trace: Trace | None, x: Any, value: Any, *, dtype: Any = None, **rest: Any) -> Any:
+def _full_like(trace: Trace, x: Any, value: Any, *, dtype: Any = None, **rest: Any) -> Any:
     return _full(trace, np.shape(x), value, dtype=dtype or dtype_of(x))
 
 
 def _new_full(
-    trace: Trace | None, x: Any, size: Any, value: Any, *, dtype: Any = None, **rest: Any
+    trace: Trace, x: Any, size: Any, value: Any, *, dtype: Any = None, **rest: Any
 ) -> Any:
     return _full(trace, size, value, dtype=dtype or dtype_of(x))
 
 
-def _arange(trace: Trace | None, *given: Any, dtype: Any = None, **rest: Any) -> Any:
+def _arange(trace: Trace, *given: Any, dtype: Any = None, **rest: Any) -> Any:
     """arange(end), arange(start, end), arange(start, end, step)."""
     start, end, step = (0, *given, 1) if len(given) == 1 else (*given, 1)[:3]
     if not any(isinstance(one, Size) for one in (start, end, step)):
         return np.arange(start, end, step, dtype=dtype)
-    assert trace is not None
     length = -((start - end) // step)
     dtype = np.dtype(dtype or np.int64)
     places = Traced(positions(length, dtype), trace)
@@ -79,24 +76,22 @@ def _arange(trace: Trace | None, *given: Any, dtype: Any = None, **rest: Any) ->
     return places if isinstance(start, int) and start == 0 else places + start
 
 
-def _scalar(trace: Trace | None, value: Any, *, dtype: Any = None, **rest: Any) -> Any:
+def _scalar(trace: Trace, value: Any, *, dtype: Any = None, **rest: Any) -> Any:
     return _full(trace, (), value, dtype=dtype or FLOAT)
 
 
-def _eye(
-    trace: Trace | None, n: int, m: int | None = None, *, dtype: Any = None, **rest: Any
-) -> Any:
+def _eye(trace: Trace, n: int, m: int | None = None, *, dtype: Any = None, **rest: Any) -> Any:
     return np.eye(n, m, dtype=dtype or FLOAT)
 
 
 def _linspace(
-    trace: Trace | None, start: Any, end: Any, steps: int, *, dtype: Any = None, **rest: Any
+    trace: Trace, start: Any, end: Any, steps: int, *, dtype: Any = None, **rest: Any
 ) -> Any:
     return np.linspace(start, end, steps, dtype=dtype or FLOAT)
 
 
 def _triangle(function: Any) -> Any:
-    def make(trace: Trace | None, row: int, col: int, offset: int = 0, **rest: Any) -> Any:
+    def make(trace: Trace, row: int, col: int, offset: int = 0, **rest: Any) -> Any:
         return np.stack(function(row, offset, col))
 
     return make

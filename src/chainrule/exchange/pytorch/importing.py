@@ -15,6 +15,7 @@ from chainrule.errors import InputError, UnsupportedError
 from chainrule.exchange.model import Model
 from chainrule.exchange.pytorch.converting import converted
 from chainrule.exchange.pytorch.installed import imported_torch
+from chainrule.exchange.pytorch.kept import kept_whole
 from chainrule.exchange.pytorch.operators import KNOWN
 from chainrule.frontend import by_hand
 from chainrule.frontend.trace import Trace
@@ -155,7 +156,7 @@ def _mode(module: Any, training: bool) -> Iterator[None]:
 def _exported(torch: ModuleType, module: Any, args: Any, options: Any, shapes: Any) -> Any:
     """The module in the operators of core ATen, and those of our table as they are."""
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), warnings.catch_warnings(), kept_whole(torch):
             warnings.simplefilter("ignore")  # of PyTorch, about its own future
             exported = torch.export.export(
                 module, args, options or None, dynamic_shapes=shapes, strict=False

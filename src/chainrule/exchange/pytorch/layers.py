@@ -1,4 +1,4 @@
-"""PyTorch's layers and losses: chainrule's own, in PyTorch's order of arguments."""
+"""PyTorch's layers: chainrule's own, in PyTorch's order of arguments."""
 
 from __future__ import annotations
 
@@ -6,36 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.exchange.pytorch.values import dtype_of
-from chainrule.nn import (
-    adaptive_pooling,
-    attention,
-    convolution,
-    normalisation,
-    pooling,
-    transposed_convolution,
-)
-from chainrule.nn.activations import log_softmax
+from chainrule.exchange.pytorch.values import dtype_of, plain
+from chainrule.nn import attention, convolution, normalisation, transposed_convolution
 from chainrule.nn.layers import embedding, layer_norm
-from chainrule.nn.losses import cross_entropy
 from chainrule.numpy.of_one_primitive import stop_gradient
-
-_REDUCTIONS = ("none", "mean", "sum")
-
-
-def _plain(value: Any) -> Any:
-    """PyTorch's lists of lengths, of which one may stand for all."""
-    if not isinstance(value, (list, tuple)):
-        return value
-    return value[0] if len(value) == 1 else tuple(value)
 
 
 def _conv(function: Any) -> Any:
     """A convolution, or a transposed one, whose lengths may be lists."""
 
     def call(x: Any, weight: Any, bias: Any = None, *given: Any, **options: Any) -> Any:
-        named = {name: _plain(value) for name, value in options.items()}
-        return function(x, weight, bias, *map(_plain, given), **named)
+        named = {name: plain(value) for name, value in options.items()}
+        return function(x, weight, bias, *map(plain, given), **named)
 
     return call
 
@@ -64,41 +46,6 @@ _TRANSPOSED = (
     transposed_convolution.conv_transpose2d,
     transposed_convolution.conv_transpose3d,
 )
-
-
-def _pool(function: Any, names: tuple[str, ...]) -> Any:
-    def call(x: Any, *given: Any, **options: Any) -> Any:
-        options = {**dict(zip(names, given, strict=False)), **options}
-        plain = {name: _plain(value) for name, value in options.items()}
-        if plain.get("stride") == ():
-            plain["stride"] = None
-        return function(x, **plain)
-
-    return call
-
-
-_AVERAGES = (
-    adaptive_pooling.adaptive_avg_pool1d,
-    adaptive_pooling.adaptive_avg_pool2d,
-    adaptive_pooling.adaptive_avg_pool3d,
-)
-_ADAPTIVE_LARGEST = (
-    adaptive_pooling.adaptive_max_pool1d,
-    adaptive_pooling.adaptive_max_pool2d,
-    adaptive_pooling.adaptive_max_pool3d,
-)
-_LARGEST = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-_MEAN = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
-
-
-def _adaptive(function: Any, *, places: bool = False) -> Any:
-    """Adaptive pooling; with `places` also where the largest elements are, which is not known."""
-
-    def call(x: Any, output_size: Any) -> Any:
-        found = function(x, _plain(output_size))
-        return (found, None) if places else found
-
-    return call
 
 
 # Normalisation ----------------------------------------------------------------------------------
@@ -196,7 +143,7 @@ def _batch_norm_with_update(
     return *saved, np.zeros(0, np.uint8), mean, var
 
 
-# Attention, embeddings, losses -------------------------------------------------------------------
+# Attention, embeddings -------------------------------------------------------------------
 
 
 def _attention(
@@ -232,61 +179,10 @@ def _embedding(
     return np.where((indices == padding_idx)[..., None], stop_gradient(rows), rows)
 
 
-def _cross_entropy(
-    logits: Any,
-    target: Any,
-    weight: Any = None,
-    reduction: int = 1,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-) -> Any:
-    axis = 1 if np.ndim(logits) > 1 else 0
-    if dtype_of(target).kind == "f":
-        return _soft_cross_entropy(logits, target, axis, weight, reduction, label_smoothing)
-    return cross_entropy(
-        np.moveaxis(logits, axis, -1) if np.ndim(logits) > 2 else logits,
-        target,
-        _REDUCTIONS[reduction],
-        weight=weight,
-        ignore_index=ignore_index,
-        label_smoothing=label_smoothing or None,
-    )
-
-
-def _soft_cross_entropy(
-    logits: Any, target: Any, axis: int, weight: Any, reduction: int, label_smoothing: float
-) -> Any:
-    """Labels that are probabilities of classes."""
-    classes = np.shape(logits)[axis]
-    if label_smoothing:
-        target = (1 - label_smoothing) * target + label_smoothing / classes
-    terms = log_softmax(logits, axis) * target
-    if weight is not None:
-        terms = terms * np.reshape(weight, (-1, *(1,) * (np.ndim(logits) - 1 - axis)))
-    losses = -np.sum(terms, axis=axis)
-    if _REDUCTIONS[reduction] == "none":
-        return losses
-    return np.mean(losses) if _REDUCTIONS[reduction] == "mean" else np.sum(losses)
-
-
 LAYERS: dict[str, Any] = {
     **{f"conv{n}d": _conv(function) for n, function in enumerate(_CONVOLUTIONS, 1)},
     **{f"conv_transpose{n}d": _conv(function) for n, function in enumerate(_TRANSPOSED, 1)},
     "convolution": _convolution,
-    "max_pool1d": _pool(pooling.max_pool1d, _LARGEST),
-    "max_pool2d": _pool(pooling.max_pool2d, _LARGEST),
-    "max_pool2d_with_indices": lambda *given, **options: (
-        _pool(pooling.max_pool2d, _LARGEST)(*given, **options),
-        None,
-    ),
-    "avg_pool1d": _pool(pooling.avg_pool1d, _MEAN),
-    "avg_pool2d": _pool(pooling.avg_pool2d, _MEAN),
-    **{f"adaptive_avg_pool{n}d": _adaptive(one) for n, one in enumerate(_AVERAGES, 1)},
-    **{f"_adaptive_avg_pool{n}d": _adaptive(_AVERAGES[n - 1]) for n in (2, 3)},
-    **{
-        f"adaptive_max_pool{n}d": _adaptive(one, places=True)
-        for n, one in enumerate(_ADAPTIVE_LARGEST, 1)
-    },
     "layer_norm": _layer_norm,
     "native_layer_norm": _native_layer_norm,
     "group_norm": _group_norm,
@@ -299,5 +195,4 @@ LAYERS: dict[str, Any] = {
     "native_batch_norm": _batch_norm,
     "scaled_dot_product_attention": _attention,
     "embedding": _embedding,
-    "cross_entropy_loss": _cross_entropy,
 }

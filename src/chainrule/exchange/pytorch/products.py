@@ -7,15 +7,11 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import UnsupportedError
+from chainrule.exchange.pytorch.factors import info
 from chainrule.nn.layers import linear
 from chainrule.numpy.matrix_functions import solve_triangular
 
 linalg: Any = np.linalg
-
-
-def _info(x: Any) -> Any:
-    """That each matrix could be factored: where one cannot, a run says so."""
-    return np.zeros(np.shape(x)[:-2], np.int32)
 
 
 def _vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
@@ -97,41 +93,6 @@ def _triangular_solve(
     return found, given
 
 
-def _cholesky(x: Any, *, upper: bool = False) -> Any:
-    factor = linalg.cholesky(x)
-    return np.swapaxes(factor, -1, -2) if upper else factor
-
-
-def _cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
-    lower = np.tril(np.swapaxes(factor, -1, -2) if upper else factor)
-    return linalg.solve(lower @ np.swapaxes(lower, -1, -2), b)
-
-
-def _cholesky_inverse(factor: Any, upper: bool = False) -> Any:
-    lower = np.tril(np.swapaxes(factor, -1, -2) if upper else factor)
-    return linalg.inv(lower @ np.swapaxes(lower, -1, -2))
-
-
-def _svd(
-    x: Any, full_matrices: bool = False, compute_uv: bool = True, *, driver: Any = None
-) -> Any:
-    if not compute_uv:
-        return None, linalg.svdvals(x), None
-    return tuple(linalg.svd(x, full_matrices))
-
-
-def _eigh(x: Any, UPLO: str = "L", compute_v: bool = True) -> Any:
-    if not compute_v:
-        return linalg.eigvalsh(x, UPLO), None
-    return tuple(linalg.eigh(x, UPLO))
-
-
-def _qr(x: Any, mode: str = "reduced") -> Any:
-    if mode == "r":
-        return None, linalg.qr(x, "r")
-    return tuple(linalg.qr(x, mode))
-
-
 def _slogdet(x: Any) -> Any:
     return tuple(linalg.slogdet(x))
 
@@ -180,39 +141,24 @@ PRODUCTS: dict[str, Any] = {
     "linalg_pinv": _pinv,
     "linalg_matrix_norm": _matrix_norm,
     "linalg_solve": _solve,
-    "linalg_solve_ex": lambda *given, **options: (_solve(*given, **options), _info(given[0])),
+    "linalg_solve_ex": lambda *given, **options: (_solve(*given, **options), info(given[0])),
     "_linalg_solve_ex": lambda *given, **options: (
         _solve(*given, **options),
         None,
         None,
-        _info(given[0]),
+        info(given[0]),
     ),
     "linalg_solve_triangular": _solve_triangular,
     "triangular_solve": _triangular_solve,
     "linalg_inv": linalg.inv,
     "inverse": linalg.inv,
-    "linalg_inv_ex": lambda x, check_errors=False: (linalg.inv(x), _info(x)),
+    "linalg_inv_ex": lambda x, check_errors=False: (linalg.inv(x), info(x)),
     "linalg_det": linalg.det,
     "det": linalg.det,
     "_linalg_det": lambda x: (linalg.det(x), None, None),
     "linalg_slogdet": _slogdet,
     "slogdet": _slogdet,
     "_linalg_slogdet": lambda x: (*linalg.slogdet(x), None, None),
-    "linalg_cholesky": _cholesky,
-    "cholesky": lambda x, upper=False: _cholesky(x, upper=upper),
-    "linalg_cholesky_ex": lambda x, upper=False, check_errors=False: (
-        _cholesky(x, upper=upper),
-        _info(x),
-    ),
-    "cholesky_solve": _cholesky_solve,
-    "cholesky_inverse": _cholesky_inverse,
-    "linalg_svd": _svd,
-    "_linalg_svd": _svd,
-    "linalg_svdvals": lambda x, driver=None: linalg.svdvals(x),
-    "linalg_eigh": _eigh,
-    "_linalg_eigh": _eigh,
-    "linalg_eigvalsh": lambda x, UPLO="L": linalg.eigvalsh(x, UPLO),
-    "linalg_qr": _qr,
     "linalg_matrix_power": lambda x, n: linalg.matrix_power(x, n),
     "matrix_power": lambda x, n: linalg.matrix_power(x, n),
 }

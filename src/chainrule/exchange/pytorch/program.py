@@ -56,7 +56,7 @@ class Program:
         """How many instructions draw random numbers."""
         return sum(one.draws is not None for one in self.instructions)
 
-    def run(self, trace: Trace | None, values: Sequence[Any], key: Any) -> list[Any]:
+    def run(self, trace: Trace, values: Sequence[Any], key: Any) -> list[Any]:
         """The results for these values of the inputs, in a trace or, without one, on arrays."""
         known: list[Any] = [None] * self.count
         for place, value in zip(self.inputs, values, strict=True):
@@ -83,7 +83,7 @@ def _name(value: Traced, name: str) -> None:
         named(value, name)
 
 
-def _computed(one: Instruction, known: list[Any], trace: Trace | None, key: Any) -> Any:
+def _computed(one: Instruction, known: list[Any], trace: Trace, key: Any) -> Any:
     args = [_filled(value, known) for value in one.args]
     options = {name: _filled(value, known) for name, value in one.options.items()}
     if one.operands is not None:

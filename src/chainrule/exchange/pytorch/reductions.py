@@ -143,6 +143,21 @@ def _kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     return values[key], places[key]
 
 
+def _mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The smallest of the most frequent values, and the last place where it stands."""
+    one = np.moveaxis(with_axis(x), dim, -1)
+    often = np.sum(one[..., :, None] == one[..., None, :], axis=-1)
+    candidates = np.where(often == np.max(often, axis=-1, keepdims=True), one, np.inf)
+    smallest = np.min(candidates, axis=-1, keepdims=True)
+    own = np.arange(np.shape(one)[-1])
+    place = np.max(np.where(one == smallest, own, -1), axis=-1, keepdims=True)
+    value = np.take_along_axis(one, place, -1)
+    if np.ndim(x) == 0:
+        return value[0], place[0]
+    found = np.moveaxis(value, -1, dim), np.moveaxis(place, -1, dim)
+    return found if keepdim else tuple(np.squeeze(each, dim) for each in found)
+
+
 def _median(quantile: Any) -> Any:
     """Of an even number of elements the lower of the middle two."""
 
@@ -228,6 +243,7 @@ REDUCTIONS: dict[str, Any] = {
     "kthvalue": _kthvalue,
     "median": _median(np.quantile),
     "nanmedian": _median(np.nanquantile),
+    "mode": _mode,
     "cummax": _running(np.maximum),
     "cummin": _running(np.minimum),
     "softmax": _softmaxes(softmax, lambda x: np.exp(x - x)),

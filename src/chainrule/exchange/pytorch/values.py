@@ -8,6 +8,8 @@ import numpy as np
 
 from chainrule.frontend.traced import Traced
 
+REDUCTIONS = ("none", "mean", "sum")  # of losses, by PyTorch's numbers
+
 
 def is_array(value: Any) -> bool:
     return isinstance(value, (Traced, np.ndarray, np.generic))
@@ -25,6 +27,13 @@ def with_axis(x: Any) -> Any:
 def axes_of(dim: Any) -> Any:
     """NumPy's axis for PyTorch's dim: no dims are all."""
     return tuple(dim) or None if isinstance(dim, (list, tuple)) else dim
+
+
+def plain(value: Any) -> Any:
+    """PyTorch's lists of lengths, of which one may stand for all."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    return value[0] if len(value) == 1 else tuple(value)
 
 
 def numbers(value: Any, count: int) -> tuple[Any, ...]:
