@@ -186,15 +186,17 @@ def _arguments(
     return args, kwargs
 
 
-def untyped_arguments(function: Callable[..., Any]) -> list[str]:
-    """The arguments whose annotations say nothing of arrays."""
+def annotated_arguments(function: Callable[..., Any]) -> dict[str, Any]:
+    """What the annotation of each argument says of arrays: a type, a container of types, float or
+    int, or MISSING."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return []
+        return {}
     annotations = _annotations(function)
-    known = {name: annotations.get(name, one.annotation) for name, one in parameters.items()}
-    return [name for name, annotation in known.items() if described(annotation) is MISSING]
+    return {
+        name: described(annotations.get(name, one.annotation)) for name, one in parameters.items()
+    }
 
 
 def refuse_contradicting(function: Callable[..., Any], given: Mapping[str, Any]) -> None:

@@ -288,7 +288,7 @@ def test_what_the_library_itself_raises_is_not_laid_on_the_users_file(
     def broken(function: Any) -> Any:
         raise RuntimeError("a fault of the library")
 
-    monkeypatch.setattr("chainrule.cli.functions.trace", broken)
+    monkeypatch.setattr("chainrule.cli.graphs.trace", broken)
     assert isinstance(call("draw", "model.py:objective").exception, RuntimeError)
 
 

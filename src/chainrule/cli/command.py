@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from chainrule import __version__
 from chainrule.cli.ending import ending_well, refusing_usage
 from chainrule.cli.options import (
+    INDICES,
+    PHASE,
+    SHOWN,
+    SYMBOLS,
     GraphCommand,
     executor_option,
     memory_option,
@@ -20,6 +24,9 @@ from chainrule.cli.options import (
     setting,
     several,
 )
+
+if TYPE_CHECKING:
+    from chainrule.cli.program import Program
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -159,10 +166,10 @@ def memory(
 ) -> None:
     """Count the bytes that a function takes in training and prediction, and run nothing.
 
-    The arguments of the function are annotated with array types (x: float32["n 784"]). Without
-    --optimizer it is forward propagation alone, with --wrt also backpropagation. With --optimizer,
-    --wrt may be left out where the number of examples is the only named size: all other arrays of
-    floats are trained.
+    The arguments of the function are annotated with array types (x: float32["n 784"]), or given by
+    a function example() of the file, which returns a dict by their names. Without --optimizer it is
+    forward propagation alone, with --wrt also backpropagation. With --optimizer, --wrt may be left
+    out where the number of examples is the only named size: all other arrays of floats are trained.
     """
     from chainrule.cli.graphs import sizes_of
     from chainrule.cli.memory import report_of, show, show_json
@@ -185,7 +192,7 @@ def memory(
 @click.option("--all", "whole", is_flag=True, help="Show every value, not the 40 largest.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/second-order.md).")
 def cost(
-    place: str,
+    program: Program,
     dims: tuple[str, ...],
     wrt: tuple[str, ...],
     of: str | None,
@@ -195,49 +202,23 @@ def cost(
 ) -> None:
     """Count the floating-point operations of a function and the bytes it moves; run nothing.
 
-    The arguments of the function are annotated with array types (x: float32["n 784"]). With --wrt
-    the backward pass is counted, too, with --optimizer a whole training step. Sizes that are not
+    The arguments of the function are annotated with array types (x: float32["n 784"]), or given by
+    a function example() of the file. With --wrt the backward pass is counted, too, with --optimizer
+    a whole training step. Sizes that are not
     given (--dim n=256) stay letters.
     """
     from chainrule.cli.cost import cost_of, show
     from chainrule.cli.graphs import sizes_of
 
     with ending_well():
-        found = cost_of(place, sizes_of(dims), wrt=wrt, of=of, optimizer=optimizer)
+        found = cost_of(program, sizes_of(dims), wrt=wrt, of=of, optimizer=optimizer)
         show(found, whole=whole, as_json=as_json)
 
 
-_SHOWN = of_a_graph(
-    "A named size, such as n=256; the others stay letters.",
-    "Show a whole training step with the update of this optimizer.",
-)
-_INDICES = click.option(
-    "--indices",
-    type=click.Choice(["subscript", "superscript", "plain"]),
-    default="subscript",
-    show_default=True,
-    help="Where the number of a name such as W1 goes.",
-)
-_SYMBOLS = click.option(
-    "--symbol",
-    "symbols",
-    multiple=True,
-    metavar="NAME=TEXT",
-    help="What is shown for a name, such as weight_decay=λ.",
-)
-_PHASE = click.option(
-    "--phase",
-    type=click.Choice(["both", "forward", "backward"]),
-    default="both",
-    show_default=True,
-    help="Which part is shown.",
-)
-
-
 @main.command(cls=GraphCommand)
-@_SHOWN
+@SHOWN
 @output_option(".svg, .dot, .mmd; - prints SVG", "FUNCTION.svg in this folder")
-@_PHASE
+@PHASE
 @click.option(
     "--detail",
     type=click.Choice(["names", "primitives"]),
@@ -253,8 +234,8 @@ _PHASE = click.option(
 @several("--expand", help="A value whose inner steps show.")
 @click.option("--shapes", is_flag=True, help="Write types and shapes under the values.")
 @click.option("--nbytes", is_flag=True, help="Write the bytes of values, too.")
-@_INDICES
-@_SYMBOLS
+@INDICES
+@SYMBOLS
 @click.option(
     "--theme",
     type=click.Choice(["auto", "light", "dark"]),
@@ -263,7 +244,7 @@ _PHASE = click.option(
     help="Colours; auto follows the viewer.",
 )
 def draw(
-    place: str,
+    program: Program,
     dims: tuple[str, ...],
     wrt: tuple[str, ...],
     of: str | None,
@@ -275,19 +256,20 @@ def draw(
 ) -> None:
     """Draw the graph of a function: squares are variables, circles are operators.
 
-    The arguments of the function are annotated with array types (x: float32["n 784"]). With --wrt
-    the backward pass is drawn below the forward pass; nothing is run.
+    The arguments of the function are annotated with array types (x: float32["n 784"]), or given by
+    a function example() of the file. With --wrt the backward pass is drawn below the forward pass;
+    nothing is run.
     """
     from chainrule.cli import views
 
     with ending_well():
-        graph = views.viewed(place, dims, wrt, of, optimizer)
+        graph = views.viewed(program, dims, wrt, of, optimizer)
         options |= {"symbols": views.symbols_of(symbols), "fold": views.folded(fold)}
         views.draw(graph, output, options)
 
 
 @main.command(cls=GraphCommand)
-@_SHOWN
+@SHOWN
 @click.argument("names", nargs=-1, metavar="[NAME]...", callback=refuse_sizes)
 @output_option(".tex, .md, .txt", "they are printed")
 @click.option(
@@ -298,11 +280,11 @@ def draw(
     show_default=True,
     help="How they are printed.",
 )
-@_PHASE
-@_INDICES
-@_SYMBOLS
+@PHASE
+@INDICES
+@SYMBOLS
 def equations(
-    place: str,
+    program: Program,
     names: tuple[str, ...],
     dims: tuple[str, ...],
     wrt: tuple[str, ...],
@@ -320,18 +302,18 @@ def equations(
     from chainrule.cli import views
 
     with ending_well():
-        graph = views.viewed(place, dims, wrt, of, optimizer)
+        graph = views.viewed(program, dims, wrt, of, optimizer)
         options |= {"symbols": views.symbols_of(symbols)}
         views.equations(graph, names, output, form, options)
 
 
 @main.command(cls=GraphCommand)
-@_SHOWN
+@SHOWN
 @output_option(".py", "it is printed")
 @click.option("--delete", is_flag=True, help="Delete values as soon as nothing needs them.")
 @click.option("--comments/--no-comments", default=True, help="Say which line each block is from.")
 def python(
-    place: str,
+    program: Program,
     dims: tuple[str, ...],
     wrt: tuple[str, ...],
     of: str | None,
@@ -346,12 +328,12 @@ def python(
     from chainrule.cli import views
 
     with ending_well():
-        graph = views.viewed(place, dims, wrt, of, optimizer)
+        graph = views.viewed(program, dims, wrt, of, optimizer)
         views.python(graph, output, options)
 
 
 @main.command(cls=GraphCommand)
-@_SHOWN
+@SHOWN
 @click.option(
     "--inputs",
     type=click.Path(path_type=Path),
@@ -379,7 +361,7 @@ def python(
 @click.option("--tradeoff", is_flag=True, help="Show what less memory costs in time.")
 @output_option(".html", "FUNCTION.html in this folder")
 def explain(
-    place: str,
+    program: Program,
     dims: tuple[str, ...],
     wrt: tuple[str, ...],
     of: str | None,
@@ -389,9 +371,10 @@ def explain(
     """Write a page for the browser that walks through a function, value by value.
 
     Graph, equations, memory and source lines, forward and (with --wrt) backward, in one file that
-    loads nothing else. Nothing is run, unless --inputs or --random gives it numbers to run on.
+    loads nothing else. Nothing is run, unless --inputs, --random or a function example() of the
+    file gives it numbers to run on.
     """
     from chainrule.cli import explain as explaining
 
     with ending_well():
-        explaining.explain(place, dims, wrt, of, optimizer, **options)
+        explaining.explain(program, dims, wrt, of, optimizer, **options)

@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING
 import click
 
 from chainrule.cli.graphs import graph_of
+from chainrule.cli.program import Program
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.cost import Cost
 
 
 def cost_of(
-    place: str,
+    program: Program,
     sizes: Mapping[str, int],
     *,
     wrt: Sequence[str],
     of: str | None,
     optimizer: str | None,
 ) -> Cost:
-    """The cost of the function at `place`: forward, with `wrt` backward, or a training step."""
-    return graph_of(place, wrt, of, optimizer).cost(sizes)
+    """The cost of a program: forward, with `wrt` backward, or a training step."""
+    return graph_of(program, wrt, of, optimizer).cost(sizes)
 
 
 def show(cost: Cost, *, whole: bool, as_json: bool) -> None:

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from chainrule.cli.graphs import graph_of, sizes_of, step_of
+from chainrule.cli.program import Program, sizes_seen
 from chainrule.data.npz import read_npz
 from chainrule.explain.report import Report, report
 from chainrule.explain.report.report import checked_path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def explain(
-    place: str,
+    program: Program,
     dims: Sequence[str],
     wrt: Sequence[str],
     of: str | None,
@@ -34,13 +35,13 @@ def explain(
     tradeoff: bool,
     output: Path | None,
 ) -> None:
-    """Write the page about the function at `place`, by default to a file with its name."""
+    """Write the page about a program, by default to a file with its name."""
     sizes = sizes_of(dims)
-    name = place.rpartition(":")[2].replace(".", "_")
-    path = checked_path(output or Path(f"{name}.html"))
+    path = checked_path(output or Path(f"{program.name.replace('.', '_')}.html"))
     given = None if inputs is None else read_npz(inputs)
-    what = step_of(place, wrt, of, optimizer) if optimizer else graph_of(place, wrt, of)
+    what = step_of(program, wrt, of, optimizer) if optimizer else graph_of(program, wrt, of)
     graph = what.graph if isinstance(what, TrainingStep) else what
+    given, notes = _with_example(program, graph, given, sizes)
     missing = [name for name in graph.sizes if name not in sizes]
     if tradeoff and missing and given is None and seed is None:
         raise click.UsageError(
@@ -48,9 +49,9 @@ def explain(
             f"{'is' if len(missing) == 1 else 'are'}\n"
             f"  try: {' '.join(f'--dim {name}=256' for name in missing)}"
         )
-    notes = []
     if given is not None or seed is not None:
-        given, notes = _completed(what, graph, given or {}, sizes, seed)
+        given, more = _completed(what, graph, given or {}, sizes, seed)
+        notes += more
     made = report(
         what, given, sizes=sizes or None, executor=executor, history=history, tradeoff=tradeoff
     )
@@ -70,6 +71,27 @@ def training_report(training: Training, history: Sequence[Mapping[str, Any]]) ->
         training.step, batch, state=training.state, history=history, title="digits, trained"
     )
     return _noted(made, ["The values are those of one more step, on the first minibatch."])
+
+
+def _with_example(
+    program: Program,
+    graph: Graph,
+    given: Mapping[str, np.ndarray] | None,
+    sizes: Mapping[str, int],
+) -> tuple[Mapping[str, np.ndarray] | None, list[str]]:
+    """The arrays of --inputs, and those of the example beside them, if it has the sizes that were
+    asked for; and what the page says of that."""
+    needed = {item.name for item in graph.inputs if item.default is None}
+    example = program.arrays(graph) if needed - set(given or {}) else {}
+    if not example:
+        return given, []
+    seen = sizes_seen(graph, {**example, **(given or {})})
+    other = [f"{name}={number}" for name, number in sizes.items() if seen.get(name) != number]
+    if other:
+        note = f"The arrays of the example have other sizes than {', '.join(other)}: not used."
+        return given, [note]
+    added = [name for name in example if name not in (given or {})]
+    return {**example, **(given or {})}, [f"{', '.join(added)}: of the example in {program.file}."]
 
 
 def _noted(made: Report, notes: Sequence[str], path: Path | None = None) -> Report:
@@ -100,7 +122,7 @@ def _completed(
             f"the file of --inputs has no array called {missing[0]}; it has {', '.join(given)}\n"
             f"  try: --random 0, which draws what is missing: {names}"
         )
-    known = {**_sizes_seen(graph, given), **sizes}
+    known = {**sizes_seen(graph, given), **sizes}
     unknown = [name for name in graph.sizes if name not in known]
     if unknown:
         raise click.UsageError(
@@ -121,14 +143,3 @@ def _completed(
         f"seed {seed}, standard normal numbers for floats and zeros for all else."
     )
     return {**given, **drawn}, [note]
-
-
-def _sizes_seen(graph: Graph, given: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """The named sizes that the shapes of arrays show."""
-    found = {}
-    for item in graph.inputs:
-        shape = given[item.name].shape if item.name in given else ()
-        for size, length in zip(item.type.shape, shape, strict=False):
-            if str(size) in graph.sizes:
-                found[str(size)] = length
-    return found

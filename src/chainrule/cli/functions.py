@@ -1,4 +1,4 @@
-"""Finds and traces `file.py:function`: runs the file as a module."""
+"""Finds `file.py:function`: runs the file as a module."""
 
 from __future__ import annotations
 
@@ -14,41 +14,21 @@ from typing import Any
 import click
 
 from chainrule.cli.raised import described, own_lines
-from chainrule.errors import ChainruleError
-from chainrule.graph.graph import Graph
-from chainrule.tracing import trace
 
 MOST_LINES = 3  # of the user's, on the way to an error
 
 
-def traced(place: str) -> Graph:
-    """The graph of the function that `place` means; see `function_at`.
-
-    Raises as `traced_by` does.
-    """
-    return traced_by(trace, place)
-
-
-def traced_by(by: Callable[..., Any], place: str) -> Any:
-    """What a function that traces makes of the function that `place` means.
-
-    A ClickException, which names the lines of the file, for what the function raises.
-    """
-    function = function_at(place)
-    try:
-        return by(function)
-    except ChainruleError:
-        raise
-    except (Exception, SystemExit) as error:
-        file, _, name = place.rpartition(":")
-        lines = own_lines(error, Path(file))
-        if not lines:
-            raise  # not the function raised it
-        where = "\n".join(map(str, lines[-MOST_LINES:])).replace("\n", "\n    ")
-        raise click.ClickException(
-            f"{name} raised while it was traced: {described(error)}\n  where: {where}"
-            + _whole_traceback(Path(file), name)
-        ) from error
+def raised_by(
+    error: BaseException, place: str, what: str, *, is_traced: bool = False
+) -> click.ClickException | None:
+    """Tells of what the file raised, with its lines; None if it comes from elsewhere."""
+    file, _, name = place.rpartition(":")
+    lines = own_lines(error, Path(file))
+    if not lines:
+        return None
+    where = "\n".join(map(str, lines[-MOST_LINES:])).replace("\n", "\n    ")
+    hint = _whole_traceback(Path(file), name) if is_traced else ""
+    return click.ClickException(f"{what}: {described(error)}\n  where: {where}{hint}")
 
 
 def _whole_traceback(file: Path, name: str) -> str:
@@ -61,8 +41,8 @@ def _whole_traceback(file: Path, name: str) -> str:
     return f"\n  try: {folder}{code} shows the whole traceback"
 
 
-def function_at(place: str) -> Callable[..., Any]:
-    """The function that `path/to/file.py:name` means; `name` may have dots.
+def found_at(place: str) -> tuple[Callable[..., Any], ModuleType]:
+    """The function that `path/to/file.py:name` means, and its file; `name` may have dots.
 
     Its folder comes first where the file imports modules, as for `python file.py`; what the file
     does under `if __name__ == "__main__"` is not done.  A usage error where there is no such file
@@ -82,6 +62,11 @@ def function_at(place: str) -> Callable[..., Any]:
     if path.suffix != ".py":
         raise click.UsageError(f"{file} is no Python file: its name does not end in .py")
     module = _module(path)
+    return function_in(module, file, name), module
+
+
+def function_in(module: ModuleType, file: str, name: str) -> Callable[..., Any]:
+    """The function of this name in a file that was run; a usage error where there is none."""
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):

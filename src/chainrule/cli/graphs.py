@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from chainrule.cli.functions import traced, traced_by
+from chainrule.cli.program import Program
 from chainrule.execute.executors import executor_named
 from chainrule.graph.sizes import sizes
+from chainrule.tracing import trace
 from chainrule.train import Optimizer, TrainingStep, adam, adamw, sgd
+from chainrule.train.loop.rows import roots_of
 from chainrule.train.step.carried import returned_state
 from chainrule.train.step.making import step_of as made_of
 from chainrule.train.step.switch import forms_of
@@ -50,11 +51,13 @@ def pairs_of(option: str, given: Sequence[str], example: str) -> list[tuple[str,
     return found
 
 
-def graph_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str | None = None) -> Graph:
-    """The graph of the function at `place`: forward, with `wrt` backward, or a training step."""
+def graph_of(
+    program: Program, wrt: Sequence[str], of: str | None, optimizer: str | None = None
+) -> Graph:
+    """The graph of a program: forward, with `wrt` backward, or a training step."""
     if optimizer is not None:
-        return step_of(place, wrt, of, optimizer).graph
-    graph = traced(place)
+        return step_of(program, wrt, of, optimizer).graph
+    graph = program.traced_by(lambda function, types: trace(function, **types))
     if of is not None and not wrt:
         raise click.UsageError(
             f"--of {of} needs --wrt, the inputs to differentiate by\n"
@@ -63,12 +66,12 @@ def graph_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str | No
     return backward(graph, wrt=_names(wrt), of=of) if wrt else graph
 
 
-def step_of(place: str, wrt: Sequence[str], of: str | None, optimizer: str) -> TrainingStep:
-    """The training step of the function at `place`; without `wrt`, of all that is trained.
+def step_of(program: Program, wrt: Sequence[str], of: str | None, optimizer: str) -> TrainingStep:
+    """The training step of a program; without `wrt`, of all that is trained.
 
     What a function returns as `J, {name: ...}`, by names of its arguments, is its state.
     """
-    forms = traced_by(partial(forms_of, types={}), place)
+    forms = program.traced_by(forms_of)
     graph = forms.training
     state = returned_state(graph)
     trained = _names(wrt) if wrt else _trained(graph, state)
@@ -93,13 +96,16 @@ def _trained(graph: Graph, state: Sequence[str]) -> tuple[str, ...]:
 
     That size is then the number of examples.  With several named sizes, or none, nobody knows.
     """
+    held = _leaves(graph, state)
     floats = [item for item in graph.inputs if item.type.is_float and item.default is None]
-    floats = [item for item in floats if item.name not in _leaves(graph, state)]
+    floats = [item for item in floats if item.name not in held]
     alone = [item.name for item in floats if not any(_named(size) for size in item.type.shape)]
     if len(graph.sizes) == 1 and alone:
         return tuple(alone)
+    root_of = roots_of(graph)
     examples = set(graph.sizes[:1])  # the size that is named first, most likely
-    likely = [
+    likely = [root_of[item.name] for item in floats if root_of[item.name] != item.name]
+    likely = likely or [
         item.name
         for item in floats
         if examples and not any(examples & sizes.names(size) for size in item.type.shape)
@@ -108,8 +114,8 @@ def _trained(graph: Graph, state: Sequence[str]) -> tuple[str, ...]:
     raise click.UsageError(
         "say with --wrt which inputs to train, unless the number of "
         "examples is the only named size\n"
-        f"  try: --wrt {','.join(likely)}; the inputs of floats are: "
-        f"{', '.join(item.name for item in floats) or 'none'}"
+        f"  try: --wrt {','.join(dict.fromkeys(likely))}; the inputs of floats are: "
+        f"{', '.join(dict.fromkeys(root_of[item.name] for item in floats)) or 'none'}"
     )
 
 

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chainrule.cli.graphs import graph_of, step_of
+from chainrule.cli.program import Program
 from chainrule.execute.executors import executor_with
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
+    from chainrule.graph.graph import Graph
 
 
 def report_of(
-    place: str,
+    program: Program,
     sizes: Mapping[str, int],
     *,
     wrt: Sequence[str],
@@ -29,7 +31,7 @@ def report_of(
     placement_seconds: float,
     budget: int | None,
 ) -> MemoryReport:
-    """The report of the function at `place`: forward, with `wrt` backward, or a training step."""
+    """The report of a program: forward, with `wrt` backward, or a training step."""
     predicted = tuple(predict) or None
     is_plain = not placement_seconds and budget is None
     searching = executor if is_plain else executor_with(executor, placement_seconds, budget)
@@ -39,10 +41,17 @@ def report_of(
                 "--keep is for graphs: a training step keeps its outputs\n"
                 "  try: leave out --keep, or --optimizer"
             )
-        step = step_of(place, wrt, of, optimizer)
+        step = step_of(program, wrt, of, optimizer)
+        sizes = _completed(program, step.graph, sizes)
         return step.memory(sizes, predict=predicted, executor=searching)
-    graph = graph_of(place, wrt, of)
+    graph = graph_of(program, wrt, of)
+    sizes = _completed(program, graph, sizes)
     return graph.memory(sizes, keep=_kept(keep), predict=predicted, executor=searching)
+
+
+def _completed(program: Program, graph: Graph, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """The sizes, with those of the example that are not given."""
+    return sizes if set(graph.sizes) <= set(sizes) else {**program.sizes(graph), **sizes}
 
 
 def show(report: MemoryReport, *, whole: bool) -> None:

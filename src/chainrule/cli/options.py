@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,12 @@ def of_a_graph(dims: str, optimizer: str) -> Callable[[Any], Any]:
     """The argument and options that say which graph; the texts are those of two of them."""
     options = (
         click.argument("place", metavar="FILE.py:FUNCTION"),
+        click.option(
+            "--example",
+            metavar="NAME",
+            help="The function of the file that returns arguments, with types, sizes and data for "
+            "what annotations and options leave open; by default example, if there is one.",
+        ),
         several("--dim", "dims", metavar="NAME=SIZE", help=dims),
         several("--wrt", help="An input to differentiate by; or all."),
         click.option(
@@ -107,9 +114,16 @@ def of_a_graph(dims: str, optimizer: str) -> Callable[[Any], Any]:
     )
 
     def decorate(command: Any) -> Any:
+        @wraps(command)
+        def on_program(place: str, example: str | None, **chosen: Any) -> Any:
+            from chainrule.cli.program import Program
+
+            return command(program=Program(place, example), **chosen)
+
+        decorated: Any = on_program
         for option in reversed(options):
-            command = option(command)
-        return command
+            decorated = option(decorated)
+        return decorated
 
     return decorate
 
@@ -144,6 +158,33 @@ def _apart(option: str, each: str, given: Sequence[str]) -> tuple[str, ...]:
             )
         found += parts
     return tuple(found)
+
+
+SHOWN = of_a_graph(
+    "A named size, such as n=256; the others stay letters.",
+    "Show a whole training step with the update of this optimizer.",
+)
+INDICES = click.option(
+    "--indices",
+    type=click.Choice(["subscript", "superscript", "plain"]),
+    default="subscript",
+    show_default=True,
+    help="Where the number of a name such as W1 goes.",
+)
+SYMBOLS = click.option(
+    "--symbol",
+    "symbols",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="What is shown for a name, such as weight_decay=λ.",
+)
+PHASE = click.option(
+    "--phase",
+    type=click.Choice(["both", "forward", "backward"]),
+    default="both",
+    show_default=True,
+    help="Which part is shown.",
+)
 
 
 class GraphCommand(click.Command):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chainrule.cli.graphs import graph_of, pairs_of, sizes_of
+from chainrule.cli.program import Program
 from chainrule.explain.writing import write_beside
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ STANDARD_OUTPUT = Path("-")
 
 
 def viewed(
-    place: str, dims: Sequence[str], wrt: Sequence[str], of: str | None, optimizer: str | None
+    program: Program, dims: Sequence[str], wrt: Sequence[str], of: str | None, optimizer: str | None
 ) -> Graph:
     """The graph that is shown; its named sizes stay letters, but for those that are given."""
-    graph = graph_of(place, wrt, of, optimizer)
+    graph = graph_of(program, wrt, of, optimizer)
     sizes = sizes_of(dims)
     return graph.bind(**sizes) if sizes else graph
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.annotations import MISSING
 from chainrule.errors import InputError
 from chainrule.functional.arguments import takes_keywords
 from chainrule.graph.graph import Graph
 from chainrule.graph.nearest import perhaps
-from chainrule.tracing import definition, function_name, trace, untyped_arguments
+from chainrule.tracing import annotated_arguments, definition, function_name, trace
 
 SWITCH = "training"
 _EMPTY = inspect.Parameter.empty
@@ -62,7 +63,8 @@ def types_given(function: Callable[..., Any], parameters: Any) -> dict[str, Any]
     """
     if not isinstance(parameters, Mapping):
         return {}
-    untyped, names = untyped_arguments(function), list(map(str, parameters))
+    annotated, names = annotated_arguments(function), list(map(str, parameters))
+    untyped = [name for name, said in annotated.items() if said is MISSING]
     arguments = inspect.signature(function).parameters if untyped else {}
     lacking = [x for x in untyped if x not in parameters and arguments[x].default is _EMPTY]
     for root in lacking:
