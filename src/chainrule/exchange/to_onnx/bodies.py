@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.control.repeated import Repeated, repeated
+from chainrule.control.unwinding import read_states
 from chainrule.exchange.to_onnx.rules import value_of
-from chainrule.exchange.to_onnx.writer import Writer
+from chainrule.exchange.to_onnx.writer import INT64, Writer
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node, topological
 
@@ -103,9 +105,25 @@ def scan(writer: Writer, out: Node, write: Nodes, *operands: str) -> str:
 
 def while_(writer: Writer, out: Node, write: Nodes, *operands: str) -> str:
     """ONNX's Loop, without a limit: a run past `max_steps` raises no error there."""
-    body, condition, constants = (out.param(key) for key in ("body", "condition", "constants"))
+    does = repeated(out)
+    found = _repeated(writer, does, write, operands)
+    results = [node for _, node in does.body.graph.outputs]
+    return _packed(writer, out, found, results)
+
+
+def _packed(writer: Writer, out: Node, found: Sequence[str], results: Sequence[Node]) -> str:
+    """The values of the dtype of the node, one after another."""
+    pairs = zip(found, results, strict=True)
+    return writer.flat([name for name, node in pairs if node.dtype == out.dtype])
+
+
+def _repeated(
+    writer: Writer, does: Repeated, write: Nodes, operands: Sequence[str], kept: Sequence[int] = ()
+) -> list[str]:
+    """The values in the end; then the values `kept` before each iteration, and its number."""
+    forth, condition, constants = does.forth, does.condition, does.constants
     fixed, states = operands[:constants], operands[constants:]
-    items, results = body.graph.inputs, [node for _, node in body.graph.outputs]
+    items, results = forth.graph.inputs, [node for _, node in forth.graph.outputs]
     before = _begun(writer)
     (begins,) = _body(before, condition, operands, write)
     writer.nodes += before.nodes  # the condition is computed once before the loop
@@ -113,26 +131,64 @@ def while_(writer: Writer, out: Node, write: Nodes, *operands: str) -> str:
     helper, kind = inner.onnx.helper, inner.kind
     step, goes = inner.fresh("_step"), inner.fresh("_goes_on")
     names = [inner.fresh(f"_{item.name}") for item in items[constants:]]
+    number = helper.make_tensor_value_info(step, kind(INT64), [])
     declared = [
-        helper.make_tensor_value_info(step, kind(np.dtype(np.int64)), []),
+        number,
         helper.make_tensor_value_info(goes, kind(np.dtype(np.bool_)), []),
         *[
             _input(inner, name, item.node)
             for name, item in zip(names, items[constants:], strict=True)
         ],
     ]
-    made = _body(inner, body, [*fixed, *names], write)
+    made = _body(inner, forth, [*fixed, *names], write)
     after = Writer(inner.onnx, inner.opset, inner)
     (again,) = _body(after, condition, [*fixed, *made], write)
     inner.nodes += after.nodes
     holds = [node for _, node in condition.graph.outputs]
-    outputs = _outputs(inner, [again, *made], [*holds, *results])
-    found = writer.several(
-        "Loop", ["", begins, *states], len(results), body=_graph(inner, declared, outputs)
+    rows = [names[place] for place in kept], [results[place] for place in kept]
+    outputs = _outputs(inner, [again, *made, *rows[0]], [*holds, *results, *rows[1]])
+    count = len(results)
+    if does.step:
+        count += len(kept) + 1
+        last = inner.emit("Identity", step, wish="_out")
+        outputs.append(helper.make_tensor_value_info(last, kind(INT64), []))
+    return writer.several(
+        "Loop", ["", begins, *states], count, body=_graph(inner, [*declared], outputs)
     )
-    return writer.flat(
-        [name for name, node in zip(found, results, strict=True) if node.dtype == out.dtype]
-    )
+
+
+def unwind(writer: Writer, out: Node, write: Nodes, *operands: str) -> str:
+    """The loop again, which keeps its values; then another one, from its last iteration back."""
+    does = repeated(out)
+    items = does.body.graph.inputs
+    results = [node for _, node in does.body.graph.outputs]
+    read = read_states(does)
+    found = _repeated(writer, does, write, operands[: does.back], read)
+    *kept, numbers = found[does.states :]
+    scalar = writer.constant(np.array([], np.int64))
+    count = writer.emit("Reshape", writer.emit("Shape", numbers), scalar, allowzero=1)
+    inner = _begun(writer)
+    helper, kind = inner.onnx.helper, inner.kind
+    step, goes = inner.fresh("_step"), inner.fresh("_goes_on")
+    names = [inner.fresh(f"_{item.name}") for item in items[does.back :]]
+    declared = [
+        helper.make_tensor_value_info(step, kind(INT64), []),
+        helper.make_tensor_value_info(goes, kind(np.dtype(np.bool_)), []),
+        *[_input(inner, name, node) for name, node in zip(names, results, strict=True)],
+    ]
+    place = inner.emit("Sub", inner.emit("Sub", count, inner.constant(np.int64(1))), step)
+    before = list(operands[does.constants : does.back])  # those that nothing reads
+    for state, rows in zip(read, kept, strict=True):
+        before[state] = inner.emit("Gather", rows, place, axis=0)
+    made = _body(inner, does.body, [*operands[: does.constants], *before, *names], write)
+    forever = inner.emit("Identity", goes, wish="_out")
+    outputs = [
+        helper.make_tensor_value_info(forever, kind(np.dtype(np.bool_)), []),
+        *_outputs(inner, made, results),
+    ]
+    body = _graph(inner, declared, outputs)
+    found = writer.several("Loop", [count, "", *operands[does.back :]], len(results), body=body)
+    return _packed(writer, out, found, results)
 
 
 def running(writer: Writer, out: Node, write: Nodes, *operands: str) -> str:
@@ -166,4 +222,11 @@ def running(writer: Writer, out: Node, write: Nodes, *operands: str) -> str:
     return writer.transpose(stacked, np.argsort(order).tolist())
 
 
-BODIES = {"cond": cond, "scan": scan, "while_": while_, "cumprod": running, "recurrence": running}
+BODIES = {
+    "cond": cond,
+    "cumprod": running,
+    "recurrence": running,
+    "scan": scan,
+    "unwind": unwind,
+    "while_": while_,
+}

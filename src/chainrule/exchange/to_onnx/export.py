@@ -13,7 +13,14 @@ import numpy as np
 from chainrule.errors import InputError, UnsupportedError
 from chainrule.exchange.package import onnx_package
 from chainrule.exchange.to_onnx.bodies import BODIES
-from chainrule.exchange.to_onnx.expressions import Refused, Scalars, Value, parsed
+from chainrule.exchange.to_onnx.expressions import (
+    Refused,
+    Scalars,
+    Value,
+    functions_that_lack,
+    parsed,
+)
+from chainrule.exchange.to_onnx.programs import PROGRAMS, program_of, written_program
 from chainrule.exchange.to_onnx.rules import READING, RULES, is_late, value_of
 from chainrule.exchange.to_onnx.writer import Writer
 from chainrule.execute.leaves import leaves_of
@@ -166,9 +173,15 @@ def _is_there(writer: Writer, node: Node) -> bool:
 
 def _refusal(node: Node) -> str:
     """Why a node whose operands are refused would be, too; what is not known then is no reason."""
-    name = node.primitive.name
-    known = name in RULES or name in BODIES or isinstance(node.primitive.kernel, Map)
-    return "" if known else name
+    name, kernel = node.primitive.name, node.primitive.kernel
+    if name in {*RULES, *BODIES, *PROGRAMS}:
+        return ""
+    missing = functions_that_lack(kernel.expression) if isinstance(kernel, Map) else [""]
+    return _reason(name, missing[0]) if missing else ""
+
+
+def _reason(name: str, what: str) -> str:
+    return name if what in ("", name) else f"{name}: {what}"
 
 
 def _written(writer: Writer, node: Node) -> str:
@@ -176,11 +189,15 @@ def _written(writer: Writer, node: Node) -> str:
     primitive, name = node.primitive, node.primitive.name
     count = len(writer.nodes)
     try:
-        if name in READING or (isinstance(primitive.kernel, Map) and name not in RULES):
+        program = program_of(node)
+        is_mapped = isinstance(primitive.kernel, Map) and name not in RULES
+        if program is None and (is_mapped or name in READING):
             operands = []
         else:
             operands = [value_of(writer, one) for one in node.inputs]
-        if name in BODIES:
+        if program is not None:
+            made = written_program(writer, node, program, write_nodes, *operands)
+        elif name in BODIES:
             made = BODIES[name](writer, node, write_nodes, *operands)
         elif name in RULES:
             made = RULES[name](writer, node, *operands)
@@ -189,7 +206,7 @@ def _written(writer: Writer, node: Node) -> str:
         else:
             return name
     except Refused as error:
-        return name if str(error) == name else f"{name}: {error}"
+        return _reason(name, str(error))
     own = writer.names.get(node)
     if own is not None and made != own:
         last = writer.nodes[-1] if len(writer.nodes) > count else None
@@ -208,8 +225,8 @@ def _mapped(writer: Writer, node: Node, expression: str) -> str:
     values: dict[str, Any] = dict(node.params)
     for name, one in zip(node.primitive.inputs, node.inputs, strict=True):
         if is_uniform(one) and not whole:
-            number = writer.constant(np.asarray(one.param("value"), one.dtype))
-            values[name] = Value(number, one.dtype)
+            number = np.asarray(one.param("value"), one.dtype)
+            values[name] = Value(writer.constant(number), one.dtype, number.item())
         else:
             values[name] = Value(value_of(writer, one), one.dtype)
     found = Scalars(writer, values).written(parsed(expression))

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.exchange.to_onnx.writer import Writer
+from chainrule.exchange.to_onnx.writer import INT64, Writer
 from chainrule.primitives.threefry import cipher
 
 BOOL = np.dtype(np.bool_)
+WIDE = np.dtype(np.float64)
 
 
 class Refused(Exception):
@@ -27,12 +28,12 @@ def parsed(expression: str) -> ast.expr:
 
 
 class Value:
-    """A value of the file under construction: its name, and its dtype."""
+    """A value of the file under construction: its name, its dtype, and its number if it is one."""
 
-    __slots__ = ("dtype", "name")
+    __slots__ = ("dtype", "name", "number")
 
-    def __init__(self, name: str, dtype: np.dtype) -> None:
-        self.name, self.dtype = name, dtype
+    def __init__(self, name: str, dtype: np.dtype, number: Any = None) -> None:
+        self.name, self.dtype, self.number = name, dtype, number
 
 
 class Scalars:
@@ -47,6 +48,8 @@ class Scalars:
         if given is None:
             raise Refused("an expression of numbers alone")
         names = [self.value(one, given).name for one in operands]
+        if given == BOOL:
+            operator = _OF_BOOLEANS.get(operator, operator)
         return Value(self.writer.emit(operator, *names, **attributes), dtype or given)
 
     def value(self, one: Any, dtype: np.dtype) -> Value:
@@ -66,6 +69,8 @@ class Scalars:
                 return self.values[name]
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 inner = self.written(operand)
+                if isinstance(inner, Value) and inner.dtype.kind == "u":
+                    return self.emit("Sub", 0, inner)
                 return self.emit("Neg", inner) if isinstance(inner, Value) else -inner
             case ast.UnaryOp(op=ast.Invert(), operand=operand):
                 inner = self.written(operand)
@@ -85,6 +90,12 @@ class Scalars:
         if not isinstance(left, Value) and not isinstance(right, Value):
             return _OF_NUMBERS[op](left, right)
         dtype = left.dtype if isinstance(left, Value) else right.dtype
+        if dtype == WIDE and op in (ast.Mult, ast.Div):
+            if _is_almost_1(right):
+                number = _number(right) if op is ast.Mult else 1 / _number(right)
+                return self.text("x + x * y", x=left, y=number - 1)
+            if op is ast.Mult and _is_almost_1(left):
+                return self.binary(op, right, left)
         if op in _ARITHMETIC:
             return self.emit(_ARITHMETIC[op], left, right)
         if op in _LOGIC:
@@ -103,13 +114,32 @@ class Scalars:
         return x if x.dtype == dtype else Value(self.writer.cast(x.name, dtype), dtype)
 
     def where(self, condition: Value, x: Any, y: Any) -> Value:
+        """By `And` and `Or` of booleans, and for most integers in int64: onnxruntime has no other
+        kernels."""
         dtype = next(one.dtype for one in (x, y) if isinstance(one, Value))
-        names = [self.value(one, dtype).name for one in (x, y)]
-        return Value(self.writer.emit("Where", condition.name, *names), dtype)
+        x, y = self.value(x, dtype), self.value(y, dtype)
+        if dtype == BOOL:
+            return self.text("(c & x) | (~c & y)", c=condition, x=x, y=y)
+        is_plain = dtype.kind == "f" or dtype.name in ("uint8", "int32", "int64")
+        other = dtype if is_plain else INT64
+        names = [self.cast(one, other).name for one in (x, y)]
+        found = Value(self.writer.emit("Where", condition.name, *names), other)
+        return self.cast(found, dtype)
 
     def text(self, expression: str, **values: Any) -> Any:
         """An expression of other values."""
         return Scalars(self.writer, values).written(parsed(expression))
+
+
+def _number(x: Any) -> Any:
+    return x.number if isinstance(x, Value) else x
+
+
+def _is_almost_1(x: Any) -> bool:
+    """Whether x is a number that is 1 in float32 only: onnxruntime (1.30) leaves out products with
+    such numbers, and quotients."""
+    number = _number(x)
+    return number is not None and number != 1 and np.float32(number) == 1
 
 
 _ARITHMETIC = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div"}
@@ -118,6 +148,7 @@ _LOGIC = {
     ast.BitOr: ("Or", "BitwiseOr"),
     ast.BitXor: ("Xor", "BitwiseXor"),
 }
+_OF_BOOLEANS = {"Abs": "Identity", "Add": "Or", "Max": "Or", "Min": "And", "Mul": "And"}
 _COMPARED = {
     ast.Eq: "Equal",
     ast.Lt: "Less",
@@ -146,12 +177,21 @@ def formula(expression: str) -> Callable[..., Value]:
 
 
 def _power(scalars: Scalars, x: Value, y: Any) -> Value:
+    """Of integers by squaring: runtimes compute `Pow` of them in float64."""
     if isinstance(y, int) and y in (1, 2):
         return scalars.emit("Identity", x) if y == 1 else scalars.emit("Mul", x, x)
-    if x.dtype.kind == "u" or x.dtype.itemsize < 4:
-        if x.dtype.kind != "f":
-            raise Refused(f"powers of {x.dtype}")
-    return scalars.emit("Pow", x, y)
+    if x.dtype.kind == "f":
+        return scalars.emit("Pow", x, y)
+    if x.dtype == BOOL or (isinstance(y, int) and y < 0):
+        raise Refused(f"powers of {x.dtype}")
+    if not isinstance(y, Value):
+        y = scalars.value(y, x.dtype)
+    found, base = scalars.text("x * 0 + 1", x=x), x
+    for bit in range(8 * y.dtype.itemsize - (y.dtype.kind == "i")):
+        one = Value(scalars.writer.constant(np.array(1 << bit).astype(y.dtype)), y.dtype)
+        found = scalars.text("where((y & one) != 0, r * x, r)", x=base, y=y, one=one, r=found)
+        base = scalars.emit("Mul", base, base)
+    return found
 
 
 def _sign(scalars: Scalars, x: Value) -> Value:
@@ -181,6 +221,34 @@ def _remainder(scalars: Scalars, x: Value, y: Value) -> Value:
     rest = scalars.emit("Mod", x, y, fmod=1)
     moved = scalars.text("where((x != 0) & ((x < 0) != (y < 0)), x + y, x)", x=rest, y=y)
     return moved
+
+
+def _copysign(scalars: Scalars, x: Value, y: Value) -> Value:
+    """1/y tells -0 from 0; the sign of NaN counts as +."""
+    return scalars.text("where((y < 0) | (1 / y < 0), -fabs(x), fabs(x))", x=x, y=y)
+
+
+def _hypot(scalars: Scalars, x: Value, y: Value) -> Value:
+    """The larger one times a square root, so that no square overflows; inf even beside NaN."""
+    sizes = {"x": scalars.text("fabs(x)", x=x), "y": scalars.text("fabs(y)", y=y)}
+    sizes["inf"] = scalars.value(math.inf, x.dtype)
+    large, small = (scalars.text(f"{name}(x, y)", **sizes) for name in ("fmax_nan", "fmin_nan"))
+    ratio = scalars.text("where(x > 0, y / x, 0)", x=large, y=small)
+    length = scalars.text("x * sqrt(1 + r * r)", x=large, r=ratio)
+    return scalars.text("where((x == inf) | (y == inf), inf, r)", **sizes, r=length)
+
+
+def _atan2(scalars: Scalars, y: Value, x: Value) -> Value:
+    """The angle of the ratio that is at most 1, moved to its octant."""
+    sizes = {"x": scalars.text("fabs(x)", x=x), "y": scalars.text("fabs(y)", y=y)}
+    sizes["inf"] = scalars.value(math.inf, x.dtype)
+    large, small = (scalars.text(f"{name}(x, y)", **sizes) for name in ("fmax_nan", "fmin_nan"))
+    ratio = scalars.text("where(x == 0, x, y / x)", x=large, y=small)
+    ratio = scalars.text("where((x == inf) & (y == inf), 1, r)", **sizes, r=ratio)
+    angle = scalars.text("atan(r)", r=ratio)
+    angle = scalars.text(f"where(y > x, {math.pi / 2!r} - a, a)", **sizes, a=angle)
+    angle = scalars.text(f"where((x < 0) | (1 / x < 0), {math.pi!r} - a, a)", x=x, a=angle)
+    return _copysign(scalars, angle, y)
 
 
 def _shift(direction: str) -> Callable[..., Value]:
@@ -252,9 +320,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "asin": one("Asin"),
     "asinh": one("Asinh"),
     "atan": one("Atan"),
+    "atan2": _atan2,
     "atanh": one("Atanh"),
     "cbrt": formula("sign(x) * pow(fabs(x), 0.3333333333333333)"),
     "ceil": one("Ceil"),
+    "copysign": _copysign,
     "cos": one("Cos"),
     "cosh": one("Cosh"),
     "erf": one("Erf"),
@@ -268,6 +338,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fmax_nan": one("Max"),
     "fmin_nan": one("Min"),
     "fmod": lambda scalars, x, y: scalars.emit("Mod", x, y, fmod=1),
+    "hypot": _hypot,
     "left_shift": _shift("LEFT"),
     "log": one("Log"),
     "log10": formula(f"log(x) / {_LN10!r}"),
@@ -294,3 +365,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "trunc": formula("where(x < 0, ceil(x), floor(x))"),
     "where": lambda scalars, condition, x, y: scalars.where(condition, x, y),
 }
+
+
+def functions_that_lack(expression: str) -> list[str]:
+    """The functions in an expression that ONNX cannot compute."""
+    calls = [one for one in ast.walk(parsed(expression)) if isinstance(one, ast.Call)]
+    names = [one.func.id for one in calls if isinstance(one.func, ast.Name)]
+    return [name for name in names if name not in FUNCTIONS]

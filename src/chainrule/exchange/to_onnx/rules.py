@@ -10,6 +10,7 @@ import numpy as np
 
 from chainrule.exchange.to_onnx.convolutions import convolution
 from chainrule.exchange.to_onnx.expressions import Refused
+from chainrule.exchange.to_onnx.fourier import FOURIER
 from chainrule.exchange.to_onnx.writer import INT64, Writer
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
@@ -113,6 +114,14 @@ def pad(writer: Writer, out: Node, x: str) -> str:
     return writer.emit("Pad", x, writer.shape([*before, *after]))
 
 
+def _added(writer: Writer, zeros: str, index: str, rows: str, dtype: np.dtype) -> str:
+    """The rows added up at their places; for float16 in float32, for which there are kernels."""
+    if dtype != np.float16:
+        return writer.emit("ScatterND", zeros, index, rows, reduction="add")
+    wide = [writer.cast(one, np.dtype(np.float32)) for one in (zeros, rows)]
+    return writer.cast(_added(writer, wide[0], index, wide[1], np.dtype(np.float32)), dtype)
+
+
 def _scattered(
     writer: Writer, x: str, shape: list[Any], axis: int, places: str, length: Any, dtype: np.dtype
 ) -> str:
@@ -121,12 +130,27 @@ def _scattered(
     rows = writer.transpose(x, order)
     index = writer.emit("Unsqueeze", places, writer.constant(np.array([-1], np.int64)))
     zeros = writer.zeros([length, *[shape[i] for i in order[1:]]], dtype)
-    filled = writer.emit("ScatterND", zeros, index, rows, reduction="add")
+    filled = _added(writer, zeros, index, rows, dtype)
     return writer.transpose(filled, np.argsort(order).tolist())
 
 
 def concatenate(writer: Writer, out: Node, *parts: str) -> str:
     return writer.emit("Concat", *parts, axis=out.param("axis"))
+
+
+def in_int64(rule: Rule, ordered: bool = False) -> Rule:
+    """A rule for whose operator runtimes have no kernels of other integers than int32 and int64."""
+
+    def widened(writer: Writer, out: Node, *operands: str) -> str:
+        dtypes = [one.dtype for one in out.inputs]
+        if dtypes[0].kind == "f" or dtypes[0] in (INT64, np.int32):
+            return rule(writer, out, *operands)
+        if ordered and dtypes[0] == np.uint64:
+            raise Refused("uint64")
+        found = rule(writer, out, *[writer.cast(one, INT64) for one in operands])
+        return found if out.dtype == INT64 else writer.cast(found, out.dtype)
+
+    return widened
 
 
 def fold(operator: str) -> Rule:
@@ -158,8 +182,6 @@ def all_(writer: Writer, out: Node, x: str) -> str:
 
 def position(operator: str) -> Rule:
     def rule(writer: Writer, out: Node, x: str) -> str:
-        if out.inputs[0].dtype == np.bool_:
-            x = writer.cast(x, np.dtype(np.int32))
         found = writer.emit(operator, x, axis=out.param("axis"), keepdims=0)
         return found if out.dtype == INT64 else writer.cast(found, out.dtype)
 
@@ -174,10 +196,7 @@ def cumsum(writer: Writer, out: Node, x: str) -> str:
 def argsort(writer: Writer, out: Node, x: str) -> str:
     """All elements by size, the first of equal ones first."""
     axis = out.param("axis")
-    source = out.inputs[0]
-    if source.dtype == np.bool_:
-        x = writer.cast(x, np.dtype(np.int32))
-    count = writer.size(source.shape[axis])
+    count = writer.size(out.shape[axis])
     _, order = writer.several("TopK", [x, count], 2, axis=axis, largest=0, sorted=1)
     return order if out.dtype == INT64 else writer.cast(order, out.dtype)
 
@@ -203,7 +222,7 @@ def _together(writer: Writer, out: Node, indices: tuple[str, ...]) -> str:
 def scatter_add(writer: Writer, out: Node, updates: str, *indices: str) -> str:
     zeros = writer.zeros(out.shape, out.dtype)
     together = _together(writer, out, indices)
-    return writer.emit("ScatterND", zeros, together, updates, reduction="add")
+    return _added(writer, zeros, together, updates, out.dtype)
 
 
 def matmul(writer: Writer, out: Node, x: str, y: str) -> str:
@@ -228,7 +247,10 @@ def contract(writer: Writer, out: Node) -> str:
     found = convolution(writer, out)
     if found is not None:
         return found
-    x, y = (value_of(writer, one) for one in out.inputs)
+    return in_int64(_einsum)(writer, out, *[value_of(writer, one) for one in out.inputs])
+
+
+def _einsum(writer: Writer, out: Node, x: str, y: str) -> str:
     letters = string.ascii_letters
     parts = [
         "".join(letters[one] for one in out.param(key)) for key in ("x_axes", "y_axes", "out_axes")
@@ -275,7 +297,7 @@ def fold_windows(writer: Writer, out: Node, g: str) -> str:
         index = writer.emit("Unsqueeze", index, writer.constant(np.array([-1], np.int64)))
         rest = [have[k] for k in order[2:]]
         zeros = writer.zeros([shape[at], *rest], out.dtype)
-        filled = writer.emit("ScatterND", zeros, index, rows, reduction="add")
+        filled = _added(writer, zeros, index, rows, out.dtype)
         axes = list(range(1, len(rest) + 1))
         g = writer.transpose(filled, [*axes[:at], 0, *axes[at:]])
         have = [*rest[:at], shape[at], *rest[at:]]
@@ -287,48 +309,51 @@ def det(writer: Writer, out: Node, x: str) -> str:
 
 
 def searchsorted(writer: Writer, out: Node, a: str, v: str) -> str:
-    """How many elements of a are less than v, or not greater."""
-    if out.inputs[0].ndim != 1:
-        raise Refused("searchsorted in several rows")
-    operator = "Less" if out.param("side") == "left" else "LessOrEqual"
-    wide = writer.emit("Unsqueeze", v, writer.constant(np.array([-1], np.int64)))
-    found = writer.cast(writer.emit(operator, a, wide), INT64)
+    """How many elements of a are less than v, or not greater; NaN comes after all numbers."""
     last = writer.constant(np.array([-1], np.int64))
-    found = writer.emit("ReduceSum", found, last, keepdims=0)
-    return found if out.dtype == INT64 else writer.cast(found, out.dtype)
+    wide = writer.emit("Unsqueeze", v, last)
+    is_left = out.param("side") == "left"
+    found = writer.emit("Less" if is_left else "LessOrEqual", a, wide)
+    if out.inputs[1].dtype.kind == "f":
+        beyond = writer.emit("IsNaN", wide)
+        if is_left:
+            beyond = writer.emit("And", beyond, writer.emit("Not", writer.emit("IsNaN", a)))
+        found = writer.emit("Or", found, beyond)
+    return writer.emit("ReduceSum", writer.cast(found, INT64), last, keepdims=0)
 
 
 # Rules that read their operands themselves.
 READING = frozenset({"contract"})
 
 RULES: dict[str, Rule] = {
+    **FOURIER,
     "all": all_,
     "any": any_,
-    "argmax": position("ArgMax"),
-    "argmin": position("ArgMin"),
-    "argsort": argsort,
+    "argmax": in_int64(position("ArgMax"), ordered=True),
+    "argmin": in_int64(position("ArgMin"), ordered=True),
+    "argsort": in_int64(argsort, ordered=True),
     "broadcast_to": broadcast_to,
     "cast": cast,
     "concatenate": concatenate,
     "constant": constant,
     "contract": contract,
-    "cumsum": cumsum,
+    "cumsum": in_int64(cumsum),
     "det": det,
     "fold_windows": fold_windows,
     "full": full,
     "gather": gather,
     "iota": iota,
-    "matmul": matmul,
-    "max": fold("ReduceMax"),
-    "min": fold("ReduceMin"),
+    "matmul": in_int64(matmul),
+    "max": in_int64(fold("ReduceMax"), ordered=True),
+    "min": in_int64(fold("ReduceMin"), ordered=True),
     "pad": pad,
-    "prod": fold("ReduceProd"),
+    "prod": in_int64(fold("ReduceProd")),
     "reshape": reshape,
     "scatter_add": scatter_add,
-    "searchsorted": searchsorted,
+    "searchsorted": in_int64(searchsorted, ordered=True),
     "size_value": size_value,
     "slice": slice_,
-    "sum": fold("ReduceSum"),
+    "sum": in_int64(fold("ReduceSum")),
     "transpose": transpose,
     "windows": windows,
 }
