@@ -18,7 +18,7 @@ import chainrule as cr  # noqa: E402
 from chainrule.control.cond_node import cond  # noqa: E402
 from chainrule.control.scan_node import scan  # noqa: E402
 from chainrule.control.while_node import unwind, while_  # noqa: E402
-from chainrule.errors import InputError, NameLookupError, UnsupportedError  # noqa: E402
+from chainrule.errors import InputError, UnsupportedError  # noqa: E402
 from chainrule.exchange.to_onnx.programs import PROGRAMS  # noqa: E402
 from chainrule.frontend.traced import Traced  # noqa: E402
 from chainrule.primitives.arithmetic import exp  # noqa: E402
