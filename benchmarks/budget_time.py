@@ -6,8 +6,9 @@ Each program runs in a fresh process, in which the step without a budget and tho
 take turns.  Budgets of `native` are percents of the bytes that the plan without one saves for the
 backward pass, those of `reference` of all that a run allocates at its peak: much of that needs no
 recomputation.  With one thread the CPU time of the thread is taken, so that other processes matter
-little.  A cell is "predicted / measured" extra time in percent; * marks a prediction that is off by
-more than 20 % of the measured extra time, and by more than 2 points.
+little.  A cell is "estimated, run / measured" extra time in percent: estimated by the record of
+speeds, run beforehand on made-up arrays (`measure=True`), and measured by training.  * marks a
+prediction that is off by more than 20 % of the measured extra time, and by more than 2 points.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from typing import Any
 from budget_programs import PROGRAMS, Program
 
 from chainrule.errors import MemoryLimitError
+from chainrule.explain.cost.measured_runs import timed
 
 PERCENTS = (80, 60, 40, 30, 20)
 PARTS = (2, 4)  # of a batch
 TOLERANCE, POINTS = 0.2, 0.02
 SHORTEST = 0.03  # seconds of a turn
+HOW = ("estimated", "run")  # predicted
 
 
 def seconds_of(call: Callable[[], Any], clock: Callable[[], float]) -> float:
@@ -44,15 +47,14 @@ def seconds_of(call: Callable[[], Any], clock: Callable[[], float]) -> float:
 
 
 def measured(program: Program, executor: str, percents: Sequence[int], rounds: int, clock: Any):
-    """Of each way: what it is, the bytes, and the predicted and measured seconds."""
+    """Of each way: what it is, the bytes, and the estimated, run and measured seconds."""
     plain = program.step(executor=executor)
     report = plain.memory(n=program.rows)
     whole = report.main.parts["saved intermediates"]
     if executor == "reference":
         whole = report.main.peak_nbytes - sum(one.type.nbytes for one in report.concrete.inputs)
     steps: dict[str, Any] = {"100": plain}
-    needed = {"100": report.needed_nbytes}
-    predicted = {"100": report.nanoseconds()}
+    reports: dict[str, Any] = {"100": report}
     for percent in percents:
         budget = report.needed_nbytes - whole * (100 - percent) // 100
         step = program.step(executor=executor, memory=budget)
@@ -61,8 +63,7 @@ def measured(program: Program, executor: str, percents: Sequence[int], rounds: i
         except MemoryLimitError:
             continue
         name = str(percent)
-        steps[name], needed[name] = step, within.needed_nbytes
-        predicted[name] = within.nanoseconds()
+        steps[name], reports[name] = step, within
     for count in PARTS:
         name, step = f"{count} parts", plain.micro_batched(count)
         try:
@@ -70,8 +71,9 @@ def measured(program: Program, executor: str, percents: Sequence[int], rounds: i
         except Exception as error:
             print(name, error, file=sys.stderr)
             continue
-        steps[name], needed[name] = step, parts.needed_nbytes
-        predicted[name] = parts.nanoseconds()
+        steps[name], reports[name] = step, parts
+    estimated = [one.nanoseconds() for one in reports.values()]
+    runs = [one.nanoseconds for one in timed([one.run() for one in reports.values()], estimated)]
     calls = {name: _call(step, program) for name, step in steps.items()}
     for call in calls.values():
         call()
@@ -87,13 +89,15 @@ def measured(program: Program, executor: str, percents: Sequence[int], rounds: i
     return [
         {
             "way": name,
-            "nbytes": needed[name],
-            "predicted": predicted[name] / 1e9,
+            "nbytes": report.needed_nbytes,
+            "estimated": by_speeds / 1e9,
+            "run": by_runs / 1e9,
             "measured": median(taken[name]),
-            "predicted_extra": predicted[name] / predicted["100"] - 1,
+            "estimated_extra": by_speeds / estimated[0] - 1,
+            "run_extra": by_runs / runs[0] - 1,
             "measured_extra": ratios[name] - 1,
         }
-        for name in steps
+        for (name, report), by_speeds, by_runs in zip(reports.items(), estimated, runs, strict=True)
     ]
 
 
@@ -102,21 +106,25 @@ def _call(step: Any, program: Program) -> Callable[[], Any]:
     return lambda: step(state, **program.batch)
 
 
-def is_off(row: dict[str, Any]) -> bool:
-    """Whether the predicted extra time is beyond what is allowed."""
-    predicted, found = row["predicted_extra"], row["measured_extra"]
+def is_off(row: dict[str, Any], how: str) -> bool:
+    """Whether the extra time, estimated or run, is beyond what is allowed."""
+    predicted, found = row[f"{how}_extra"], row["measured_extra"]
     return abs(predicted - found) > max(POINTS, TOLERANCE * abs(found))
+
+
+def _predicted(row: dict[str, Any], how: str) -> str:
+    return f"{100 * row[f'{how}_extra']:.1f}" + (" *" if is_off(row, how) else "")
 
 
 def table(name: str, rows: Sequence[dict[str, Any]]) -> str:
     """A line for each program, a cell for each way."""
     plain, *others = rows
     cells = [
-        f"{100 * one['predicted_extra']:.1f} / {100 * one['measured_extra']:.1f}"
-        + (" *" if is_off(one) else "")
+        ", ".join(_predicted(one, how) for how in HOW) + f" / {100 * one['measured_extra']:.1f}"
         for one in others
     ]
-    absolute = f"{1e3 * plain['predicted']:.2f} / {1e3 * plain['measured']:.2f}"
+    absolute = ", ".join(f"{1e3 * plain[how]:.2f}" for how in HOW)
+    absolute += f" / {1e3 * plain['measured']:.2f}"
     found = dict(zip((one["way"] for one in others), cells, strict=True))
     ways = [*map(str, PERCENTS), *(f"{count} parts" for count in PARTS)]
     return f"| {name} | {absolute} | " + " | ".join(found.get(way, "–") for way in ways) + " |"
@@ -143,7 +151,7 @@ def main() -> int:
     threads = str(asked.threads)
     names = ("CHAINRULE_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     environment = {**os.environ, **dict.fromkeys(names, threads)}
-    found, off = {}, 0
+    found: dict[str, Any] = {}
     for name in PROGRAMS:
         if not any(part in name for part in asked.programs):
             continue
@@ -155,10 +163,14 @@ def main() -> int:
             return 1
         sys.stderr.write(done.stderr)
         found[name] = json.loads(done.stdout.splitlines()[-1])
-        off += sum(map(is_off, found[name]))
         print(table(name, found[name]), flush=True)
-    total = sum(len(rows) - 1 for rows in found.values())
-    print(f"\n{total - off} of {total} within 20 % of the measured extra time, or 2 points")
+    for how in HOW:
+        for kind, is_parts in (("budgets", False), ("parts", True)):
+            cells = [one for rows in found.values() for one in rows[1:]]
+            cells = [one for one in cells if ("parts" in one["way"]) is is_parts]
+            right = sum(not is_off(one, how) for one in cells)
+            print(f"\n{how}: {right} of {len(cells)} {kind} within 20 %, or 2 points", end="")
+    print()
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=1), "utf-8")
     return 0

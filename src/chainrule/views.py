@@ -1,4 +1,4 @@
-"""Implements the methods of `Graph` and `Run`; loads the layer of each when it is called.
+"""Implements the methods of `Graph`, `Run` and `Plan`; loads the layer of each when it is called.
 
 They take what the methods take, after the graph: `chainrule.graph.uses` declares them.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import MemoryLimitError
 from chainrule.execute import CompiledGraph, Run, run_graph
+from chainrule.execute.run import leaves_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.uses import uses
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.fits import Fit
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.nonfinite import Diagnosis
+    from chainrule.plan.planner import Plan
 
 
 def _memory(graph: Graph, sizes: Mapping[str, int], **options: Any) -> MemoryReport:
@@ -43,6 +45,13 @@ def _fits(report: MemoryReport, nbytes: int | str | None) -> Fit:
     from chainrule.explain.memory.fits import fit_of
 
     return fit_of(report, nbytes)
+
+
+def _measured(plan: Plan, inputs: Mapping[str, Any]) -> tuple[float, ...]:
+    from chainrule.execute.made_up import made_up
+    from chainrule.execute.native.stamped import nanoseconds_of
+
+    return nanoseconds_of(plan, made_up(plan.graph, leaves_of(plan.graph, inputs)))
 
 
 def _explain_refusal(report: MemoryReport, needed: int, free: int, source: str) -> tuple[str, str]:
@@ -120,6 +129,7 @@ def provide_uses() -> None:
         compile=CompiledGraph,
         memory=_memory,
         fits=_fits,
+        measured=_measured,
         explain_refusal=_explain_refusal,
         cost=_cost,
         draw=_draw,

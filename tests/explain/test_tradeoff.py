@@ -129,7 +129,12 @@ def points(*pairs: tuple[int, float]) -> list[Any]:
     first = pairs[0][1]
     return [
         SimpleNamespace(
-            needed_nbytes=nbytes, nanoseconds=time, extra=time / first - 1, again=(), words=()
+            needed_nbytes=nbytes,
+            nanoseconds=time,
+            extra=time / first - 1,
+            again=(),
+            words=(),
+            is_measured=False,
         )
         for nbytes, time in pairs
     ]

@@ -1,4 +1,4 @@
-"""The methods of `Graph` and `Run` that higher layers provide, by name."""
+"""The methods of `Graph`, `Run` and `Plan` that higher layers provide, by name."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
 
 class Uses:
-    """Functions of a graph (or of a run) that higher layers provide when chainrule is imported.
+    """Functions of a graph, of a run or of a plan that higher layers provide when chainrule is
+    imported.
 
-    A graph is data and imports no layer above its own; `chainrule.views` sets these.
+    These are data and import no layer above their own; `chainrule.views` sets these.
     """
 
     run: Callable[..., Run]
     compile: Callable[..., CompiledGraph]
     memory: Callable[..., MemoryReport]
     fits: Callable[..., Fit]
+    measured: Callable[..., tuple[float, ...]]
     explain_refusal: Callable[[MemoryReport, int, int, str], tuple[str, str]]
     cost: Callable[..., Cost]
     draw: Callable[..., Drawing]

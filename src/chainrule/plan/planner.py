@@ -6,12 +6,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import SizeError
 from chainrule.graph.body import Body
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
+from chainrule.graph.uses import uses
 from chainrule.plan.choose_stored import stored_values
 from chainrule.plan.foreign import Needs, workspace_of_iterations
 from chainrule.plan.loops.fuse import Nest
@@ -30,6 +32,9 @@ from chainrule.primitives.affine import row_major
 from chainrule.primitives.movement import reshape, transpose
 from chainrule.primitives.windows import fold_windows
 from chainrule.schedule.records import Buffer, Compute, Schedule
+
+if TYPE_CHECKING:
+    from chainrule.plan.times import PlanTimes
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +64,18 @@ class Plan(NotPickled):
         from chainrule.plan.text import text
 
         return text(self)
+
+    def measured(self, inputs: Mapping[str, Any] | None = None) -> PlanTimes:
+        """How long each instruction takes on this machine, beside the prediction: `print` it.
+
+        The code is compiled with a time stamp after each instruction, and runs at least six times
+        and half a second on arrays that are made up; inputs named in `inputs` have these elements,
+        repeated or cut to their shape.  UnsupportedError where it cannot be compiled here,
+        MemoryLimitError where there is no memory for it.
+        """
+        from chainrule.plan.times import PlanTimes
+
+        return PlanTimes(self, uses.measured(self, inputs or {}))
 
     @property
     def speeds(self) -> Speeds:

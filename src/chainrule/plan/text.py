@@ -61,6 +61,17 @@ def summary(plan: Plan) -> str:
     return ", ".join(parts)
 
 
+def instructions(plan: Plan) -> list[tuple[str, str]]:
+    """For each instruction what it is, and the names of the values that it writes."""
+    shown = _Text(plan)
+    found = []
+    for compute, work in zip(plan.computes, plan.works, strict=True):
+        pieces = [what for what, _ in shown.pieces(work)]
+        more = f" and {len(pieces) - 1} more" if len(pieces) > 1 else ""
+        found.append((pieces[0] + more, ", ".join(map(shown.word, compute.nodes))))
+    return found
+
+
 def _repeated(plan: Plan) -> str:
     """How many instructions run again, and what that costs."""
     made, seen = list[Work](), set[Node]()
@@ -138,10 +149,10 @@ class _Text:
         """One for each loop nest, product, or node without a kernel."""
         names = ", ".join(map(self.word, compute.nodes))
         nbytes = f"{sum(map(nbytes_of, compute.nodes)):,} bytes"
-        (what, why), *further = self._pieces(work)
+        (what, why), *further = self.pieces(work)
         return [(what, why, nbytes, names), *((*piece, "", "") for piece in further)]
 
-    def _pieces(self, work: Work) -> Iterator[tuple[str, str]]:
+    def pieces(self, work: Work) -> Iterator[tuple[str, str]]:
         """What runs one after another, and how many threads do it."""
         threads = self.plan.threads
         match work:

@@ -136,9 +136,12 @@ def compiled(
     return artifact_of(made, overwrites, target)
 
 
-def artifact_of(made: Plan, overwrites: Mapping[Node, Node], target: Target) -> Artifact:
-    """The machine code of a plan."""
-    text = program(made, target.function_attributes, avx512=target.has_avx512)
+def artifact_of(
+    made: Plan, overwrites: Mapping[Node, Node], target: Target, timed: bool = False
+) -> Artifact:
+    """The machine code of a plan; `timed` as in `program`."""
+    attributes, avx512 = target.function_attributes, target.has_avx512
+    text = program(made, attributes, avx512=avx512, timed=timed)
     positions = positions_of(made.graph)
 
     def place(node: Node, buffer: Buffer) -> Place:

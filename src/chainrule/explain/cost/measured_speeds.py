@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from math import fsum
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,29 +13,45 @@ import numpy as np
 from chainrule.execute import reference
 from chainrule.execute.native.program import NativeProgram
 from chainrule.execute.native.runtime.machine import settings_now
+from chainrule.explain.cost.measured_runs import least_nanoseconds
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import array_type
 from chainrule.plan.numpy_duration import node_nanoseconds
-from chainrule.plan.speeds import Speeds, scaled, speeds_of
+from chainrule.plan.speeds import Level, Speeds, scaled, speeds_of
 from chainrule.tracing import trace
 
 CALLS, SECONDS = 5, 0.02  # of each measurement at least
-SIDE, LENGTH, LARGE = 384, 2**15, 2**22  # of matrices; of arrays in a cache, and far beyond
+SIDE, LENGTH = 384, 2**15  # of matrices; of arrays in a cache
+STREAMED = tuple(2**k for k in range(15, 24, 2))  # lengths of arrays near and far
 LEAST = 0.1  # of a ratio
 
 
 def measured_speeds() -> Speeds:
-    """The record of this machine: that of its vectors, its groups of numbers scaled as measured.
+    """The record of this machine: that of its vectors, its groups of numbers scaled as measured,
+    and levels of memory of its own.
 
-    Takes about a second, on one thread.  What a plan does never depends on it: give it to
+    Takes one or two seconds, on one thread.  What a plan does never depends on it: give it to
     `step.tradeoff(speeds=)` and `step.fits(speeds=)`, for times on this machine.
     """
     known = speeds_of(settings_now(1).target.vector_nbytes)
     multiplying = _ratio(lambda x, y: x @ y, (SIDE, SIDE), known)
     computing = _ratio(lambda x, y: np.exp(x) + np.tanh(y), (LENGTH,), known)
-    moving = _ratio(lambda x, y: x + y, (LARGE,), known)
     in_numpy = _numpy_ratio(lambda x, y: np.tanh(x @ y) + y, known)
-    return scaled(known, products=multiplying, loops=computing, memory=moving, numpy=in_numpy)
+    found = scaled(known, products=multiplying, loops=computing, numpy=in_numpy)
+    return replace(found, memory=tuple(_levels(known)))
+
+
+def _levels(known: Speeds) -> Iterator[Level]:
+    """The levels of memory, each as quick as arrays of half its size are added in it; the nearest
+    is not measured, and none is quicker than those before it."""
+    nearest = known.memory[0]
+    yield nearest
+    most = nearest.nbytes_each_nanosecond
+    for length in STREAMED:
+        nbytes = 3 * length * np.float32().nbytes
+        taken = known.moving(nbytes) * _ratio(lambda x, y: x + y, (length,), known)
+        most = min(most, nbytes / taken)
+        yield Level(2.0 * nbytes if length != STREAMED[-1] else known.memory[-1].nbytes, most)
 
 
 def _ratio(function: Callable[..., Any], shape: tuple[int, ...], known: Speeds) -> float:
@@ -45,16 +61,17 @@ def _ratio(function: Callable[..., Any], shape: tuple[int, ...], known: Speeds) 
         graph, given = _traced(function, size)
         results = [node for _, node in graph.outputs]
         program = NativeProgram(graph, results, settings=settings_now(1))
-        taken += sign * _seconds(partial(program, given))
+        taken += sign * least_nanoseconds(partial(program, given), CALLS, SECONDS)
         predicted += sign * fsum(program.durations(known))
-    return max(taken * 1e9 / predicted, LEAST)
+    return max(taken / predicted, LEAST)
 
 
 def _numpy_ratio(function: Callable[..., Any], known: Speeds) -> float:
     graph, given = _traced(function, (SIDE, SIDE))
     results = [node for _, node in graph.outputs]
     predicted = sum(node_nanoseconds(node, known.numpy) for node in graph.nodes)
-    return _seconds(lambda: reference.evaluate(graph, given, results)) * 1e9 / predicted
+    taken = least_nanoseconds(lambda: reference.evaluate(graph, given, results), CALLS, SECONDS)
+    return taken / predicted
 
 
 def _traced(
@@ -64,14 +81,3 @@ def _traced(
     type_ = array_type(np.dtype(np.float32), shape)
     graph = trace(function, x=type_, y=type_)
     return graph, {item.node: np.full(shape, 0.5, np.float32) for item in graph.inputs}
-
-
-def _seconds(call: Callable[[], Mapping[Any, Any]]) -> float:
-    """The least that a call takes: others may use the processor, too."""
-    call()
-    found: list[float] = []
-    while len(found) < CALLS or sum(found) < SECONDS:
-        begun = perf_counter()
-        call()
-        found.append(perf_counter() - begun)
-    return min(found)

@@ -19,15 +19,18 @@ SHOWN = 3  # parts that the reason names
 
 @dataclass(frozen=True)
 class Way:
-    """A way to fit: what it is, the bytes it needs, and about how long it takes in nanoseconds."""
+    """A way to fit: what it is, the bytes it needs, and about how long it takes in nanoseconds;
+    `is_measured`: that is the time of runs."""
 
     what: str
     needed_nbytes: int
     nanoseconds: float
+    is_measured: bool = False
 
     def __str__(self) -> str:
+        about = "     " if self.is_measured else "about"
         milliseconds = f"{self.nanoseconds / 1e6:,.3g} ms"
-        return f"{in_bytes(self.needed_nbytes):>12}  about {milliseconds:>10}  {self.what}"
+        return f"{in_bytes(self.needed_nbytes):>12}  {about} {milliseconds:>10}  {self.what}"
 
 
 @dataclass(frozen=True)

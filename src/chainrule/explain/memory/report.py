@@ -34,6 +34,7 @@ from chainrule.transforms.forward_only import predicting_graph
 from chainrule.transforms.mistakes.batch_statistics import warn_of_batch_statistics
 
 if TYPE_CHECKING:
+    from chainrule.explain.cost.measured_runs import Measure, Run
     from chainrule.explain.memory.tradeoff import Tradeoff
     from chainrule.plan.speeds import Speeds
     from chainrule.train.step.step import TrainingStep
@@ -67,6 +68,7 @@ class MemoryReport(NotPickled):
     training: RunMemory | None
     prediction: RunMemory
     again: Callable[[str, Mapping[str, int]], MemoryReport] = field(repr=False)
+    step: TrainingStep | None = field(default=None, repr=False)
 
     @entry
     def at(self, **sizes: int) -> MemoryReport:
@@ -74,19 +76,25 @@ class MemoryReport(NotPickled):
         return self.again(self.executor, {**self.sizes, **sizes})
 
     @entry
-    def tradeoff(self, *, speeds: Speeds | None = None) -> Tradeoff:
+    def tradeoff(self, *, speeds: Speeds | None = None, measure: Measure = False) -> Tradeoff:
         """Bytes against predicted time, from the bytes of this report to the least.
 
-        `speeds` as for `TrainingStep.tradeoff`.
+        `speeds` and `measure` as for `TrainingStep.tradeoff`.
         """
         from chainrule.explain.memory.tradeoff import tradeoff_of
 
-        return tradeoff_of(self, speeds)
+        return tradeoff_of(self, speeds, measure)
 
     def nanoseconds(self, speeds: Speeds | None = None) -> float:
         """About how long the main run takes, on a machine with these speeds; 0 where the executor
         does not say."""
         return fsum(self.main.durations(speeds))
+
+    def run(self, measure: Measure = True) -> Run:
+        """The main run as `measured_runs.timed` takes it."""
+        from chainrule.explain.cost.measured_runs import run_of_report
+
+        return run_of_report(self, measure)
 
     @property
     def needed_nbytes(self) -> int:
@@ -354,20 +362,9 @@ def of_step(
     predicting = predicting_graph(step.evaluation if known else step.graph, names)
     prediction = _prediction(predicting, used, step.parameters, step.carried, executor, lying)
     again = partial(of_step, step, predict, lying)
-    return MemoryReport(
-        step.graph,
-        concrete,
-        predicting,
-        used,
-        assumed,
-        executor,
-        "outputs",
-        names,
-        lying,
-        training,
-        prediction,
-        again,
-    )
+    graphs, runs = (step.graph, concrete, predicting), (training, prediction)
+    known = used, assumed, executor
+    return MemoryReport(*graphs, *known, "outputs", names, lying, *runs, again, step)
 
 
 def _prediction(

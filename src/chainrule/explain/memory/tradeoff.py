@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from chainrule.schedule.records import Compute
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
+    from chainrule.explain.cost.measured_runs import Measure
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.plan.speeds import Speeds
 
@@ -33,7 +34,8 @@ class Point:
     `nanoseconds` is about what a run takes, `extra` how much longer that is than at the first
     point, as a fraction; `extra_flops` are the operations done again.  `again` names the values
     that are computed again; `in_loops` says whether states of loops are, too.  `report` is the
-    memory report of the plan, `speeds` are of the machine whose times are told.
+    memory report of the plan, `speeds` are of the machine whose times are told; `is_measured`: the
+    times of the point are those of runs.
     """
 
     needed_nbytes: int
@@ -44,6 +46,7 @@ class Point:
     in_loops: bool
     report: MemoryReport
     speeds: Speeds | None = None
+    is_measured: bool = False
 
     @cached_property
     def repeats(self) -> tuple[Repeat, ...]:
@@ -62,8 +65,9 @@ class Tradeoff:
     """Bytes against time: `points` from no value computed again to the least bytes.
 
     Each saves at least a 64th of what can be saved more than the one before it, but for the last,
-    which needs the least; and each but the first takes longer than those before it.  `print` shows
-    a table; `svg()` is a picture, `json()` the numbers.
+    which needs the least; and each but the first takes longer than those before it.  Measured, the
+    first may take longer than others.  `print` shows a table; `svg()` is a picture, `json()` the
+    numbers.
     """
 
     name: str
@@ -102,6 +106,7 @@ class Tradeoff:
                     "needed_nbytes": one.needed_nbytes,
                     "nanoseconds": one.nanoseconds,
                     "extra": one.extra,
+                    "is_measured": one.is_measured,
                     "extra_flops": one.extra_flops,
                     "again": list(one.again),
                     "in_loops": one.in_loops,
@@ -110,6 +115,11 @@ class Tradeoff:
                 for one in self.points
             ],
         }
+
+    @property
+    def times(self) -> str:
+        """How times were found, in a word."""
+        return "measured" if any(one.is_measured for one in self.points) else "predicted"
 
     @property
     def highest(self) -> float:
@@ -156,16 +166,21 @@ class Tradeoff:
             )
             for row in rows
         ]
-        return "\n".join([f"memory against time of {self.name}, by {self.executor}", *lines])
+        measured = "measured " if self.times == "measured" else ""
+        title = f"memory against {measured}time of {self.name}, by {self.executor}"
+        return "\n".join([title, *lines])
 
     def _repr_svg_(self) -> str:
         return self.svg()
 
 
-def tradeoff_of(report: MemoryReport, speeds: Speeds | None = None) -> Tradeoff:
+def tradeoff_of(
+    report: MemoryReport, speeds: Speeds | None = None, measure: Measure = False
+) -> Tradeoff:
     """The plans for less and less memory than a report needs, each planned by its executor.
 
     `speeds` are of the machine whose times are told: by default those by which plans are made.
+    With `measure`, as for `TrainingStep.tradeoff`, those worth choosing by these times are run.
     InputError for an executor that cannot compute values again.
     """
     speeds = checked_speeds(speeds)
@@ -189,7 +204,27 @@ def tradeoff_of(report: MemoryReport, speeds: Speeds | None = None) -> Tradeoff:
         if nbytes <= least or now.needed_nbytes <= least:
             break
         nbytes = max(now.needed_nbytes - part, least)
-    return Tradeoff(report.graph.name, base, tuple(worth_choosing(points)))
+    points = worth_choosing(points)
+    if measure is not False:
+        points = worth_choosing(_measured(points, measure))
+    return Tradeoff(report.graph.name, base, tuple(points))
+
+
+def _measured(points: Sequence[Point], measure: Measure) -> list[Point]:
+    """The points with the times of runs."""
+    from chainrule.explain.cost.measured_runs import timed  # loaded where it is asked for
+
+    found = timed([one.report.run(measure) for one in points], [one.nanoseconds for one in points])
+    first = found[0].nanoseconds
+    return [
+        replace(
+            point,
+            nanoseconds=one.nanoseconds,
+            extra=one.nanoseconds / first - 1,
+            is_measured=one.is_measured,
+        )
+        for point, one in zip(points, found, strict=True)
+    ]
 
 
 def refuse_without_budgets(executor: str) -> None:

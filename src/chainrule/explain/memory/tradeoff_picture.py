@@ -32,7 +32,7 @@ def tradeoff_picture(found: Tradeoff) -> str:
         return LEFT + (RIGHT - LEFT) * (nbytes - low) / max(most - low, 1)
 
     def y(extra: float) -> float:
-        return BOTTOM - (BOTTOM - TOP) * min(extra / (highest * 1.08), 1.0)
+        return BOTTOM - (BOTTOM - TOP) * min(max(extra, 0.0) / (highest * 1.08), 1.0)
 
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
@@ -42,7 +42,7 @@ def tradeoff_picture(found: Tradeoff) -> str:
         f'<desc id="{key}-desc">{escape(_description(found))}</desc>',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
         words_at(16, 26, title, size=16, weight=600),
-        words_at(16, 48, "more predicted time than with the most bytes", fill=MUTED),
+        words_at(16, 48, f"more {found.times} time than with the most bytes", fill=MUTED),
         words_at(RIGHT, HEIGHT - 12, "bytes that a run needs", anchor="end", fill=MUTED),
     ]
     for part in range(5):

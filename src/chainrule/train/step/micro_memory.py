@@ -20,6 +20,7 @@ from chainrule.graph.graph import Graph
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
+    from chainrule.explain.cost.measured_runs import Measure, Run
     from chainrule.plan.speeds import Speeds
     from chainrule.train.step.micro_batches import MicroBatchedStep
 
@@ -48,6 +49,7 @@ class MicroBatchMemory:
     held_nbytes: int
     sums_nbytes: int
     scratch_nbytes: int
+    step: MicroBatchedStep = field(repr=False)
     _again: Callable[..., MicroBatchMemory] = field(repr=False)
 
     @property
@@ -75,6 +77,14 @@ class MicroBatchMemory:
         arguments = self.count * len(each.concrete.inputs) + len(last.concrete.inputs)
         runs = self.count * each.nanoseconds(speeds) + last.nanoseconds(speeds)
         return runs + arguments * ARGUMENT + self.sums_nbytes * ZERO
+
+    def run(self, measure: Measure = True) -> Run:
+        """The step as `measured_runs.timed` takes it."""
+        from chainrule.explain.cost.measured_runs import run_of_step
+
+        whole = replace(self.step.whole, executor=self.executor)
+        parts = whole.micro_batched(self.count, size=self.step.size)
+        return run_of_step(parts, self.sizes, measure)
 
     @property
     def parts(self) -> dict[str, int]:
@@ -169,6 +179,7 @@ def memory_of_parts(
             held_nbytes=_nbytes(whole) + swapped + sums,
             sums_nbytes=sums,
             scratch_nbytes=sum(scratch) - min(passing) if stays else max(scratch),
+            step=step,
             _again=partial(memory_of_parts, step, executor, layout),
         )
 

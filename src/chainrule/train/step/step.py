@@ -37,6 +37,7 @@ from chainrule.train.step.state import State
 from chainrule.train.step.update import Persistent
 
 if TYPE_CHECKING:
+    from chainrule.explain.cost.measured_runs import Measure
     from chainrule.explain.memory.fits import Fit
     from chainrule.explain.memory.lying import Layout
     from chainrule.explain.memory.report import MemoryReport
@@ -256,14 +257,19 @@ class TrainingStep(Frozen, ShownAsGraph):
         *,
         executor: str | None = None,
         speeds: Speeds | None = None,
+        measure: Measure = False,
         **named: int,
     ) -> Tradeoff:
         """What less memory costs in time at these sizes: `print(step.tradeoff(n=256))`.
 
-        Times are of a known processor, with `speeds=cr.measured_speeds()` of this one.
+        Times are predicted for a known processor, with `speeds=cr.measured_speeds()` for this one.
+        With `measure=True` steps are taken with each plan, on arrays that are made up: that takes
+        some seconds for each, and its memory; where that is not free, the prediction is scaled.
+        `measure={"x": x}` gives arrays and parameters in place of those, repeated or cut to their
+        shapes.
         """
         report = self.memory(sizes, predict=None, executor=executor, layout=None, **named)
-        return report.tradeoff(speeds=speeds)
+        return report.tradeoff(speeds=speeds, measure=measure)
 
     @entry
     def fits(
@@ -275,17 +281,18 @@ class TrainingStep(Frozen, ShownAsGraph):
         executor: str | None = None,
         layout: Layout | None = None,
         speeds: Speeds | None = None,
+        measure: Measure = False,
         **sizes: int,
     ) -> Fit:
         """Whether a step at these sizes fits in an amount: `step.fits("8 GiB", n=256)`.
 
         As `Graph.fits`; parameters and the optimizer's arrays are counted.  `print` it: `ways` are
-        those in which it fits, with bytes and predicted time (`speeds` as for `tradeoff`), the
+        those in which it fits, with bytes and time (`speeds` and `measure` as for `tradeoff`), the
         quickest first.
         """
         from chainrule.train.step.ways_to_fit import fit_of_step
 
-        return fit_of_step(self, amount, nbytes, executor, layout, sizes, speeds)
+        return fit_of_step(self, amount, nbytes, executor, layout, sizes, speeds, measure)
 
     @entry
     def results(self, concrete: Graph) -> tuple[list[Node], dict[Node, Node]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.errors import InputError, MemoryLimitError, SizeError
 from chainrule.execute.executors import executor_of, executor_with
@@ -16,12 +16,21 @@ from chainrule.explain.memory.report import MemoryReport, memory_of_step
 from chainrule.plan.speeds import checked_speeds
 
 if TYPE_CHECKING:
+    from chainrule.explain.cost.measured_runs import Measure, Run
     from chainrule.plan.speeds import Speeds
     from chainrule.train.step.micro_memory import MicroBatchMemory
     from chainrule.train.step.step import TrainingStep
 
 COUNTS = (2, 4, 8, 16, 32)  # of parts of a batch
 SHOWN = 3  # of these, where more fit
+
+
+class Option(NamedTuple):
+    """A way, the runs that take it, and how many of them do."""
+
+    way: Way
+    run: Callable[[Measure], Run]
+    times: float = 1.0
 
 
 def fit_of_step(
@@ -32,6 +41,7 @@ def fit_of_step(
     layout: Layout | None,
     sizes: Mapping[str, int],
     speeds: Speeds | None = None,
+    measure: Measure = False,
 ) -> Fit:
     """See `TrainingStep.fits`; `amount` may be the sizes, as elsewhere."""
     speeds = checked_speeds(speeds)
@@ -46,11 +56,12 @@ def fit_of_step(
         nbytes = nbytes if amount is None else amount
     report = step.memory(sizes, predict=None, executor=executor, layout=layout)
     fit = fit_of(report, nbytes)
-    return replace(fit, find_ways=partial(_ways_to_fit, step, report, fit.limit_nbytes, speeds))
+    limit = fit.limit_nbytes
+    return replace(fit, find_ways=partial(_ways_to_fit, step, report, limit, speeds, measure))
 
 
 def _ways_to_fit(
-    step: TrainingStep, plain: MemoryReport, nbytes: int, speeds: Speeds | None
+    step: TrainingStep, plain: MemoryReport, nbytes: int, speeds: Speeds | None, measure: Measure
 ) -> tuple[Way, ...]:
     """The ways in which the step of a report fits in `nbytes`, the quickest first for each row.
 
@@ -63,12 +74,25 @@ def _ways_to_fit(
     found = [*_whole(step, plain, within, nbytes, speeds)]
     found += _in_parts(step, plain.sizes, within, nbytes, speeds)
     found += _smaller(step, plain, within, nbytes, speeds)
-    return tuple(sorted(found, key=lambda way: way.nanoseconds))
+    ways = [one.way for one in found] if measure is False else _measured(found, measure)
+    return tuple(sorted(ways, key=lambda way: way.nanoseconds))
+
+
+def _measured(found: list[Option], measure: Measure) -> list[Way]:
+    """The ways with the times of runs."""
+    from chainrule.explain.cost.measured_runs import timed  # loaded where it is asked for
+
+    runs = [one.run(measure) for one in found]
+    estimated = [one.way.nanoseconds / one.times for one in found]
+    return [
+        replace(one.way, nanoseconds=one.times * taken.nanoseconds, is_measured=taken.is_measured)
+        for one, taken in zip(found, timed(runs, estimated), strict=True)
+    ]
 
 
 def _whole(
     step: TrainingStep, plain: MemoryReport, within: str, nbytes: int, speeds: Speeds | None
-) -> Iterator[Way]:
+) -> Iterator[Option]:
     try:
         report = memory_of_step(step, plain.sizes, executor=within)
     except MemoryLimitError:
@@ -76,7 +100,7 @@ def _whole(
     what = "the whole batch"
     if plain.needed_nbytes > nbytes:
         what += f" within a budget: training_step(..., memory={nbytes})"
-    yield Way(what, report.needed_nbytes, report.nanoseconds(speeds))
+    yield Option(Way(what, report.needed_nbytes, report.nanoseconds(speeds)), report.run)
 
 
 def _in_parts(
@@ -85,10 +109,11 @@ def _in_parts(
     within: str,
     nbytes: int,
     speeds: Speeds | None,
-) -> Iterator[Way]:
+) -> Iterator[Option]:
     for count, report in islice(parts_that_fit(step, sizes, within), SHOWN):
         what = f"{count} parts of it: training_step(..., memory={nbytes}).micro_batched({count})"
-        yield Way(what, report.needed_nbytes, report.nanoseconds(speeds))
+        way = Way(what, report.needed_nbytes, report.nanoseconds(speeds))
+        yield Option(way, report.run)
 
 
 def parts_that_fit(
@@ -106,7 +131,7 @@ def parts_that_fit(
 
 def _smaller(
     step: TrainingStep, plain: MemoryReport, within: str, nbytes: int, speeds: Speeds | None
-) -> Iterator[Way]:
+) -> Iterator[Option]:
     """The largest batch that fits without a budget, if this one does not; the time is that of as
     many rows."""
     if not step.graph.sizes or plain.needed_nbytes <= nbytes:
@@ -118,8 +143,5 @@ def _smaller(
         return
     part = memory_of_step(step, {**plain.sizes, name: size}, executor=within)
     times = plain.sizes[name] / size
-    yield Way(
-        f"another batch, {name} = {size:,} (time for as many rows)",
-        part.needed_nbytes,
-        times * part.nanoseconds(speeds),
-    )
+    what = f"another batch, {name} = {size:,} (time for as many rows)"
+    yield Option(Way(what, part.needed_nbytes, times * part.nanoseconds(speeds)), part.run, times)

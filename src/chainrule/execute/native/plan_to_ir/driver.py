@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.execute.native.plan_to_ir.emit import Module
 from chainrule.execute.native.plan_to_ir.enter import emit_enter
 from chainrule.execute.native.plan_to_ir.nest_code import NestCode
-from chainrule.execute.native.plan_to_ir.segment_code import SegmentWriter, parts_of
+from chainrule.execute.native.plan_to_ir.segment_code import STAMPS, SegmentWriter, parts_of
 from chainrule.execute.native.products.product_code import emit_product
 from chainrule.execute.native.products.tile_code import emit_tiled_product
 from chainrule.graph.node import Node
@@ -73,24 +73,29 @@ class Program:
     barrier_count: int = 0
 
 
-def program(plan: Plan, attributes: str, header: str = "", avx512: bool = False) -> Program:
+def program(
+    plan: Plan, attributes: str, header: str = "", avx512: bool = False, timed: bool = False
+) -> Program:
     """The native functions of a plan; `attributes` are those of every function.
 
-    `avx512`: the target has its instructions.
+    `avx512`: the target has its instructions.  `timed` code writes the time into the array STAMPS,
+    before the first instruction and after each.
     """
-    return Writer(plan, attributes, Module(header, avx512)).written()
+    return Writer(plan, attributes, Module(header, avx512), timed).written()
 
 
 class Writer:
     """Writes the functions of a plan: its segments, and the kernels that these call."""
 
-    def __init__(self, plan: Plan, attributes: str, module: Module) -> None:
+    def __init__(self, plan: Plan, attributes: str, module: Module, timed: bool = False) -> None:
         self.plan, self.attributes, self.module = plan, attributes, module
+        self.timed, self.done = timed, 0  # instructions written
         self.roles = roles_of(plan.graph)
         given = [one.arena for one in plan.schedule.given.values()]
         places = {n: b for one in plan.computes for n, b in zip(one.nodes, one.into, strict=True)}
         results = (places[node].arena for node in plan.schedule.results)
-        self.slots = Slots((*given, *(arena for arena in results if arena not in given)))
+        stamps = [STAMPS] if timed else []
+        self.slots = Slots((*given, *(arena for arena in results if arena not in given), *stamps))
         self.kernels: dict[str, str] = {}
         self.routines: set[str] = set()
         self.segments: list[Segment] = []
@@ -132,8 +137,12 @@ class Writer:
         name = f"step{len(self.segments)}"
         shared = any(parts_of(work) > 1 for _, work, _ in works)
         segment = SegmentWriter(self, name, shared)
+        segment.stamp(self.done)
         for placed in works:
             segment.add(*placed)
+            self.done += 1
+            segment.stamp(self.done)
+        self.done += then is not None
         self.barrier_count = segment.close()
         self.segments.append(Segment(name, then, shared))
 

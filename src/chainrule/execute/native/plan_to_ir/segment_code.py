@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from chainrule.execute.native.plan_to_ir.driver import Writer
 
 I64, PTR = "i64", "ptr"
+STAMPS, STAMP_NBYTES = "stamps", 16  # of timed code: the last array given from outside
+MONOTONIC = 1  # Linux's number of the clock
 NULL = Operand("null", PTR)
 
 
@@ -76,6 +78,17 @@ class SegmentWriter:
             case ProductWork():
                 self._products(work, compute.workspace)
         self.may_have_failed = self.may_have_failed or bool(work.checks)
+
+    def stamp(self, number: int) -> None:
+        """In timed code, write when so many instructions are done: seconds and nanoseconds."""
+        if not self.writer.timed:
+            return
+        self.barriers.end()
+        self.barriers.serial()
+        place = self.code.address(self.slot(STAMPS), i64(number * STAMP_NBYTES), "i8")
+        self.code.module.declare("declare i32 @clock_gettime(i32, ptr)")
+        self.code.do(f"call i32 @clock_gettime(i32 {MONOTONIC}, ptr {place.text})")
+        self.barriers.end()
 
     def close(self) -> int:
         """Write the function; the number of barriers so far."""

@@ -27,6 +27,7 @@ class Launcher:
 
     `overwrites` maps inputs to the results that may take their arrays; for those of them that
     cannot, `overwritten` is False and the result is an array of its own, as for all others.
+    `machine` is their code, where it is there already.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Launcher:
         *,
         threads: int | None = None,
         settings: Settings | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self.graph = graph
         overwrites = overwrites or {}
@@ -44,7 +46,7 @@ class Launcher:
         outside = set(given)
         wanted = list(dict.fromkeys(results))
         self.results = [node for node in wanted if node not in outside]
-        self.machine: Machine = machine_for(
+        self.machine: Machine = machine or machine_for(
             graph, wanted, overwrites, threads=threads, settings=settings
         )
         pairs = zip(overwrites.items(), self.machine.artifact.overwritten, strict=True)

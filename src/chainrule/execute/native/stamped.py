@@ -1,0 +1,63 @@
+"""Times each instruction of a plan: its code, with a time stamp after each, runs several times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+
+import numpy as np
+
+from chainrule.errors import UnsupportedError
+from chainrule.execute.free_memory import refuse_beyond_free
+from chainrule.execute.native.artifact import artifact_of
+from chainrule.execute.native.program import NativeProgram
+from chainrule.execute.native.runtime.arrays import plain, pointer_of
+from chainrule.execute.native.runtime.launch import Launcher
+from chainrule.execute.native.runtime.machine import Machine, Settings
+from chainrule.graph.node import Node
+from chainrule.machine_code.target import host_target, native_refusal
+from chainrule.plan.planner import Plan
+
+RUNS, SECONDS = 5, 0.5  # at least so many, and so long
+
+
+def nanoseconds_of(plan: Plan, inputs: Mapping[Node, np.ndarray]) -> tuple[float, ...]:
+    """How long each instruction of a plan takes on these arrays: the least of some runs.
+
+    By the clock of the system, on the threads of the plan.  Arrays of inputs that the plan
+    overwrites change.  UnsupportedError where no native code can be made, or only for shorter
+    vectors; IndexOutOfRangeError for an index out of range.
+    """
+    here = "measure the plan on a machine that it is made for"
+    refusal = native_refusal()
+    if refusal is not None:
+        raise UnsupportedError(refusal, hint=here)
+    target = host_target()
+    if target.vector_nbytes < plan.vector_nbytes:
+        raise UnsupportedError(
+            f"the plan of {plan.graph.name} is for vectors of {plan.vector_nbytes} bytes, and code "
+            f"for this machine has {target.vector_nbytes}",
+            hint=here,
+        )
+    overwrites, results = dict(plan.overwrites), list(plan.schedule.results)
+    machine = Machine(
+        artifact_of(plan, overwrites, target, timed=True), Settings(plan.threads, target, False)
+    )
+    launcher = Launcher(plan.graph, results, overwrites, machine=machine)
+    refuse_beyond_free(launcher.most_nbytes)
+    context = launcher.new_context()
+    arrays = {node: plain(array, node.dtype) for node, array in inputs.items()}
+    made = {node: np.empty(node.shape, node.dtype) for node in launcher.fresh}
+    stamps = np.zeros((len(plan.works) + 1, 2), np.int64)
+    for node, array in arrays.items():
+        context.slots[launcher.slots[node]] = pointer_of(array)
+    for node, array in made.items():
+        context.slots[launcher.result_slots[node]] = pointer_of(array)
+    context.slots[len(context.slots) - 1] = pointer_of(stamps)
+    found: list[np.ndarray] = []
+    begun = perf_counter()
+    while len(found) <= RUNS or perf_counter() - begun < SECONDS:
+        if not machine.call(plan.graph, context):
+            NativeProgram(plan.graph, results, overwrites).raise_failure(arrays)
+        found.append(np.diff(stamps @ (1_000_000_000, 1)))
+    return tuple(np.min(found[1:], axis=0).tolist())

@@ -1,0 +1,122 @@
+"""With `measure=`, times of ways and of plans are those of runs on this machine."""
+
+from __future__ import annotations
+
+from time import thread_time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.errors import InputError, MemoryLimitError
+from chainrule.explain.cost import measured_runs
+from chainrule.explain.cost.measured_runs import Timed, timed
+from chainrule.machine_code.target import native_refusal
+
+EXECUTOR = pytest.mark.parametrize(
+    "executor", ["reference"] if native_refusal() else ["reference", "native"]
+)
+RANDOM = np.random.default_rng(0)
+WS = [RANDOM.normal(size=(64, 64)).astype(np.float32) / 8 for _ in range(3)]
+N = 512
+WORK = 0.003  # seconds
+
+
+def objective(x: cr.float32["n 64"], Ws: Any) -> Any:
+    h = x
+    for W in Ws:
+        h = np.tanh(h @ W)
+    return np.mean(h * h)
+
+
+def training(executor: str) -> Any:
+    return cr.training_step(objective, "Ws", cr.adam(), Ws=WS, executor=executor)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_runs, "TURN", 0.002)
+    monkeypatch.setattr(measured_runs, "ROUNDS", 2)
+
+
+def busy(seconds: float, made: list[float]) -> Any:
+    def make() -> Any:
+        made.append(seconds)
+
+        def call() -> None:
+            begun = thread_time()
+            while thread_time() - begun < seconds:
+                pass
+
+        return call
+
+    return make
+
+
+def test_the_least_time_of_calls_in_turns() -> None:
+    made: list[float] = []
+    short, long = timed([busy(0.002, made), busy(0.006, made)], [1.0, 1.0])
+    assert made == [0.002, 0.006, 0.002, 0.006]
+    assert short.is_measured and long.is_measured
+    assert 2e6 <= short.nanoseconds < 4e6 and 6e6 <= long.nanoseconds < 9e6
+
+
+def test_what_has_no_memory_is_estimated_as_the_others_turn_out() -> None:
+    def refused() -> Any:
+        raise MemoryLimitError("no memory", hint="more")
+
+    found = timed([refused, busy(0.002, [])], [30.0, 10.0])
+    assert found[0] == Timed(3 * found[1].nanoseconds, False)
+    assert timed([refused], [30.0]) == [Timed(30.0, False)]
+
+
+def _worked(x: Any) -> Any:
+    begun = thread_time()
+    while thread_time() - begun < WORK:
+        pass
+    return x.copy()
+
+
+worked = cr.primitive(_worked, result_type=lambda x: x, vjp=lambda dout, out, x: dout)
+
+
+@EXECUTOR
+def test_ways_take_what_steps_take(executor: str) -> None:
+    def slow(x: cr.float32["n 64"], W: Any) -> Any:
+        return np.mean(np.tanh(worked(x @ W) @ W) ** 2)
+
+    step = cr.training_step(slow, "W", cr.adam(), W=WS[0], executor=executor)
+    needed = step.memory(n=N).needed_nbytes
+    fit = step.fits(needed - N * 64, n=N, measure=True)
+    calls = {"2 parts": 2, "4 parts": 4, "8 parts": 8, "another batch": 1}
+    for what, count in calls.items():
+        way = next(one for one in fit.ways if what in one.what)
+        assert way.is_measured and way.nanoseconds >= count * WORK * 1e9
+    assert [way.nanoseconds for way in fit.ways] == sorted(way.nanoseconds for way in fit.ways)
+    assert "about" not in str(fit)
+
+
+@EXECUTOR
+def test_a_tradeoff_is_of_runs(executor: str) -> None:
+    graph = cr.backward(cr.trace(objective, Ws=WS), wrt="Ws")
+    report = graph.memory(n=64, executor=executor)
+    plain, found = report.tradeoff(), report.tradeoff(measure={"x": np.ones((1, 64))})
+    needs = [one.needed_nbytes for one in found]
+    assert {*needs} <= {one.needed_nbytes for one in plain}
+    assert needs[0] == plain.points[0].needed_nbytes and needs[-1] == plain.points[-1].needed_nbytes
+    assert all(one.is_measured and one.nanoseconds > 0 for one in found)
+    assert found.points[0].extra == 0
+    times = [one.nanoseconds for one in found.points[1:]]
+    assert times == sorted(times)
+    assert str(found).startswith("memory against measured time of")
+    assert "more measured time" in found.svg()
+    assert not any(one.is_measured for one in plain)
+
+
+def test_wrong_arrays_are_refused() -> None:
+    step = training("reference")
+    with pytest.raises(InputError, match="measure is True, or arrays by name, got int"):
+        step.tradeoff(n=8, measure=3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="'z'"):
+        step.tradeoff(n=8, measure={"z": 1.0})
