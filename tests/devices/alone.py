@@ -12,6 +12,7 @@ import pytest
 from chainrule.devices.given import at_first, given_to_ranks
 from chainrule.devices.instructions import AllReduce, Key, Program
 from chainrule.devices.rank import run_program
+from chainrule.devices.replicas import codes
 from chainrule.devices.threads import ThreadTransport
 
 
@@ -105,6 +106,9 @@ class RanksAlone:
             for item in step.parts.updating.graph.inputs
             if item.default is not None
         }
+        grid = self.split.lying.grid
+        shown = {(grid.replica_of(rank), key.value): one for (rank, key), one in self.noted.items()}
+        self.code = codes(self.split.code, self.split.others, shown)
         self.given = given_to_ranks(step.parts, self.split, self.state, parts, numbers)
 
     def parts_nbytes(self, rank: int) -> int:
@@ -120,4 +124,4 @@ class RanksAlone:
         program: Program = self.split.programs[rank]
         there = at_first(self.step.parts, self.split, program, self.state, self.given)
         transport = Alone(rank, self.noted)
-        return run_program(program, self.split.pieces, self.split.code, there, transport)
+        return run_program(program, self.split.pieces, self.code, there, transport)

@@ -12,10 +12,13 @@ from executors import needs_native
 from parallel_models import OPTIMIZERS, ROWS, case, network
 
 import chainrule as cr
-from chainrule.devices import stages, threads
+from chainrule import float64
+from chainrule.devices import splitting, stages, threads
 from chainrule.devices.commits import commits_of
-from chainrule.devices.instructions import AllReduce, Await, Key, Program, Receive, Run, Send
-from chainrule.devices.threads import Mailboxes, Stopped, ThreadTransport
+from chainrule.devices.instructions import Await, Key, Program, Receive, Run, Send
+from chainrule.devices.pieces import is_everywhere, piece_of
+from chainrule.devices.replicas import adding
+from chainrule.devices.threads import Mailboxes, Stopped
 from chainrule.devices.workers import in_thread
 from chainrule.train.optimizers.optimizer import Optimizer, StateArray, scaled
 from chainrule.train.step.state import State
@@ -212,19 +215,46 @@ def test_the_first_replica_updates_on_the_cores_of_all(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_sums_that_the_first_alone_reads_are_in_its_arrays(count: int) -> None:
-    random, group = np.random.default_rng(0), tuple(range(count))
-    given = [[random.normal(size=shape) for shape in ((), (7,), (100_001,))] for _ in group]
-    wanted = [sum(arrays[1:], arrays[0]) for arrays in zip(*given, strict=True)]
-    one = AllReduce(tuple(Key(number, None) for number in range(3)), group)
-    boxes = Mailboxes(count)
+def test_the_first_replica_adds_in_the_order_of_ranks(count: int) -> None:
+    def update(W: float64[5], W_sum: float64[5]):
+        moved = W - 0.1 * W_sum
+        return moved
 
-    def work(rank: int) -> list[np.ndarray]:
-        arrays = [np.array(array) for array in given[rank]]
-        ThreadTransport(rank, boxes, {one}).add(one, arrays)
-        return arrays
+    graph = cr.trace(update)
+    own = [node for node in graph.nodes if node.inputs]
+    whole = piece_of(graph, "update", own, [graph["moved"]], is_everywhere(graph.nodes))
+    made, others = adding(whole, {graph["W_sum"]}, count)
+    random = np.random.default_rng(0)
+    W, *sums = 9 * random.normal(size=(1 + count, 5))
+    named = [f"W_sum of replica {replica}" for replica in range(1, count)]
+    assert list(others) == [graph["W_sum"]] and len(others[graph["W_sum"]]) == count - 1
+    given = dict(zip(["W", "W_sum", *named], [W, *sums], strict=True))
+    run = made.graph.run(given, executor="reference")
+    total = sums[0].copy()
+    for one in sums[1:]:
+        total += one
+    assert made.graph.names["moved"] is made.gives[graph["moved"]]
+    np.testing.assert_array_equal(run["moved"], W - 0.1 * total)
+    assert adding(whole, (), count)[1] == {}
 
-    with ThreadPoolExecutor(count) as pool:
-        first, *_ = pool.map(work, group)
-    for array, total in zip(first, wanted, strict=True):
-        np.testing.assert_array_equal(array, total)
+
+@needs_native
+def test_replicas_of_an_update_have_the_bits_of_sums_made_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for optimizer, stages_, replicas in (("adamw", 1, 3), ("momentum", 2, 2)):
+        step, weights, batch = case("network", optimizer, "native")
+        found = []
+        for of_all in (False, True):
+            with monkeypatch.context() as patched:
+                if of_all:
+                    patched.setattr(splitting, "launched", lambda: (0, 2))
+                split = cr.parallel(step, micro_batches=6, stages=stages_, replicas=replicas)
+                split.split_at(n=ROWS)
+            state = split.init(weights)
+            objectives = [split(state, batch) for _ in range(3)]
+            assert split.latest is not None and bool(split.latest.shown) is not of_all
+            found.append((objectives, dict(state)))
+        assert found[0][0] == found[1][0]
+        for name, array in found[0][1].items():
+            np.testing.assert_array_equal(array, found[1][1][name])

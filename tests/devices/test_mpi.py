@@ -37,6 +37,7 @@ CASES: dict[int, list[tuple[Any, ...]]] = {
         ("convolutional", "sgd", "reference", ["h1"], 1),
         ("network", "adamw", "reference", 1, 2),
         ("network", "scheduled", "native", ["h1"], 1),
+        ("network", "adamw", "native", 1, 2),  # threads add while they update
         ("layers", "adamw", "reference", 1, 1, {"ways": 2}),
         ("layers", "clipped", "reference", 1, 1, {"ways": 2, "split": {"W1": 0, "W2": 1}}),
         ("attention", "momentum", "native", 1, 1, {"ways": 2}),

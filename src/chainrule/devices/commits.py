@@ -1,18 +1,19 @@
 """Where a step can no longer fail: from there on, ranks update the arrays of the state in place.
 
 A rank waits there until all have come so far; what follows are updates whose results nobody reads,
-and sums of gradients.
+and waiting for sums of gradients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as Collection
 from dataclasses import dataclass
 
 from chainrule.devices.instructions import (
     AllReduce,
     Await,
+    Begin,
     Instruction,
     Key,
     Program,
@@ -60,17 +61,35 @@ def commits_of(
         and len(makers.get(after, ())) == 1
         and readers.get(names[name]) == makers[after]
     }
-    sums = {
-        one.sum if isinstance(one, Await) else one
-        for place, program in zip(at, programs, strict=True)
-        for one in program.instructions[place:]
-        if isinstance(one, (Await, AllReduce))
+    sums = frozenset(one for program in programs for one in _sums(program))
+    early = {
+        one for place, program in zip(at, programs, strict=True) for one in _early(program, place)
     }
-    return Commits(at, taken, frozenset(sums))
+    return Commits(at, taken, sums - early)
+
+
+def _sums(program: Program) -> Iterator[AllReduce]:
+    """Those in place, also of the helper."""
+    for one in program.instructions:
+        if isinstance(one, Begin):
+            yield one.sum
+        elif isinstance(one, AllReduce) and one.in_place:
+            yield one
+
+
+def _early(program: Program, place: int) -> Iterator[AllReduce]:
+    """Those that are read before that place."""
+    there: dict[Key, AllReduce] = {}
+    for one in program.instructions[:place]:
+        yield from (there[key] for key in _reads(one) if key in there)
+        if isinstance(one, (Begin, AllReduce)):
+            made = one.sum if isinstance(one, Begin) else one
+            there |= dict.fromkeys(made.keys, made)
 
 
 def _place(program: Program, read: Collection[Key]) -> int:
-    """From where on there are only updates whose results nobody reads, and sums to wait for."""
+    """From where on there are only updates whose results nobody reads, and sums to wait for: they
+    have begun, so that a rank that is there has shown the others all its gradients."""
     place = len(program.instructions)
     while place and _is_last(program.instructions[place - 1], read):
         place -= 1
@@ -78,7 +97,7 @@ def _place(program: Program, read: Collection[Key]) -> int:
 
 
 def _is_last(one: Instruction, read: Collection[Key]) -> bool:
-    if isinstance(one, Await) or (isinstance(one, AllReduce) and one.in_place):
+    if isinstance(one, Await):
         return True
     return isinstance(one, Run) and one.micro_batch is None and read.isdisjoint(one.gives)
 

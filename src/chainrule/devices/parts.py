@@ -36,6 +36,17 @@ class Parts:
     owned: Mapping[str, str]
     varying: frozenset[str]
 
+    def nbytes_of_parameters(self) -> dict[Node, int]:
+        """The bytes that belong to each parameter: its own, its sum's, the optimizer's arrays."""
+        inputs = {item.name: item.node for item in self.summing.inputs}
+        found: dict[Node, int] = {}
+        for item in self.updating.inputs:
+            of = self.owned.get(item.name)
+            if of is not None:
+                sums = 2 if item.name == of else 1
+                found[inputs[of]] = found.get(inputs[of], 0) + sums * int(item.type.nbytes)
+        return found
+
 
 def parts_at(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:
     """The two graphs of a step, for a part of a batch of these sizes."""

@@ -10,7 +10,7 @@ from chainrule.devices.check import check_programs
 from chainrule.devices.commits import Commits, commits_of
 from chainrule.devices.cores import threads_of_rank
 from chainrule.devices.grid import Grid
-from chainrule.devices.instructions import Key, Program, Run
+from chainrule.devices.instructions import AllReduce, Key, Program, Run
 from chainrule.devices.job import launched
 from chainrule.devices.merging import merged
 from chainrule.devices.overlap import Overlapping
@@ -19,6 +19,7 @@ from chainrule.devices.pieces import Piece
 from chainrule.devices.planning.devices import THREADS, Devices
 from chainrule.devices.programs import Programs
 from chainrule.devices.rank import Code
+from chainrule.devices.replicas import adding
 from chainrule.devices.reports.times import adding_seconds
 from chainrule.devices.single_parts import without_sums
 from chainrule.devices.stages import (
@@ -76,6 +77,8 @@ class Split(Frozen):
     micro_batches: int
     rows: int  # of a micro-batch
     kept: frozenset[Node]  # values of the forward pass that stages keep where they recompute
+    # Inputs of the last pieces for the values of other replicas, by piece and number of the value.
+    others: Mapping[int, Mapping[int, tuple[Node, ...]]]
     _ready: set[int] = field(default_factory=set, repr=False)
 
     @cached_property
@@ -89,6 +92,11 @@ class Split(Frozen):
     def replacing(self) -> Mapping[str, Key]:
         """What replaces the arrays of the state, and the objective."""
         return {name: Key(end, None) for name, end in self.ends.items()}
+
+    @property
+    def shown(self) -> frozenset[AllReduce]:
+        """The sums that nobody adds up before the update: the first replica reads what all have."""
+        return self.commits.sums if self.others else frozenset()
 
     def make_ready(self, rank: int) -> None:
         """Makes what the last pieces of a rank need, so that they cannot fail for want of it."""
@@ -142,7 +150,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         adds_up=not step.shard_optimizer,
         spare=step.spare,
     )
-    programs, pieces = making.programs(), making.pieces
+    programs, pieces = making.programs(), list(making.pieces)
     if executor_of(executor).traits.has_kernels:  # which fuse
         programs, pieces = merged(programs, pieces, graph)
     if step.replicas > 1:
@@ -175,16 +183,17 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         if number in commits.taken
     }
     together = executor_on(step.parts.whole.executor, threads * step.replicas)
-    alone = launched() is None and bool(commits.taken)  # the first replica updates for all
     last = {
         one.piece
         for program, at in zip(programs, commits.at, strict=True)
         for one in program.instructions[at:]
         if isinstance(one, Run)
     }
-    compiled = tuple(
-        prepare(
-            together if alone and number in last else executor,
+
+    def prepared(number: int, executor: str) -> Any:
+        piece = pieces[number]
+        return prepare(
+            executor,
             piece.graph,
             list(dict.fromkeys(piece.gives.values())),
             {
@@ -193,10 +202,20 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
                 if then in follows and follows[then] in piece.reads
             },
         )
-        for number, piece in enumerate(pieces)
-    )
-    if not all(isinstance(one, Overwriting) for one in compiled):
+
+    compiled = {one: prepared(one, executor) for one in range(len(pieces)) if one not in last}
+    others: dict[int, Mapping[int, tuple[Node, ...]]] = {}
+    if not all(isinstance(one, Overwriting) for one in compiled.values()):
         commits = none
+    # The first of replicas that are threads updates for all, and adds their gradients itself.
+    alone = launched() is None and bool(commits.taken)
+    if alone and step.replicas > 1:
+        read = {key.value for one in commits.sums for key in one.keys}
+        added = {node for node, number in making.number.items() if number in read}
+        for one in last:
+            pieces[one], found = adding(pieces[one], added, step.replicas)
+            others[one] = {making.number[node]: inputs for node, inputs in found.items()}
+    compiled |= {one: prepared(one, together if alone else executor) for one in last}
     at = {**sizes, step.parts.size: sizes[step.parts.size] * step.parts.count}
     values: dict[int, tuple[str, ArrayType]] = {}
     for one in making.graphs:
@@ -219,7 +238,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         programs,
         making.names,
         ends,
-        compiled,
+        tuple([compiled[one] for one in range(len(pieces))]),
         values,
         text,
         threads,
@@ -236,6 +255,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         step.parts.count,
         sizes[step.parts.size],
         frozenset(making.kept_values),
+        others,
     )
 
 
@@ -286,7 +306,7 @@ def _cuts(
     if ends is not None:
         return cuts_after(graph, ends)
     if balance == MEMORY:
-        return cuts_of_least_memory(graph, _nbytes_of_parameters(parts), stages, weights)
+        return cuts_of_least_memory(graph, parts.nbytes_of_parameters(), stages, weights)
     if any(map(is_collective, graph.nodes)):
         return cuts_of_least_load(graph, _seconds, stages, weights)
     known = node_seconds(prepare(executor, graph, list(sums.values()), sums)) if stages > 1 else {}
@@ -332,16 +352,4 @@ def node_seconds(program: Any) -> dict[Node, float]:
         for node, weight in weights.items():
             share = weight / whole if whole else 1 / len(weights)
             found[node] = found.get(node, 0.0) + taken * share / 1e9
-    return found
-
-
-def _nbytes_of_parameters(parts: Parts) -> dict[Node, int]:
-    """The bytes that belong to each parameter: its own, its sum's, the optimizer's arrays."""
-    inputs = {item.name: item.node for item in parts.summing.inputs}
-    found: dict[Node, int] = {}
-    for item in parts.updating.inputs:
-        of = parts.owned.get(item.name)
-        if of is not None:
-            sums = 2 if item.name == of else 1
-            found[inputs[of]] = found.get(inputs[of], 0) + sums * int(item.type.nbytes)
     return found

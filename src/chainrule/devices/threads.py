@@ -15,6 +15,7 @@ from chainrule.devices.cores import blas_held_to
 from chainrule.devices.helper import Helper
 from chainrule.devices.instructions import AllGather, AllReduce, Key, Program, ReduceScatter
 from chainrule.devices.rank import run_program
+from chainrule.devices.replicas import codes
 from chainrule.devices.tensor.arrays import joined, part_along
 from chainrule.devices.workers import in_thread
 from chainrule.errors import ChainruleError, StateError
@@ -42,6 +43,7 @@ class Mailboxes:
         self.shares: dict[tuple[tuple[int, ...], int], dict[int, Any]] = {}
         self.readers: dict[tuple[tuple[int, ...], Any], int] = {}
         self.meetings: dict[tuple[Any, ...], dict[int, Any]] = {}
+        self.shown: dict[tuple[int, int], np.ndarray] = {}  # by replica and number
         self.stopped = self.committed = False
 
     def stop(self, *, failed: bool = False) -> None:
@@ -96,16 +98,27 @@ class Mailboxes:
 
 
 class ThreadTransport:
-    """The transport of one rank among threads; only the first rank of its group reads the sums
-    `of_first`, in place of its own values."""
+    """The transport of one rank among threads; the values of the sums `shown` are not added up, but
+    shown to the others."""
 
     def __init__(
-        self, rank: int, boxes: Mailboxes, of_first: Collection[AllReduce] = frozenset()
+        self, rank: int, boxes: Mailboxes, shown: Collection[AllReduce] = frozenset()
     ) -> None:
-        self.rank, self.boxes, self.of_first = rank, boxes, of_first
+        self.rank, self.boxes, self.shown = rank, boxes, shown
         self.done: Counter[tuple[int, ...]] = Counter()  # collectives of each group
         self.helper = Helper(self.add, f"helper of rank {rank}")
-        self.begin, self.wait = self.helper.begin, self.helper.wait
+
+    def begin(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
+        """Begins a sum, and goes on."""
+        if one in self.shown:
+            self.add(one, arrays)
+        else:
+            self.helper.begin(one, arrays)
+
+    def wait(self, one: AllReduce) -> None:
+        """Waits for a sum that was begun."""
+        if one not in self.shown:
+            self.helper.wait(one)
 
     def send(self, key: Key, array: np.ndarray, to: int) -> None:
         """Leaves an array, which nobody changes any more, for another rank."""
@@ -162,19 +175,20 @@ class ThreadTransport:
         """Adds arrays of all ranks of a group in place, in the order of ranks; gives the time at
         which all had begun.
 
-        Each rank adds a slice of them, and copies the others' slices; or into the arrays of the
-        first rank, if that alone reads them.
+        Each rank adds a slice of them, and copies the others' slices.
         """
+        if one in self.shown:
+            replica = one.group.index(self.rank)
+            for key, array in zip(one.keys, arrays, strict=True):
+                self.boxes.shown[replica, key.value] = array
+            return perf_counter()
         parts = self.boxes.meet((one.keys, "begun"), self.rank, arrays, one.group)
         ready = perf_counter()
         flat = [[array.reshape(-1) for array in parts[rank]] for rank in one.group]
         place, count = one.group.index(self.rank), len(one.group)
-        into = 0 if one in self.of_first else place
-        for number, own in enumerate(flat[into]):
+        for number, own in enumerate(flat[place]):
             _add_slice(own, [found[number] for found in flat], _slice(own, place, count))
         self.boxes.meet((one.keys, "added"), self.rank, None, one.group)
-        if one in self.of_first:
-            return ready
         for number, own in enumerate(flat[place]):
             for other, found in enumerate(flat):
                 if other != place:
@@ -224,6 +238,7 @@ def run_in_threads(
     found: list[dict[Key, np.ndarray]] = [{} for _ in programs]
     errors: list[tuple[int, BaseException]] = []
     every = tuple(range(len(programs)))
+    code = codes(split.code, split.others, boxes.shown)
 
     def committed(rank: int) -> bool:
         """Replicas share the state's arrays: where these are updated in place, the first does."""
@@ -235,8 +250,7 @@ def run_in_threads(
         return rank < split.lying.grid.stages or not split.commits.taken
 
     def work(rank: int) -> None:
-        of_first = split.commits.sums if split.commits.taken else frozenset[AllReduce]()
-        transport = ThreadTransport(rank, boxes, of_first)
+        transport = ThreadTransport(rank, boxes, split.shown)
         try:
             watch = None if clocks is None else clocks[rank].watch
             there = first(programs[rank])
@@ -244,7 +258,7 @@ def run_in_threads(
             found[rank] = run_program(
                 programs[rank],
                 split.pieces,
-                split.code,
+                code,
                 there,
                 transport,
                 watch,
@@ -275,6 +289,8 @@ def run_in_threads(
             for one in working:
                 one.wait()
             raise
+        finally:
+            boxes.shown.clear()  # for the next step, which is to have their memory
     if errors:
         rank, error = errors[0]
         if isinstance(error, ChainruleError):

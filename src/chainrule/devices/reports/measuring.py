@@ -87,7 +87,7 @@ def measured(
     started: dict[tuple[int, tuple[int, ...]], list[float]] = {}  # the collectives of a group
     for rank, program in enumerate(split.programs):
         for at, one in enumerate(program.instructions):
-            if isinstance(one, COLLECTIVES):
+            if isinstance(one, COLLECTIVES) and one not in split.shown:
                 started.setdefault((rank, one.group), []).append(clocks[rank].times[at] - zero)
     helped = {
         (rank, one): (ready - zero, end - zero)
@@ -106,6 +106,10 @@ def measured(
                 start = spans[-1].end
             part = None
             match one:
+                case Await(begun) | Begin(begun) if begun in split.shown:
+                    continue
+                case AllReduce() if one in split.shown:
+                    continue
                 case Run(piece, part):
                     doing = split.pieces[piece].purpose
                 case Receive(key, sender):

@@ -141,6 +141,10 @@ class _Simulation:
         """Whether the next instruction of a rank could be done."""
         one = self._next(rank)
         match one:
+            case Begin(begun) | Await(begun) if begun in self.split.shown:
+                pass
+            case AllReduce() if one in self.split.shown:
+                pass
             case Run(piece, part):
                 end = self.clock[rank] + self.times.piece(rank, piece)
                 self._add(rank, self.split.pieces[piece].purpose, part, end)
@@ -254,6 +258,8 @@ def _lower_bound(step: ParallelStep, times: Times, values: Mapping[int, Value]) 
                     doing = BACKWARD if doing == PASSES else doing
                     parts = each.setdefault((doing, stage), {})
                     parts[part] = parts.get(part, 0.0) + taken
+                case AllReduce() if one in split.shown:
+                    pass
                 case AllReduce() | AllGather() | ReduceScatter():
                     once = one.reads[0].micro_batch is None
                     (rest if once else whole)[stage] += times.together(one, values)
