@@ -23,6 +23,11 @@ _cache = tempfile.TemporaryDirectory(prefix="chainrule-tests-")
 os.chmod(_cache.name, 0o700)
 os.environ["CHAINRULE_CACHE_DIR"] = _cache.name
 
+# The arrays of tests are small, and each core has a worker: threads of BLAS that wait for work
+# would take the time of another test.
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
 # What JAX compiles here runs once: to make its code fast takes longer than it saves.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 

@@ -7,35 +7,31 @@ no shared memory, and checkpoints from which one process goes on.
 from __future__ import annotations
 
 import json
-import os
 import re
-import resource
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import failing_rank
 import numpy as np
-import training_program
 from conftest import shared
+from failing_rank import PLANS
 from jobs import HOST_AND_PID, command, is_running
-from training_program import RANK, digests, made
+from training_program import BATCH, ROWS, data, digests, made
 
-from chainrule.devices.job import launched
+import chainrule as cr
 from chainrule.errors import StateError
 from chainrule.train.checkpoints import Checkpoints
 from chainrule.train.checkpoints.lock import FolderLock
 
 DEADLINE = 2.0
-PLANS = {2: "two stages", 3: "three stages"}
-EVERY = 3  # steps, between checkpoints
+RANK_PROGRAM = str(Path(failing_rank.__file__))
 
 
 @dataclass(frozen=True)
@@ -66,57 +62,6 @@ KINDS = {
 }
 
 
-def fail(how: str) -> None:
-    """In the thread that calls it: the main one, or another one."""
-    print(f"failing {time.time()}\n", end="", flush=True)
-    if how == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if how == "stop":
-        os.kill(os.getpid(), signal.SIGSTOP)
-    if how == "a signal":
-        os.kill(os.getpid(), signal.SIGTERM)
-    if how == "os._exit":
-        os._exit(0)
-    if how == "sleep":
-        time.sleep(30)
-    if how == "sys.exit":
-        sys.exit(0)
-    if how == "full disk":
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
-    if how.startswith("raise"):
-        raise ValueError("planted")
-
-
-def rank(folder: str, how: str, victim: int, seconds: float) -> None:
-    """Trains until a failure ends it; `victim` fails so many seconds after its first steps."""
-    plan = PLANS[(launched() or (0, 2))[1]]
-    random = training_program.cr.random.key(1)
-    due, timer = float("inf"), None
-
-    def batches(epoch: int) -> Any:
-        nonlocal due, timer
-        rows = training_program.data(training_program.ROWS, 1)
-        for batch in training_program.cr.data.minibatches(rows, 24, random, epoch=epoch):
-            if timer is not None:
-                timer.start()
-                timer = None
-            if time.monotonic() > due:  # what only the main thread can do
-                due = float("inf")
-                fail(how)
-            yield batch
-
-    trainer = made(plan, folder=folder, data=batches, save_every=EVERY, log_every=None)
-    trainer.fit(1)
-    print(f"pid {os.getpid()}\n", end="", flush=True)  # in one write: ranks share the pipe
-    if victim == RANK:
-        if how in ("raise", "sys.exit", "sleep", "full disk"):
-            due = time.monotonic() + seconds
-        elif not how.startswith("launcher"):
-            timer = threading.Timer(seconds, fail, (how,))
-    trainer.fit(1_000_000)
-
-
 def _is_free(folder: Path) -> bool:
     """Whether nobody holds the folder: who is killed does until its threads are gone."""
     try:
@@ -129,12 +74,12 @@ def _is_free(folder: Path) -> bool:
 def states(plan: str, steps: int) -> dict[int, dict[str, str]]:
     """The digests of a training without failures, by steps."""
     trainer, found = made(plan, save_every=None, log_every=None, validation=None), {}
-    random = training_program.cr.random.key(1)
+    random = cr.random.key(1)
     epoch = 0
     while trainer.state.steps < steps:
         epoch += 1
-        rows = training_program.data(training_program.ROWS, 1)
-        for batch in training_program.cr.data.minibatches(rows, 24, random, epoch=epoch):
+        rows = data(ROWS, 1)
+        for batch in cr.data.minibatches(rows, BATCH, random, epoch=epoch):
             trainer._made.step(trainer.state, batch)
             found[trainer.state.steps] = digests(trainer.state)
     return found
@@ -145,7 +90,7 @@ def check(how: str, count: int, victim: int, seconds: float, folder: Path) -> st
     kind, before = KINDS[how], shared()
     arguments = map(json.dumps, [str(folder), how, victim, seconds])
     process = subprocess.Popen(
-        command(count, __file__, *arguments, deadline=DEADLINE),
+        command(count, RANK_PROGRAM, *arguments, deadline=DEADLINE),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -228,7 +173,4 @@ def main(number: int, seed: int = 0) -> int:
 
 
 if __name__ == "__main__":
-    if launched() is not None:
-        rank(*map(json.loads, sys.argv[1:]))
-    else:
-        sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main(*map(int, sys.argv[1:])))

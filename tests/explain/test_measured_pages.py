@@ -21,7 +21,7 @@ def is_run(page: Path) -> bool:
     return any(block.is_run for block in pages.blocks(page.read_text(encoding="utf-8")))
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(7)
 @pytest.mark.slow
 @EITHER
 @pytest.mark.parametrize(
