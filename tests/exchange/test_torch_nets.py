@@ -72,7 +72,8 @@ class Training:
 def test_twenty_steps_are_pytorchs(net: Net):
     """Objective, parameters and running statistics, in float64."""
     training = Training(net)
-    step = cr.value_and_grad(training.objective, wrt="parameters", has_aux=True)
+    slopes_of = cr.value_and_grad(training.objective, wrt="parameters", has_aux=True)
+    step = cr.compile(slopes_of, executor="reference")  # traced once
     parameters, state = training.model.parameters, training.model.buffers
     optimizer = torch.optim.SGD(training.module.parameters(), RATE)
     for _ in range(STEPS):

@@ -108,6 +108,7 @@ def test_samples_agree_at_orders_0_1_and_2(op: Any):
     assert not missing, f"of the orders {missing} no number was compared"
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.slow
 @EVERY_OPERATION
 def test_further_samples_agree_at_orders_0_1_and_2(op: Any):
@@ -121,6 +122,7 @@ def further(samples: Iterator[Any]) -> list[Any]:
     return others[:: -(-len(others) // FURTHER) or 1]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("op", IN_FLOAT32, ids=map(label, IN_FLOAT32))
 def test_samples_of_float32_agree_at_orders_0_and_1_and_stay_float32(op: Any):

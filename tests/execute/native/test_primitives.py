@@ -100,6 +100,7 @@ def test_a_sample_in_floats_and_integers(primitive: Primitive) -> None:
     check_samples(primitive, primitive.samples[:1], ("float32", "float64", "int64"))
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.slow
 @EVERY
 def test_samples_in_every_dtype(primitive: Primitive) -> None:
@@ -181,6 +182,7 @@ def test_rows_of_every_width() -> None:
     check_calls(calls)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("primitive", MAPS, ids=lambda p: p.name)
 def test_rows_of_many_widths_for_every_map(primitive: Primitive) -> None:
