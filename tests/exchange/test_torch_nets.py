@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +44,7 @@ NETS = {
     "LSTM": Net(torch_nets.Recurrent, SEQUENCES, "rnn"),
     "GRU": Net(lambda: torch_nets.Recurrent(kind="GRU"), SEQUENCES, "rnn"),
 }
-EVERY_NET = pytest.mark.parametrize("net", NETS.values(), ids=NETS)
+EVERY_NET = pytest.mark.parametrize("name", NETS)
 
 
 class Training:
@@ -61,30 +63,37 @@ class Training:
         J = cr.cross_entropy(logits, labels)
         return J, state
 
-    def pytorch(self) -> Any:
-        logits = self.module(*map(torch.from_numpy, self.inputs))
+    def pytorch(self, module: Any) -> Any:
+        logits = module(*map(torch.from_numpy, self.inputs))
         labels = torch.from_numpy(self.labels)
         return torch.nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
 
 
+@cache
+def training_of(name: str) -> Training:
+    """Exported once: to export a network takes longer than all else here."""
+    return Training(NETS[name])
+
+
 @pytest.mark.slow
 @EVERY_NET
-def test_twenty_steps_are_pytorchs(net: Net):
+def test_twenty_steps_are_pytorchs(name: str):
     """Objective, parameters and running statistics, in float64."""
-    training = Training(net)
+    training = training_of(name)
+    module = copy.deepcopy(training.module)
     slopes_of = cr.value_and_grad(training.objective, wrt="parameters", has_aux=True)
     step = cr.compile(slopes_of, executor="reference")  # traced once
     parameters, state = training.model.parameters, training.model.buffers
-    optimizer = torch.optim.SGD(training.module.parameters(), RATE)
+    optimizer = torch.optim.SGD(module.parameters(), RATE)
     for _ in range(STEPS):
         (J, state), slopes = step(parameters, state, training.inputs, training.labels)
         parameters = {name: one - RATE * slopes[name] for name, one in parameters.items()}
         optimizer.zero_grad()
-        loss = training.pytorch()
+        loss = training.pytorch(module)
         loss.backward()
         optimizer.step()
         np.testing.assert_allclose(J, loss.item(), rtol=CLOSE)
-    theirs = training.module.state_dict()
+    theirs = module.state_dict()
     for name, array in {**parameters, **state}.items():
         other = theirs[name].numpy()
         near = CLOSE * max(float(np.max(np.abs(other))), 1e-3)
@@ -93,8 +102,8 @@ def test_twenty_steps_are_pytorchs(net: Net):
 
 @pytest.mark.slow
 @EVERY_NET
-def test_memory_is_predicted_to_the_byte_and_the_picture_has_the_submodules(net: Net):
-    training = Training(net)
+def test_memory_is_predicted_to_the_byte_and_the_picture_has_the_submodules(name: str):
+    training = training_of(name)
 
     def objective(parameters: Any, inputs: Any, labels: Any) -> Any:
         return training.objective(parameters, training.model.buffers, inputs, labels)[0]
@@ -108,6 +117,7 @@ def test_memory_is_predicted_to_the_byte_and_the_picture_has_the_submodules(net:
     assert error_of_runs(graph, {}, given, "outputs", "reference") == EXACT
     alone = training.model.graph
     paths = {scope.path for node in alone.nodes for scope in node.origin.scopes}
-    assert net.submodule in paths
-    title = net.submodule.rpartition(".")[2]
+    submodule = NETS[name].submodule
+    assert submodule in paths
+    title = submodule.rpartition(".")[2]
     assert title in alone.draw(fold="none").mermaid().replace("#95;", "_")
