@@ -7,27 +7,41 @@ for: who takes the cheapest sequence within a budget never pays more for more by
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import inf
 
 from chainrule.machine_code.target import native_refusal
 from chainrule.plan.recomputation.chains import ChainSchedules
+from chainrule.plan.recomputation.early import early
 from chainrule.plan.recomputation.greedy import RULES, greedy
-from chainrule.plan.recomputation.problem import MOST_NBYTES, Problem
+from chainrule.plan.recomputation.problem import Problem
 from chainrule.plan.recomputation.search import Cooling, Found, annealed, found
-from chainrule.plan.recomputation.segments import segmented, segments
+from chainrule.plan.recomputation.staged import StagedSchedules
 
-RUNGS = 24
-EFFORT = 300  # moves for each node and budget, of few nodes; of more,
-MOVES, MOVES_OF_NODE = 16_000, 5  # so many for each budget, and these for each node
-HARD = 60_000  # in place of MOVES where these have not led into the budget
+RUNGS = 32
+EFFORT = 300  # moves for each node and budget, of few nodes; of more, those of a round
 SMALL, LARGE = 150, 500  # nodes: of fewer, all moves and rules of eviction are tried; of more, one
+LONG = 3  # times as dear as all nodes once: not worth more moves
 IN_PYTHON = 100  # times as long takes a move where there is no machine code
-PASSES = (  # parts of the moves; both go on from the best, at first that for the budget above
-    (2 / 3, Cooling(0.5, 0.01, 0.03, True)),
-    (1 / 3, Cooling(0.1, 0.01, 0.03, True)),
-)
+
+
+@dataclass(frozen=True)
+class Round:
+    """How many moves are made, and besides for each node; each of the coolings has a part of them,
+    and goes on from the best."""
+
+    moves: int
+    moves_of_node: int
+    coolings: tuple[tuple[float, Cooling], ...]
+
+
+COOLINGS = ((2 / 3, Cooling(0.5, 0.01, 0.03, True)), (1 / 3, Cooling(0.1, 0.01, 0.03, True)))
+POLISH = Round(6_000, 1, ((1, Cooling(0.1, 0.01, 0.003, True)),))  # from within the budget
+DESCENT = Round(16_000, 5, COOLINGS)  # from others
+LAST = Round(60_000, 5, COOLINGS)  # where that has not led into the budget
 FAILURES = 3  # budgets in a row for which nothing is found
+JUMP = 0.1  # of the cost of all nodes once, between two: one between them is looked for
 HALVINGS = 3  # of the distance between the last two, for the least bytes
 
 
@@ -48,6 +62,11 @@ def ladder(problem: Problem, *, effort: int = EFFORT, seed: int = 0) -> list[Fou
             missed, failures = max(missed, budget), failures + 1
             if failures == FAILURES:
                 break
+    for above, below in list(pairwise(climb.found)):
+        if JUMP * problem.plain_cost < below.cost - above.cost < LONG * problem.plain_cost:
+            climb.best = above
+            climb.down_to((above.peak_nbytes + below.peak_nbytes) // 2)
+    climb.best = min(climb.found, key=lambda one: one.peak_nbytes)
     for _ in range(HALVINGS):
         middle = (lowest + max(missed, problem.least_nbytes)) // 2
         if climb.down_to(middle):
@@ -55,9 +74,6 @@ def ladder(problem: Problem, *, effort: int = EFFORT, seed: int = 0) -> list[Fou
         else:
             missed = middle
     return climb.found
-
-
-SEGMENTS = "segments that are computed again"
 
 
 class _Climb:
@@ -68,39 +84,34 @@ class _Climb:
         self.chains = ChainSchedules()
         self.effort = effort
         self.best = found(problem, problem.order, "each node once, in the given order")
-        self.found = [self.best]
-        unbounded = replace(problem, budget_nbytes=MOST_NBYTES)
-        walks = [(cuts, segmented(unbounded, cuts)) for cuts in segments(problem)]
-        self.segmented = [(found(problem, one, SEGMENTS), cuts) for cuts, one in walks if one]
+        order = early(problem)
+        self._ordered = [found(problem, order, "each node once, what frees bytes early")]
+        self.found = [self.best, *self._ordered]
+        self.staged = StagedSchedules(replace(problem, order=order))
 
     def down_to(self, budget: int) -> bool:
         """Look for a sequence within the budget."""
-        problem = replace(self.problem, budget_nbytes=budget)
+        problem = self.problem.within(budget)
         if problem.least_nbytes > budget:
             return False
-        best = self._along_the_chain(problem)
-        for one, _ in self.segmented if problem.size > SMALL else ():
-            best = one if one.beats(best, budget) else best
-        best = self._annealed(problem, best, MOVES)
+        best, staged = self.best, self.staged.best(budget)
+        for one in (*self._ordered, self._along_the_chain(problem), staged):
+            best = one if one is not None and one.beats(best, budget) else best
+        if best.peak_nbytes <= budget and problem.size > SMALL:
+            best = self._annealed(problem, best, POLISH)
+        else:
+            best = self._annealed(problem, best, DESCENT)
         if best.peak_nbytes > budget:
             for walk in self._walks(problem):
                 best = walk if walk.beats(best, budget) else best
-            best = self._annealed(problem, best, HARD)
+            best = self._annealed(problem, best, LAST)
+        if best is not self.best:
+            self.found.append(best)
         self.best = best
-        if best.peak_nbytes > budget:
-            return False
-        self.found.append(best)
-        return True
+        return best.peak_nbytes <= budget
 
     def _walks(self, problem: Problem) -> Iterator[Found]:
         """Sequences within the budget, found without moves: all of a small program, else one."""
-        if self.segmented:
-            _, cuts = min(self.segmented, key=lambda one: one[0].peak_nbytes)
-            walk = segmented(problem, cuts)
-            if walk is not None:
-                yield found(problem, walk, SEGMENTS)
-                if problem.size > SMALL:
-                    return
         for rule in RULES if problem.size <= LARGE else RULES[:1]:
             walk = greedy(problem, rule)
             if walk is not None:
@@ -108,22 +119,21 @@ class _Climb:
                 if problem.size > SMALL:
                     return
 
-    def _along_the_chain(self, problem: Problem) -> Found:
-        """The best sequence of a chain; of other programs that for the budget above."""
+    def _along_the_chain(self, problem: Problem) -> Found | None:
+        """The best sequence of a chain."""
         chain = self.chains.best(problem)
-        if chain is None:
-            return self.best
-        one = found(problem, chain, "dynamic programming along the chain")
-        return one if one.beats(self.best, problem.budget_nbytes) else self.best
+        return chain and found(problem, chain, "dynamic programming along the chain")
 
-    def _annealed(self, problem: Problem, best: Found, most: int) -> Found:
-        """The best sequence after at most so many moves, and some for each node."""
+    def _annealed(self, problem: Problem, best: Found, a_round: Round) -> Found:
+        """The best sequence after a round at most."""
         budget, bound = problem.budget_nbytes, problem.plain_cost
-        every = (most + MOVES_OF_NODE * problem.size) * self.effort // EFFORT
+        if best.cost > LONG * bound or (best.peak_nbytes <= budget and best.cost <= bound):
+            return best
+        every = (a_round.moves + a_round.moves_of_node * problem.size) * self.effort // EFFORT
         if problem.size <= SMALL:
             every = self.effort * problem.size
         every = min(self.effort * problem.size, every) // (IN_PYTHON if native_refusal() else 1)
-        for number, (part, one) in enumerate(PASSES):
+        for number, (part, one) in enumerate(a_round.coolings):
             moves, longest = int(part * every), len(best.sequence)
             run = annealed(problem, best, one, moves, inf, self.seed + number, bound, longest)
             best = run if run.beats(best, budget) else best

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import index
 from typing import Any
@@ -12,6 +12,8 @@ from chainrule.errors import InputError
 
 # Of all bytes together, and of all costs: the search counts in 64 bits.
 MOST_NBYTES, MOST_COST = 1 << 62, 1 << 56
+
+BESIDE_BUDGET = ("needed_nbytes", "least_nbytes", "earlier", "later")
 
 Numbers = tuple[int, ...]
 
@@ -44,6 +46,13 @@ class Problem:
     def size(self) -> int:
         """How many nodes there are."""
         return len(self.nbytes)
+
+    def within(self, nbytes: int) -> Problem:
+        """The same with another budget; what is known of the other numbers is shared."""
+        made = replace(self, budget_nbytes=nbytes)
+        _ = self.least_nbytes, self.earlier, self.later
+        vars(made).update({name: vars(self)[name] for name in BESIDE_BUDGET})
+        return made
 
     @cached_property
     def plain_cost(self) -> int:

@@ -88,7 +88,8 @@ def annealed(
     begun, n = monotonic(), problem.size
     length = max(len(start.sequence), longest)
     s = slots_of(problem, int(SLOTS * length) + 64)
-    _lay(s, problem, start)
+    excess = 0 if start.peak_nbytes <= problem.budget_nbytes else NO_LIMIT
+    _lay(s, start, excess)
     s.random = np.random.default_rng(seed).integers(1, 1 << 32, 4, dtype=np.int64)
     cost = max(problem.plain_cost, 1) / n
     nbytes = max(sum(problem.nbytes), 1) / n
@@ -111,16 +112,17 @@ def annealed(
         KERNEL(s)
         made += s.moves
         since_new += s.moves
+    if (s.best_cost, s.best_excess) == (start.cost, excess):
+        return start
     best = found(problem, s.best[: s.best_length].tolist(), "annealing")
     return best if best.beats(start, problem.budget_nbytes) else start
 
 
-def _lay(s: Slots, problem: Problem, start: Found) -> None:
+def _lay(s: Slots, start: Found, excess: int) -> None:
     length = len(start.sequence)
     s.laid[:length] = s.best[:length] = start.sequence
     s.laid_length = s.best_length = length
-    s.best_cost = start.cost
-    s.best_excess = 0 if start.peak_nbytes <= problem.budget_nbytes else NO_LIMIT
+    s.best_cost, s.best_excess = start.cost, excess
 
 
 def searched(problem: Problem, deadline: float, effort: int, seed: int) -> tuple[Found, int]:
