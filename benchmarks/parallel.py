@@ -105,8 +105,10 @@ def figures(found: dict[str, dict[str, Any]]) -> Figures:
         made[f"threads: {name}, predicted / measured"] = one["predicted"] / measured
         known = one["predicted of a known processor"]
         made[f"threads: {name}, predicted of a known processor / measured"] = known / measured
-        if "hidden" in one:
-            made[f"threads: {name}, hidden"] = one["hidden"]
+    for kind in ("threads", "processes"):
+        for name, one in found.get(kind, {"told": {}})["told"].items():
+            if "hidden" in one:  # compiled updates of threads add the gradients themselves
+                made[f"{kind}: {name}, hidden"] = one["hidden"]
     for kind in ("alone", "torch alone", "torch"):
         for name, taken in at.get(kind, {}).items():
             made[f"{kind}: {name}, ms"] = 1e3 * taken

@@ -130,7 +130,7 @@ def in_turns(jobs: dict[str, Job], seconds: float) -> dict[str, list[float]]:
 
 
 def told(traced: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Predicted seconds, and what share of adding up is hidden."""
+    """Predicted seconds, and what share of adding up is hidden, where something is added up."""
     speeds = cr.measured_speeds()
     found = {}
     for name, (split, state, batch, sizes) in traced.items():
@@ -138,9 +138,9 @@ def told(traced: dict[str, Any]) -> dict[str, dict[str, float]]:
             "predicted": split.timeline(sizes, speeds=speeds).step_seconds,
             "predicted of a known processor": split.timeline(sizes).step_seconds,
         }
-        shares = [split.trace(state, batch).measured.hidden for _ in range(TRACES)]
-        if shares[0] is not None:
-            one["hidden"] = median(shares)
+        if "replicas" in name:
+            shares = [split.trace(state, batch).measured.hidden for _ in range(TRACES)]
+            one |= {"hidden": median(shares)} if shares[0] is not None else {}
         found[name] = one
     return found
 
@@ -151,7 +151,7 @@ def main() -> None:
     found = in_turns(jobs, seconds)
     job = launched()
     result: dict[str, Any] = {"seconds": found}
-    if job is None and traced:
+    if traced:
         result["told"] = told(traced)
     if job is None or job[0] == 0:
         print(json.dumps(result), flush=True)

@@ -179,7 +179,7 @@ def test_ranks_that_do_not_do_the_same_are_refused(tmp_path: Path) -> None:
     assert zero["elsewhere"].startswith(f"{missing} W2, W3, W2_m")
     assert one["elsewhere"].startswith(f"{missing} W1, b1, W1_m")
     assert one["parameters"].startswith(f"{missing} W1, b1: other ranks have")
-    assert zero["trace"] == one["trace"] and "CHAINRULE_TRANSPORT=threads in" in zero["trace"]
+    assert zero["trace"] == one["trace"] and len(zero["trace"][1]) == 2
     assert one["one array"].endswith("try: on every rank: whole = split.collect(state)")
 
 

@@ -20,6 +20,7 @@ import chainrule as cr
 from chainrule import float64
 from chainrule.devices import overlap
 from chainrule.devices.reports import times
+from chainrule.devices.reports.measuring import refuse_several_machines
 from chainrule.devices.reports.spans import ADDING, DOING, WAITING, ParallelTimeline
 from chainrule.devices.reports.times import Times
 from chainrule.errors import InputError, SizeError
@@ -27,6 +28,7 @@ from chainrule.plan import pipeline
 from chainrule.plan.pipelines.stages import stages_of
 from chainrule.plan.pipelines.timeline import timeline
 from chainrule.plan.speeds import SPEEDS
+from chainrule.train.step.job import Alone
 
 n = cr.size("n")
 
@@ -260,3 +262,13 @@ def test_a_helper_takes_its_time_from_its_rank(monkeypatch: pytest.MonkeyPatch) 
     assert shared.step_seconds == pytest.approx(0.25 + 7 + 3 * 0.5)
     monkeypatch.setattr(Times, "shares_cores", lambda self, rank: False)
     assert split.timeline(n=ROWS).step_seconds == pytest.approx(7)
+
+
+def test_a_trace_needs_one_clock() -> None:
+    class TwoMachines(Alone):
+        def exchange(self, what: str, told: Any, seconds: float = 0.0) -> list[Any]:
+            return ["north", "south"]
+
+    with pytest.raises(InputError, match="those on north, south have clocks of their own"):
+        refuse_several_machines(TwoMachines())
+    refuse_several_machines(Alone())

@@ -13,12 +13,12 @@ import numpy as np
 from chainrule.devices.given import at_first, given_to_ranks
 from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import Key, Program
-from chainrule.devices.job import TRANSPORT, launched
+from chainrule.devices.job import launched
 from chainrule.devices.splitting import Split, split_of
 from chainrule.devices.stages import TIME
 from chainrule.devices.tensor.choosing import Chosen, choose
 from chainrule.devices.threads import run_in_threads
-from chainrule.errors import IdleStageWarning, InputError
+from chainrule.errors import IdleStageWarning
 from chainrule.execute.arguments import sizes_from
 from chainrule.graph.by_name import sizes_by_name
 from chainrule.graph.graph import Graph
@@ -241,18 +241,23 @@ class ParallelStep(SplitStep):
         **named: Any,
     ) -> StepTrace:
         """Take one step, and measure when each rank does what: beside what was predicted, by
-        `speeds` as in `timeline`.  Raises as a step does."""
-        from chainrule.devices.reports.measuring import Clock, trace_of
+        `speeds` as in `timeline`.  In a job, every rank calls it, and has the trace of all.  Raises
+        as a step does, and InputError for a job on several machines, whose clocks differ."""
+        from chainrule.devices.reports.measuring import (
+            Clock,
+            exchanged,
+            refuse_several_machines,
+            trace_of,
+        )
 
-        if launched() is not None:
-            raise InputError(
-                "a trace measures ranks that are threads, and this process is one rank of a job",
-                hint=f"{TRANSPORT}=threads in the environment: a process then runs all ranks",
-            )
         clocks = [Clock() for _ in range(self.ranks)]
         given, speeds = given_to_step(batch, named), checked_speeds(speeds)
+        job = self.job
+        refuse_several_machines(job)
         begun = perf_counter()
         objective, split = self._taken(state, given, clocks)
+        if job.count > 1:
+            clocks, begun = exchanged(job, split, clocks[self.rank], begun)
         return trace_of(self, split, clocks, objective, speeds, begun)
 
     @entry
@@ -370,7 +375,8 @@ class ParallelStep(SplitStep):
 
             batch = [one[name] for one in parts for name in sorted(one.keys() - state.outlines)]
             arrays = [np.asarray(one) for one in batch]
-            results = run_as_rank(join(), split, state, arrays, numbers, first)
+            clock = None if clocks is None else clocks[self.rank]
+            results = run_as_rank(join(), split, state, arrays, numbers, first, clock)
             ends = [(name, one) for name, one in split.ends.items() if name in state.memory]
             made = [(name, results[one]) for name, one in ends]
             state.put([(name, array) for name, array in made if array is not state.memory[name]])

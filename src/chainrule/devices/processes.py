@@ -10,6 +10,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -29,6 +30,7 @@ from chainrule.train.step.state import State
 from chainrule.version import VERSION
 
 if TYPE_CHECKING:
+    from chainrule.devices.reports.measuring import Clock
     from chainrule.devices.splitting import Split
 
 BLOCK = 64  # words of 8 bytes that are added up before they are mixed
@@ -106,10 +108,12 @@ def run_as_rank(
     batch: Iterable[np.ndarray],
     numbers: Mapping[str, np.ndarray],
     first: Callable[[Program], dict[Key, np.ndarray]],
+    clock: Clock | None = None,
 ) -> dict[int, np.ndarray]:
     """Runs the program of this rank; gives its results, and what all ranks have, by number.
 
-    `numbers` are those of the optimizer; `first` gives what a rank has at first.
+    `numbers` are those of the optimizer; `first` gives what a rank has at first, `clock` measures
+    it.
 
     InputError on all ranks where they were given different steps, batches, numbers or states.
     """
@@ -145,18 +149,24 @@ def run_as_rank(
             world.group(group)
 
     def committed() -> bool:
+        begun = perf_counter()
         split.make_ready(world.rank)
         transport.commit()
+        if clock is not None:
+            clock.commit = begun, perf_counter()
         return True
 
     try:
         compiled = [noted(number) for number in range(len(split.pieces))]
         with blas_held_to(split.threads):
             commit = split.commits.at[world.rank], committed
+            watch, there = None if clock is None else clock.watch, first(program)
             found = run_program(
-                program, split.pieces, compiled, first(program), transport, None, commit, split.note
+                program, split.pieces, compiled, there, transport, watch, commit, split.note
             )
         transport.finish()
+        if clock is not None:
+            clock.sums = transport.helper.log
         results = {key.value: np.asarray(array, order="C") for key, array in found.items()}
         for number, root in shares.told:
             if world.rank != root:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from socket import gethostname
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from chainrule.devices.instructions import (
     Run,
     Send,
 )
+from chainrule.devices.job import TRANSPORT
 from chainrule.devices.reports.memory import memory_of
 from chainrule.devices.reports.spans import (
     WAITING,
@@ -31,12 +33,14 @@ from chainrule.devices.reports.spans import (
 )
 from chainrule.devices.reports.timeline import doing_of, timeline_of, title
 from chainrule.devices.reports.values import values_of
+from chainrule.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chainrule.devices.parallel import ParallelStep, Split
     from chainrule.plan.speeds import Speeds
+    from chainrule.train.step.job import Job
 
 
 class Clock:
@@ -54,6 +58,31 @@ class Clock:
     def watch(self) -> None:
         """Notes the time; called before the first instruction, and after each."""
         self.times.append(perf_counter())
+
+
+def refuse_several_machines(job: Job) -> None:
+    """InputError for a job whose ranks have not one clock."""
+    hosts = dict.fromkeys(job.exchange("traces a step", gethostname()))
+    if len(hosts) > 1:
+        raise InputError(
+            f"a trace compares times of all ranks, and those on {', '.join(hosts)} have clocks of "
+            "their own",
+            hint=f"{TRANSPORT}=threads in the environment: a process then runs all ranks",
+        )
+
+
+def exchanged(job: Job, split: Split, own: Clock, begun: float) -> tuple[list[Clock], float]:
+    """The clocks of all ranks of a job, and when the first of them began."""
+    sums = [pair for _, *pair in own.sums]
+    told = job.exchange("traces a step", [begun, own.times, own.commit, sums])
+    clocks = []
+    for program, (_, times, commit, pairs) in zip(split.programs, told, strict=True):
+        clocks.append(Clock())
+        clocks[-1].times = times
+        clocks[-1].commit = None if commit is None else tuple(commit)
+        helped = [one.sum for one in program.instructions if isinstance(one, Begin)]
+        clocks[-1].sums = [(one, *pair) for one, pair in zip(helped, pairs, strict=True)]
+    return clocks, min(one for one, *_ in told)
 
 
 def trace_of(
