@@ -19,6 +19,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     "version",
     "errors",
+    "nearest",
+    "signatures",
     "tracebacks",
     "source",
     "disk",

@@ -262,7 +262,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("chainrule.train.optimizers.schedules")
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
-    from chainrule.graph.nearest import nearest  # these are loaded for what does not exist
+    from chainrule.nearest import nearest  # these are loaded for what does not exist
     from chainrule.numpy.elsewhere import ELSEWHERE
 
     of_numpy = getattr(np, name, None)

@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from chainrule.errors import ChainruleError, InvariantError, ScheduleError
 
@@ -24,7 +24,8 @@ THROUGH = ("numpy", "scipy", "optree", "contextlib", "functools")  # that lie be
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:
-    """A public function whose errors show the user's lines; costs nothing but a call.
+    """A public function whose errors show the user's lines, and the arguments that it has where it
+    is called with others; costs nothing but a call.
 
     What is called in microseconds has `except Exception as error: shorten(error); raise` instead.
     """
@@ -34,10 +35,27 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            shorten(error)
+            told = told_in_place_of(error, function, args, kwargs)
+            if told is not error:
+                raise told from None
             raise
 
     return call
+
+
+def told_in_place_of(
+    error: Exception, function: Callable[..., Any], args: Any, kwargs: Any
+) -> Exception:
+    """The error itself, shortened; what says which arguments the function has, where that is why it
+    was raised."""
+    if isinstance(error, TypeError) and not isinstance(error, ChainruleError):
+        from chainrule.signatures import refused_call  # if refused
+
+        told = refused_call(function, args, kwargs)
+        if told is not None:
+            return told
+    shorten(error)
+    return error
 
 
 def shorten(error: BaseException) -> None:

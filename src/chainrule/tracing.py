@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,7 @@ def _arguments(
             f"the signature of {function!r} is not known",
             hint="wrap it: cr.trace(lambda x: f(x), ...)",
         ) from error
+    refuse_unknown_types(function, types)
     annotations = _annotations(function)
     given, rest = list(examples), dict(types)
     args: list[Any] = []
@@ -184,6 +185,34 @@ def _arguments(
     if axes:
         refuse_contradictions(function_name(function), definition(function), axes)
     return args, kwargs
+
+
+def refuse_unknown_types(
+    function: Callable[..., Any],
+    types: Collection[str],
+    own: Collection[str] = (),
+    called: str = "",
+) -> None:
+    """InputError for types of arguments that the function has not; `own` are arguments of what is
+    `called` with them."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return
+    for name in types:
+        if name not in parameters:
+            from chainrule.signatures import perhaps_argument  # if refused
+
+            left = [one for one in (*parameters, *own) if one not in types]
+            also = f"; those of {called}: {', '.join(own)}" if own else ""
+            raise InputError(
+                f"{function_name(function)} has no parameter for: {name}",
+                where=definition(function),
+                hint=f"{perhaps_argument(name, left)}its parameters are: "
+                f"{', '.join(parameters) or 'none'}{also}",
+            )
 
 
 def annotated_arguments(function: Callable[..., Any]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def test_numbers_that_make_no_schedule_are_explained(make, what):
 def test_a_call_that_does_not_fit_is_told_the_arguments():
     with pytest.raises(InputError) as caught:
         schedules.cosine(0.1)  # type: ignore[call-arg]
-    assert caught.value.what == "cr.schedules.cosine: missing a required argument: 'steps'"
+    assert caught.value.what == "cr.schedules.cosine was called without steps"
     assert caught.value.hint == "its arguments are: rate, steps, warmup=0, floor=0.0"
 
 

@@ -18,7 +18,7 @@ from chainrule.execute.arguments import checked
 from chainrule.execute.leaves import leaves_of
 from chainrule.functional.arguments import named_arguments
 from chainrule.graph.graph import Graph
-from chainrule.graph.nearest import perhaps
+from chainrule.nearest import perhaps
 from chainrule.tracing import annotated_arguments
 
 EXAMPLE = "example"

@@ -15,7 +15,7 @@ from chainrule.data.csv_column import Column
 from chainrule.data.files import damaged, opened, refuse, unpacked
 from chainrule.errors import InputError
 from chainrule.execute.free_memory import free_memory
-from chainrule.graph.nearest import nearest
+from chainrule.nearest import nearest
 from chainrule.tracebacks import entry
 
 AT_A_TIME = 1024  # rows

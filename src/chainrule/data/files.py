@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.errors import DataFileError
 from chainrule.execute.free_memory import free_memory
-from chainrule.graph.nearest import nearest
+from chainrule.nearest import nearest
 
 GZIP = b"\x1f\x8b"
 DEFLATE_RATIO = 1032  # of unpacked to packed bytes, at most (zlib's own account)

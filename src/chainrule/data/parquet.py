@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.data.files import damaged, opened, refuse, refuse_beyond_free
 from chainrule.errors import DataFileError, InputError
-from chainrule.graph.nearest import nearest
+from chainrule.nearest import nearest
 from chainrule.tracebacks import entry
 
 

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
-from chainrule.graph.nearest import perhaps
 from chainrule.graph.structure import Structure, flatten
 
 MOST_NAMES = 5  # of parts, in a message
 
 
-def leaves_of(graph: Graph, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def leaves_of(
+    graph: Graph, arguments: Mapping[str, Any], options: Collection[str] = ()
+) -> dict[str, Any]:
     """The arrays of the arguments by the names of inputs.
 
     Arguments are arrays, or the containers that were traced, by name; the arrays of a container
     may also be given one by one (`params[0].W`).  InputError for other names, for a container with
-    other parts than were traced, and for what is given twice.
+    other parts than were traced, and for what is given twice; it may name one of the `options` of
+    the call.
     """
     given = by_name(graph, arguments, graph.name)
     leaves, _ = taken_apart(graph, given)
     known = {item.name for item in graph.inputs}
     for name in leaves:
         if name not in known:
+            from chainrule.signatures import perhaps_argument  # if refused
+
             refuse_bare(graph, given, graph.name)
             names = graph.arguments
+            perhaps = perhaps_argument(name, [*names, *options])
             raise InputError(
                 f"the graph {graph.name} has no input called {name!r}",
-                hint=f"{perhaps(name, names)}its inputs are: {', '.join(names) or 'none'}",
+                hint=f"{perhaps}its inputs are: {', '.join(names) or 'none'}",
             )
     return leaves
 

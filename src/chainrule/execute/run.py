@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chainrule.execute.executor import Program
     from chainrule.explain.memory.report import MemoryReport
 
+OPTIONS = ("keep", "executor", "strict")  # of `Graph.run`
 Keep = str | tuple[str, ...] | list[str]
 
 
@@ -119,7 +120,7 @@ def run_graph(
     """
     executor = executor_named(executor)
     refuse_strict(executor, strict)
-    given = dict(arguments) if flat else leaves_of(graph, arguments)
+    given = dict(arguments) if flat else leaves_of(graph, arguments, OPTIONS)
     ready = prepared(graph, keep, executor, strict=strict, report=report)
     program, values = ready.checked(given)
     return Run(program.graph, values, keep)

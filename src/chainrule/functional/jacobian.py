@@ -21,6 +21,7 @@ from chainrule.functional.made import makes_a_function
 from chainrule.functional.numbers import on_numbers_too
 from chainrule.functional.row_numbers import OnNumbers
 from chainrule.functional.rows import Rows, Wanted
+from chainrule.tracebacks import entry
 from chainrule.tracing import function_name
 
 
@@ -67,11 +68,13 @@ def jacobian(
     return _derivative(function, wanted, rows, executor, "Jacobian")
 
 
+@entry
 def jacrev(function: Callable[..., Any], wrt: Wrt = None, **options: Any) -> Derivative:
     """The Jacobian in reverse mode: `jacobian` with mode="reverse"."""
     return jacobian(function, wrt, mode="reverse", **options)
 
 
+@entry
 def jacfwd(function: Callable[..., Any], wrt: Wrt = None, **options: Any) -> Derivative:
     """The Jacobian in forward mode: `jacobian` with mode="forward"."""
     return jacobian(function, wrt, mode="forward", **options)

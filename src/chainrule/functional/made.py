@@ -11,7 +11,7 @@ from typing import Any, ParamSpec
 
 from chainrule.errors import UnsupportedError
 from chainrule.graph.frozen import Frozen
-from chainrule.tracebacks import shorten
+from chainrule.tracebacks import told_in_place_of
 
 P = ParamSpec("P")
 
@@ -67,7 +67,9 @@ def makes_a_function(maker: Callable[P, Any]) -> Callable[P, Any]:
         try:
             made = maker(*args, **kwargs)
         except Exception as error:
-            shorten(error)
+            told = told_in_place_of(error, maker, args, kwargs)
+            if told is not error:
+                raise told from None
             raise
         is_function = isinstance(made, FunctionType)
         return Made(made, maker.__name__, (args, kwargs)) if is_function else made

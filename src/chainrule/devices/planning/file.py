@@ -25,7 +25,7 @@ from chainrule.devices.planning.units import (
 )
 from chainrule.errors import InputError
 from chainrule.graph.bytes_text import in_bytes
-from chainrule.graph.nearest import nearest
+from chainrule.nearest import nearest
 
 MOST_NBYTES = 2**18  # of a file: memory and time stay bounded
 LARGEST = 2**63 - 1  # integers of TOML; also of bytes of a device

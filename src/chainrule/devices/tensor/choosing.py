@@ -12,9 +12,9 @@ from chainrule.devices.tensor.rules import Rule, labels_of, rules_of
 from chainrule.devices.tensor.spreading import SpreadGraph, spread
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
-from chainrule.graph.nearest import perhaps
 from chainrule.graph.node import Node, topological
 from chainrule.graph.types import ArrayType
+from chainrule.nearest import perhaps
 from chainrule.primitives.primitive import Contract
 
 Axes = Mapping[str, int | None]

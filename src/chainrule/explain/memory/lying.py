@@ -13,9 +13,9 @@ import numpy as np
 
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
-from chainrule.graph.nearest import perhaps
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
+from chainrule.nearest import perhaps
 from chainrule.schedule.in_numpy import without_memory
 
 Layout = str | Mapping[str, "str | np.ndarray | Mapping | list | tuple"]

@@ -58,7 +58,11 @@ def raise_explained(
     given += [f"{name}={shown(trace, one)}" for name, one in kwargs.items()]
     hint = "check the types and the values of the arguments"
     if function is not None and kind is UnsupportedError and SIGNATURE.match(str(error)):
-        hint = f"its arguments are: {called}{_signature(function)}"
+        from chainrule.signatures import refused_call  # loaded where a program fails
+
+        problem = refused_call(function, args, kwargs)
+        perhaps = "" if problem is None else problem.hint.partition("its arguments")[0]
+        hint = f"{perhaps}its arguments are: {called}{_signature(function)}"
     raise kind(
         f"{called}({', '.join(given)}): {error}",
         where=trace.where() if trace is not None else "",

@@ -21,13 +21,14 @@ from chainrule.errors import (
 from chainrule.frontend.bytecode.running import around, is_calling, sizes_in, value_of
 from chainrule.frontend.functions.dispatch import name_of
 from chainrule.frontend.hints.arrays import known_shape
-from chainrule.frontend.hints.other_libraries import keyword_of
+from chainrule.frontend.hints.other_libraries import UNEXPECTED, keyword_of
 from chainrule.frontend.hints.sizes import instead_of_size
 from chainrule.frontend.naming import user_frame
 from chainrule.graph.origin import Origin
 from chainrule.graph.sizes.asked_size import how_to_fix
 from chainrule.graph.sizes.asking import is_library
 from chainrule.graph.sizes.sizes import Size, names
+from chainrule.signatures import perhaps_argument
 
 if TYPE_CHECKING:
     from chainrule.frontend.trace import Trace
@@ -139,7 +140,7 @@ def _of_wrong_arguments(text: str, step: TracebackType | None) -> ChainruleError
     return UnsupportedError(
         f"{name}() {found['what']}",
         where=_where(step),
-        hint=hint or f"its arguments are: {name}{_arguments(called)}",
+        hint=hint or f"{_perhaps(text, called)}its arguments are: {name}{_arguments(called)}",
     )
 
 
@@ -156,6 +157,16 @@ def _arguments(called: Any) -> str:
         return str(inspect.signature(called)).replace("=<no value>", "")
     except (TypeError, ValueError):
         return "(...)"
+
+
+def _perhaps(text: str, called: Any) -> str:
+    """The argument that is most likely meant, if Python says that there is none of some name."""
+    unexpected = UNEXPECTED.search(text)
+    try:
+        known = inspect.signature(called).parameters
+    except (TypeError, ValueError):
+        return ""
+    return "" if unexpected is None else perhaps_argument(unexpected["name"], known)
 
 
 def is_swallowed(error: Exception) -> bool:

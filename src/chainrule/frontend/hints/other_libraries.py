@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+from chainrule.signatures import OTHER_NAMES
+
 # By the names of methods; x is the array.
 METHODS = {
     "abs_": "np.abs(x)",
@@ -57,8 +59,8 @@ METHODS = {
     "block_until_ready": "x itself: runs return when they are done",
 }
 # By the names of keywords: those of NumPy that mean the same.
-KEYWORDS = {"dim": "axis", "keepdim": "keepdims"}
-_UNEXPECTED = re.compile(r"unexpected keyword argument '(?P<name>\w+)'")
+KEYWORDS = {name: OTHER_NAMES[name][0] for name in ("dim", "keepdim")}
+UNEXPECTED = re.compile(r"unexpected keyword argument '(?P<name>\w+)'")
 
 
 def method_of(name: str) -> str:
@@ -72,7 +74,7 @@ def method_of(name: str) -> str:
 def keyword_of(problem: str) -> str:
     """The hint where Python says that a function has no such keyword, which is another library's;
     or ''."""
-    found = _UNEXPECTED.search(problem)
+    found = UNEXPECTED.search(problem)
     return keyword_named(found["name"]) if found else ""
 
 

@@ -37,6 +37,7 @@ class Checkpoints:
     and beside them the `keep_best` with the smallest scores; others are removed.
     """
 
+    @entry
     def __init__(
         self, folder: str | Path, step: TrainingStep, *, keep_last: int = 3, keep_best: int = 1
     ) -> None:

@@ -11,9 +11,9 @@ from chainrule.data import minibatches
 from chainrule.data.rows import rows_of
 from chainrule.errors import InputError, ShapeError
 from chainrule.graph.graph import Graph
-from chainrule.graph.nearest import perhaps
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import flatten
+from chainrule.nearest import perhaps
 from chainrule.train.step.random_inputs import key_inputs
 
 BATCHES = (

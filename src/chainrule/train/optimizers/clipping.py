@@ -13,15 +13,15 @@ from chainrule.primitives.arithmetic import minimum, sqrt
 from chainrule.primitives.logic import cast
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.value import Value, like
+from chainrule.tracebacks import entry
 from chainrule.train.optimizers.hyperparameters import CHECKS, rate
 from chainrule.train.optimizers.optimizer import Named, Optimizer, scaled
 from chainrule.train.optimizers.schedule import Schedule
-from chainrule.train.step.calling import explained
 
 EPS = 1e-6  # PyTorch's: a norm of 0 divides by no zero
 
 
-@explained
+@entry
 def clip_by_global_norm(optimizer: Optimizer, max_norm: float | Schedule) -> Optimizer:
     """Makes the optimizer scale gradients down if their norm exceeds `max_norm`.
 

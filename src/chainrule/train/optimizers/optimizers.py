@@ -7,6 +7,7 @@ from typing import Any
 from chainrule.errors import InputError
 from chainrule.primitives.arithmetic import maximum, power, sqrt
 from chainrule.primitives.value import Value, like
+from chainrule.tracebacks import entry
 from chainrule.train.optimizers.hyperparameters import CHECKS, below_one, from_zero, pair, rate
 from chainrule.train.optimizers.optimizer import (
     STEPS,
@@ -18,12 +19,11 @@ from chainrule.train.optimizers.optimizer import (
     spread,
 )
 from chainrule.train.optimizers.schedule import Schedule
-from chainrule.train.step.calling import explained
 
 Updated = tuple[Value, Named]
 
 
-@explained
+@entry
 def sgd(
     learning_rate: float | Schedule,
     momentum: float = 0.0,
@@ -58,7 +58,7 @@ def sgd(
     return Optimizer("sgd", _used(scalars), rule, arrays, checks=CHECKS)
 
 
-@explained
+@entry
 def rmsprop(
     learning_rate: float | Schedule = 0.01,
     alpha: float = 0.99,
@@ -98,7 +98,7 @@ def rmsprop(
     )
 
 
-@explained
+@entry
 def adam(
     learning_rate: float | Schedule = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
@@ -122,7 +122,7 @@ def adam(
     return _adaptive("adam", learning_rate, betas, eps, decay, _adapt)
 
 
-@explained
+@entry
 def adamw(
     learning_rate: float | Schedule = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),

@@ -20,15 +20,15 @@ from chainrule.errors import InputError
 from chainrule.primitives.arithmetic import cos, maximum, minimum, power
 from chainrule.primitives.logic import cast, greater_equal, less, where
 from chainrule.primitives.value import Value, like
+from chainrule.tracebacks import entry
 from chainrule.train.optimizers.hyperparameters import from_one, from_zero, given
 from chainrule.train.optimizers.optimizer import Named
 from chainrule.train.optimizers.schedule import Schedule
-from chainrule.train.step.calling import explained_in
 
 __all__ = ["Schedule", "constant", "cosine", "piecewise", "step"]
 
 
-@explained_in("cr.schedules")
+@entry
 def constant(rate: float) -> float:
     """A constant rate as a float: a number needs no schedule, and a step takes others by name.
 
@@ -37,7 +37,7 @@ def constant(rate: float) -> float:
     return from_zero("a learning rate", rate, "cr.schedules.constant(0.1)")
 
 
-@explained_in("cr.schedules")
+@entry
 def step(rate: float, every: float, factor: float = 0.1) -> Schedule:
     """rate · factor^floor(t / every): after each `every` steps the rate is multiplied by `factor`.
 
@@ -55,7 +55,7 @@ def step(rate: float, every: float, factor: float = 0.1) -> Schedule:
     return Schedule("step", scalars, _step, _CHECKS)
 
 
-@explained_in("cr.schedules")
+@entry
 def piecewise(rate: float, boundaries: Iterable[float], factor: float = 0.1) -> Schedule:
     """rate · factor^k, where k is the number of boundaries that are at most t.
 
@@ -74,7 +74,7 @@ def piecewise(rate: float, boundaries: Iterable[float], factor: float = 0.1) -> 
     return Schedule("piecewise", scalars, _piecewise, _CHECKS)
 
 
-@explained_in("cr.schedules")
+@entry
 def cosine(rate: float, steps: float, warmup: float = 0, floor: float = 0.0) -> Schedule:
     """Half a cosine from `rate` down to `floor`, after a linear warm-up from 0.
 

@@ -9,12 +9,12 @@ from typing import Any
 from chainrule.errors import InputError
 from chainrule.graph.free_names import free_name
 from chainrule.graph.graph import Graph
-from chainrule.graph.nearest import perhaps
 from chainrule.graph.node import Node, topological
 from chainrule.graph.origin import Origin
 from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import rebuild
 from chainrule.graph.structure import flatten
+from chainrule.nearest import perhaps
 from chainrule.primitives.sources import constant, input_
 
 RETURNED = "return the objective, and what follows each array of the state in a dict:\n"

@@ -10,9 +10,10 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.execute.arguments import bound_to
 from chainrule.graph.graph import Graph
-from chainrule.graph.nearest import perhaps
 from chainrule.graph.parts import Input
 from chainrule.graph.plain import refuse_subclass
+from chainrule.nearest import perhaps
+from chainrule.signatures import perhaps_argument
 from chainrule.train.optimizers.optimizer import Optimizer, number_of
 from chainrule.train.step.state import State
 
@@ -159,5 +160,6 @@ def refuse_no_batch(graph: Graph, batch: Iterable[str], held: Collection[str]) -
             taken = [name for name in graph.arguments if not set(parts[name]) & set(held)]
             raise InputError(
                 f"{graph.name} has no input called {root!r}",
-                hint=f"{perhaps(root, taken)}a step takes: {', '.join(taken) or 'nothing'}",
+                hint=perhaps_argument(root, taken)
+                + f"a step takes: {', '.join(taken) or 'nothing'}",
             )

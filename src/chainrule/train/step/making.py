@@ -9,6 +9,7 @@ from chainrule.errors import InputError
 from chainrule.execute.executors import executor_with
 from chainrule.graph.graph import Graph
 from chainrule.tracebacks import entry
+from chainrule.tracing import refuse_unknown_types
 from chainrule.train.optimizers.optimizer import Optimizer
 from chainrule.train.optimizers.optimizers import no_optimizer
 from chainrule.train.step.carried import carried
@@ -18,6 +19,8 @@ from chainrule.train.step.update import with_update
 from chainrule.transforms.backward import Wrt, backward, wrt_names
 from chainrule.transforms.mistakes.second_decay import warn_of_second_decay
 from chainrule.transforms.mistakes.widening import warn_of_widening
+
+OPTIONS = ("wrt", "optimizer", "of", "state", "executor", "placement_seconds", "memory")
 
 
 @entry
@@ -54,6 +57,8 @@ def training_step(
     optimizer decays as well, and (PrecisionWarning) where a constant of NumPy's makes it float64
     while the parameters are float32.
     """
+    if not isinstance(objective, Graph):
+        refuse_unknown_types(objective, types, OPTIONS, "training_step")
     executor = executor_with(executor, placement_seconds, memory)
     if not isinstance(optimizer, Optimizer):
         raise no_optimizer(optimizer)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from chainrule.graph.graph import Graph
+from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.cost import Cost
@@ -18,18 +19,22 @@ class ShownAsGraph:
 
     graph: Graph
 
+    @entry
     def draw(self, **options: Any) -> Drawing:
         """The whole step as a picture; the options are those of `Graph.draw`."""
         return self.graph.draw(**options)
 
+    @entry
     def equations(self, names: str | Iterable[str] | None = None, **options: Any) -> Equations:
         """Its values as a textbook writes them; the options are those of `Graph.equations`."""
         return self.graph.equations(names, **options)
 
+    @entry
     def python(self, **options: Any) -> str:
         """The whole step as a NumPy function; the options are those of `Graph.python`."""
         return self.graph.python(**options)
 
+    @entry
     def cost(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> Cost:
         """The operations and bytes of a step, before one is taken: `print(step.cost(n=256))`."""
         return self.graph.cost(sizes, **named)

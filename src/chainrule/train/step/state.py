@@ -13,8 +13,8 @@ import numpy as np
 
 from chainrule.errors import NameLookupError, StateError
 from chainrule.execute.free_memory import refuse_beyond_free
-from chainrule.graph.nearest import perhaps
 from chainrule.graph.structure import Structure
+from chainrule.nearest import perhaps
 from chainrule.tracebacks import entry
 
 ALIGNMENT = 64  # bytes; the arrays of a state begin at multiples of it

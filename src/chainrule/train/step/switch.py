@@ -17,7 +17,7 @@ from chainrule.annotations import MISSING
 from chainrule.errors import InputError
 from chainrule.functional.arguments import takes_keywords
 from chainrule.graph.graph import Graph
-from chainrule.graph.nearest import perhaps
+from chainrule.nearest import perhaps
 from chainrule.tracing import annotated_arguments, definition, function_name, trace
 
 SWITCH = "training"
