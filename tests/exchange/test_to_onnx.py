@@ -18,7 +18,11 @@ import chainrule as cr  # noqa: E402
 from chainrule.control.cond_node import cond  # noqa: E402
 from chainrule.control.scan_node import scan  # noqa: E402
 from chainrule.control.while_node import unwind, while_  # noqa: E402
-from chainrule.errors import InputError, UnsupportedError  # noqa: E402
+from chainrule.errors import (  # noqa: E402
+    InputError,
+    NotDifferentiableError,
+    UnsupportedError,
+)
 from chainrule.exchange.to_onnx.programs import PROGRAMS  # noqa: E402
 from chainrule.frontend.traced import Traced  # noqa: E402
 from chainrule.primitives.arithmetic import exp  # noqa: E402
@@ -387,10 +391,42 @@ def test_what_onnx_lacks_is_refused_all_at_once() -> None:
     with pytest.raises(UnsupportedError) as caught:
         cr.trace(f, x=cr.float32["n n"]).to_onnx()
     said = str(caught.value)
-    assert "ONNX has no operator for own (1 node), other: erfi (2 nodes), svd: matrices" in said
+    assert "ONNX has no operator for own: a function of your own (1 node), other: erfi (2" in said
+    assert "svd: matrices with n columns, which must be a number (1 node)" in said
     with pytest.raises(UnsupportedError) as caught:
         cr.trace(lambda x: np.linalg.svd(x)[1], x=cr.float32["n n"]).to_onnx()
     assert "where: " in str(caught.value) and "np.linalg.svd(x)[1]" in str(caught.value)
+
+
+def test_a_function_of_the_users_is_not_taken_for_ours() -> None:
+    own = cr.primitive(lambda x: x + 1, name="gammaln", partials=lambda out, x: x * 0 + 1)
+    with pytest.raises(UnsupportedError, match="gammaln: a function of your own"):
+        cr.trace(lambda x: own(x), x=cr.float32["3"]).to_onnx()
+
+
+@cr.custom_derivative
+def through(x):
+    return np.rint(x)
+
+
+@through.defjvp
+def _straight(primals, tangents):
+    return through(*primals), tangents[0]
+
+
+def test_derivatives_that_onnx_does_not_hold() -> None:
+    """Values stopped for gradients come back so; a rule of the user's is said to be lost."""
+    x = np.array([0.4, 1.6])
+    graph = cr.trace(lambda x: np.sum(x * cr.stop_gradient(x) ** 2), x=x)
+    back = cr.from_onnx(graph.to_onnx()).graph
+    found = cr.backward(back, wrt="x").run(x=x)
+    np.testing.assert_allclose(found["dout/dx"], x**2)
+    graph = cr.trace(lambda x: np.sum(through(x) * 3), x=x)
+    back = cr.from_onnx(graph.to_onnx()).graph
+    assert back.run(x=x)["out"] == graph.run(x=x)["out"] == 6
+    with pytest.raises(NotDifferentiableError, match="a rule of the program that wrote the file"):
+        cr.backward(back, wrt="x")
+    agrees(cr.backward(graph, wrt="x"), {"x": x})
 
 
 def test_numbers_next_to_1_are_not_left_out() -> None:

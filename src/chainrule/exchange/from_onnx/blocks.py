@@ -135,7 +135,7 @@ class Reader:
             tuple(node.output),
         )
         found.number, found.version = self.count, versions.get(domain, 0)
-        found.scope = _scope_of(node)
+        found.scope, found.note = _scope_of(node), node.doc_string
         return found
 
     def _attribute(self, attribute: Any, versions: dict[str, int], depth: int) -> Any:

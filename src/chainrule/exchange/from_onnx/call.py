@@ -24,7 +24,8 @@ SMALL = 1 << 16  # elements up to which arrays are computed while a file is read
 class Call:
     """One node: its operator, its attributes, and the names of what it reads and makes.
 
-    `version` is that of the operator set which the file says, `number` the node's place in it.
+    `version` is that of the operator set which the file says, `number` the node's place in it,
+    `note` what its author says of it.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Call:
     ) -> None:
         self.operator, self.domain, self.name = operator, domain, name
         self.attributes, self.inputs, self.outputs = attributes, inputs, outputs
-        self.scope, self.number, self.version = "", 1, 0
+        self.scope, self.number, self.version, self.note = "", 1, 0, ""
         self.trace: Trace | None = None
         self.bodies: Any = None  # runs a graph that is an attribute: `Bodies`
 

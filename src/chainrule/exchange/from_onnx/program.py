@@ -127,6 +127,7 @@ def _copied(call: Call) -> Call:
     """The call, for the trace that runs."""
     found = Call(call.operator, call.domain, call.name, call.attributes, call.inputs, call.outputs)
     found.scope, found.number, found.version = call.scope, call.number, call.version
+    found.note = call.note
     return found
 
 

@@ -20,7 +20,7 @@ from chainrule.exchange.to_onnx.expressions import (
     functions_that_lack,
     parsed,
 )
-from chainrule.exchange.to_onnx.programs import PROGRAMS, program_of, written_program
+from chainrule.exchange.to_onnx.programs import PROGRAMS, own_name, program_of, written_program
 from chainrule.exchange.to_onnx.rules import READING, RULES, is_late, value_of
 from chainrule.exchange.to_onnx.writer import Writer
 from chainrule.execute.leaves import leaves_of
@@ -34,6 +34,7 @@ from chainrule.primitives.sources import is_uniform
 from chainrule.version import VERSION
 
 OLDEST, DEFAULT, NEWEST = 18, 18, 28
+OWN = "a function of your own"  # why ONNX has no operator for a primitive
 LARGEST = 1 << 30  # bytes of arrays in one file; more go into another beside it
 
 
@@ -174,10 +175,12 @@ def _is_there(writer: Writer, node: Node) -> bool:
 def _refusal(node: Node) -> str:
     """Why a node whose operands are refused would be, too; what is not known then is no reason."""
     name, kernel = node.primitive.name, node.primitive.kernel
-    if name in {*RULES, *BODIES, *PROGRAMS}:
+    if own_name(node) in {*RULES, *BODIES, *PROGRAMS}:
         return ""
-    missing = functions_that_lack(kernel.expression) if isinstance(kernel, Map) else [""]
-    return _reason(name, missing[0]) if missing else ""
+    if isinstance(kernel, Map):
+        missing = functions_that_lack(kernel.expression)
+        return _reason(name, missing[0]) if missing else ""
+    return _reason(name, OWN)
 
 
 def _reason(name: str, what: str) -> str:
@@ -186,7 +189,7 @@ def _reason(name: str, what: str) -> str:
 
 def _written(writer: Writer, node: Node) -> str:
     """Writes one node; gives what is refused, or nothing."""
-    primitive, name = node.primitive, node.primitive.name
+    primitive, name = node.primitive, own_name(node)
     count = len(writer.nodes)
     try:
         program = program_of(node)
@@ -204,9 +207,9 @@ def _written(writer: Writer, node: Node) -> str:
         elif isinstance(primitive.kernel, Map):
             made = _mapped(writer, node, primitive.kernel.expression)
         else:
-            return name
+            return _reason(primitive.name, "" if name else OWN)
     except Refused as error:
-        return _reason(name, str(error))
+        return _reason(primitive.name, str(error))
     own = writer.names.get(node)
     if own is not None and made != own:
         last = writer.nodes[-1] if len(writer.nodes) > count else None

@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.control.cond_node import cond
+from chainrule.control.scan_node import scan
+from chainrule.control.while_node import unwind, while_
 from chainrule.exchange.to_onnx.expressions import Refused
 from chainrule.exchange.to_onnx.of_elements import OF_ELEMENTS
 from chainrule.exchange.to_onnx.of_float64 import OF_FLOAT64
@@ -21,6 +24,7 @@ from chainrule.exchange.to_onnx.rules import value_of
 from chainrule.exchange.to_onnx.writer import Writer
 from chainrule.graph.node import Node, topological
 from chainrule.graph.types import array_type
+from chainrule.primitives.registry import PRIMITIVES
 from chainrule.tracing import trace
 
 WIDE = np.dtype(np.float64)
@@ -28,9 +32,19 @@ WIDE = np.dtype(np.float64)
 PROGRAMS: dict[str, Callable[..., Any]] = {**OF_ELEMENTS, **OF_MATRICES, **OF_ROTATIONS}
 
 
+OURS = {one.name: one for one in (*PRIMITIVES, scan, cond, while_, unwind)}
+
+
+def own_name(node: Node) -> str:
+    """The name of a primitive of the library; none for another, which may be called alike."""
+    name = node.primitive.name
+    is_ours = OURS.get(name) is node.primitive or name == "custom_derivative"
+    return name if is_ours else ""
+
+
 def program_of(node: Node) -> Callable[..., Any] | None:
     """The program as which a node is written, or None."""
-    name = node.primitive.name
+    name = own_name(node)
     return PROGRAMS.get(name) or (OF_FLOAT64.get(name) if node.dtype == WIDE else None)
 
 

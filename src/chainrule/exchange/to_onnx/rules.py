@@ -134,6 +134,11 @@ def _scattered(
     return writer.transpose(filled, np.argsort(order).tolist())
 
 
+def identity(mark: str) -> Rule:
+    """`Identity` with a note, by which `from_onnx` knows what derivative it has."""
+    return lambda writer, out, x, *others: writer.emit("Identity", x, doc_string=mark)
+
+
 def concatenate(writer: Writer, out: Node, *parts: str) -> str:
     return writer.emit("Concat", *parts, axis=out.param("axis"))
 
@@ -338,6 +343,7 @@ RULES: dict[str, Rule] = {
     "constant": constant,
     "contract": contract,
     "cumsum": in_int64(cumsum),
+    "custom_derivative": identity("custom_derivative"),
     "det": det,
     "fold_windows": fold_windows,
     "full": full,
@@ -352,6 +358,7 @@ RULES: dict[str, Rule] = {
     "scatter_add": scatter_add,
     "searchsorted": in_int64(searchsorted, ordered=True),
     "size_value": size_value,
+    "stop_gradient": identity("stop_gradient"),
     "slice": slice_,
     "sum": in_int64(fold("ReduceSum")),
     "transpose": transpose,

@@ -8,11 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.custom.derivative import custom_derivative
+from chainrule.errors import NotDifferentiableError
 from chainrule.exchange.from_onnx.call import Call, has_sizes
 from chainrule.exchange.from_onnx.types import dtype_of
 from chainrule.frontend.traced import Traced
+from chainrule.graph.node import topological
 from chainrule.graph.sizes.sizes import Size, is_never_zero, maximum, minimum
-from chainrule.numpy.of_one_primitive import erf
+from chainrule.numpy.of_one_primitive import erf, stop_gradient
+from chainrule.primitives.sources import input_
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,7 +138,27 @@ def _as(x: Any, bound: Any) -> Any:
     return np.asarray(bound, x.dtype) if isinstance(bound, (int, float)) else bound
 
 
+@custom_derivative
+def _of_a_rule(x: Any, sources: Any) -> Any:
+    return np.positive(x)
+
+
+@_of_a_rule.defjvp
+def _lost(primals: Any, tangents: Any) -> Any:
+    raise NotDifferentiableError(
+        "the derivative of this value was a rule of the program that wrote the file, which ONNX "
+        "does not hold",
+        hint="use the model for prediction, or leave this part of it out of wrt",
+    )
+
+
 def identity(call: Call, x: Any) -> Any:
+    """With the derivative that `to_onnx` notes."""
+    if isinstance(x, Traced) and call.note == "stop_gradient":
+        return stop_gradient(x)
+    if isinstance(x, Traced) and call.note == "custom_derivative":
+        inputs = [one for one in topological([x.node]) if one.primitive is input_]
+        return _of_a_rule(x, [Traced(one, x.program) for one in inputs])
     return x
 
 
