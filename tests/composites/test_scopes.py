@@ -56,7 +56,7 @@ def test_a_call_is_one_scope_and_its_result_has_the_users_name(function: Any, sy
         if node is not result and node.primitive.name != "constant":
             assert node not in graph.name_of
     (scope,) = outermost
-    assert scope.symbol == symbol and scope.latex
+    assert scope.symbol == symbol and scope.textbook.latex
     assert scope.result == (result,)
     assert before in [value for _, value in scope.arguments]
     assert before.origin.scope is None

@@ -63,9 +63,53 @@ def _einsum(below: str, x: Any, y: Any) -> Any:
     return np.einsum(below.replace("→", "->").replace(" ", ""), x, y)
 
 
+def _loss(below: str, prediction: Any, target: Any) -> Any:
+    """Of classes the cross-entropy, else the squared error."""
+    is_class = np.asarray(target).dtype.kind in "iu"
+    return (cr.cross_entropy if is_class else cr.squared_error)(prediction, target)
+
+
 def zeros(below: str, *_: Any) -> Any:
     """With arrays at some places, which `_Reader.placed` reads."""
     return np.zeros(shape_of(below))
+
+
+def _options(below: str) -> dict[str, Any]:
+    """What stands below a function: padding = 2, stride = (2, 1)."""
+    found = re.findall(r"(\w+) = (\([^)]*\)|\d+)", below)
+    return {name: tuple(map(int, re.findall(r"\d+", value))) for name, value in found}
+
+
+def _of_images(name: str) -> Callable[..., Any]:
+    """A function of PyTorch's by the number of axes of its first argument, as said in NumPy."""
+
+    def call(below: str, x: Any, *others: Any) -> Any:
+        function = getattr(cr, f"{name}{x.ndim - 2}d")
+        options = {k: v[0] if len(v) == 1 else v for k, v in _options(below).items()}
+        return function(x, *others, **options)
+
+    return call
+
+
+def _windows(below: str, x: Any) -> Any:
+    size = tuple(map(int, re.findall(r"\d+", below.split(")")[0])))
+    stride = _options(below).get("stride", (1,) * len(size))
+    axes = tuple(range(x.ndim - len(size), x.ndim))
+    found = np.lib.stride_tricks.sliding_window_view(x, size, axes)
+    return found[(..., *(slice(None, None, one) for one in stride), *(slice(None),) * len(size))]
+
+
+def _fold(below: str, g: Any) -> Any:
+    """Windows added back into zeros."""
+    shape = shape_of(below.split(",")[0])
+    count = g.ndim - len(shape)
+    stride = _options(below).get("stride", (1,) * count)
+    found = np.zeros(shape)
+    positions, size = g.shape[-2 * count : -count], g.shape[-count:]
+    for place in np.ndindex(*positions):
+        at = tuple(slice(p * s, p * s + n) for p, s, n in zip(place, stride, size, strict=True))
+        found[(..., *at)] += g[(..., *place, *(slice(None),) * count)]
+    return found
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -73,7 +117,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _plain(getattr(cr, name)) for name in ("relu", "softplus", "erf")},
     "gelu": lambda below, x: cr.gelu(x, approximate=below or "none"),
     "σ": _plain(cr.sigmoid),
-    "ℓ": _plain(cr.squared_error),
+    "ℓ": _loss,
+    "onehot": lambda below, y: cr.one_hot(y.astype(np.int64), int(below.translate(SUBSCRIPTS))),
     "stop": _plain(lambda x: x),
     "mean": reduced_by(cr.mean),
     "var": reduced_by(cr.var),
@@ -87,6 +132,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "transpose": lambda below, x: np.transpose(x, eval(below)),
     "stack": _stacked,
     "einsum": _einsum,
+    "∗": _of_images("conv"),
+    "∗ᵀ": _of_images("conv_transpose"),
+    "mean pool": _of_images("avg_pool"),
+    "max pool": _of_images("max_pool"),
+    "windows": _windows,
+    "fold": _fold,
+    "LN": _plain(cr.layer_norm),
     "pad": zeros,
     "scatter": zeros,
 }

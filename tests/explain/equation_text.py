@@ -26,6 +26,11 @@ class Unreadable(Exception):
     """The text has something in it that this reader does not know."""
 
 
+def _transposed(x: np.ndarray) -> np.ndarray:
+    """Each matrix of a stack transposed."""
+    return np.swapaxes(x, -1, -2)
+
+
 class Row(np.ndarray):
     """A transposed vector: a bᵀ is an outer product."""
 
@@ -146,7 +151,11 @@ class _Reader:
         result = self.atom()
         while self.place < len(self.text):
             if self.take("ᵀ"):
-                result = result.T if np.ndim(result) > 1 else np.reshape(result, (1, -1)).view(Row)
+                result = (
+                    np.swapaxes(result, -1, -2)
+                    if np.ndim(result) > 1
+                    else np.reshape(result, (1, -1)).view(Row)
+                )
             elif self.take("^"):
                 exponent = self.inside() if self.take("{") else self.letter()
                 result = result ** self.of(exponent.removeprefix("⊙"))
@@ -188,7 +197,8 @@ class _Reader:
         if self.take("prod("):
             return self.pulled(*_split(self.inside(), ", "))
         if name := self.name():
-            found = self.values.get(name, FUNCTIONS.get(name))
+            is_call = name in FUNCTIONS and self.rest()[:1] in ("_", "(")  # a value may be `mean`
+            found = FUNCTIONS[name] if is_call else self.values.get(name, FUNCTIONS.get(name))
             return self.called(found) if callable(found) else found
         if self.text.startswith("∂", self.place):
             return self.pulled("1", self.local())
@@ -252,7 +262,7 @@ class _Reader:
         for sign, compare in COMPARISONS.items():
             if len(parts := [*_split(text, sign)]) == 2:
                 return compare(*map(self.of, parts))
-        raise Unreadable(text)
+        return np.asarray(self.of(text), bool)
 
     def called(self, function: Callable[..., Any]) -> Any:
         below = self.below()

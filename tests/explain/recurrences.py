@@ -230,7 +230,7 @@ def solved(graph: Graph, equations: Equations, given: Mapping[str, Any]) -> dict
     solving = Solving(values, {name: given[name] for name in graph.sizes if name in given})
     lines: list[Line] = []
     for one in equations:
-        if found := re.fullmatch(r"(\w) = min\{\w ≥ 0 : ¬\((.*)\)\}", str(one)):
+        if found := re.fullmatch(r"(\w) = min\{\w ≥ 0 : ¬\((.*)\)\}(?: ≤ \d+)?", str(one)):
             solving.conditions[found[1]] = found[2]
             continue
         ranges = [(each["letter"], each["ends"] or "") for each in RANGE.finditer(str(one))]

@@ -102,7 +102,8 @@ WRITTEN = [
     ("cr.softmax(2 * x)", dict(x=ND), "softmax(2 x)"),
     ("np.mean(x)", dict(x=N), "mean(x) = (∑ x)/n"),
     ("cr.max_pool2d(x, (2, 3), stride=(2, 1))", dict(x=float64["2 3 5 5"]),
-     "max pool_{kernel_size = (2, 3), stride = (2, 1)}(x) = max_{axes 4, 5}(windows_{(2, 3)}(x))"),
+     "max pool_{kernel_size = (2, 3), stride = (2, 1)}(x) = "
+     "max_{axes 4, 5}(windows_{(2, 3), stride = (2, 1)}(x))"),
     ("np.einsum('ij,kj->ik', x, y)", dict(x=ND, y=float64["m d"]), "x yᵀ"),
     ("np.einsum('ijk,kj->i', x, y)", dict(x=float64["2 3 4"], y=float64["4 3"]),
      "einsum_{ijk,kj→i}(x, y)"),
@@ -121,7 +122,7 @@ GRADIENTS = [
     ("np.sum((y @ x.T) ** 2)", dict(x=float64["k d"], y=ND), "2 x yᵀ y"),
     ("np.sum(np.sin(y @ x.T))", dict(x=float64["k d"], y=ND), "cos(y xᵀ)ᵀ y"),
     ("cr.squared_error(y @ x.T, z)", dict(x=float64["k d"], y=ND, z=float64["n k"]),
-     "(∂ℓ(y xᵀ, z)/∂(y xᵀ))ᵀ y"),
+     "((2 (y xᵀ − z))/(k n))ᵀ y"),
     ("np.sum(cr.softplus(-x)) / y", dict(x=N, y=float64[()]), "−1/y softplus′(−x)"),
 ]  # fmt: skip
 
@@ -307,7 +308,10 @@ def test_a_bound_graph_has_the_same_equations() -> None:
     graph = mlp()
     symbolic = [str(one) for one in equations(graph, shapes=False)]
     bound = equations(graph.bind(n=2, d=3, h=4, q=5), shapes=False)
-    assert [str(one) for one in bound] == symbolic
+    said = "(softmax(o) − onehot_q(y))/n"
+    assert any(said in one for one in symbolic)
+    with_numbers = [one.replace(said, "(softmax(o) − onehot₅(y))/2") for one in symbolic]
+    assert [str(one) for one in bound] == with_numbers
 
 
 def test_the_cost_of_an_equation_does_not_grow_with_the_graph() -> None:

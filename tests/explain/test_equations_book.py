@@ -17,7 +17,7 @@ BOOK = {
     "J": "J = L + s ∈ ℝ",
     "dJ/dL": "∂J/∂L = 1 ∈ ℝ",
     "dJ/ds": "∂J/∂s = ∂J/∂L = 1 ∈ ℝ",
-    "dJ/do": "∂J/∂o = prod(∂J/∂L, ∂L/∂o) = ∂ℓ(o, y)/∂o ∈ ℝ^q",
+    "dJ/do": "∂J/∂o = prod(∂J/∂L, ∂L/∂o) = softmax(o) − onehot_q(y) ∈ ℝ^q",
     "dJ/dW2": "∂J/∂W⁽²⁾ = prod(∂J/∂o, ∂o/∂W⁽²⁾) + prod(∂J/∂s, ∂s/∂W⁽²⁾) "
     "= ∂J/∂o hᵀ + λ W⁽²⁾ ∈ ℝ^{q×h}",
     "dJ/dh": "∂J/∂h = prod(∂J/∂o, ∂o/∂h) = W⁽²⁾ᵀ ∂J/∂o ∈ ℝ^h",

@@ -130,7 +130,7 @@ def test_a_gradient_that_the_forward_pass_has_computed_has_its_equation_later():
     assert found["h"] == "h = o ⊙ tanh(c)"
     assert found["dJ/do"] == "∂J/∂o = prod(∂J/∂h, ∂h/∂o) = tanh(c)"
     assert found["dJ/dc"].endswith("= o ⊙ (1 − tanh(c) ⊙ tanh(c))")  # 1 is ∂J/∂h, too
-    assert found["a2"] == "a₂ = ∂J/∂o ⊙ o ⊙ σ(−x V)"
+    assert found["a2"] == "a₂ = ∂J/∂o ⊙ o ⊙ (1 − o)"
 
 
 def said(formula: Formula) -> list[str]:
@@ -246,14 +246,15 @@ def test_a_gradient_that_an_earlier_backward_pass_has_stands_in_its_own():
 
 @pytest.mark.parametrize(
     "written",
-    ["cr.squared_error(x, cr.softmax(x))", "cr.squared_error(cr.softmax(2 * x), 2 * x)"],
+    ["cr.huber(x, cr.softmax(x))", "cr.huber(cr.softmax(2 * x), 2 * x)"],
 )
 def test_a_partial_derivative_holds_an_argument_that_has_its_own_symbol(written):
     scope = {"np": np, "cr": cr}
     exec(f"def program(x):\n    J = {written}\n    return J\n", scope)
     graph = cr.backward(cr.trace(scope["program"], x=float64["n d"]), wrt="x")
     text = str(graph.equations(shapes=False))
-    fractions = re.findall(r"∂ℓ\((\w+), (\w+)\)/∂(\w+)", text)
-    assert len(fractions) == text.count("∂ℓ") == 2  # the arguments are symbols
+    found = re.findall(r"∂ℓ\((\w+), (\w+)\)/∂(\w+)", text)
+    assert len(found) == text.count("∂ℓ") == 3  # the arguments are symbols
+    fractions = [*dict.fromkeys(found)]
     assert [(one == variable) + (other == variable) for one, other, variable in fractions] == [1, 1]
     assert re.search(r"where a₁ = softmax\(.*\)", text)

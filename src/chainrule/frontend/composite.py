@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -17,11 +17,12 @@ from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.node import Node
-from chainrule.graph.origin import Origin, Scope
+from chainrule.graph.origin import Origin, Scope, Textbook
 from chainrule.graph.plain import refuse_among
 from chainrule.primitives.primitive import Primitive
 from chainrule.tracebacks import shorten
 
+NOTHING: Mapping[str, Any] = {}
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -47,13 +48,18 @@ def trace_of(values: Any) -> Trace | None:
 
 
 def composite(
-    *, symbol: str = "", latex: str = "", module: str = "cr"
+    *,
+    symbol: str = "",
+    latex: str = "",
+    gradients: Mapping[str, Callable[[Any, Any, Any], Any]] = NOTHING,
+    module: str = "cr",
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Record calls as a scope with this symbol; only the result takes the caller's name.
 
     The function is written with NumPy, so on plain arrays it simply computes.  `module` is where
-    messages say that it is from.
+    messages say that it is from; `gradients` are as those of a `Textbook`.
     """
+    textbook = Textbook(symbol, latex, gradients)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         names = cast(FunctionType, function).__code__.co_varnames
@@ -71,7 +77,7 @@ def composite(
             frame = trace.enter(sys._getframe(1)) if outer is None else None
             site = trace.site
             assert site is not None
-            scope = Scope(function.__name__, site.scope, symbol=symbol, latex=latex)
+            scope = Scope(function.__name__, site.scope, textbook)
             given = (*zip(names, args, strict=False), *kwargs.items())
             scope.arguments = tuple((k, v.node if isinstance(v, Traced) else v) for k, v in given)
             trace.site = Origin(site.code, site.lasti, scope)

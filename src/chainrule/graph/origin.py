@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chainrule import source
 
@@ -11,21 +13,40 @@ if TYPE_CHECKING:
     from chainrule.graph.node import Node
 
 
+@dataclass(frozen=True, eq=False)
+class Textbook:
+    """How a textbook writes a composite: by a symbol, and its gradients in closed form.
+
+    `gradients` are functions by argument: `f(g, out, call)` is the gradient with respect to this
+    argument, from the gradient `g` of the result `out`; `call` has all arguments as attributes.
+    It returns None where these arguments have no closed form.
+    """
+
+    symbol: str
+    latex: str = ""
+    gradients: Mapping[str, Callable[[Any, Any, Any], Any]] = field(default_factory=dict)
+
+
 class Scope:
     """One call inside the traced program: a user's helper function, or a composite (softmax, ...).
 
-    `symbol` and `latex` are how drawings and equations show a composite as one thing; for a
-    user's function they are empty.  `arguments` and `result` are nodes, known once it returned.
+    A composite has a `textbook`: drawings and equations show it as one thing; a user's function
+    has none.  `arguments` and `result` are nodes, known once it returned.
     """
 
-    __slots__ = ("arguments", "latex", "name", "parent", "result", "symbol")
+    __slots__ = ("arguments", "name", "parent", "result", "textbook")
 
     def __init__(
-        self, name: str, parent: Scope | None = None, *, symbol: str = "", latex: str = ""
+        self, name: str, parent: Scope | None = None, textbook: Textbook | None = None
     ) -> None:
-        self.name, self.parent, self.symbol, self.latex = name, parent, symbol, latex
+        self.name, self.parent, self.textbook = name, parent, textbook
         self.arguments: tuple[tuple[str, object], ...] = ()
         self.result: tuple[Node, ...] = ()
+
+    @property
+    def symbol(self) -> str:
+        """The symbol of a composite; "" for a user's function."""
+        return "" if self.textbook is None else self.textbook.symbol
 
     @property
     def path(self) -> str:

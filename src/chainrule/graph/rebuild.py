@@ -49,7 +49,7 @@ class _Origins:
             outer = outer.parent
         for one in reversed(missing):
             parent = None if one.parent is None else self.scopes[one.parent]
-            self.scopes[one] = Scope(one.name, parent, symbol=one.symbol, latex=one.latex)
+            self.scopes[one] = Scope(one.name, parent, one.textbook)
         return None if scope is None else self.scopes[scope]
 
     def point_to(self, new: Mapping[Node, Node]) -> None:

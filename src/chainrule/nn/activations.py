@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.errors import InputError
 from chainrule.frontend.composite import composite
+from chainrule.nn import closed_forms
 from chainrule.numpy.of_one_primitive import erf, stop_gradient
 from chainrule.numpy.statistics import count_along, widened
 
@@ -54,21 +55,29 @@ def largest_along(x: Any, axis: Any) -> Any:
     return np.where(np.abs(largest) < np.inf, largest, 0)
 
 
-@composite(symbol="softmax", latex=r"\operatorname{softmax}")
+@composite(symbol="softmax", latex=r"\operatorname{softmax}", gradients=closed_forms.SOFTMAX)
 def softmax(x: Any, axis: int = -1) -> Any:
     """exp(x) over its sum along the axis; finite for any finite x."""
     e = np.exp(x - largest_along(x, axis))
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
-@composite(symbol="log softmax", latex=r"\log\operatorname{softmax}")
+@composite(
+    symbol="log softmax",
+    latex=r"\log\operatorname{softmax}",
+    gradients=closed_forms.LOG_SOFTMAX,
+)
 def log_softmax(x: Any, axis: int = -1) -> Any:
     """The logarithm of softmax along the axis, without ever forming the softmax."""
     shifted = x - largest_along(x, axis)
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
-@composite(symbol="logsumexp", latex=r"\operatorname{logsumexp}")
+@composite(
+    symbol="logsumexp",
+    latex=r"\operatorname{logsumexp}",
+    gradients=closed_forms.LOGSUMEXP,
+)
 def logsumexp(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
     """log of the sum of exp(x) along the axis (or axes); finite for any finite x.
 

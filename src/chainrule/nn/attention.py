@@ -12,6 +12,7 @@ from chainrule.frontend.composite import composite, trace_of
 from chainrule.frontend.errors.refusing import require_flag
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes.sizes import Size
+from chainrule.nn import closed_forms
 from chainrule.nn.activations import largest_along
 from chainrule.numpy.statistics import size_value
 from chainrule.numpy.windows import refuse, show
@@ -19,7 +20,7 @@ from chainrule.primitives.reduce import INDEX
 from chainrule.primitives.sources import positions
 
 
-@composite(symbol="attention", latex=r"\operatorname{attention}")
+@composite(symbol="attention", latex=r"\operatorname{attention}", gradients=closed_forms.ATTENTION)
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -38,25 +39,33 @@ def scaled_dot_product_attention(
     instance `lambda w: cr.dropout(w, 0.1, key=k)`.
     """
     _check(query, key, value)
-    width = np.shape(query)[-1]
-    if scale is None:
-        if isinstance(width, Size):
-            scale = 1 / np.sqrt(size_value(width, query))
-        else:  # no NumPy number, which would widen float32; without features all scores are 0
-            scale = 1 / math.sqrt(width or 1)
-    scores = (query * scale) @ np.swapaxes(key, -1, -2)
+    scores = (query * scale_of(query, scale)) @ np.swapaxes(key, -1, -2)
     require_flag((query, key, value), is_causal, "scaled_dot_product_attention: is_causal")
-    if is_causal:
-        scores = np.where(_causal(scores), scores, -np.inf)
-    if attn_mask is not None:
-        if getattr(attn_mask, "dtype", None) == np.bool_:
-            scores = np.where(attn_mask, scores, -np.inf)
-        else:
-            scores = scores + attn_mask
-    weights = _weights(scores)
+    weights = _weights(masked(scores, attn_mask, is_causal))
     if dropout is not None:
         weights = dropout(weights)
     return weights @ value
+
+
+def scale_of(query: Any, scale: Any) -> Any:
+    """The scale of the scores: 1 over the root of the width where none is given."""
+    if scale is not None:
+        return scale
+    width = np.shape(query)[-1]
+    if isinstance(width, Size):
+        return 1 / np.sqrt(size_value(width, query))
+    return 1 / math.sqrt(width or 1)  # a NumPy number would widen float32; without width all are 0
+
+
+def masked(scores: Any, attn_mask: Any, is_causal: bool) -> Any:
+    """The scores, -inf where a query may not see a key."""
+    if is_causal:
+        scores = np.where(_causal(scores), scores, -np.inf)
+    if attn_mask is None:
+        return scores
+    if getattr(attn_mask, "dtype", None) == np.bool_:
+        return np.where(attn_mask, scores, -np.inf)
+    return scores + attn_mask
 
 
 def _weights(scores: Any) -> Any:

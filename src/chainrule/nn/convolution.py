@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.errors import InputError
 from chainrule.frontend.composite import composite, trace_of
+from chainrule.nn import closed_forms
 from chainrule.numpy.windows import (
     batched,
     counts_of,
@@ -22,7 +23,7 @@ from chainrule.primitives.windows import Counts, span
 WINDOW = {1: "width", 2: "rows, columns", 3: "depth, rows, columns"}
 
 
-@composite(symbol="∗", latex=r"\operatorname{conv}")
+@composite(symbol="∗", latex=r"\operatorname{conv}", gradients=closed_forms.CONVOLUTION)
 def conv1d(
     x: Any,
     weight: Any,
@@ -39,7 +40,7 @@ def conv1d(
     return _convolved(x, weight, bias, stride, padding, dilation, groups, "conv1d", 1)
 
 
-@composite(symbol="∗", latex=r"\operatorname{conv}")
+@composite(symbol="∗", latex=r"\operatorname{conv}", gradients=closed_forms.CONVOLUTION)
 def conv2d(
     x: Any,
     weight: Any,
@@ -57,7 +58,7 @@ def conv2d(
     return _convolved(x, weight, bias, stride, padding, dilation, groups, "conv2d", 2)
 
 
-@composite(symbol="∗", latex=r"\operatorname{conv}")
+@composite(symbol="∗", latex=r"\operatorname{conv}", gradients=closed_forms.CONVOLUTION)
 def conv3d(
     x: Any,
     weight: Any,

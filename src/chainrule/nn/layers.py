@@ -10,6 +10,7 @@ from chainrule.errors import DTypeError, IndexOutOfRangeError
 from chainrule.frontend.composite import composite, trace_of
 from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.traced import Traced
+from chainrule.nn import closed_forms
 from chainrule.numpy.statistics import mean, widened
 from chainrule.primitives.indexing import gather
 
@@ -21,7 +22,7 @@ def linear(x: Any, W: Any, b: Any = None) -> Any:
     return product if b is None else product + b
 
 
-@composite(symbol="LN", latex=r"\operatorname{LN}")
+@composite(symbol="LN", latex=r"\operatorname{LN}", gradients=closed_forms.LAYER_NORM)
 def layer_norm(
     x: Any, weight: Any = None, bias: Any = None, *, axis: Any = -1, eps: float = 1e-5
 ) -> Any:

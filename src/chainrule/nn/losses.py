@@ -11,6 +11,7 @@ from chainrule.frontend.composite import composite, trace_of
 from chainrule.frontend.functions.elementwise import as_node, to_dtype
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes import sizes
+from chainrule.nn import closed_forms
 from chainrule.nn.activations import log_softmax
 from chainrule.nn.layers import embedding
 from chainrule.numpy.statistics import as_array, mean
@@ -36,7 +37,7 @@ def reduced(values: Any, reduction: str) -> Any:
     )
 
 
-@composite(symbol="ℓ", latex=r"\ell")
+@composite(symbol="ℓ", latex=r"\ell", gradients=closed_forms.CROSS_ENTROPY)
 def cross_entropy(
     logits: Any,
     labels: Any,
@@ -153,7 +154,7 @@ def _at_labels(values: Any, labels: Any) -> Any:
     return Traced(picked, trace)
 
 
-@composite(symbol="ℓ", latex=r"\ell")
+@composite(symbol="ℓ", latex=r"\ell", gradients=closed_forms.SQUARED_ERROR)
 def squared_error(prediction: Any, target: Any, reduction: str = "mean") -> Any:
     """(prediction - target)² with its mean taken by default, as PyTorch's mse_loss."""
     difference = prediction - target

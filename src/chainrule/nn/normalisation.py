@@ -9,6 +9,7 @@ import numpy as np
 from chainrule.frontend.composite import composite
 from chainrule.frontend.errors.refusing import require_flag
 from chainrule.graph.sizes.sizes import Size, product
+from chainrule.nn import closed_forms
 from chainrule.numpy.of_one_primitive import stop_gradient
 from chainrule.numpy.statistics import count_along, mean, size_value, var, widened
 from chainrule.numpy.windows import counts_of, refuse, show
@@ -137,7 +138,7 @@ def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-
     return group_norm(x, np.shape(x)[1], weight, bias, eps)
 
 
-@composite(symbol="RMS", latex=r"\operatorname{RMS}")
+@composite(symbol="RMS", latex=r"\operatorname{RMS}", gradients=closed_forms.RMS_NORM)
 def rms_norm(x: Any, weight: Any = None, *, axis: Any = -1, eps: float | None = None) -> Any:
     """x / sqrt(mean(x²) + eps) over `axis`, times weight (Zhang and Sennrich, 2019).
 

@@ -18,7 +18,7 @@ from chainrule.primitives.reduce import INDEX
 from chainrule.primitives.sources import positions, uniform
 
 
-@composite(symbol="one hot", latex=r"\operatorname{onehot}")
+@composite(symbol="onehot", latex=r"\operatorname{onehot}")
 def one_hot(labels: Any, num_classes: int, dtype: Any = np.int64) -> Any:
     """One-hot vectors: a new last axis with 1 at each label, an integer from 0 to num_classes - 1.
 

@@ -57,7 +57,7 @@ def _axes(x: Any, axis: Any) -> tuple[int, ...]:
 
 
 def _euclidean(x: Any, axis: Any, keepdims: bool) -> Any:
-    return safe_sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
+    return safe_sqrt(np.sum(x**2, axis=axis, keepdims=keepdims))
 
 
 def _of_vectors(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:

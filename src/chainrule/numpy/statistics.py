@@ -73,7 +73,17 @@ def mean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return narrow(np.sum(wide, axis=axis, keepdims=keepdims) / count_along(x, axis))
 
 
-@composite(symbol="var", latex=r"\operatorname{var}")
+def _through_var(g: Any, out: Any, call: Any) -> Any:
+    x, axis, ddof = call["x"], call.get("axis"), call.get("ddof", 0)
+    count = count_along(x, axis)
+    if ddof or np.ndim(x) == 0:
+        return None
+    if axis is not None and not call.get("keepdims"):
+        g = np.expand_dims(g, axis)
+    return g * (2 * (x - mean(x, axis=axis, keepdims=True)) / count)
+
+
+@composite(symbol="var", latex=r"\operatorname{var}", gradients={"x": _through_var})
 def var(x: Any, axis: Any = None, ddof: int = 0, *, keepdims: bool = False) -> Any:
     """The mean squared distance from the mean; `ddof` is taken off the number of elements."""
     wide, narrow = widened(x)

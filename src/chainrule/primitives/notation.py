@@ -30,7 +30,7 @@ class Form(Enum):
     CONVERSION = "another dtype, which is shown only where it changes values: [x > 0], int(x)"
     MATRIX_PRODUCT = "matrices side by side; of two vectors x · y"
     CONTRACTION = "x yᵀ, ⟨x, y⟩, else a product with the labels of its axes"
-    TRANSPOSITION = "xᵀ of a matrix; of more axes with the permutation"
+    TRANSPOSITION = "xᵀ of a matrix, or of each one of a stack; else with the permutation"
     REPETITION = "x in a larger shape, which the reader broadcasts himself"
     RESHAPING = "x in another shape, unseen where only axes of length 1 come or go"
     AT = "x[...]: the places are further inputs, or the parameters `start` and `step`"
@@ -40,6 +40,7 @@ class Form(Enum):
     UNIFORM = "the parameter `value` as a number, in an array times 𝟏"
     ELEMENTS = "the elements of the array that is the parameter `value`, where they are few"
     POSITIONS = "(0, …, n − 1)"
+    WINDOWED = "windows(x), fold(x): with the size, and a stride and a dilation that are not 1"
 
     __hash__ = object.__hash__  # that of an Enum calls Python
 

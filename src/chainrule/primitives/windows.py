@@ -13,7 +13,7 @@ from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, Shape
 from chainrule.primitives.affine import Domain, IndexMap
 from chainrule.primitives.movement import pad, reshape, slice_, transpose
-from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.notation import ATOM, Form, Latex
 from chainrule.primitives.primitive import Library, Linear, Move, Primitive, Sample, no_flops
 from chainrule.primitives.products import contract
 from chainrule.primitives.python import Python, Writing, Written, shape_text
@@ -196,7 +196,7 @@ windows = Primitive(
     batch=lambda size, inputs, batched, out: windows(inputs[0], **dict(out.params)),
     kernel=Move(_windows_reads),
     flops=no_flops,
-    latex=Latex(r"\operatorname{{windows}}_{{{window}}}({x})", ATOM, (0,)),
+    latex=Latex(r"\operatorname{{windows}}_{{{window}}}({x})", ATOM, (0,), Form.WINDOWED),
     samples=(
         _sample((5,), (3,), (1,), (1,)),
         _sample((7,), (2,), (3,), (2,)),
@@ -272,7 +272,7 @@ fold_windows = Primitive(
     ),
     kernel=Library(),
     flops=lambda out: out.inputs[0].type.size,
-    latex=Latex(r"\operatorname{{fold}}_{{{shape}}}({g})", ATOM, (0,)),
+    latex=Latex(r"\operatorname{{fold}}_{{{shape}}}({g})", ATOM, (0,), Form.WINDOWED),
     samples=(
         _fold_sample((3, 3), (1,), (1,), (5,)),
         _fold_sample((2, 2), (3,), (2,), (7,)),

@@ -22,6 +22,7 @@ from chainrule.primitives.sources import constant
 # says.  None is never shown.
 USUAL = {
     "reduction": ("mean",),
+    "groups": (1,),
     "approximate": ("none",),
     "keepdims": (False,),
     "method": ("linear",),
@@ -83,8 +84,18 @@ def _call(scope: Scope, members: list[Node], present: set[Node]) -> Unit | None:
         return None
     if result in arguments:
         return None
-    shown = ", ".join(below)
-    return Unit(result, tuple(arguments), frozenset(inside), scope.symbol, scope.latex, shown)
+    textbook = scope.textbook
+    assert textbook is not None
+    return Unit(
+        result,
+        tuple(arguments),
+        frozenset(inside),
+        textbook.symbol,
+        textbook.latex,
+        ", ".join(below),
+        {key: now.get(v, v) if isinstance(v, Node) else v for key, v in given.items()},
+        textbook.gradients,
+    )
 
 
 def _result(scope: Scope, members: list[Node], inside: set[Node]) -> Node | None:
@@ -130,8 +141,10 @@ def _static(scope: Scope, name: str, value: object) -> list[str] | None:
     if name == "keepdims" and value is True:
         axes = _axes(scope)
         return [] if axes is not None and are_leading(axes) else [KEEPDIMS]
-    if value is None or value in _usual(name):
+    if value is None or isinstance(value, (type, np.dtype)) or value in _usual(name):
         return []
+    if name == "num_classes":
+        return [str(value)]
     if isinstance(value, str):
         return [value]
     if isinstance(value, np.ndarray):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from chainrule.graph.node import Node
 from chainrule.primitives.notation import Form
@@ -17,6 +19,8 @@ class Unit:
 
     `arguments` are, in the order of the call, nodes and texts of static arguments; `members` are
     what computes `result`; `symbol` and `latex` name the function, `below` stands under the symbol.
+    Of a composite, `call` are its arguments by name, and `gradients` their gradients in closed form
+    (see `Textbook`).
     """
 
     result: Node
@@ -25,6 +29,8 @@ class Unit:
     symbol: str
     latex: str
     below: str = ""
+    call: Mapping[str, object] = field(default_factory=dict)
+    gradients: Mapping[str, Callable[[Any, Any, Any], Any]] = field(default_factory=dict)
 
     @property
     def variables(self) -> tuple[Node, ...]:

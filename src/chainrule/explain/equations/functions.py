@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from chainrule.explain.equations.calls import calls, dependent, is_elementwise_in
+from chainrule.explain.equations.closed import closed_form
 from chainrule.explain.equations.formula import Unit
 from chainrule.explain.reading.statements import GENERATED, Reading, Statement
 from chainrule.explain.reading.symbols import SUBSCRIPTS
@@ -36,8 +37,16 @@ class Functions:
         self.units = (*self.composites, *self.statements)
         self._phis = frozenset(self.statements)
 
+    def closed_form(self, gradient: Gradient, unit: Unit) -> list[Node]:
+        """As `closed_form` of the unit; calls of composites in it are units, too."""
+        found = closed_form(unit, gradient.wrt, self.upstream(gradient.of, unit))
+        given = {parent for node in found for parent in node.inputs}
+        for one in calls([*given, *found]):
+            self.of_result.setdefault(one.result, one)
+        return found
+
     @cached_property
-    def of_result(self) -> Mapping[Node, Unit]:
+    def of_result(self) -> dict[Node, Unit]:
         """The unit of which a node is the result."""
         return {unit.result: unit for unit in self.units}
 
@@ -84,7 +93,10 @@ class Functions:
             return False
         if upstream is not None and upstream.value is gradient.value:
             return False
-        if self._is_short(unit) and not self.is_elementwise(unit, gradient.wrt):
+        is_closed = any(
+            unit.call[name] is gradient.wrt for name in unit.gradients if name in unit.call
+        )
+        if not is_closed and self._is_short(unit) and not self.is_elementwise(unit, gradient.wrt):
             return False
         return self._is_closed(unit, gradient.of)
 

@@ -20,7 +20,7 @@ from chainrule.explain.equations.parts import (
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar, operator
 from chainrule.explain.equations.spanning import is_kept_axis, is_single, only_unit_axes
-from chainrule.explain.equations.values import WHOLE, number
+from chainrule.explain.equations.values import WHOLE, number, tuple_of
 from chainrule.graph.node import Node
 from chainrule.primitives.notation import ATOM, Form
 
@@ -192,6 +192,18 @@ def _constant(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     return Bound(Script(word, below=setter.shapes.shape(shape)) if shape else word)
 
 
+def _windowed(setter: Setter, formula: Applied, is_free: bool) -> Bound:
+    """windows_{(2, 2), stride = (2, 2)}(x), fold_{…}(x): the options that are not 1 are said."""
+    node = formula.node
+    size = node.params and dict(node.params).get("window")
+    shown = [setter.shapes.shape(node.shape) if size is None else Fence(tuple_of(size))]
+    for name in ("stride", "dilation"):
+        if any(one != 1 for one in node.param(name)):
+            word = Symbol(rf"\mathrm{{{name}}} = ", f"{name} = ")
+            shown.append(row(word, Fence(tuple_of(node.param(name)))))
+    return operator(setter, formula, node.primitive.name.split("_")[0], separated(shown))
+
+
 PLACES: Mapping[Form, Setting] = MappingProxyType(
     {
         Form.REPETITION: _broadcast_to,
@@ -203,5 +215,6 @@ PLACES: Mapping[Form, Setting] = MappingProxyType(
         Form.UNIFORM: _full,
         Form.POSITIONS: _iota,
         Form.ELEMENTS: _constant,
+        Form.WINDOWED: _windowed,
     }
 )

@@ -60,16 +60,24 @@ def _transposed(part: Bound) -> Bound:
 
 
 def _transpose(setter: Setter, formula: Applied, is_free: bool) -> Bound:
-    """The transpose of a matrix xᵀ; of more axes, the operator with its permutation.
+    """The transpose xᵀ of a matrix, or of each one of a stack; else the operator with its
+    permutation.
 
     In a derivative, yᵀ xᵀ for (x y)ᵀ; and nothing of one element, whose axes come and go unseen.
     """
     (inner,) = formula.operands
-    if formula.node.ndim == 2:
+    if _is_of_matrices(formula):
         return _flipped(setter, inner) if formula.node.origin.transform else _marked(setter, inner)
     if formula.node.origin.transform and is_single(formula.node):
         return setter.set(inner, is_free)
     return operator(setter, formula, "transpose", setter.parameters(formula.node)["permutation"])
+
+
+def _is_of_matrices(formula: Formula) -> bool:
+    """Whether a transposition exchanges the last two axes and no others."""
+    order = formula.node.param("permutation")
+    last = len(order) - 2
+    return last >= 0 and order == (*range(last), last + 1, last)
 
 
 def _marked(setter: Setter, formula: Formula) -> Bound:
@@ -79,9 +87,9 @@ def _marked(setter: Setter, formula: Formula) -> Bound:
 def _flipped(setter: Setter, formula: Formula) -> Bound:
     """The transpose of a matrix with the mark inside: of xᵀ it is x, of 2 x y it is 2 yᵀ xᵀ."""
     match form_of(formula):
-        case Form.TRANSPOSITION:
+        case Form.TRANSPOSITION if _is_of_matrices(formula):
             return setter.set(formula.operands[0], False)
-        case Form.MATRIX_PRODUCT:
+        case Form.MATRIX_PRODUCT if min(one.node.ndim for one in formula.operands) > 1:
             return side_by_side(*(_flipped(setter, one) for one in formula.operands[::-1]))
     found = _factor(formula)
     if found is not None:

@@ -8,7 +8,7 @@ from chainrule.control.loops import Given, Loop
 from chainrule.graph.node import Node
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import concatenate, reshape, slice_
-from chainrule.primitives.sources import input_
+from chainrule.primitives.sources import full, input_
 
 Rows = Callable[
     [Given], Node | None
@@ -87,7 +87,10 @@ def shifted(node: Node, loop: Loop, stacked: Callable[[Node], Node | None]) -> N
         return None
     start, others = (inputs[::-1] if loop.reverse else inputs) if len(inputs) == 2 else (node, None)
     for one in loop.carries:
-        if _bare(start) is not _bare(one.initial) or start.shape != (1, *one.initial.shape):
+        if not _are_equal(_bare(start), _bare(one.initial)) or start.shape != (
+            1,
+            *one.initial.shape,
+        ):
             continue
         if others is None:
             return one.before if loop.length == 1 else None
@@ -95,6 +98,11 @@ def shifted(node: Node, loop: Loop, stacked: Callable[[Node], Node | None]) -> N
             begins = others.param("start")[0] == (1 if loop.reverse else 0)
             return one.before if begins and others.shape[0] == loop.length - 1 else None
     return None
+
+
+def _are_equal(x: Node, y: Node) -> bool:
+    is_uniform = x.primitive is y.primitive is full and x.param("value") == y.param("value")
+    return x is y or is_uniform
 
 
 def _bare(node: Node) -> Node:

@@ -26,6 +26,7 @@ from chainrule.explain.equations.formula import (
 )
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.naming import Names
+from chainrule.explain.equations.rewriting import Rewriting
 from chainrule.explain.equations.spanning import is_doubled
 from chainrule.explain.reading.bodies import results
 from chainrule.explain.reading.statements import Contribution, Pass, Statement
@@ -105,8 +106,10 @@ class Sides:
         self.names, self.functions = names, functions
         self.curvatures = Curvatures(functions)
         self._closed: dict[tuple[Statement, str], bool] = {}
-        self._places = {node: place for place, node in enumerate(names.graph.nodes)}
+        self._closed_forms: dict[tuple[Gradient, Unit], Node | None] = {}
+        self._places: dict[Node, float] = {n: place for place, n in enumerate(names.graph.nodes)}
         self._results = results(names.graph)
+        self._rewriting = Rewriting(names)
         self._values: dict[Node, list[Node]] = {}  # the results of each loop and choice
         for node, one in self._results.items():
             self._values.setdefault(one.holder, []).append(node)
@@ -128,6 +131,7 @@ class Sides:
 
     def _applied(self, node: Node) -> Piece:
         """The node's own primitive; of what a loop or a choice gives, which result it is."""
+        node = self._rewriting.instead(node)
         found = self._results.get(node)
         if found is not None:
             return Piece(Result, node, (), {"holder": found.holder, "place": found.place})
@@ -219,12 +223,26 @@ class Sides:
 
     def _pulled(self, gradient: Gradient, unit: Unit) -> Piece:
         """∂J/∂h ⊙ φ′(z), or prod(∂J/∂o, ∂ℓ(o, y)/∂o)"""
+        closed = self._closed_form(gradient, unit)
+        if closed is not None:
+            called = self.functions.of_result.get(closed)
+            return Piece(Applied, closed, closed.inputs) if called is None else _called(called)
         details: dict[str, Any] = {"unit": unit, "variable": gradient.wrt}
         if self.functions.upstream(gradient.of, unit) is None:
             return Piece(Slope, gradient.value, unit.variables, details)
         upstream = self._upstream(gradient.of, unit.result)
         details["is_elementwise"] = self.functions.is_elementwise(unit, gradient.wrt)
         return Piece(Pulled, gradient.value, (upstream, *unit.variables), details)
+
+    def _closed_form(self, gradient: Gradient, unit: Unit) -> Node | None:
+        """The node of the gradient in closed form; what it is made of stands where the value is."""
+        key = (gradient, unit)
+        if key not in self._closed_forms:
+            made = self.functions.closed_form(gradient, unit)
+            for at, node in enumerate(made):
+                self._places[node] = self._places[gradient.value] - 1 + (at + 1) / (len(made) + 1)
+            self._closed_forms[key] = made[-1] if made else None
+        return self._closed_forms[key]
 
     def _curved(self, gradient: Gradient, block: Block) -> list[Piece]:
         """What comes back through h = φ(z) and ∂J/∂z = ∂J/∂h ⊙ φ′(z) to z, or to ∂J/∂h."""

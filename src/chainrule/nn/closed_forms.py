@@ -1,0 +1,208 @@
+"""Gradients of layers and losses in closed form, as textbooks write them, for equations.
+
+Each is a function of the gradient `g` of the result, the result `out`, and the arguments `call` by
+name (see `Textbook`).  Nothing computes with them: they are read, and tests evaluate what is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+Gradients = Mapping[str, Callable[[Any, Any, Any], Any]]
+
+
+def _softmax(g: Any, out: Any, call: Any) -> Any:
+    return out * (g - np.sum(g * out, axis=call.get("axis", -1), keepdims=True))
+
+
+def _log_softmax(g: Any, out: Any, call: Any) -> Any:
+    from chainrule.nn.activations import softmax
+
+    axis = call.get("axis", -1)
+    return g - softmax(call["x"], axis) * np.sum(g, axis=axis, keepdims=True)
+
+
+def _logsumexp(g: Any, out: Any, call: Any) -> Any:
+    from chainrule.nn.activations import softmax
+
+    axis = call.get("axis", -1)
+    if not isinstance(axis, int):
+        return None
+    g = g if call.get("keepdims") else np.expand_dims(g, axis)
+    return g * softmax(call["x"], axis)
+
+
+def _cross_entropy(g: Any, out: Any, call: Any) -> Any:
+    from chainrule.nn.activations import softmax
+    from chainrule.nn.one_hot import one_hot
+
+    logits, labels, reduction = call["logits"], call["labels"], call.get("reduction", "mean")
+    options = ("weight", "ignore_index", "label_smoothing")
+    if any(call.get(one) is not None for one in options) or reduction == "none":
+        return None
+    difference = softmax(logits) - one_hot(labels, logits.shape[-1], logits.dtype)
+    return g * difference if reduction == "sum" else g * (difference / np.size(labels))
+
+
+def _squared_error(sign: int) -> Callable[[Any, Any, Any], Any]:
+    def gradient(g: Any, out: Any, call: Any) -> Any:
+        prediction, target = call["prediction"], call["target"]
+        if np.shape(prediction) != np.shape(target):
+            return None
+        difference = prediction - target if sign > 0 else target - prediction
+        is_mean = call.get("reduction", "mean") == "mean"
+        return g * (2 * difference / difference.size if is_mean else 2 * difference)
+
+    return gradient
+
+
+def _normalised(x: Any, axis: Any, eps: Any) -> tuple[Any, Any]:
+    """The normalised array, and what it was divided by."""
+    spread = np.sqrt(np.var(x, axis=axis, keepdims=True) + eps)
+    return (x - np.mean(x, axis=axis, keepdims=True)) / spread, spread
+
+
+def _layer_norm(g: Any, out: Any, call: Any) -> Any:
+    axis = call.get("axis", -1)
+    normal, spread = _normalised(call["x"], axis, call.get("eps", 1e-5))
+    weight = call.get("weight")
+    inner = g if weight is None else g * weight
+    along = np.mean(inner * normal, axis=axis, keepdims=True)
+    return (inner - np.mean(inner, axis=axis, keepdims=True) - normal * along) / spread
+
+
+def _layer_weight(g: Any, out: Any, call: Any) -> Any:
+    normal, _ = _normalised(call["x"], call.get("axis", -1), call.get("eps", 1e-5))
+    return _summed(g * normal, call["weight"])
+
+
+def _rms_norm(g: Any, out: Any, call: Any) -> Any:
+    normal, root = _by_root(call)
+    inner = g if call.get("weight") is None else g * call["weight"]
+    along = np.mean(inner * normal, axis=call.get("axis", -1), keepdims=True)
+    return (inner - normal * along) / root
+
+
+def _rms_weight(g: Any, out: Any, call: Any) -> Any:
+    return _summed(g * _by_root(call)[0], call["weight"])
+
+
+def _by_root(call: Any) -> tuple[Any, Any]:
+    """x by its root of the mean square, and that."""
+    x, eps = call["x"], call.get("eps")
+    eps = float(np.finfo(x.dtype).eps) if eps is None else eps
+    root = np.sqrt(np.mean(x * x, axis=call.get("axis", -1), keepdims=True) + eps)
+    return x / root, root
+
+
+def _added(name: str) -> Callable[[Any, Any, Any], Any]:
+    """Of what is added to the result."""
+    return lambda g, out, call: _summed(g, call[name])
+
+
+def _summed(g: Any, like: Any) -> Any:
+    """The sum over the leading axes, over which `like` was repeated; None for other axes."""
+    leading = g.ndim - like.ndim
+    if g.shape[leading:] != like.shape:
+        return None
+    return np.sum(g, axis=tuple(range(leading))) if leading else g
+
+
+def _attention(by: str) -> Callable[[Any, Any, Any], Any]:
+    def gradient(g: Any, out: Any, call: Any) -> Any:
+        from chainrule.nn.activations import softmax
+        from chainrule.nn.attention import masked, scale_of
+
+        query, key, value = (call[name] for name in ("query", "key", "value"))
+        leading = {np.shape(one)[:-2] for one in (query, key, value)}
+        with_others = call.get("dropout") is not None or call.get("attn_mask") is not None
+        if with_others or len(leading) > 1:  # with a mask, a query may see no key
+            return None
+        scale = scale_of(query, call.get("scale"))
+        scores = query @ np.swapaxes(key, -1, -2) * scale
+        P = softmax(masked(scores, None, call.get("is_causal", False)))
+        if by == "value":
+            return np.swapaxes(P, -1, -2) @ g
+        dP = g @ np.swapaxes(value, -1, -2)
+        dS = P * (dP - np.sum(dP * P, axis=-1, keepdims=True)) * scale
+        return dS @ key if by == "query" else np.swapaxes(dS, -1, -2) @ query
+
+    return gradient
+
+
+def _windows(call: Any) -> dict[str, tuple[int, ...]] | None:
+    """The options of a convolution by axis; None where they are words, or x has no batch."""
+    count = call["weight"].ndim - 2
+    if call["x"].ndim != count + 2:
+        return None
+    usual = {"stride": 1, "padding": 0, "dilation": 1}
+    found: dict[str, tuple[int, ...]] = {}
+    for name, default in usual.items():
+        value = call.get(name, default)
+        several = value if isinstance(value, (tuple, list)) else (value,) * count
+        if not all(isinstance(one, int) for one in several):
+            return None
+        found[name] = tuple(several)
+    return found
+
+
+def _convolution(g: Any, out: Any, call: Any) -> Any:
+    """The transposed convolution of g, longer by what no window covers."""
+    from chainrule.nn import transposed_convolution
+
+    options, weight = _windows(call), call["weight"]
+    if options is None:
+        return None
+    left: list[Any] = []
+    for at, size in enumerate(call["x"].shape[2:]):
+        step, margin = options["stride"][at], options["padding"][at]
+        width = options["dilation"][at] * (weight.shape[at + 2] - 1)
+        if step == 1:
+            left.append(0)
+        elif isinstance(size, int) and isinstance(width, int):
+            left.append((size + 2 * margin - width - 1) % step)
+        else:
+            return None
+    function = getattr(transposed_convolution, f"conv_transpose{len(left)}d")
+    more = {"output_padding": tuple(left)} if any(left) else {}
+    return function(g, weight, groups=call.get("groups", 1), **_said(options), **more)
+
+
+def _said(options: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The options that are not the usual ones, as one number where they are one."""
+    usual = {"stride": 1, "padding": 0, "dilation": 1}
+    numbers = {key: one[0] if len({*one}) == 1 else one for key, one in options.items()}
+    return {key: value for key, value in numbers.items() if value != usual[key]}
+
+
+def _kernel(g: Any, out: Any, call: Any) -> Any:
+    """x convolved with g, the examples being the channels."""
+    from chainrule.nn import convolution
+
+    options = _windows(call)
+    if options is None or call.get("groups", 1) != 1:
+        return None
+    turned = {"stride": options["dilation"], "dilation": options["stride"]}
+    function = getattr(convolution, f"conv{len(options['stride'])}d")
+    x, by = (np.swapaxes(one, 0, 1) for one in (call["x"], g))
+    found = function(x, by, **_said({**options, **turned}))
+    kept = tuple(slice(size) for size in call["weight"].shape[2:])
+    return np.swapaxes(found, 0, 1)[(slice(None), slice(None), *kept)]
+
+
+def _channels(g: Any, out: Any, call: Any) -> Any:
+    return np.sum(g, axis=(0, *range(2, g.ndim))) if g.ndim == call["weight"].ndim else None
+
+
+SOFTMAX: Gradients = {"x": _softmax}
+LOG_SOFTMAX: Gradients = {"x": _log_softmax}
+LOGSUMEXP: Gradients = {"x": _logsumexp}
+CROSS_ENTROPY: Gradients = {"logits": _cross_entropy}
+SQUARED_ERROR: Gradients = {"prediction": _squared_error(1), "target": _squared_error(-1)}
+LAYER_NORM: Gradients = {"x": _layer_norm, "weight": _layer_weight, "bias": _added("bias")}
+RMS_NORM: Gradients = {"x": _rms_norm, "weight": _rms_weight}
+CONVOLUTION: Gradients = {"x": _convolution, "weight": _kernel, "bias": _channels}
+ATTENTION: Gradients = {name: _attention(name) for name in ("query", "key", "value")}
