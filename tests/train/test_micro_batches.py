@@ -10,7 +10,8 @@ from micro_batched import OPTIMIZERS, assert_same, batch, weights, whole
 
 import chainrule as cr
 from chainrule import float16, float32, float64, uint32
-from chainrule.errors import IndexOutOfRangeError, StateError
+from chainrule.errors import ChainruleError, IndexOutOfRangeError, InputError, StateError
+from chainrule.train.step import micro_batches
 
 
 @pytest.fixture(autouse=True, params=["reference", "native"])
@@ -341,3 +342,34 @@ def test_every_part_has_a_dropout_of_its_own():
     np.testing.assert_allclose(found, np.mean(drawn), rtol=1e-12)
     one = step.micro_batched(1)
     assert one(one.init(w=w), x=x, key=key) == step(step.init(w=w), x=x, key=key)
+
+
+def test_a_batch_like_the_one_before_is_not_checked_again_and_others_are(monkeypatch):
+    """Whatever differs in names, shapes, dtypes or kinds is refused, or cast, as at first."""
+    calls = []
+    real = micro_batches.bound_to
+    monkeypatch.setattr(micro_batches, "bound_to", lambda *of: calls.append(1) or real(*of))
+    step = whole(cr.sgd(0.1))
+    parts = step.micro_batched(3)
+    state, expected, data = parts.init(weights()), step.init(weights()), batch(12)
+    x = data["x"]
+    assert parts(state, data) == pytest.approx(step(expected, data), rel=1e-12)
+    again = {**data, "x": x + 1}
+    assert parts(state, again) == pytest.approx(step(expected, again), rel=1e-12)
+    assert len(calls) == 1
+    with pytest.raises(InputError):
+        parts(state, {**data, "x": x.astype(complex)})
+    with pytest.raises(ChainruleError):
+        parts(state, {**data, "x": x[:, :-1]})
+    with pytest.raises(InputError):
+        parts(state, {**data, "other": x})
+    with pytest.raises(InputError):
+        parts(state, {name: one for name, one in data.items() if name != "x"})
+    with pytest.raises(InputError):
+        parts(state, {**data, "learning_rate": np.array(-1.0)})
+    with pytest.raises(InputError):
+        parts(state, {name: one[:10] for name, one in data.items()})
+    listed = {**data, "x": x.tolist()}
+    assert parts(state, listed) == pytest.approx(step(expected, listed), rel=1e-12)
+    assert state.steps == 3 and len(calls) == 5  # others are refused for their names
+    assert_same(state, expected)
