@@ -243,21 +243,13 @@ class ParallelStep(SplitStep):
         """Take one step, and measure when each rank does what: beside what was predicted, by
         `speeds` as in `timeline`.  In a job, every rank calls it, and has the trace of all.  Raises
         as a step does, and InputError for a job on several machines, whose clocks differ."""
-        from chainrule.devices.reports.measuring import (
-            Clock,
-            exchanged,
-            refuse_several_machines,
-            trace_of,
-        )
+        from chainrule.devices.reports.measuring import Clock, refuse_several_machines, trace_of
 
         clocks = [Clock() for _ in range(self.ranks)]
         given, speeds = given_to_step(batch, named), checked_speeds(speeds)
-        job = self.job
-        refuse_several_machines(job)
+        refuse_several_machines(self.job)
         begun = perf_counter()
         objective, split = self._taken(state, given, clocks)
-        if job.count > 1:
-            clocks, begun = exchanged(job, split, clocks[self.rank], begun)
         return trace_of(self, split, clocks, objective, speeds, begun)
 
     @entry

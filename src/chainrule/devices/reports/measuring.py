@@ -94,7 +94,9 @@ def trace_of(
     begun: float,
 ) -> StepTrace:
     """What was measured in a step, from when it was `begun`, beside what is predicted for it."""
-    sizes = split.sizes
+    sizes, job = split.sizes, step.job
+    if job.count > 1:
+        clocks, begun = exchanged(job, split, clocks[step.rank], begun)
     real = measured(step, split, sizes, clocks, begun)
     return StepTrace(objective, real, timeline_of(step, split, sizes, speeds))
 

@@ -309,7 +309,8 @@ class _Converting:
             self._refuse(name, node)
             return None
         parts = PARTS.get(name)
-        if parts is not None and (further := self._used(node) - parts):
+        further = set() if parts is None else self._used(node) - parts
+        if further:
             function = WHOLE.get(name)
         if function is None:
             self._refuse(f"{name}, of which result {min(further)} is used,", node)

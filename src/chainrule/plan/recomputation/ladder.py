@@ -122,7 +122,7 @@ class _Climb:
     def _along_the_chain(self, problem: Problem) -> Found | None:
         """The best sequence of a chain."""
         chain = self.chains.best(problem)
-        return chain and found(problem, chain, "dynamic programming along the chain")
+        return found(problem, chain, "dynamic programming along the chain") if chain else None
 
     def _annealed(self, problem: Problem, best: Found, a_round: Round) -> Found:
         """The best sequence after a round at most."""

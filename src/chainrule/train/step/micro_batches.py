@@ -48,9 +48,8 @@ class MicroBatchedStep(Frozen):
     of equal parts is the objective of the whole.  It is another step for an objective that is a sum
     over the batch (the average is the sum divided by `count`), or that looks at the batch as a
     whole (as batch normalisation does).  What the objective carries from step to step, it carries
-    from part to part: each sees what the one before left.  Where there are several parts, the i-th
-    (from 0) gets fold_in(key, i) for an input of type uint32[2]: no two parts have the same
-    dropout.
+    from part to part: each sees what the one before left.  Of several parts, the i-th (from 0) gets
+    fold_in(key, i) for an input of type uint32[2]: no two parts have the same dropout.
 
     `whole` is the step that is taken so: states of one are states of the other.  `size` is the
     named size of the axes that are split, `split` says which inputs have one, and where.
