@@ -166,7 +166,9 @@ MAY_IMPORT_NATIVE = {
     "devices/launcher.py",  # shares out the threads of compiled code
     "execute/executors.py",
     "explain/cost/measured_speeds.py",  # measures compiled code
+    "exchange/to_onnx/of_elements.py",  # writes the polynomials of compiled code
     "machine_code/forks.py",
+    "views.py",  # times the instructions of compiled code
 }
 
 
