@@ -20,7 +20,7 @@ from chainrule.devices.planning.pins import (
     sizes_of,
     stages_said,
 )
-from chainrule.devices.planning.refusal import refusal
+from chainrule.devices.planning.refusal import refusal, refuse_state
 from chainrule.devices.stages import MEMORY, TIME
 from chainrule.devices.tensor.choosing import MOST_WAYS
 from chainrule.errors import InputError
@@ -87,6 +87,7 @@ def asked(
         refuse_carried(step)
     job = launched()
     search = Search(step, devices, sizes, parts.size, pins, _ranks(devices, pins), job is not None)
+    refuse_state(search)
     if not search.predictions:
         raise _no_plan(search)
     found = search.best()

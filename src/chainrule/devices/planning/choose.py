@@ -16,12 +16,12 @@ from chainrule.devices.planning.candidates import Candidate, Candidates
 from chainrule.devices.planning.costs import StageCosts, compiled, costs_of, exchanging, in_numpy
 from chainrule.devices.planning.devices import Devices
 from chainrule.devices.planning.model import Prediction, predicted
-from chainrule.devices.planning.pins import SCHEDULES, Pins, Way
+from chainrule.devices.planning.pins import Pins, Way
 from chainrule.devices.reports.memory import ParallelMemory, memory_of
 from chainrule.devices.reports.timeline import timeline_of
 from chainrule.devices.single_parts import without_sums
 from chainrule.devices.splitting import placed_step, weights_of
-from chainrule.devices.stages import Placed
+from chainrule.devices.stages import TIME, Placed
 from chainrule.devices.tensor.choosing import Axes, choose
 from chainrule.devices.tensor.collectives import REPLICAS, SHARDS
 from chainrule.devices.tensor.step import over_replicas, over_shards
@@ -56,7 +56,8 @@ class Followed:
 class Search:
     """The plans of a step for a batch of some sizes.
 
-    `ranks` are the numbers of ranks allowed; `in_job` says that a job has as many.
+    `ranks` are the numbers of ranks allowed; `in_job` says that a job has as many.  `only` are the
+    plans that are compared; all, if there are none of them.
     """
 
     step: TrainingStep
@@ -66,6 +67,7 @@ class Search:
     pins: Pins
     ranks: tuple[int, ...]
     in_job: bool = False
+    only: tuple[Way, ...] = ()
     _parts: dict[int, MicroBatchedStep] = field(default_factory=dict)
     _graphs: dict[tuple[int, int, int, bool], Parts] = field(default_factory=dict)
     _costs: dict[tuple[object, ...], tuple[StageCosts, ...]] = field(default_factory=dict)
@@ -78,18 +80,12 @@ class Search:
         *,
         sizes: Mapping[str, int] | None = None,
         devices: Devices | None = None,
-        ranks: tuple[int, ...] | None = None,
+        only: Iterable[Way],
     ) -> Search:
-        """The search for another batch, or on more of these devices, by the schedule that needs
-        least; what is known stays known."""
-        sizes = {**self.sizes, **(sizes or {})}
-        return replace(
-            self,
-            sizes=sizes,
-            devices=devices or self.devices,
-            ranks=ranks or self.ranks,
-            pins=replace(self.pins, schedule=self.pins.schedule or SCHEDULES[0]),
-        )
+        """The search among some plans for another batch, or on more of these devices; what is known
+        stays known."""
+        sizes, devices = {**self.sizes, **(sizes or {})}, devices or self.devices
+        return replace(self, sizes=sizes, devices=devices, only=tuple(only))
 
     @property
     def rows(self) -> int:
@@ -102,7 +98,7 @@ class Search:
     def predictions(self) -> dict[Way, Prediction]:
         """What each plan takes by the model."""
         found = {}
-        for way in self.pins.plans(self.ranks, self.rows):
+        for way in self.only or self.pins.plans(self.ranks, self.rows):
             if way.ways > 1 and self._axes_of(way.ways) is None:
                 continue
             if self._waits(way):
@@ -135,13 +131,19 @@ class Search:
         if key not in self._costs:
             graphs = self.graphs(way)
             placed = self._placed(self.parts(way.micro_batches), graphs, way)
-            kernels = executor_of(self.step.executor).traits.has_kernels
-            seconds = (compiled if kernels else in_numpy)(self.devices.groups[0])
+            traits = executor_of(self.step.executor).traits
+            seconds = (compiled if traits.has_kernels else in_numpy)(self.devices.groups[0])
             links = {
                 SHARDS: self.devices.link(0, way.ways - 1),
                 REPLICAS: self.devices.link(0, way.ranks - way.stages * way.ways),
             }
-            self._costs[key] = costs_of(graphs, placed, exchanging(seconds, links))
+            self._costs[key] = costs_of(
+                graphs,
+                placed,
+                exchanging(seconds, links),
+                by_numpy=not traits.one_block,
+                copies=not traits.one_block or way.ways > 1 or way.shard,
+            )
         return self._costs[key]
 
     def graphs(self, way: Way) -> Parts:
@@ -185,7 +187,8 @@ class Search:
         """The stages of the nodes: where the first batch has them, whose nodes are alike."""
         chunks = way.stages * way.chunks
         weights = weights_of(self.devices, way.grid, way.balance)
-        key = chunks, way.balance, way.ways, weights, way.each == 1
+        rows = 0 if way.balance == TIME else self.rows // way.micro_batches
+        key = chunks, way.balance, way.ways, weights, way.each == 1, rows
         if key in self._places:
             known, placed = self._places[key]
             nodes = known.summing.nodes, graphs.summing.nodes
@@ -219,6 +222,18 @@ class Search:
     def least_excess(self) -> dict[Way, float]:
         """The excess of each plan by the model."""
         return {way: self.excess(way, one.nbytes) for way, one in self.predictions.items()}
+
+    @cached_property
+    def least_state_excess(self) -> float:
+        """The excess by the model where a batch had no bytes: no smaller one fits then, either."""
+        ways = self.predictions.items()
+        return min(self.excess(way, one.state_nbytes) for way, one in ways)
+
+    @cached_property
+    def state_nbytes(self) -> int | None:
+        """The bytes of the state and its sums on all ranks, once; None if no plan has it whole."""
+        ways = self.predictions.items()
+        return next((sum(one.state_nbytes) for way, one in ways if way.ways == 1), None)
 
     @cached_property
     def possible(self) -> list[Way]:
@@ -297,23 +312,25 @@ class Search:
             if left < 0:
                 return
 
-    @property
-    def _more(self) -> float:
-        """How many times as many bytes as by the model plans have that were followed."""
-        known = self._followed.items()
+    def _more(self, way: Way) -> float:
+        """How many times as many bytes as by the model plans of this kind have that were
+        followed."""
         ratios = [
-            one.excess / self.least_excess[way] for way, one in known if self.least_excess[way]
+            one.excess / self.least_excess[other]
+            for other, one in self._followed.items()
+            if other.kind == way.kind and self.least_excess[other]
         ]
         return max(median(ratios), 1.0) if ratios else 1.0
+
+    def _may_fit(self, way: Way) -> bool:
+        return self.least_excess[way] * self._more(way) <= 1
 
     def _promising(self) -> Iterator[Way]:
         """The plans that may fit: the quickest of those that do if the model is as far off as it
         was before; then some of those that need least."""
         left, doubtful = list(self.possible), 0
         while left and doubtful < DOUBTFUL:
-            more = self._more
-            fitting = (way for way in left if self.least_excess[way] * more <= 1)
-            way = next(fitting, None)
+            way = next(filter(self._may_fit, left), None)
             if way is None:
                 doubtful += 1
                 way = min(left, key=lambda way: (self.least_excess[way], way))
@@ -322,8 +339,7 @@ class Search:
 
     def first_fitting(self, effort: int) -> Followed | None:
         """A plan that fits, if one of those that need least does."""
-        possible = set(self.possible)
-        ways = (way for way in self.smallest if way in possible)
+        ways = (way for way in self.smallest if self.least_excess[way] <= SLACK)
         found = (one for one in self.within_effort(ways, effort) if one.excess <= 1)
         return next(found, None)
 
@@ -340,14 +356,10 @@ class Search:
         exact = {one.way: self._timed(one) for one in fitting}
         ranked = sorted(exact, key=lambda way: (exact[way].seconds, way))
         large = {way for way, one in self._followed.items() if one.excess > 1}
-        more = self._more
-        others = [
-            way
-            for way in self.possible
-            if way not in exact and way not in large and self.least_excess[way] * more <= 1
-        ]
+        known = exact.keys() | large
+        others = [way for way in self.possible if way not in known and self._may_fit(way)]
         off = median(exact[way].seconds / self.predictions[way].seconds for way in exact)
-        modelled = [_modelled(way, self.predictions[way], off, more) for way in others]
+        modelled = [_modelled(way, self.predictions[way], off, self._more(way)) for way in others]
         told = [*(exact[way] for way in ranked), *modelled][:RANKED]
         too_large = len(self.predictions) - len({*self.possible, *exact} - large)
         candidates = Candidates(

@@ -14,7 +14,9 @@ from chainrule.devices.tensor.collectives import all_reduce, is_collective
 from chainrule.graph.node import Node, topological
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.primitives.primitive import Contract, Generate, Given, Move
-from chainrule.primitives.sources import input_
+from chainrule.primitives.sources import input_, is_uniform
+from chainrule.schedule.in_numpy import outline_in_c_order, taken_nbytes
+from chainrule.schedule.virtual import shows_its_input
 
 Seconds = Callable[[Node], float]
 
@@ -29,7 +31,10 @@ class StageCosts:
     `taken_nbytes` are those that its forward pass reads of other stages; `ahead_nbytes` and
     `back_nbytes` are the messages of a micro-batch to other stages.
     `state_nbytes` are parameters and the optimizer's arrays, `sums_nbytes` the sums of gradients,
-    `data_nbytes` is the data of a micro-batch.
+    `data_nbytes` is the data of a micro-batch.  `ahead_working_nbytes`, `working_nbytes` and
+    `late_working_nbytes` are the most that the forward pass, `backward` and `weights` have at once
+    beside what is kept, and `update_nbytes` what the update makes beside the state.
+    `made_nbytes` are those of sums that the only micro-batch makes: they are not there before.
     """
 
     forward: float
@@ -44,6 +49,17 @@ class StageCosts:
     state_nbytes: int
     sums_nbytes: int
     data_nbytes: int
+    ahead_working_nbytes: int = 0
+    working_nbytes: int = 0
+    late_working_nbytes: int = 0
+    update_nbytes: int = 0
+    made_nbytes: int = 0
+
+
+LARGEST = (
+    *("ahead_nbytes", "back_nbytes"),
+    *("ahead_working_nbytes", "working_nbytes", "late_working_nbytes"),
+)
 
 
 def together(chunks: Sequence[StageCosts]) -> StageCosts:
@@ -52,7 +68,7 @@ def together(chunks: Sequence[StageCosts]) -> StageCosts:
         return chunks[0]
     names = [one.name for one in fields(StageCosts)]
     found = {name: sum(getattr(one, name) for one in chunks) for name in names}
-    for name in ("ahead_nbytes", "back_nbytes"):
+    for name in LARGEST:
         found[name] = max(getattr(one, name) for one in chunks)
     return StageCosts(**found)
 
@@ -94,16 +110,23 @@ def exchanging(seconds: Seconds, links: Mapping[str, Link]) -> Seconds:
     return found
 
 
-def costs_of(parts: Parts, placed: Placed, seconds: Seconds) -> tuple[StageCosts, ...]:
-    """What each stage costs, for parts of a batch of the sizes of these graphs."""
-    counting = _Counting(parts, placed)
+def costs_of(
+    parts: Parts, placed: Placed, seconds: Seconds, *, by_numpy: bool = False, copies: bool = False
+) -> tuple[StageCosts, ...]:
+    """What each stage costs, for parts of a batch of the sizes of these graphs.
+
+    `by_numpy` says that values are arrays of their own, sums among them, `copies` that the update
+    makes new arrays beside those of the state.
+    """
+    counting = _Counting(parts, placed, by_numpy, copies)
     updates = counting.updates(seconds)
     return tuple(counting.stage(at, seconds, updates[at]) for at in range(placed.count))
 
 
 class _Counting:
-    def __init__(self, parts: Parts, placed: Placed) -> None:
+    def __init__(self, parts: Parts, placed: Placed, by_numpy: bool, copies: bool) -> None:
         self.parts, self.placed = parts, placed
+        self.by_numpy, self.copies = by_numpy, copies
         self.place = {**placed.forward, **placed.backward}
         names = {item.name: item.node for item in parts.summing.inputs}
         self.sums = {names[name] for name in parts.sums}
@@ -112,6 +135,14 @@ class _Counting:
         for node, stage in self.place.items():
             for parent in node.inputs:
                 self.readers.setdefault(parent, set()).add(stage)
+        self.users = {node: set[Node]() for node in (*self.place, *parts.updating.nodes)}
+        for node in self.users:
+            for parent in node.inputs:
+                if parent in self.users:
+                    self.users[parent].add(node)
+        self.ends = {parts.summing.names[then] for then in parts.sums.values()}
+        self.ends |= {parts.updating.names[then] for then in parts.following.values()}
+        self.updating = [list[Node]() for _ in range(placed.count)]  # what each stage updates
         self.state = self._state()
 
     def _state(self) -> list[int]:
@@ -134,9 +165,12 @@ class _Counting:
         forward = [node for node, at in placed.forward.items() if at == stage]
         backward = [node for node, at in placed.backward.items() if at == stage]
         sent = [node for node in backward if self._leaves(node, stage)]
-        awaited = set(backward).intersection(topological(sent))
-        late = [node for node in backward if node not in awaited]
+        before = set(topological(sent))
+        awaited = [node for node in backward if node in before]
+        late = [node for node in backward if node not in before]
         kept = self._read(backward)
+        sums = [one for one in self.sums if placed.owner[one] == stage]
+        made = _nbytes(one for one in sums if one not in self.readers)
         return StageCosts(
             _sum(seconds, forward),
             _sum(seconds, awaited),
@@ -148,9 +182,40 @@ class _Counting:
             _nbytes(node for node in forward if self._leaves(node, stage)),
             _nbytes(sent),
             self.state[stage],
-            _nbytes(one for one in self.sums if placed.owner[one] == stage),
+            _nbytes(sums),
             _nbytes(one for one in self.data if stage in self.readers.get(one, ())),
+            max(self._working(forward) - _nbytes(kept.intersection(forward)), 0),
+            self._working(awaited),
+            self._working(late),
+            made + max(self._working(self.updating[stage]), self.state[stage] * self.copies),
+            made,
         )
+
+    def _working(self, nodes: Sequence[Node]) -> int:
+        """The most bytes that NumPy has at once of these nodes, one computed after the other, and
+        each kept as long as it is read, or to the end if others read it."""
+        if not self.by_numpy:
+            return 0
+        own, there, most = set(nodes), 0, 0
+        base: dict[Node, Node] = {}
+        last: dict[Node, Node] = {}
+        for node in nodes:
+            is_view = shows_its_input(node.primitive) or is_collective(node)
+            base[node] = base.get(node.inputs[0], node.inputs[0]) if is_view else node
+            for one in node.inputs:
+                last[base.get(one, one)] = node
+        staying = {base[node] for node in nodes if self.users[node] - own or node in self.ends}
+        ends: dict[Node, int] = {}
+        for one, node in last.items():
+            if one in own and one not in staying:
+                ends[node] = ends.get(node, 0) + _own(one)
+        for node in nodes:
+            if base[node] is node and not is_uniform(node):
+                operands = [outline_in_c_order(one) for one in node.inputs]
+                there += _own(node)
+                most = max(most, there + taken_nbytes(node, operands))
+            there -= ends.get(node, 0)
+        return most
 
     def _leaves(self, node: Node, stage: int) -> bool:
         return bool(self.readers.get(node, set()) - {stage})
@@ -176,7 +241,12 @@ class _Counting:
             if stage is not None:
                 place[node] = stage
                 found[stage] += seconds(node)
+                self.updating[stage].append(node)
         return found
+
+
+def _own(node: Node) -> int:
+    return 0 if is_uniform(node) else int(node.type.nbytes)
 
 
 def _sum(seconds: Seconds, nodes: Iterable[Node]) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from chainrule.devices.planning.costs import StageCosts, together
 from chainrule.devices.planning.devices import Devices
@@ -15,16 +15,41 @@ from chainrule.devices.planning.pins import Way
 from chainrule.devices.reports.times import adding_seconds
 from chainrule.plan.pipelines.pipeline import pipeline
 from chainrule.plan.pipelines.stages import Kind, Orders, Stages, Task, is_kept
-from chainrule.plan.pipelines.timeline import peak_units, timeline
+from chainrule.plan.pipelines.timeline import timeline, units_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prediction:
-    """`seconds` of a step; `nbytes[s]` are bytes that a rank of stage s has at least at its peak:
-    state, sums, data, and the values of the micro-batches that are under way."""
+    """`nbytes[s]` are bytes that a rank of stage s has at least at its peak: state, sums, data, and
+    the values of the micro-batches that are under way; `state_nbytes[s]` are those of state and
+    sums, which no batch changes.  `costs` are those of the stages, which work in these `orders`."""
 
-    seconds: float
+    way: Way
+    devices: Devices
+    costs: tuple[StageCosts, ...]
+    orders: Orders
     nbytes: tuple[int, ...]
+    state_nbytes: tuple[int, ...]
+
+    @cached_property
+    def seconds(self) -> float:
+        """The time of a step: a pipeline for each replica, then sums and updates."""
+        costs, way, devices = self.costs, self.way, self.devices
+        count, ends, known = way.stages, [0.0] * way.stages, set()
+        for replica in range(way.replicas):
+            stages = _stages(costs, way, devices, replica * count * way.ways)
+            if stages not in known:  # most replicas are alike
+                known.add(stages)
+                for stage, slots in enumerate(timeline(stages, self.orders).slots):
+                    ends[stage] = max(ends[stage], slots[-1].end)
+        for stage, one in enumerate(costs):
+            ranks = range(stage * way.ways, way.ranks, count * way.ways)
+            if way.replicas > 1 and not way.shard and one.sums_nbytes:  # else the update adds up
+                link = devices.link(ranks[0], ranks[-1])
+                ends[stage] += adding_seconds(one.sums_nbytes, way.replicas, link)
+            slowest = max(_ratio(devices, rank) for rank in ranks)
+            ends[stage] += one.update * slowest
+        return max(ends)
 
 
 @lru_cache(maxsize=512)
@@ -35,12 +60,12 @@ def orders_of(stages: int, micro_batches: int, schedule: str, chunks: int = 1) -
 
 
 def predicted(costs: Sequence[StageCosts], way: Way, devices: Devices) -> Prediction:
-    """Time and bytes of a plan: a pipeline for each replica.
+    """Time and bytes of a plan.
 
     `costs` are those of its chunks; their times are those of the first group of devices, and those
     of others follow from their products.
     """
-    count, replicas, each = way.stages, way.replicas, way.each
+    count, each = way.stages, way.each
     orders = tuple(map(apart, orders_of(count, each, way.schedule, way.chunks)))
     again = [
         way.recompute and is_kept(orders[chunk % count], chunk // count)
@@ -50,32 +75,25 @@ def predicted(costs: Sequence[StageCosts], way: Way, devices: Devices) -> Predic
     once = [max(once[stage::count]) for stage in range(count)]
     costs = [_recomputing(one) if it else one for one, it in zip(costs, again, strict=True)]
     costs = [together(costs[stage::count]) for stage in range(count)]
-    ends = [0.0] * count
-    known = set()
-    units: tuple[float, ...] = ()
-    for replica in range(replicas):
-        stages = _stages(costs, way, devices, replica * count * way.ways)
-        if stages not in known:  # most replicas are alike
-            known.add(stages)
-            units = units or tuple(peak_units(stages, order) for order in orders)
-            for stage, slots in enumerate(timeline(stages, orders).slots):
-                ends[stage] = max(ends[stage], slots[-1].end)
-    for stage, one in enumerate(costs):
-        ranks = range(stage * way.ways, way.ranks, count * way.ways)
-        if replicas > 1 and not way.shard and one.sums_nbytes:  # else the update adds them up
-            link = devices.link(ranks[0], ranks[-1])
-            ends[stage] += adding_seconds(one.sums_nbytes, replicas, link)
-        slowest = max(_ratio(devices, rank) for rank in ranks)
-        ends[stage] += one.update * slowest
+    stages = _stages(costs, way, devices, 0)
+    passes = [_most(order, one, stages) for order, one in zip(orders, costs, strict=True)]
+    state = tuple(one.state_nbytes + one.sums_nbytes for one in costs)
     nbytes = (
-        one.state_nbytes
-        + one.sums_nbytes
-        + each * one.data_nbytes
-        + int(kept * one.kept_nbytes)
-        + all_of_one
-        for one, kept, all_of_one in zip(costs, units, once, strict=True)
+        held + each * one.data_nbytes + max(most + all_of_one, one.update_nbytes) - one.made_nbytes
+        for held, one, most, all_of_one in zip(state, costs, passes, once, strict=True)
     )
-    return Prediction(max(ends), tuple(nbytes))
+    return Prediction(way, devices, tuple(costs), orders, tuple(nbytes), state)
+
+
+def _most(order: Sequence[Task], one: StageCosts, stages: Stages) -> int:
+    """The most bytes of values at once in the passes of a stage."""
+    working = {
+        Kind.FORWARD: one.ahead_working_nbytes,
+        Kind.BACKWARD: one.working_nbytes,
+        Kind.WEIGHTS: one.late_working_nbytes,
+    }
+    under_way = zip(order, units_of(stages, order), strict=True)
+    return max(int(n * one.kept_nbytes) + working.get(task.kind, 0) for task, n in under_way)
 
 
 def _recomputing(one: StageCosts) -> StageCosts:

@@ -46,6 +46,11 @@ class Way(NamedTuple):
         return self.micro_batches // self.replicas
 
     @property
+    def kind(self) -> tuple[bool, ...]:
+        """What plans have in common of which a model is about as far off."""
+        return self.stages > 1, self.ways > 1, self.shard, self.recompute
+
+    @property
     def grid(self) -> Grid:
         """How its ranks are numbered."""
         return Grid(self.stages, self.replicas, self.ways, self.chunks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -94,10 +94,10 @@ def _ready(
 
 def peak_units(stages: Stages, order: tuple[Task, ...]) -> float:
     """The most memory of a stage, in units of what one micro-batch keeps there."""
-    return max(_units(stages, order), default=0.0)
+    return max(units_of(stages, order), default=0.0)
 
 
-def _units(stages: Stages, order: tuple[Task, ...]) -> Iterator[float]:
+def units_of(stages: Stages, order: Sequence[Task]) -> Iterator[float]:
     """The units in use during each task, exactly: counts are integers until they are weighed."""
     whole = half = 0
     for task in order:
