@@ -1,18 +1,22 @@
 """Reads mutated ONNX files in a process of its own; says what ends as it must not.
 
 `python mutated.py FIRST COUNT`: each file is read within ten seconds, and ends in a model or in an
-error of chainrule's.  The last line is the largest memory of the process in MiB.
+error of chainrule's.  With `cases` at the end, these are backend cases with odd numbers.  The last
+line is the largest memory of the process in MiB.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import random
 import resource
 import signal
 import sys
 import time
 import warnings
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,8 @@ from onnx_models import F, helper, mlp, model, node, onnx, tensor, text, value
 import chainrule as cr
 
 SECONDS = 10
-ODD = [-1, 0, 1, 2, 7, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, -(1 << 63)]
+ODD = [-1, 0, 1, 2, 7, 64, 1 << 16, 1 << 20, 1 << 28, 1 << 31, 1 << 40]
+ODD += [(1 << 63) - 1, -(1 << 63)]
 OPERATORS = (
     "Reshape Expand Tile Pad Slice Concat Split Gather Range ConstantOfShape Resize Conv MaxPool "
     "Loop Scan If TopK OneHot EyeLike CumSum Einsum LSTM MatMul Transpose Squeeze Unsqueeze"
@@ -133,7 +138,60 @@ def _change(made: Any, rng: random.Random) -> None:
             made.opset_import[0].version = rng.choice([*ODD, 9, 11, 13, 21])
 
 
-def main(first: int, count: int) -> None:
+@cache
+def backend_cases() -> list[Any]:
+    """The node cases of ONNX's own backend tests."""
+    loader: Any = importlib.import_module("onnx.backend.test.loader")
+    return sorted(loader.load_model_tests(kind="node"), key=lambda one: one.name)
+
+
+def of_cases(number: int) -> bytes:
+    """A backend case with odd shapes and attributes, and some inputs known, with odd numbers."""
+    rng = random.Random(number)
+    case = rng.choice(backend_cases())
+    made = onnx.ModelProto()
+    made.CopyFrom(case.model)
+    declared = list(made.graph.input)
+    del made.graph.input[:]
+    for one, given in zip(declared, case.data_sets[0][0], strict=False):
+        array = given if isinstance(given, np.ndarray) else np.empty(0, object)
+        is_integer = array.dtype.kind in "iu"
+        if array.dtype.kind in "fiub" and rng.random() < (0.8 if is_integer else 0.15):
+            made.graph.initializer.append(tensor(one.name, _odd(array, rng, is_integer)))
+            continue
+        for dim in one.type.tensor_type.shape.dim if one.type.HasField("tensor_type") else ():
+            if rng.random() < 0.25:
+                dim.dim_value = abs(rng.choice(ODD[:-1]))
+            elif rng.random() < 0.15:
+                dim.dim_param = rng.choice("abc")
+        made.graph.input.append(one)
+    for one in made.graph.node:
+        for attribute in one.attribute:
+            if rng.random() < 0.3:
+                _make_odd(attribute, rng)
+    return text(made)
+
+
+def _odd(array: np.ndarray, rng: random.Random, is_integer: bool) -> np.ndarray:
+    array = array.copy()
+    for _ in range(rng.choice([0, 1, array.size]) if array.size else 0):
+        number = rng.choice(ODD if is_integer else [np.nan, np.inf, 1e30, -1, 0])
+        with np.errstate(all="ignore"):
+            array.reshape(-1)[rng.randrange(array.size)] = np.array(number).astype(array.dtype)
+    return array
+
+
+def _make_odd(attribute: Any, rng: random.Random) -> None:
+    kinds = onnx.AttributeProto
+    if attribute.type == kinds.INT:
+        attribute.i = rng.choice(ODD)
+    elif attribute.type == kinds.INTS and attribute.ints:
+        attribute.ints[rng.randrange(len(attribute.ints))] = rng.choice(ODD)
+    elif attribute.type == kinds.FLOAT:
+        attribute.f = rng.choice([float("nan"), float("inf"), 0, -1, 1e30])
+
+
+def main(first: int, count: int, make: Callable[[int], bytes]) -> None:
     def late(*_: Any) -> None:
         raise TimeoutError
 
@@ -141,7 +199,7 @@ def main(first: int, count: int) -> None:
     warnings.simplefilter("ignore")
     read = 0
     for number in range(first, first + count):
-        content = mutated(number)
+        content = make(number)
         signal.alarm(SECONDS)
         begin = time.perf_counter()
         try:
@@ -170,4 +228,4 @@ def _peak_nbytes() -> int:
 __all__ = ["F", "mutated"]
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), of_cases if sys.argv[3:] else mutated)

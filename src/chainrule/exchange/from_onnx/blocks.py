@@ -14,6 +14,7 @@ from chainrule.errors import DataFileError
 from chainrule.exchange.from_onnx.call import Call
 from chainrule.exchange.from_onnx.tensors import Tensors
 
+LONGEST_NAME = 10_000
 DEEPEST = 32  # graphs within graphs, functions within functions
 _MODULES = re.compile(r"'([^']*)'")
 
@@ -67,12 +68,15 @@ class Reader:
 
     def graph(self, graph: Any, versions: dict[str, int], depth: int = 0) -> Block:
         """A graph, or one within another."""
+        tensors = [*graph.initializer, *[one.values for one in graph.sparse_initializer]]
+        for what, those in (("input", graph.input), ("output", graph.output), ("tensor", tensors)):
+            _require_once(what, [one.name for one in those])
         known = {one.name: self.tensors.array(one) for one in graph.initializer}
         for one in graph.sparse_initializer:
             known[one.values.name] = self.tensors.dense(one)
         inputs = tuple(one.name for one in graph.input if one.name not in known)
         outputs = tuple(one.name for one in graph.output)
-        _require_text(graph.name, *known, *inputs, *outputs)
+        require_text(graph.name, *known, *inputs, *outputs)
         if depth:
             self._inner.append(known)
         return self._block(graph.name, inputs, outputs, known, graph.node, versions, depth)
@@ -124,7 +128,7 @@ class Reader:
         """One node, with its attributes as Python values."""
         self.count += 1
         attributes = [one.name for one in node.attribute]
-        _require_text(node.op_type, node.domain, node.name, *node.input, *node.output, *attributes)
+        require_text(node.op_type, node.domain, node.name, *node.input, *node.output, *attributes)
         domain = _domain(node.domain)
         found = Call(
             node.op_type,
@@ -209,11 +213,20 @@ def _reads(call: Call) -> list[str]:
     return [*filter(None, call.inputs), *[name for one in blocks for name in sorted(one.free)]]
 
 
-def _require_text(*names: Any) -> None:
+def require_text(*names: Any) -> None:
     """Names that are no UTF-8 come as bytes."""
     for name in names:
         if not isinstance(name, str):
             raise DataFileError(f"the name {name!r} is no text", hint="the file is damaged")
+        if len(name) > LONGEST_NAME:
+            raise DataFileError(f"the name {name[:40]!r}... has {len(name)} letters")
+
+
+def _require_once(what: str, names: list[str]) -> None:
+    """One name for two things is a mistake, whichever of them is meant."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataFileError(f"the {what} {twice[0]!r} is there twice")
 
 
 def _domain(domain: str) -> str:

@@ -135,6 +135,13 @@ class Call:
         assert self.trace is not None
         return Traced(self.trace.constant(value), self.trace)
 
+    def positions(self, count: Any) -> Any:
+        """0, 1, ..., count - 1; known if they are few."""
+        if isinstance(count, int) and count <= SMALL:
+            return np.arange(count)
+        shape: Any = (count,)
+        return np.cumsum(np.broadcast_to(self.traced(np.array(1, np.int64)), shape)) - 1
+
     def filled(self, shape: tuple[Any, ...], value: Any) -> Any:
         """An array of one value; known if it is small."""
         if all(isinstance(one, int) for one in shape) and _count(shape) <= SMALL:

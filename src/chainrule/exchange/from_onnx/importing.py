@@ -19,11 +19,11 @@ from chainrule.errors import (
     QuantisedWeightsWarning,
     UnsupportedError,
 )
-from chainrule.exchange.from_onnx.blocks import Block, Reader
+from chainrule.exchange.from_onnx.blocks import Block, Reader, require_text
 from chainrule.exchange.from_onnx.call import Call
 from chainrule.exchange.from_onnx.functions import Functions
 from chainrule.exchange.from_onnx.operators.quantised import dequantize
-from chainrule.exchange.from_onnx.program import Program
+from chainrule.exchange.from_onnx.program import MOST_AXES, Program
 from chainrule.exchange.from_onnx.table import STATIC, TABLE
 from chainrule.exchange.from_onnx.tensors import Tensors, plain
 from chainrule.exchange.from_onnx.types import numbers
@@ -164,9 +164,11 @@ def _parsed(onnx: Any, source: Any) -> tuple[Any, Path | None, str]:
 
 
 def _versions(proto: Any) -> dict[str, int]:
-    versions = {
-        "" if one.domain == "ai.onnx" else one.domain: one.version for one in proto.opset_import
-    }
+    versions: dict[str, int] = {}
+    for one in proto.opset_import:
+        domain = "" if one.domain == "ai.onnx" else one.domain
+        if versions.setdefault(domain, one.version) != one.version:
+            raise DataFileError(f"the model names two operator sets of the domain {domain!r}")
     main = versions.setdefault("", NEWEST)
     if not OLDEST <= main <= NEWEST:
         raise UnsupportedError(
@@ -223,7 +225,10 @@ def _types_of(
             )
         tensor = one.type.tensor_type
         shape = []
+        if len(tensor.shape.dim) > MOST_AXES:
+            raise DataFileError(f"the input {one.name!r} has {len(tensor.shape.dim)} axes")
         for axis, dim in enumerate(tensor.shape.dim):
+            require_text(dim.dim_param)
             own = f"{one.name}_{axis}"
             name = dim.dim_param if re.search(r"[0-9A-Za-z]", dim.dim_param) else own
             if dim.HasField("dim_value"):

@@ -18,7 +18,9 @@ from chainrule.frontend.by_hand import named, scope
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 
-MOST_CALLS = 50_000  # functions may call functions, so that a small file can mean many
+MOST_CALLS = 50_000  # results; functions may call functions, so that a small file can mean many
+MOST_BYTES = 1 << 28  # of arrays that are computed while a file is read
+MOST_AXES = 64  # of an array, as NumPy has it
 
 
 class Program:
@@ -26,7 +28,7 @@ class Program:
 
     def __init__(self, trace: Trace, functions: Functions, file: str) -> None:
         self.trace, self.functions, self.file = trace, functions, file
-        self.calls = 0
+        self.calls = self.nbytes = 0
 
     def run(
         self, block: Block, given: Mapping[str, Any], depth: int = 0, *, is_named: bool = True
@@ -36,13 +38,14 @@ class Program:
             raise DataFileError(f"{block.name!r} is nested more than {DEEPEST} times")
         values = {**given, **block.known}
         for call in block.calls:
-            self.calls += 1
+            self.calls += max(len(call.outputs), 1)
             if self.calls > MOST_CALLS:
                 raise DataFileError(f"the file means more than {MOST_CALLS} operations")
             place = {"file": self.file, "line": call.number, "function": call.shown}
             with scope(call.scope, **place):
                 operands = [self._value(name, values, call) for name in call.inputs]
                 results = self._results(call, operands, values, depth)
+                self._bound(call, results)
                 for name, result in zip(call.outputs, results, strict=False):
                     if name:
                         values[name] = result
@@ -50,6 +53,19 @@ class Program:
                 if is_named and isinstance(values.get(name), Traced) and name.isprintable():
                     values[name] = named(values[name], name)
         return [self._value(name, values, None) for name in block.outputs]
+
+    def _bound(self, call: Call, results: Sequence[Any]) -> None:
+        """Refuses what no array can be, and arrays that are too many to be computed meanwhile."""
+        for one in results:
+            if isinstance(one, (Traced, np.ndarray)) and one.ndim > MOST_AXES:
+                raise DataFileError(f"{call.shown} makes an array of {one.ndim} axes")
+            if isinstance(one, np.ndarray) and one.base is None:
+                self.nbytes += one.nbytes
+        if self.nbytes > MOST_BYTES:
+            raise DataFileError(
+                f"the file computes more than {MOST_BYTES >> 20} MiB of constants",
+                hint="onnxruntime or onnxsim can fold them: read the model that they save",
+            )
 
     def _value(self, name: str, values: Mapping[str, Any], call: Call | None) -> Any:
         if not name:

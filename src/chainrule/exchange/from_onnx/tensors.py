@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from chainrule.errors import DataFileError, UnsupportedError
+from chainrule.exchange.from_onnx.types import DTYPES
 
 LARGEST_SPARSE = 1 << 24  # elements of a sparse tensor that is made dense
 _TYPED = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
@@ -34,7 +36,8 @@ class Tensors:
             raise DataFileError(f"the tensor {name!r} has the unknown type {kind}")
         dims = [int(one) for one in tensor.dims]
         if any(one < 0 for one in dims) or len(dims) > 32:
-            raise DataFileError(f"the tensor {name!r} has the shape {dims}")
+            shown = f"{dims[:8]} and so on" if len(dims) > 8 else dims
+            raise DataFileError(f"the tensor {name!r} has the shape {shown}")
         count = math.prod(dims)
         bits = _bits(self.onnx, kind)
         nbytes = (count * bits + 7) // 8
@@ -73,11 +76,10 @@ class Tensors:
                 f"the tensor {name!r} lies in another file, {location!r}",
                 hint="give the path of the model instead of its bytes",
             )
-        folder = self.folder.resolve()
-        path = (folder / location).resolve() if "\0" not in location else folder
-        if not location or not path.is_relative_to(folder) or not path.is_file():
+        path = _beside(self.folder.resolve(), location)
+        if path is None:
             raise DataFileError(
-                f"the tensor {name!r} lies in {location!r}, which is no file beside the model"
+                f"the tensor {name!r} lies in {location[:200]!r}, which is no file beside the model"
             )
         try:
             offset = int(entries.get("offset", "0"))
@@ -89,6 +91,21 @@ class Tensors:
                 f"the tensor {name!r} of shape {dims} needs {nbytes} bytes, and {location!r} has "
                 f"not so many at {offset}"
             )
+        try:
+            return self._read(path, offset, tensor, dims, nbytes)
+        except (MemoryError, OSError, ValueError) as error:
+            raise DataFileError(
+                f"the tensor {name!r} of {nbytes:,} bytes cannot be read: "
+                f"{error or 'there is not so much memory'}"
+            ) from None
+
+    def _read(
+        self, path: Path, offset: int, tensor: Any, dims: list[int], nbytes: int
+    ) -> np.ndarray:
+        """Once into memory; types that NumPy has not, as the package reads them."""
+        dtype = DTYPES.get(tensor.data_type)
+        if dtype is not None and sys.byteorder == "little":
+            return np.fromfile(path, dtype, math.prod(dims), offset=offset).reshape(dims)
         copy = self.onnx.TensorProto()
         copy.CopyFrom(tensor)
         copy.ClearField("external_data")
@@ -106,12 +123,25 @@ class Tensors:
         values, indices = self.array(sparse.values), self.array(sparse.indices)
         found = np.zeros(math.prod(dims), values.dtype)
         try:
+            if indices.size and indices.min() < 0:
+                raise ValueError("an index is negative")
             if indices.ndim == 2:
                 indices = np.ravel_multi_index(tuple(indices.T), tuple(dims))
             found[indices] = values
         except (ValueError, IndexError, TypeError) as error:
             raise DataFileError(f"the sparse tensor {sparse.values.name!r}: {error}") from None
         return found.reshape(dims)
+
+
+def _beside(folder: Path, location: str) -> Path | None:
+    """The file in the folder, or None for one elsewhere, or for none."""
+    if not location or "\0" in location:
+        return None
+    try:
+        path = (folder / location).resolve()
+        return path if path.is_relative_to(folder) and path.is_file() else None
+    except OSError:
+        return None
 
 
 def plain(array: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from chainrule.exchange.from_onnx.call import Call
 from chainrule.frontend.traced import Traced
 from chainrule.graph.sizes.sizes import Size
 
+MOST_PARTS = 4096  # arrays of a sequence
 MOST_UNROLLED = 64  # iterations of a loop over what no array is
 
 
@@ -203,7 +204,16 @@ def scan(call: Call, *given: Any) -> tuple[Any, ...]:
 
 
 def sequence_construct(call: Call, *parts: Any) -> Any:
-    return list(parts)
+    return _of_arrays(call, list(parts))
+
+
+def _of_arrays(call: Call, parts: list[Any]) -> list[Any]:
+    """A sequence of arrays, not too long; another could be huge in a small file."""
+    if any(isinstance(one, list) for one in parts):
+        call.refuse("a sequence of sequences")
+    if len(parts) > MOST_PARTS:
+        call.refuse(f"a sequence of {len(parts)} arrays; {MOST_PARTS} may be read")
+    return parts
 
 
 def sequence_at(call: Call, parts: list[Any], place: Any) -> Any:
@@ -216,7 +226,7 @@ def sequence_insert(call: Call, parts: list[Any], value: Any, place: Any = None)
     if not -len(found) <= at <= len(found):
         call.refuse(f"position {at} of {len(found)}")
     found.insert(at, value)
-    return found
+    return _of_arrays(call, found)
 
 
 def sequence_erase(call: Call, parts: list[Any], place: Any = None) -> Any:
@@ -251,16 +261,13 @@ def split_to_sequence(call: Call, x: Any, lengths: Any = None) -> Any:
     length = x.shape[axis]
     if isinstance(length, Size):
         call.refuse(f"along the size {length}")
-    if lengths is None:
-        parts = [1] * length
+    each = 1 if lengths is None else call.integers(lengths, "split")[0] if not lengths.ndim else 0
+    if lengths is not None and lengths.ndim:
+        parts = call.integers(lengths, "split")
+    elif each < 1 or length // each > MOST_PARTS:
+        call.refuse(f"{length} elements in parts of {each}")
     else:
-        given = call.integers(lengths, "split")
-        parts = list(given)
-        if lengths.ndim == 0:
-            parts = [given[0]] * (length // given[0])
-            parts += [length % given[0]] if length % given[0] else []
-    if len(parts) > MOST_UNROLLED * 64:
-        call.refuse(f"{len(parts)} parts")
+        parts = [each] * (length // each) + ([length % each] if length % each else [])
     found, start = [], 0
     for one in parts:
         place = [slice(None)] * x.ndim
@@ -269,7 +276,7 @@ def split_to_sequence(call: Call, x: Any, lengths: Any = None) -> Any:
         squeezes = lengths is None and not call.get("keepdims", 1)
         found.append(np.squeeze(part, axis) if squeezes else part)
         start += one
-    return found
+    return _of_arrays(call, found)
 
 
 def optional(call: Call, value: Any = None) -> Any:

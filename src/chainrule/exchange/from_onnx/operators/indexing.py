@@ -47,23 +47,15 @@ def _cut(x: Any, places: Any, axis: int) -> Any:
 def gather_nd(call: Call, x: Any, places: Any) -> Any:
     """The last axis of `places` holds positions; the first `batch_dims` axes go together."""
     batch, last = call.get("batch_dims", 0), places.shape[-1]
-    if isinstance(last, Size):
-        call.refuse(f"with positions of {last} numbers")
+    if isinstance(last, Size) or not 0 <= batch <= batch + last <= x.ndim:
+        call.refuse(f"with positions of {last} numbers in {x.ndim} axes, {batch} of them together")
     index = [_integers(places[..., one]) for one in range(last)]
     rows = []
     for axis in range(batch):
         fits = [1] * (places.ndim - 1)
         fits[axis] = x.shape[axis]
-        rows.append(np.reshape(_count(call, x.shape[axis]), tuple(fits)))
+        rows.append(np.reshape(call.positions(x.shape[axis]), tuple(fits)))
     return _beside(call, x, places)[tuple([*rows, *index])]
-
-
-def _count(call: Call, length: Any) -> Any:
-    if isinstance(length, Size):
-        shape: Any = (length,)
-        one = np.broadcast_to(call.traced(np.array(1, np.int64)), shape)
-        return np.cumsum(one) - 1
-    return np.arange(length)
 
 
 WRITES = {"none": "set", "add": "add", "mul": "multiply", "max": "max", "min": "min"}
@@ -83,15 +75,15 @@ def scatter_elements(call: Call, x: Any, places: Any, updates: Any) -> Any:
     for i, length in enumerate(places.shape):
         fits = [1] * places.ndim
         fits[i] = length
-        where.append(np.reshape(_count(call, length), tuple(fits)))
+        where.append(np.reshape(call.positions(length), tuple(fits)))
     where[axis] = _from_the_front(places, x.shape[axis])
     return _written(call, x, tuple(where), updates)
 
 
 def scatter_nd(call: Call, x: Any, places: Any, updates: Any) -> Any:
     last = places.shape[-1]
-    if isinstance(last, Size):
-        call.refuse(f"with positions of {last} numbers")
+    if isinstance(last, Size) or last > x.ndim:
+        call.refuse(f"with positions of {last} numbers in {x.ndim} axes")
     places = _integers(places)
     where = tuple(_from_the_front(places[..., one], x.shape[one]) for one in range(last))
     return _written(call, x, where, updates)
@@ -101,14 +93,14 @@ def tensor_scatter(call: Call, past: Any, update: Any, starts: Any = None) -> An
     """Writes rows into a cache, from a start for each example, linearly or around its end."""
     axis = call.axis(call.get("axis", -2), past.ndim)
     length, count = past.shape[axis], update.shape[axis]
-    rows = np.arange(count)
+    rows = call.positions(count)
     if starts is None:
         starts = np.zeros(past.shape[0], np.int64)
     places = np.expand_dims(_integers(starts), 1) + rows
     if call.get("mode", "linear") == "circular":
         places = np.mod(places, length)
     moved, new = np.moveaxis(call.traced(past), axis, 1), np.moveaxis(update, axis, 1)
-    batch = np.expand_dims(np.arange(past.shape[0]), 1)
+    batch = np.expand_dims(call.positions(past.shape[0]), 1)
     return np.moveaxis(moved.at[batch, places].set(new), 1, axis)
 
 
@@ -122,7 +114,7 @@ def one_hot(call: Call, places: Any, depth: Any, values: Any) -> Any:
     wanted = np.expand_dims(places.astype(np.int64), axis)
     fits = [1] * (places.ndim + 1)
     fits[axis] = count
-    classes = np.reshape(_count(call, count), tuple(fits))
+    classes = np.reshape(call.positions(count), tuple(fits))
     chosen = (wanted == classes) | (wanted + count == classes)
     return np.where(chosen, values[1], values[0])
 
@@ -130,6 +122,8 @@ def one_hot(call: Call, places: Any, depth: Any, values: Any) -> Any:
 def top_k(call: Call, x: Any, k: Any = None) -> Any:
     axis = call.axis(call.get("axis", -1), x.ndim)
     count = call.get("k") if k is None else call.integer(k, "k")
+    if isinstance(x.shape[axis], int) and not 0 <= count <= x.shape[axis]:
+        call.refuse(f"the first {count} of {x.shape[axis]}")
     if call.get("largest", 1):
         order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
     else:

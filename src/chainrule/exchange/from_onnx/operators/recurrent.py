@@ -123,7 +123,7 @@ def _run(
         return rows, last
     if isinstance(steps, Size):
         call.refuse(f"sequence_lens with {steps} steps")
-    numbers = call.traced(np.arange(steps))
+    numbers = call.traced(call.positions(steps))
     lengths = call.traced(lengths)
 
     def masked(state: Any, given: Any) -> Any:

@@ -13,6 +13,8 @@ from chainrule.exchange.from_onnx.call import SMALL, Call
 from chainrule.graph.sizes.sizes import Size
 from chainrule.numpy.statistics import size_value
 
+MOST_WEIGHTS = 1 << 25  # of the matrix that resamples an axis
+
 
 def resize(call: Call, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
     """To given sizes or by given scales: nearest, linear or cubic, one axis after another."""
@@ -87,6 +89,8 @@ def _along(
         call.refuse(f"axis {axis} from {old} to {length}", hint)
     places = _coordinates(call, np.arange(length), scale, length, old, start, end)
     mode = call.get("mode", "nearest")
+    if mode != "nearest" and length * old > MOST_WEIGHTS:
+        call.refuse(f"axis {axis} from {old} to {length}, by a matrix")
     outside = (places < 0) | (places > old - 1)
     if mode == "nearest":
         index = np.clip(_nearest(call, places), 0, old - 1).astype(np.int64)
@@ -245,7 +249,7 @@ def grid_sample(call: Call, x: Any, grid: Any) -> Any:
             weight = 1 - distance if mode == "linear" else _cubic(distance, -0.75)
             each.append((base + step, weight))
         neighbours.append(each)
-    batch = np.reshape(np.arange(x.shape[0]), (-1, *(1,) * axes))
+    batch = np.reshape(call.positions(x.shape[0]), (-1, *(1,) * axes))
     rows = np.moveaxis(x, 1, -1)  # (n, ..., c)
     total: Any = None
     for corner in itertools.product(*neighbours):

@@ -59,9 +59,10 @@ def split(call: Call, x: Any, lengths: Any = None) -> Any:
     be shorter)."""
     axis = call.axis(call.get("axis", 0), x.ndim)
     given = call.get("split") if lengths is None else call.integers(lengths, "split")
+    length, count = x.shape[axis], len(call.outputs)
     if given is None:
-        count = call.get("num_outputs", len(call.outputs))
-        length = x.shape[axis]
+        if call.get("num_outputs", count) != count:
+            call.refuse(f"{count} outputs of {call.get('num_outputs')} parts")
         if isinstance(length, Size):
             each = divide_exactly(length, count)
             if each is None:
@@ -70,6 +71,9 @@ def split(call: Call, x: Any, lengths: Any = None) -> Any:
         else:
             each = -(-length // count)
             given = [each] * (count - 1) + [length - each * (count - 1)]
+    is_known = all(isinstance(one, int) for one in (*given, length))
+    if len(given) != count or (is_known and (min(given) < 0 or sum(given) != length)):
+        call.refuse(f"{length} elements in {count} parts of the lengths {list(given)[:9]}")
     start, parts = 0, []
     for one in given:
         place = [slice(None)] * x.ndim
@@ -220,14 +224,11 @@ def pad(call: Call, x: Any, pads: Any = None, value: Any = None, axes: Any = Non
     mode = call.get("mode", "constant")
     if all(isinstance(one, int) and one == 0 for two in widths for one in two):
         return x
+    lengths = [n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)]
+    if isinstance(x, np.ndarray) and all(isinstance(n, int) for n in lengths):
+        x = call.traced(x) if math.prod(lengths) > SMALL else x
     if mode == "constant":
         fill = call.get("value", 0.0) if value is None else call.known(value, "value").ravel()[0]
-        total = (
-            math.prod(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True))
-            if all(isinstance(n, int) for n in x.shape)
-            else 0
-        )
-        x = call.traced(x) if isinstance(x, np.ndarray) and total > SMALL else x
         return np.pad(x, widths, constant_values=np.asarray(fill, x.dtype)[()])
     if mode not in ("reflect", "edge", "wrap"):
         call.refuse(f"mode {mode!r}")
@@ -260,7 +261,7 @@ def reverse_sequence(call: Call, x: Any, lengths: Any) -> Any:
     count = x.shape[time]
     if isinstance(count, Size):
         call.refuse(f"along the size {count}")
-    places = np.arange(count)
+    places = call.positions(count)
     turned = np.expand_dims(lengths, 1) - 1 - places
     index = np.where(turned >= 0, turned, places)  # (batch, time)
     index = index if batch < time else np.transpose(index)

@@ -1,4 +1,4 @@
-"""ONNX's Fourier transforms and windows: products with cosines and sines."""
+"""ONNX's Fourier transforms and windows."""
 
 from __future__ import annotations
 
@@ -9,16 +9,7 @@ import numpy as np
 
 from chainrule.exchange.from_onnx.call import SMALL, Call
 from chainrule.exchange.from_onnx.types import dtype_of
-
-LONGEST = 4096
-
-
-def _turns(call: Call, rows: int, columns: int, length: int, dtype: Any) -> tuple[Any, Any]:
-    """cos and sin of 2 pi row column / length."""
-    if max(rows, columns, length) > LONGEST:
-        call.refuse(f"of {length} places; at most {LONGEST} are read")
-    angle = 2 * np.pi / length * np.mod(np.outer(np.arange(rows), np.arange(columns)), length)
-    return np.cos(angle).astype(dtype), np.sin(angle).astype(dtype)
+from chainrule.numpy import fft
 
 
 def dft(call: Call, x: Any, length: Any = None, axis: Any = None) -> Any:
@@ -32,27 +23,23 @@ def dft(call: Call, x: Any, length: Any = None, axis: Any = None) -> Any:
     count = have if length is None else call.integer(length, "dft_length")
     if onesided and inverse and length is None:
         count = 2 * (have - 1)
-    if not isinstance(have, int) or not isinstance(count, int) or count < 1:
+    if isinstance(count, int) and count < 1:
         call.refuse(f"along {have} elements")
-    used = min(have, count)
-    moved = np.moveaxis(x, at, -2)[..., :used, :]
-    real = moved[..., 0]
-    imaginary = moved[..., 1] if x.shape[-1] == 2 else None
+    moved = np.moveaxis(call.traced(x), at, -2)
+    given: Any = moved[..., 0]
+    if x.shape[-1] == 2:
+        given = given, moved[..., 1]
     if onesided and inverse:
-        rest = slice(1, count - used + 1)
-        real = np.concatenate([real, np.flip(real[..., rest], -1)], -1)
-        if imaginary is not None:
-            imaginary = np.concatenate([imaginary, -np.flip(imaginary[..., rest], -1)], -1)
-        used = count
-    results = count // 2 + 1 if onesided and not inverse else count
-    cos, sin = _turns(call, used, results, count, x.dtype)
-    sin = sin if inverse else -sin
-    a, b = real @ cos, real @ sin
-    if imaginary is not None:
-        a, b = a - imaginary @ sin, b + imaginary @ cos
-    if inverse:
-        a, b = a / count, b / count
-    found = np.expand_dims(a, -1) if onesided and inverse else np.stack([a, b], -1)
+        pair = given if isinstance(given, tuple) else (given, np.zeros_like(given))
+        found = np.expand_dims(fft.irfft(pair, count), -1)
+    elif inverse:
+        found = np.stack(fft.ifft(given, count), -1)
+    elif onesided and not isinstance(given, tuple):
+        found = np.stack(fft.rfft(given, count), -1)
+    else:
+        found = np.stack(fft.fft(given, count), -1)
+        if onesided:
+            found = found[..., : count // 2 + 1, :]
     return np.moveaxis(found, -2, at)
 
 
@@ -91,6 +78,9 @@ def window(a0: float, a1: float, a2: float) -> Callable[..., Any]:
         return found.astype(dtype_of(call, call.get("output_datatype", 1)))
 
     return operator
+
+
+LONGEST = 4096  # bins and places
 
 
 def mel_weights(call: Call, bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.exchange.from_onnx.call import Call
+from chainrule.exchange.from_onnx.call import SMALL, Call
 from chainrule.graph.sizes.sizes import Size
 from chainrule.nn import convolution
 from chainrule.numpy.windows import padded, windows
@@ -179,10 +179,10 @@ def max_pool(call: Call, x: Any) -> Any:
         return largest
     if not all(isinstance(one, int) for one in x.shape):
         call.refuse(f"positions in the shape {x.shape}")
-    numbers = np.arange(math.prod(x.shape), dtype=np.int64).reshape(x.shape)
+    numbers = np.reshape(call.positions(math.prod(x.shape)), x.shape)
     if call.get("storage_order", 0):
         n, c, *rest = x.shape
-        numbers = np.arange(math.prod(x.shape), dtype=np.int64).reshape(n, c, *rest[::-1])
+        numbers = np.reshape(numbers, (n, c, *rest[::-1]))
         numbers = np.transpose(numbers, (0, 1, *range(x.ndim - 1, 1, -1)))
     at, _, _ = _seen(call, numbers, -1)
     flat = (*largest.shape, -1)
@@ -232,6 +232,8 @@ def max_unpool(call: Call, x: Any, places: Any, shape: Any = None) -> Any:
     ]
     natural = (*x.shape[:2], *inner)
     result = natural if shape is None else call.integers(shape, "output_shape")
+    if all(isinstance(n, int) for n in natural) and math.prod(natural) > SMALL * 16:
+        call.refuse(f"into the shape {natural}")
     zeros = np.zeros_like(x, shape=(math.prod(result),))
     places = np.reshape(places, (-1,))
     if tuple(result) != tuple(natural) and all(isinstance(n, int) for n in natural):
@@ -261,7 +263,7 @@ def col2im(call: Call, x: Any, image: Any, block: Any) -> Any:
     ]
     n, channels = x.shape[0], x.shape[1] // math.prod(window)
     columns = np.reshape(x, (n, channels, math.prod(window), math.prod(counts)))
-    numbers = np.arange(math.prod(whole)).reshape(whole)
+    numbers = np.reshape(call.positions(math.prod(whole)), tuple(whole))
     seen = windows(numbers, tuple(window), tuple(strides), tuple(dilations), "Col2Im")
     index = np.reshape(seen, (math.prod(counts), math.prod(window))).T
     zeros = np.zeros_like(x, shape=(n, channels, math.prod(whole)))
