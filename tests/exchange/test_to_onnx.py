@@ -215,27 +215,75 @@ def test_parameters_go_into_the_file() -> None:
         graph.to_onnx(parameters={"W1": np.ones((6, 4))})
 
 
-@pytest.mark.parametrize(
-    "optimizer", [cr.sgd(0.1, momentum=0.9), cr.adamw(1e-2, weight_decay=0)], ids=["sgd", "adamw"]
-)
-def test_a_training_step_runs_in_onnxruntime(optimizer: Any) -> None:
+def normalised(x, y, W1, W2, mean, var, key, training=True):
+    """Batch statistics and dropout: state that is not trained, and a key."""
+    h, mean, var = cr.batch_norm(x @ W1, mean, var, training=training)
+    h = cr.dropout(np.maximum(h, 0), 0.3, key=key, training=training)
+    J = cr.cross_entropy(h @ W2, y)
+    return J, {"mean": mean, "var": var}
+
+
+def unrolled(x, y, W1, W2):
+    """A loop over the columns."""
+
+    def cell(h, column):
+        h = np.tanh(h @ (W1.T @ W1) + column[:, None] * W1[0])
+        return h, ()
+
+    last, _ = cr.scan(cell, np.zeros_like(x @ W1) @ W1.T @ W1, x.T)
+    J = cr.cross_entropy(last @ W2, y)
+    return J
+
+
+TRAININGS = {
+    "sgd": (mlp, cr.sgd(0.1)),
+    "momentum": (mlp, cr.sgd(0.1, momentum=0.9)),
+    "nesterov": (mlp, cr.sgd(0.1, momentum=0.9, nesterov=True)),
+    "adam": (mlp, cr.adam(1e-2)),
+    "adamw": (mlp, cr.adamw(1e-2, weight_decay=0.1)),
+    "schedule": (mlp, cr.adam(cr.schedules.cosine(0.02, steps=100))),
+    "clipped": (mlp, cr.clip_by_global_norm(cr.adamw(1e-2), max_norm=0.1)),
+    "state": (normalised, cr.sgd(0.1)),
+    "loop": (unrolled, cr.sgd(0.1, momentum=0.9)),
+}
+QUICK_TRAININGS = ("momentum", "clipped")
+
+
+def marked(name: str) -> Any:
+    return pytest.param(name, marks=() if name in QUICK_TRAININGS else pytest.mark.slow)
+
+
+@pytest.mark.filterwarnings("ignore:J contains a sum of squares")
+@pytest.mark.parametrize("name", [marked(name) for name in TRAININGS])
+def test_a_training_step_runs_in_onnxruntime(name: str) -> None:
     """State in, state out: a hundred steps end where ours end."""
-    step = cr.training_step(mlp, ("W1", "W2"), optimizer)
-    session = runtime.InferenceSession(step.graph.to_onnx())
-    given = numbers(8)
+    objective, optimizer = TRAININGS[name]
+    given, more = numbers(8), {}
     batch = {name: given[name] for name in ("x", "y")}
-    state = step.init(W1=given["W1"], W2=given["W2"])
-    arrays = {name: np.array(array) for name, array in state.items()}
+    types = {key: cr.trace(mlp)[key].type for key in given}
+    begin = {key: given[key] for key in ("W1", "W2")}
+    if name == "state":
+        begin |= {"mean": np.zeros(4, F), "var": np.ones(4, F)}
+        types |= {"mean": cr.float32["4"], "var": cr.float32["4"], "key": cr.uint32["2"]}
+        more = {"state": ("mean", "var")}
+    if objective is not mlp:
+        more |= types
+    step = cr.training_step(objective, ("W1", "W2"), optimizer, **more)
+    session = runtime.InferenceSession(step.graph.to_onnx())
+    state = step.init(**begin)
+    arrays = {key: np.array(array) for key, array in state.items()}
     names = [one.name for one in session.get_outputs()]
     ours: Any = 0
     found: dict[str, Any] = {}
-    for _ in range(100):
+    for number in range(100):
+        if name == "state":
+            batch["key"] = np.asarray(cr.random.fold_in(cr.random.key(1), number))
         ours = step(state, batch)
         found = dict(zip(names, session.run(None, {**batch, **arrays}), strict=True))
         arrays = {one.name: found[one.next_name] for one in step.persistent}
     np.testing.assert_allclose(found["J"], ours, rtol=1e-5)
-    for name, array in state.items():
-        np.testing.assert_allclose(arrays[name], array, rtol=1e-5, atol=1e-5, err_msg=name)
+    for key, array in state.items():
+        np.testing.assert_allclose(arrays[key], array, rtol=1e-5, atol=1e-5, err_msg=key)
 
 
 def convolutional(x, w, b):
