@@ -69,7 +69,7 @@ def test_any_split_is_the_step_to_rounding(
         found = trained(split, weights, batch)
         assert_near(found, alone, 1e-12)
         if model not in ("normalised", "dropping"):  # whose parts are other than their whole
-            assert_near(found, whole, 1e-10)
+            assert_near(found, whole, 1e-12)
 
 
 @pytest.mark.sweep(13)

@@ -97,12 +97,48 @@ def test_what_shards_compute_again_has_the_same_bits(model: str, schedule: str) 
     ],
 )
 def test_twenty_steps_are_those_of_one_process(model: str, options: Any) -> None:
-    step, weights, batch = case(model, "adamw", "reference")
-    split, whole = cr.parallel(step, micro_batches=4, **options), step.micro_batched(4)
-    states = split.init(weights), whole.init(weights)
-    found = [split(states[0], batch) for _ in range(20)]
-    wanted = [whole(states[1], batch) for _ in range(20)]
-    assert_near((dict(states[0]), found), (dict(states[1]), wanted), 1e-11)
+    """To 1e-12 of each array, against micro-batches and against the unsplit step.
+
+    More cannot be asked of the velocities of `recurrent`, gradients close to a minimum, where large
+    terms cancel: one process that gets the same rows in another order, and so adds them in another
+    order, differs from itself by 2e-12 to 8e-12 there.  Where a split differs by more than 1e-12,
+    it must be by no more than four times that.
+    """
+    for optimizer in ("sgd", "momentum", "adamw"):
+        step, weights, batch = case(model, optimizer, "reference")
+        whole = twenty(step, weights, batch)
+        parts = twenty(step.micro_batched(4), weights, batch)
+        found = twenty(cr.parallel(step, micro_batches=4, **options), weights, batch)
+        off = apart(found, parts)
+        if model != "dropout":  # whose parts have keys of their own
+            off = np.maximum(off, apart(found, whole))
+        if not off <= 1e-12:
+            assert (model, optimizer) == ("recurrent", "momentum")
+            assert off <= 4 * max(
+                apart(twenty(step, weights, reordered(batch, seed)), whole) for seed in range(3)
+            )
+
+
+def twenty(step: Any, weights: Any, batch: Any) -> dict[str, np.ndarray]:
+    """The state after twenty steps, and the objectives on the way."""
+    state = step.init(weights)
+    objectives = [step(state, batch) for _ in range(20)]
+    return {**state, "objectives": np.array(objectives)}
+
+
+def apart(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> float:
+    """The largest difference, relative to the largest element of its array."""
+    each = [
+        np.max(np.abs(found[name] - array)) / np.max(np.abs(array), initial=1e-300)
+        for name, array in wanted.items()
+    ]
+    return float(np.max(each))
+
+
+def reordered(batch: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """The same rows in another order."""
+    order = np.random.default_rng(seed).permutation(ROWS)
+    return {name: array[order] for name, array in batch.items()}
 
 
 def test_an_error_on_a_shard_leaves_the_state_as_it_was() -> None:

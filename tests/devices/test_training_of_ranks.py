@@ -39,11 +39,11 @@ def check_close(found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """The same training, to rounding."""
     assert found["at"] == wanted["at"]
     for name, array in wanted["numbers"].items():
-        np.testing.assert_allclose(found["numbers"][name], array, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(found["numbers"][name], array, rtol=1e-12, atol=1e-14)
     assert len(found["history"]) == len(wanted["history"])
     for one, other in zip(found["history"], wanted["history"], strict=True):
         for key in one.keys() & other.keys():
-            assert one[key] == pytest.approx(other[key], rel=1e-11), (key, one["step"])
+            assert one[key] == pytest.approx(other[key], rel=1e-12), (key, one["step"])
 
 
 @pytest.mark.parametrize("plan", [one for one in training_program.PLANS if one != "alone"])
