@@ -28,6 +28,7 @@ PAGES = [
 ]
 FENCED = re.compile(r"^```(?P<info>[^`\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 IMAGE = re.compile(r"!\[[^\]]*\]\((?!https?:)(?P<target>[^)\s]+)\)")
+NEEDS = re.compile(r"^<!-- needs: (?P<packages>[\w ]+) -->$", re.MULTILINE)
 REASON = re.compile(r"<!-- not run: .{10,}? -->\n\Z")
 
 
@@ -78,6 +79,12 @@ def blocks(text: str) -> list[Block]:
         )
         above = match.end()
     return found
+
+
+def needed(page: Path) -> list[str]:
+    """The optional packages without which the programs of a page cannot run."""
+    found = NEEDS.search(page.read_text(encoding="utf-8"))
+    return found["packages"].split() if found else []
 
 
 def run_page(page: Path) -> list[Ran]:

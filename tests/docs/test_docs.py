@@ -8,10 +8,11 @@ import shlex
 import shutil
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pages import PAGES, REASON, ROOT, Block, blocks, pictures, run_page, stripped
+from pages import PAGES, REASON, ROOT, Block, blocks, needed, pictures, run_page, stripped
 
 from chainrule.cli import main
 from chainrule.machine_code.target import host_target, native_refusal
@@ -35,14 +36,23 @@ def has_avx512() -> bool:
     return native_refusal() is None and host_target().has_avx512
 
 
+def marked(page: Path) -> Any:
+    """Slow pages, and those that need an optional package, which `peers` are run with."""
+    marks = [pytest.mark.slow] if page.name in LONG else []
+    marks += [pytest.mark.peers] if needed(page) else []
+    return pytest.param(page, marks=marks)
+
+
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(one, marks=pytest.mark.slow) if one.name in LONG else one for one in PAGES],
+    [marked(page) for page in PAGES],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_every_python_block_runs_and_prints_what_the_page_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for package in needed(page):
+        pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CHAINRULE_EXECUTOR", raising=False)  # as readers have it
     monkeypatch.setenv("CHAINRULE_NUM_THREADS", "2")  # plans are shown for two
