@@ -30,6 +30,9 @@ GRACE = 1.0  # seconds for messages of a rank that has ended meanwhile
 WORDS = 5  # of 8 bytes, which ranks tell each other at once
 
 
+Lane = tuple[tuple[int, ...], bool]  # some ranks, or their helpers
+
+
 class World:
     """All ranks of the job, and what they agree on; `join` makes it."""
 
@@ -48,8 +51,8 @@ class World:
         self.notes = self.mpi.COMM_WORLD.Dup()
         self.rank, self.count = self.comm.Get_rank(), self.comm.Get_size()
         self.ended: dict[int, float] = {}
-        self.groups: dict[tuple[int, ...], Any] = {}
-        self.near: dict[tuple[int, ...], Nearby] = {}  # groups whose ranks share memory
+        self.groups: dict[Lane, Any] = {}
+        self.near: dict[Lane, Nearby] = {}  # groups whose ranks share memory
         self.polling = threading.Lock()
         self.process = os.getpid()
         self.broken: Any = None  # the transport of a step that has failed
@@ -203,18 +206,23 @@ class World:
         if where is not None:
             where.ask_for_time(self.rank, asks)
 
-    def group(self, ranks: tuple[int, ...]) -> Any:
-        """The communicator of some ranks; all of them ask for it when the first of them does."""
-        if ranks not in self.groups:
+    def group(self, ranks: tuple[int, ...], by_helper: bool = False) -> Any:
+        """The communicator of some ranks; all of them ask for it when the first of them does.
+
+        Their helpers have one of their own: what two threads do together with other ranks comes
+        there in any order.
+        """
+        lane = ranks, by_helper
+        if lane not in self.groups:
             self.watch.begin(lambda: f"waits for the ranks {ranks}")
             chosen = self.comm.Get_group().Incl(list(ranks))
-            self.groups[ranks] = self.comm.Create_group(chosen)
+            self.groups[lane] = self.comm.Create_group(chosen)
             if len({self.ranks[one].host for one in ranks}) == 1:
-                tell = partial(self._tell, self.groups[ranks], len(ranks))
+                tell = partial(self._tell, self.groups[lane], len(ranks))
                 found = nearby(ranks.index(self.rank), len(ranks), tell)
-                self.near |= {} if found is None else {ranks: found}
+                self.near |= {} if found is None else {lane: found}
             self.watch.end()
-        return self.groups[ranks]
+        return self.groups[lane]
 
     def _tell(self, comm: Any, count: int, numbers: Sequence[int]) -> np.ndarray:
         """What each rank of a group tells."""
@@ -232,7 +240,11 @@ class World:
         return found
 
     def add_in_place(
-        self, arrays: Sequence[np.ndarray], ranks: tuple[int, ...], what: What
+        self,
+        arrays: Sequence[np.ndarray],
+        ranks: tuple[int, ...],
+        what: What,
+        by_helper: bool = False,
     ) -> float:
         """Adds arrays in C order of some ranks, in the order of ranks; gives the time at which all
         had begun.
@@ -240,31 +252,31 @@ class World:
         Each rank adds its slice of all arrays, and all gather the slices.
         """
         others = [one for one in ranks if one != self.rank]
-        comm, times = self.group(ranks), list[float]()
+        comm, times = self.group(ranks, by_helper), list[float]()
 
         def meet() -> None:
             self.wait(comm.Ibarrier(), what, others)
             times.append(time.perf_counter())
 
-        if ranks in self.near:
-            self.near[ranks].add(arrays, meet)
+        if (ranks, by_helper) in self.near:
+            self.near[ranks, by_helper].add(arrays, meet)
             return times[0] if times else time.perf_counter()
         meet()
         for bucket in _buckets(arrays):
             if len(bucket) == 1:  # often as large as a bucket: it is not copied
-                self._add_into(bucket[0], bucket[0], ranks, what)
+                self._add_into(comm, bucket[0], bucket[0], ranks, what)
                 continue
             whole = np.concatenate(bucket)
-            self._add_into(whole, whole, ranks, what)
+            self._add_into(comm, whole, whole, ranks, what)
             ends = np.cumsum([part.size for part in bucket])[:-1]
             for part, sums in zip(bucket, np.split(whole, ends), strict=True):
                 part[...] = sums
         return times[0]
 
     def _add_into(
-        self, found: np.ndarray, whole: np.ndarray, ranks: tuple[int, ...], what: What
+        self, comm: Any, found: np.ndarray, whole: np.ndarray, ranks: tuple[int, ...], what: What
     ) -> None:
-        comm, count, byte = self.group(ranks), len(ranks), self.mpi.BYTE
+        count, byte = len(ranks), self.mpi.BYTE
         place = ranks.index(self.rank)
         others = [one for one in ranks if one != self.rank]
         bounds = [whole.size * one // count for one in range(count + 1)]

@@ -17,10 +17,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from chainrule.devices.cores import blas_held_to
-from chainrule.devices.instructions import COLLECTIVES, Begin, Collective, Key, Program
+from chainrule.devices.instructions import COLLECTIVES, Begin, Key, Program
 from chainrule.devices.job import folder
 from chainrule.devices.messages import Messages, messages
-from chainrule.devices.mpi import World
+from chainrule.devices.mpi import Lane, World
 from chainrule.devices.rank import run_program
 from chainrule.devices.tensor.step import Lying
 from chainrule.devices.transport import MPITransport
@@ -143,10 +143,10 @@ def run_as_rank(
 
         return run
 
-    groups = {one.group for p in split.programs for one in _collectives(p)}
-    for group in sorted(groups):  # here, by one thread, and in the same order on all ranks
-        if world.rank in group:
-            world.group(group)
+    groups = {lane for p in split.programs for lane in _lanes(p)}
+    for ranks, by_helper in sorted(groups):  # here, by one thread, in the same order on all ranks
+        if world.rank in ranks:
+            world.group(ranks, by_helper)
 
     def committed() -> bool:
         begun = perf_counter()
@@ -181,13 +181,13 @@ def run_as_rank(
     return results
 
 
-def _collectives(program: Program) -> Iterator[Collective]:
-    """What a rank does with others, also by its helper."""
+def _lanes(program: Program) -> Iterator[Lane]:
+    """With which ranks a rank does something together, itself or by its helper."""
     for one in program.instructions:
         if isinstance(one, Begin):
-            yield one.sum
+            yield one.sum.group, True
         elif isinstance(one, COLLECTIVES):
-            yield one
+            yield one.group, False
 
 
 def share_out(world: World, state: State, shares: Shares) -> None:

@@ -36,7 +36,7 @@ class MPITransport:
         self.coming = deque(one for one in program.instructions if isinstance(one, Receive))
         self.posted: dict[tuple[Key, int], tuple[Any, np.ndarray]] = {}
         self.sent: deque[tuple[Any, Key, int, np.ndarray]] = deque()
-        self.helper = Helper(self.add, "chainrule helper")
+        self.helper = Helper(partial(self.add, by_helper=True), "chainrule helper")
         self.begin, self.wait = self.helper.begin, self.helper.wait
         self._post()
 
@@ -81,10 +81,10 @@ class MPITransport:
         exchange = partial(self.world.exchange_bytes, ranks=one.group, what=lambda: what)
         return added_parts(arrays, one.axes, len(one.group), exchange)
 
-    def add(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> float:
+    def add(self, one: AllReduce, arrays: Sequence[np.ndarray], by_helper: bool = False) -> float:
         """Adds arrays of a group in place; gives the time at which all ranks had begun."""
         what = f"adds {len(one.keys)} values with the ranks {one.group}"
-        return self.world.add_in_place(arrays, one.group, lambda: what)
+        return self.world.add_in_place(arrays, one.group, lambda: what, by_helper)
 
     def commit(self) -> None:
         """Waits until all that was sent is there, and all ranks have come so far."""
