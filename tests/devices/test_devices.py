@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,19 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from jobs import needs_mpi
+from parallel_models import ROWS, case
 
 import chainrule as cr
 from chainrule.cli import main
 from chainrule.devices.launcher import mpiexec
-from chainrule.devices.planning.devices import Group, Link, Processor, processor_of
+from chainrule.devices.planning.devices import (
+    THREADS,
+    Devices,
+    Group,
+    Link,
+    Processor,
+    processor_of,
+)
 from chainrule.devices.planning.measuring import devices_of
 from chainrule.devices.planning.units import in_rate, in_seconds, seconds_of
 from chainrule.errors import InputError
@@ -258,6 +267,24 @@ def test_this_machine_is_measured(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     (group,) = cr.Devices.load(tmp_path / "a.toml").groups
     assert group.flops("float32") > 1e8 and group.memory_bandwidth > 1e8
+    assert group.processor is not None and 0.01 < group.processor.starting < 100
+
+
+def test_a_processor_says_how_long_a_step_takes_to_begin() -> None:
+    """On devices that are no processors, nothing; per array of the state on the others."""
+    step, *_ = case("network", "sgd", "reference")
+    starts = []
+    for text in (CLUSTER, CLUSTER.replace("numpy = 1.0", "numpy = 1.0\nstarting = 3.0")):
+        found = cr.Devices.parse(text)
+        assert cr.Devices.parse(found.toml()) == found
+        split = replace(
+            cr.parallel(step, micro_batches=4), devices=Devices(found.groups[1:], THREADS)
+        )
+        line = split.timeline(n=ROWS)
+        starts.append(line.step_seconds - line.seconds)
+    assert starts == pytest.approx([5e-4 + 4 * 2e-5, 3 * (5e-4 + 4 * 2e-5)])
+    split = replace(split, devices=Devices(found.groups[:1], THREADS))
+    assert split.timeline(n=ROWS).step_seconds == split.timeline(n=ROWS).seconds
 
 
 @pytest.mark.slow

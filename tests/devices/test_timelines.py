@@ -247,10 +247,22 @@ def test_a_stage_that_updates_nothing_waits_at_its_end() -> None:
         assert one.step_seconds > one.seconds == one.json()["seconds"]
 
 
+@needs_native
+def test_a_rank_that_has_nothing_to_do_waits() -> None:
+    step = cr.training_step(bare, ("W1", "W2"), cr.sgd(0.1), executor="native")
+    split = cr.parallel(step, micro_batches=2, stages=4)
+    found = split.split_at(n=4)
+    assert any(not one.instructions for one in found.programs)
+    state = split.init({"W1": np.eye(4), "W2": np.eye(4)})
+    trace = split.trace(state, {"x": np.eye(4)})
+    for one in (trace.measured, trace.predicted):
+        assert_is_possible(one)
+
+
 def test_a_helper_takes_its_time_from_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """On processors, which it shares with it: three sums beside seven pieces."""
     monkeypatch.setattr(overlap, "LEAST_NBYTES", 1)
-    monkeypatch.setattr(times, "STARTING_SECONDS", 0.25)
+    monkeypatch.setattr(times, "starting_seconds", lambda arrays: 0.25 if arrays == 4 else 0.0)
     monkeypatch.setattr(Times, "piece", lambda self, rank, number: 1.0)
     monkeypatch.setattr(Times, "adding", lambda self, ranks, nbytes: 0.5)
     step, *_ = case("network", "sgd", "reference")

@@ -11,6 +11,8 @@ import math
 import mmap
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,20 @@ def launched() -> tuple[int, int] | None:
         if all(one.isascii() and one.isdigit() for one in found) and int(found[1]) > 1:
             return int(found[0]), int(found[1])
     return None
+
+
+@contextmanager
+def process_of_its_own() -> Iterator[None]:
+    """Within it, this process is no rank of a job, as with CHAINRULE_TRANSPORT=threads."""
+    before = os.environ.get(TRANSPORT)
+    os.environ[TRANSPORT] = "threads"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[TRANSPORT]
+        else:
+            os.environ[TRANSPORT] = before
 
 
 def deadline_seconds() -> float:

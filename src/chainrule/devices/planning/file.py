@@ -41,7 +41,7 @@ GROUP = (
     "processor",
 )
 LINK = ("latency", "bandwidth")
-PROCESSOR = ("vector_bytes", "products", "loops", "memory", "numpy")
+PROCESSOR = ("vector_bytes", "products", "loops", "memory", "numpy", "starting")
 
 
 def load(path: Path) -> Devices:
@@ -156,6 +156,7 @@ def _processor(value: Any, name: str) -> Processor:
     vector = _needed(found, "vector_bytes", name, "vector_bytes = 64")
     if vector not in (16, 32, 64) or isinstance(vector, (bool, float)):
         raise InputError(f"{name}.vector_bytes is {vector!r}", hint="16, 32 or 64")
+    found = {"starting": 1.0, **found}  # which older files have not
     times = [_needed(found, key, name, f"{key} = 1.0") for key in PROCESSOR[1:]]
     for key, one in zip(PROCESSOR[1:], times, strict=True):
         number = isinstance(one, (int, float)) and not isinstance(one, bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from itertools import groupby
 from statistics import median
 from time import perf_counter
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.devices.job import launched
+from chainrule.devices.job import launched, process_of_its_own
 from chainrule.devices.planning.devices import (
     THREADS,
     Devices,
@@ -22,18 +22,24 @@ from chainrule.devices.planning.devices import (
     count_of,
     processor_of,
     products_of,
+    starting_seconds,
 )
 from chainrule.execute.free_memory import free_memory
 from chainrule.execute.native.runtime.machine import settings_now
 from chainrule.execute.native.runtime.pool import thread_count
 from chainrule.explain.cost.measured_speeds import measured_speeds
+from chainrule.graph.sizes.sizes import size
+from chainrule.graph.types import array_type
 from chainrule.plan.speeds import speeds_of
+from chainrule.train.optimizers.optimizers import adam
+from chainrule.train.step.making import training_step
 
 if TYPE_CHECKING:
     from chainrule.devices.mpi import World
 
 SMALL, LARGE = 2**10, 2**22  # bytes of the messages that are timed
 SMALL_TIMES, LARGE_TIMES = 100, 10
+LAYERS, STEPS = 8, 20  # of a step whose begin and end are timed
 FASTEST = 1e-12  # seconds for each byte at least: a clock has no finer ticks
 
 
@@ -45,7 +51,7 @@ def here() -> Devices:
 
 def measured(count: int | None = None) -> Devices:
     """See `Devices.measure`."""
-    processor = processor_of(measured_speeds())
+    processor = replace(processor_of(measured_speeds()), starting=_starting())
     if launched() is None:
         return _of_machine(count_of(count or thread_count(), "the number of devices"), processor)
     from chainrule.devices.mpi import join
@@ -109,6 +115,34 @@ def _median(
     vector, *times = zip(*(one[2:] for one in ranks), strict=True)
     processor = Processor(min(vector), *map(median, times))
     return _group(name, devices, copies, min(each) if known else None, processor, link)
+
+
+def _starting() -> float:
+    """How many times as long as on the known processor a step takes to begin and end, beside what
+    its ranks do: those of a small step are threads here, also in a job."""
+    weights = [np.eye(8, dtype=np.float32)] * LAYERS
+    x = array_type(np.dtype(np.float32), (size("n"), 8))
+    step = training_step(_layers, "Ws", adam(), Ws=weights, executor="reference", x=x)
+    batch = {"x": np.ones((8, 8), np.float32)}
+    with process_of_its_own():
+        split = Devices.cpu(1).parallel(step, batch=8, micro_batches=2)
+        state = split.init(Ws=weights)
+        split(state, batch)  # plans are made, and kept
+        whole = median(_timed(lambda: split(state, batch)) for _ in range(STEPS))
+        inside = median(split.trace(state, batch).measured.seconds for _ in range(STEPS))
+    return max(whole - inside, FASTEST) / starting_seconds(len(step.persistent))
+
+
+def _layers(x: Any, Ws: Any) -> Any:
+    for W in Ws:
+        x = np.tanh(x @ W)
+    return np.mean(x**2)
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    begun = perf_counter()
+    work()
+    return perf_counter() - begun
 
 
 # Links --------------------------------------------------------------------------------------------

@@ -221,7 +221,8 @@ class _Simulation:
     def _add(self, rank: int, doing: str, part: int | None, end: float) -> None:
         start, at = self.clock[rank], self.at[rank]
         if end > start or doing != WAITING:
-            nbytes = self.during[rank][min(at, len(self.during[rank]) - 1)]
+            during = self.during[rank] or (0,)  # of a rank that has nothing to do
+            nbytes = during[min(at, len(during) - 1)]
             self.spans[rank].append(Span(doing, part, start, end, at, nbytes))
         self.clock[rank] = end
 

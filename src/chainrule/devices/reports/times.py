@@ -7,7 +7,7 @@ from math import fsum
 from typing import TYPE_CHECKING
 
 from chainrule.devices.instructions import AllReduce, Collective
-from chainrule.devices.planning.devices import THREADS, Link
+from chainrule.devices.planning.devices import THREADS, Link, starting_seconds
 from chainrule.plan.speeds import SPEEDS
 
 if TYPE_CHECKING:
@@ -16,17 +16,13 @@ if TYPE_CHECKING:
     from chainrule.plan.speeds import Speeds
 
 
-# To check a batch, cut it, wake threads, and let go of what they had: 0.7 ms for an MLP of four
-# parameters, 0.75 for a transformer of 26 with AdamW, at about 3 GHz.
-STARTING_SECONDS = 0.7e-3
-
-
 class Times:
     """Those of a split step: on its devices, if it was split for some; else on ranks that are
     threads of a known processor.  `speeds` stand for those of all devices."""
 
     def __init__(self, step: ParallelStep, split: Split, speeds: Speeds | None) -> None:
         self.split, self.devices = split, step.devices
+        self.arrays = len(step.parts.whole.persistent)
         self._speeds = speeds
         self._known: dict[str, tuple[float, ...]] = {}  # by the group of devices
 
@@ -63,7 +59,10 @@ class Times:
 
     def starting(self, rank: int) -> float:
         """Seconds in which a step is begun and ended, beside what the programs do."""
-        return STARTING_SECONDS if self.shares_cores(rank) else 0.0
+        if not self.shares_cores(rank):
+            return 0.0
+        processor = None if self.devices is None else self.devices.group_of(rank).processor
+        return (1.0 if processor is None else processor.starting) * starting_seconds(self.arrays)
 
     def shares_cores(self, rank: int) -> bool:
         """Whether a rank is a processor, whose helper has no other cores than its own."""
