@@ -81,7 +81,7 @@ def traced_anew(
         ]
         named = zip(structure.leaf_names, made, strict=True)
         fixed = {leaf_name: leaf for leaf_name, leaf in named if not isinstance(leaf, Traced)}
-        if len(fixed) < len(made):
+        if not made or len(fixed) < len(made):  # an empty container, too
             structures[name] = structure.fixing(fixed)
         return structure.unflatten(made)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from measured_memory import EXACT, error_of_runs
+from executors import EITHER
+from measured_memory import EXACT, aligned_nbytes, arrays_nbytes, constants_nbytes, peaks_of
 
 import chainrule as cr
 
@@ -44,7 +43,7 @@ NETS = {
     "LSTM": Net(torch_nets.Recurrent, SEQUENCES, "rnn"),
     "GRU": Net(lambda: torch_nets.Recurrent(kind="GRU"), SEQUENCES, "rnn"),
 }
-EVERY_NET = pytest.mark.parametrize("name", NETS)
+EVERY_NET = pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 
 
 class Training:
@@ -57,67 +56,81 @@ class Training:
         self.model = cr.from_torch(self.module, net.inputs)
         shape = np.shape(self.model(*net.inputs))
         self.labels = np.random.default_rng(1).integers(0, shape[-1], shape[:-1])
+        self.batch = {"inputs": self.inputs, "labels": self.labels}
+        self.arrays = {"parameters": self.model.parameters, "buffers": self.model.buffers}
 
-    def objective(self, parameters: Any, state: Any, inputs: Any, labels: Any) -> Any:
-        logits, state = self.model(*inputs, parameters, state)
+    def objective(
+        self, inputs: Any, labels: Any, parameters: Any, buffers: Any, training: bool = True
+    ) -> Any:
+        logits, buffers = self.model(*inputs, parameters, buffers, training=training)
         J = cr.cross_entropy(logits, labels)
-        return J, state
+        return J, {"buffers": buffers}
 
-    def pytorch(self, module: Any) -> Any:
-        logits = module(*map(torch.from_numpy, self.inputs))
+    def step(self, executor: str) -> cr.TrainingStep:
+        return cr.training_step(
+            self.objective,
+            "parameters",
+            cr.sgd(RATE),
+            state="buffers",
+            executor=executor,
+            **self.batch,
+            **self.arrays,
+        )
+
+    def pytorch(self) -> Any:
+        logits = self.module(*map(torch.from_numpy, self.inputs))
         labels = torch.from_numpy(self.labels)
         return torch.nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
 
 
-@cache
-def training_of(name: str) -> Training:
-    """Exported once: to export a network takes longer than all else here."""
-    return Training(NETS[name])
-
-
 @pytest.mark.slow
+@EITHER
 @EVERY_NET
-def test_twenty_steps_are_pytorchs(name: str):
-    """Objective, parameters and running statistics, in float64."""
-    training = training_of(name)
-    module = copy.deepcopy(training.module)
-    slopes_of = cr.value_and_grad(training.objective, wrt="parameters", has_aux=True)
-    step = cr.compile(slopes_of, executor="reference")  # traced once
-    parameters, state = training.model.parameters, training.model.buffers
-    optimizer = torch.optim.SGD(module.parameters(), RATE)
+def test_twenty_steps_are_pytorchs(net: Net, executor: str):
+    """Objective, parameters and running statistics, in float64; and the evaluation behind them."""
+    training = Training(net)
+    step = training.step(executor)
+    state = step.init(training.arrays)
+    optimizer = torch.optim.SGD(training.module.parameters(), RATE)
     for _ in range(STEPS):
-        (J, state), slopes = step(parameters, state, training.inputs, training.labels)
-        parameters = {name: one - RATE * slopes[name] for name, one in parameters.items()}
+        J = step(state, training.batch)
         optimizer.zero_grad()
-        loss = training.pytorch(module)
+        loss = training.pytorch()
         loss.backward()
         optimizer.step()
         np.testing.assert_allclose(J, loss.item(), rtol=CLOSE)
-    theirs = module.state_dict()
-    for name, array in {**parameters, **state}.items():
+    theirs = training.module.state_dict()
+    for name, array in {**state["parameters"], **state["buffers"]}.items():
         other = theirs[name].numpy()
         near = CLOSE * max(float(np.max(np.abs(other))), 1e-3)
         np.testing.assert_allclose(array, other, rtol=CLOSE, atol=near, err_msg=name)
+    training.module.eval()
+    graph = step.evaluation
+    found = graph.run({**dict(state), **training.batch}, executor=executor)["J"]
+    np.testing.assert_allclose(found, training.pytorch().item(), rtol=CLOSE)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("only_what_numpy_sees")
+@EITHER
+@EVERY_NET
+def test_memory_of_a_step_is_predicted_to_the_byte(net: Net, executor: str):
+    training = Training(net)
+    step = training.step(executor)
+    state, report = step.init(training.arrays), step.memory()
+    there = arrays_nbytes(dict(state)) + arrays_nbytes(training.batch) + constants_nbytes(report)
+    expected = report.main.peak_nbytes - there + aligned_nbytes(report, recycled_results=False)
+    peaks = peaks_of(lambda: lambda: step(state, training.batch))
+    # A call looks at arguments in containers, and then has the optimizer's numbers in arrays.
+    numbers = 8 * len(step.scalars) * (executor == "native")
+    assert [peak - numbers - expected for peak in peaks] == EXACT
 
 
 @pytest.mark.slow
 @EVERY_NET
-def test_memory_is_predicted_to_the_byte_and_the_picture_has_the_submodules(name: str):
-    training = training_of(name)
-
-    def objective(parameters: Any, inputs: Any, labels: Any) -> Any:
-        return training.objective(parameters, training.model.buffers, inputs, labels)[0]
-
-    given = {
-        "parameters": training.model.parameters,
-        "inputs": training.inputs,
-        "labels": training.labels,
-    }
-    graph = cr.backward(cr.trace(objective, **given), wrt="parameters")
-    assert error_of_runs(graph, {}, given, "outputs", "reference") == EXACT
-    alone = training.model.graph
-    paths = {scope.path for node in alone.nodes for scope in node.origin.scopes}
-    submodule = NETS[name].submodule
-    assert submodule in paths
-    title = submodule.rpartition(".")[2]
-    assert title in alone.draw(fold="none").mermaid().replace("#95;", "_")
+def test_the_picture_has_the_submodules(net: Net):
+    graph = Training(net).model.graph
+    paths = {scope.path for node in graph.nodes for scope in node.origin.scopes}
+    assert net.submodule in paths
+    title = net.submodule.rpartition(".")[2]
+    assert title in graph.draw(fold="none").mermaid().replace("#95;", "_")

@@ -239,3 +239,16 @@ def test_sizes_do_not_change_what_is_drawn():
     named, bound = (picture(draw(one).svg()) for one in (graph, graph.bind(n=100)))
     assert [box.text for box in named.boxes] == [box.text for box in bound.boxes]
     assert [line.points for line in named.lines] == [line.points for line in bound.lines]
+
+
+def test_many_inputs_that_nothing_reads_are_left_out_and_counted() -> None:
+    def f(x, others):
+        J = np.sum(x * x)
+        return J
+
+    for count in (4, 5):
+        others = {f"counter{i}": np.zeros(()) for i in range(count)}
+        shown = draw(cr.trace(f, x=np.ones(3), others=others)).svg()
+        is_drawn = count == 4
+        assert ("counter3" in shown) is is_drawn
+        assert ("5 inputs that nothing reads are not drawn" in shown) is not is_drawn

@@ -185,6 +185,14 @@ def test_equal_groups_look_alike() -> None:
         assert len(offsets) == 1
 
 
+def test_groups_in_one_row_are_equally_high() -> None:
+    """However many stand beside each other."""
+    links = "x f0, " + ", ".join(f"f{i} a{i}, a{i} f{i + 1}" for i in range(3)) + ", f3 a3"
+    groups = tuple(Group(f"G{i}", (f"f{i}", f"a{i}")) for i in range(4))
+    placement = laid_out(Figure(band(links, "f0 f1 f2 f3", groups=groups)))
+    assert len({(one.y, one.height) for one in placement.groups.values()}) == 1
+
+
 def test_a_value_comes_into_a_group_once() -> None:
     forward = band(
         "x f, x g, f a, g b, a h, b h, h y",

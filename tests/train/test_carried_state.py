@@ -311,3 +311,17 @@ def test_a_budget_of_memory_changes_no_bit(executor):
     one, other = (taken.init(Ws=Ws, mean=np.zeros(32)) for taken in (parts, tight))
     assert [parts(one, x=x) for _ in range(2)] == [tight(other, x=x) for _ in range(2)]
     assert all(one.arrays[name].tobytes() == other.arrays[name].tobytes() for name in one)
+
+
+def test_a_container_of_state_may_be_empty(executor):
+    """As the buffers of a model that has none."""
+
+    def empty(x: float64["n 3"], w: float64["3"], buffers):
+        J = np.mean((x @ w) ** 2)
+        return J, {"buffers": buffers}
+
+    step = cr.training_step(empty, "w", cr.sgd(0.1), state="buffers", buffers={}, executor=executor)
+    state = step.init(w=np.ones(3), buffers={})
+    first = step(state, x=np.ones((2, 3)))
+    assert step(state, x=np.ones((2, 3))) < first
+    assert step.carried == () and [*state] == ["w"]

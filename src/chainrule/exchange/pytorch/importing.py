@@ -6,6 +6,8 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from traceback import StackSummary
 from types import ModuleType
 from typing import Any
 
@@ -156,7 +158,7 @@ def _mode(module: Any, training: bool) -> Iterator[None]:
 def _exported(torch: ModuleType, module: Any, args: Any, options: Any, shapes: Any) -> Any:
     """The module in the operators of core ATen, and those of our table as they are."""
     try:
-        with torch.no_grad(), warnings.catch_warnings(), kept_whole(torch):
+        with torch.no_grad(), warnings.catch_warnings(), kept_whole(torch), _every_line(torch):
             warnings.simplefilter("ignore")  # of PyTorch, about its own future
             exported = torch.export.export(
                 module, args, options or None, dynamic_shapes=shapes, strict=False
@@ -169,6 +171,33 @@ def _exported(torch: ModuleType, module: Any, args: Any, options: Any, shapes: A
             hint="torch.export.export(module, args) shows the whole message; a branch that depends "
             "on values, say, is written with torch.where",
         ) from error
+
+
+@contextmanager
+def _every_line(torch: ModuleType) -> Iterator[None]:
+    """While it is open, helpers that a `forward` calls are noted with their lines, too."""
+    tracer, name = torch.fx.proxy.TracerBase, "_filter_traceback_frames"
+    before = getattr(tracer, name, None)
+    package, layers = str(Path(torch.__path__[0])), str(Path(torch.__path__[0], "nn"))
+    if before is None:  # of another version of PyTorch
+        yield
+        return
+
+    def noted(self: Any, summary: Any) -> Any:
+        known = [
+            one
+            for one in summary
+            if not one.filename.startswith(package)
+            or (one.name == "forward" and one.filename.startswith(layers))
+        ]
+        first = next((i for i, one in enumerate(known) if one.name == "forward"), len(known))
+        return StackSummary.from_list(known[first:])
+
+    setattr(tracer, name, noted)
+    try:
+        yield
+    finally:
+        setattr(tracer, name, before)
 
 
 def _decompositions(torch: ModuleType) -> Any:

@@ -24,6 +24,8 @@ from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
+MOST_UNREAD = 4  # inputs that nothing reads: more of them (counters of layers) are not drawn
+
 
 @dataclass(frozen=True)
 class Wishes:
@@ -83,6 +85,7 @@ class Staging:
     def __init__(self, graph: Graph, wishes: Wishes) -> None:
         self.wishes, self.reading = wishes, read_apart(graph)
         notation = notation_of(graph, wishes.indices, wishes.symbols)
+        self.left_out = 0  # inputs that nothing reads
         self.opened = Opened(graph, (), {}, ())
         if wishes.bodies and any(map(is_loop_or_choice, graph.nodes)):
             self.opened = opened(self.reading, notation, wishes.expand, wishes.fold)
@@ -120,12 +123,12 @@ class Staging:
                 hide_forward=hidden,
             )
         title = f"Computational graph of {self.graph.name}"
-        has_lanes = self.wishes.lanes is not None
+        told = words.Told(self._closed(), self.wishes.lanes is not None, self.left_out)
         objective = self.labels.full_text(self.objective)
         return Scene(
             figure,
             self.looks.of,
-            tuple(words.notes(bands, made, mirror, objective, hidden, self._closed(), has_lanes)),
+            tuple(words.notes(bands, made, mirror, objective, hidden, told)),
             title,
             words.description(bands, mirror, folding, self.labels, title),
             saved,
@@ -169,6 +172,8 @@ class Staging:
         members, lanes = by_pass.get(FORWARD, []), self.wishes.lanes
         if lanes is not None:
             members = sorted(members, key=lambda unit: lanes.lane(unit.nodes))
+        if len(unused) > MOST_UNREAD:
+            self.left_out, unused = len(unused), []
         forward = builder.band(FORWARD, members, unused)
         phase = self.wishes.phase
         if phase == "forward":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from chainrule.explain.drawing.bands import Flat
 from chainrule.explain.drawing.figure import Band, Form
 from chainrule.explain.drawing.folding import Folding
@@ -12,25 +14,34 @@ from chainrule.explain.reading.statements import Direction
 MOST_TOLD = 40  # values of which the description says how they are computed
 
 
+@dataclass(frozen=True)
+class Told:
+    """What a drawing leaves out or adds: of the forward and of the backward pass what is computed
+    by loops and choices of which no body is drawn; lanes; how many inputs that nothing reads."""
+
+    closed: tuple[str, str] = ("", "")
+    has_lanes: bool = False
+    unread: int = 0
+
+
+NOTHING_MORE = Told()
+
+
 def notes(
     bands: list[Flat],
     drawn: list[Band],
     mirror: Mirror | None,
     objective: str,
     hidden: bool,
-    closed: tuple[str, str] = ("", ""),
-    has_lanes: bool = False,
+    told: Told = NOTHING_MORE,
 ) -> list[str]:
-    """One line for each band that is drawn; `drawn` are the bands after folding.
-
-    `closed` says of the forward and of the backward pass what is computed by loops and choices of
-    which no body is drawn.
-    """
-    forward, backward = (_closed(one) for one in closed)
+    """One line for each band that is drawn; `drawn` are the bands after folding."""
+    forward, backward = (_closed(one) for one in told.closed)
     found = []
     if bands[0].entries and not hidden:
-        thick = "thick: messages from stage to stage" if has_lanes else ""
-        more = "; ".join(one for one in (thick, forward) if one)
+        thick = "thick: messages from stage to stage" if told.has_lanes else ""
+        rest = f"{told.unread} inputs that nothing reads are not drawn" if told.unread else ""
+        more = "; ".join(one for one in (thick, forward, rest) if one)
         found.append(f"forward →{f' ({more})' if more else ''}")
     if mirror is not None:
         dashed = "; dashed: values saved by the forward pass" if mirror.saved else ""

@@ -156,15 +156,24 @@ def along(whole: Whole, extents: Iterable[Extent], titles: Titles) -> Along:
 def _frames(
     frames: dict[int, Frame], above: list[float], below: list[float], titles: Titles
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """What frames reach above and below; inner ones first, and the rows grow with them."""
+    """What frames reach above and below: the items of their rows and the frames inside them.  The
+    rows grow with them."""
     tops: dict[int, float] = {}
     bottoms: dict[int, float] = {}
+    around = {column: number for number, frame in frames.items() for column in frame.columns}
+    within: dict[tuple[int, int, bool], float] = {}  # what inner frames reach: of a frame, in a row
+    of_items = [*above], [*below]
     for number in reversed(frames):
-        frame = frames[number]
-        tops[number] = above[frame.high] + PAD + titles.above
-        bottoms[number] = below[frame.low] + PAD + titles.below
-        above[frame.high] = max(above[frame.high], tops[number])
-        below[frame.low] = max(below[frame.low], bottoms[number])
+        frame, outer = frames[number], around.get(frames[number].column, TOP)
+        for row, reached, rows, items, title, is_top in (
+            (frame.high, tops, above, of_items[0], titles.above, True),
+            (frame.low, bottoms, below, of_items[1], titles.below, False),
+        ):
+            inner = within.get((number, row, is_top), 0.0)
+            found = reached[number] = max(items[row], inner) + PAD + title
+            key = outer, row, is_top
+            within[key] = max(within.get(key, 0.0), found)
+            rows[row] = max(rows[row], found)
     return tops, bottoms
 
 
