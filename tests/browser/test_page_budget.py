@@ -70,7 +70,7 @@ def test_an_address_a_click_and_a_phone(opened) -> None:
     printed = page.locator('.print .node[data-state="again"]')
     keys = printed.evaluate_all("(all) => all.map((one) => one.dataset.key)")
     assert dashed(page) <= set(keys), "the screen shows a part of what is printed"
-    assert len(keys) == len(set(keys)) == 12
+    assert len(keys) == len(set(keys)) >= 8
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     view.evaluate("(one) => one.scrollTo(0, 0)")
     chart = page.locator("#panel-budget svg.memory").first
