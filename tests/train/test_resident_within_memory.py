@@ -49,4 +49,4 @@ def test_a_process_stays_within_the_budget(executor: str, name: str, share: floa
         found = measured(executor, name, share, compiling["least"], compiling["full"])
     assert found["needed"] <= found["memory"] < found["full"]
     for taken in (*found["taken"], *compiling["taken"][1:]):
-        assert 0.7 * found["needed"] <= taken <= found["needed"] + OBJECTS
+        assert 0.5 * found["needed"] <= taken <= found["needed"] + OBJECTS
