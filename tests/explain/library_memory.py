@@ -119,6 +119,18 @@ def multiplied() -> Iterator[Case]:
         yield "contract", (x, y), axes
 
 
+def transformed() -> Iterator[Case]:
+    """Of lengths that have small factors, or one large one; of a single row, and of many."""
+    for length in (1000, 4096, 211, 1009, 998, 4999, 53, 121, 169 * 3):
+        half = length // 2 + 1
+        for rows in (1, 3, 40):
+            yield "dft", (RANDOM.normal(size=(rows, length, 2)),), {"axes": (1,), "sign": -1}
+            yield "half_dft", (RANDOM.normal(size=(length, rows)),), {"axis": 0}
+            params = {"axis": 1, "length": length}
+            yield "half_dft_transpose", (RANDOM.normal(size=(rows, half, 2)),), params
+    yield "dft", (RANDOM.normal(size=(300, 97, 2)),), {"axes": (0, 1), "sign": 1}
+
+
 def ordered() -> Iterator[tuple[Arrays, dict[str, Any]]]:
     """Of elements in no order, of which half are of the other half's size."""
     for dtype in WORDS:
@@ -129,7 +141,7 @@ def ordered() -> Iterator[tuple[Arrays, dict[str, Any]]]:
 
 
 def cases() -> Iterator[Case]:
-    for name, operands, params in (*factored(), *multiplied()):
+    for name, operands, params in (*factored(), *multiplied(), *transformed()):
         for dtype in DTYPES:
             yield name, tuple(lying_like(one, dtype) for one in operands), params
     for operands, params in ordered():
@@ -175,6 +187,7 @@ def programs() -> Iterator[tuple[str, Graph, dict[str, np.ndarray]]]:
         "pinv": lambda x: np.linalg.pinv(x[:, :90]),
         "eigh": lambda x: np.linalg.eigh(x + x.T)[1],
         "sort": lambda x: np.sort(x, axis=None),
+        "spectrum": lambda x: cr.fft.rfft(x[:, :199])[0],
     }
     for name, function in functions.items():
         graph = cr.trace(function, x=SQUARE)

@@ -1,4 +1,5 @@
-"""What C routines take by themselves is what primitives declare: LAPACK, sorting, BLAS' copies."""
+"""What C routines take by themselves is what primitives declare: LAPACK, sorting, copies for
+BLAS, Fourier transforms."""
 
 from __future__ import annotations
 
@@ -74,13 +75,15 @@ def check_declared(lines: list[dict[str, Any]]) -> None:
         error = line["taken"] - line["declared"] - line["library"]
         # how many positions merging takes depends on the order of the elements
         merged = line["library"] / 2 if line["name"] == "argsort" else 0
-        assert -merged - CACHED <= error <= OBJECTS, line
+        # half of some sums is taken by a ufunc, whose buffers reports list as NumPy's
+        beside = NUMPY_NBYTES if line["name"] == "half_dft_transpose" else OBJECTS
+        assert -merged - CACHED <= error <= beside, line
 
 
 @pytest.mark.slow
 def test_what_programs_take_is_in_their_reports(lines: list[dict[str, Any]]) -> None:
     lines = [line for line in lines if "said" in line]
-    assert len(lines) >= 18
+    assert len(lines) >= 20
     for line in lines:
         ordered = line["said"] / 5 if "sort" in line["case"] else 0
         beside = max(line["beside"], NUMPY_NBYTES)

@@ -10,6 +10,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.notation import ATOM, Latex
+from chainrule.primitives.pocketfft import pocketfft_bytes
 from chainrule.primitives.primitive import Cut, Library, Linear, Primitive, Sample
 from chainrule.primitives.python import calls_function
 
@@ -83,6 +84,24 @@ def _half_dft_transposed_scratch(out: Node, g: np.ndarray) -> int:
     return _wide(g) + _wide(out.type) + max(SCALE - out.type.nbytes, 0)
 
 
+def _dft_library_bytes(out: Node, x: np.ndarray) -> int:
+    """Of the axis that takes most."""
+    lengths = [x.shape[axis] for axis in out.param("axes")]
+    return max(pocketfft_bytes(n, x.size // (2 * n), False) for n in lengths)
+
+
+def _half_dft_library_bytes(out: Node, x: np.ndarray) -> int:
+    length = x.shape[out.param("axis")]
+    return pocketfft_bytes(length, x.size // length, True)
+
+
+def _half_dft_transposed_library_bytes(out: Node, g: np.ndarray) -> int:
+    """In float64; before there is a result in another dtype."""
+    length = out.param("length")
+    taken = pocketfft_bytes(length, out.type.size // length, True)
+    return taken if out.type.dtype == WIDE else max(0, taken - out.type.nbytes)
+
+
 def _dft_batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
     axes = tuple(axis + 1 for axis in out.param("axes"))
     return dft(inputs[0], axes=axes, sign=out.param("sign"))
@@ -104,6 +123,7 @@ dft = Primitive(
     independent=lambda out: _other_axes(out, out.param("axes"), out.ndim - 1),
     flops=lambda out: _flops(out.inputs[0], out.param("axes")),
     scratch=_dft_scratch,
+    library_bytes=_dft_library_bytes,
     latex=Latex(r"\operatorname{{dft}}_{{{sign}, {axes}}}({x})", ATOM, (0,)),
     samples=(
         _dft_sample((5, 2), (0,), -1),
@@ -186,6 +206,7 @@ half_dft = Primitive(
     independent=lambda out: _other_axes(out, (out.param("axis"),), out.ndim - 1),
     flops=lambda out: _flops(out.inputs[0], (out.param("axis"),)) // 2,
     scratch=_half_dft_scratch,
+    library_bytes=_half_dft_library_bytes,
     latex=Latex(r"\operatorname{{rdft}}_{{{axis}}}({x})", ATOM, (0,)),
     samples=(
         _half_sample((5,), 0),
@@ -216,6 +237,7 @@ half_dft_transpose = Primitive(
     independent=lambda out: _other_axes(out, (out.param("axis"),), out.ndim),
     flops=lambda out: _flops(out, (out.param("axis"),)) // 2,
     scratch=_half_dft_transposed_scratch,
+    library_bytes=_half_dft_transposed_library_bytes,
     latex=Latex(r"\operatorname{{rdft}}^{{\top}}_{{{axis}}}({g})", ATOM, (0,)),
     samples=(
         _transposed_sample((3, 2), 5, 0),
