@@ -289,5 +289,56 @@ TABLE: dict[str, tuple[str, list[str | None]]] = {
         [None, None],
     ),
     "tuple unpacked into entries": ("hs = [0, 0]\nhs[0], hs[1] = x @ W, op(x)", ["hs[0]", "hs[1]"]),
-    "generator function": ("def g(a):\n    yield op(a)\nh = list(g(x))", [None]),
+    "generator, unpacked": ("q, k, v = (x @ w for w in Ws)", ["q", "k", "v"]),
+    "generator, unpacked with a star": (
+        "a, *b = (x @ w for w in Ws)\n*c, d = (x @ w for w in Ws)",
+        ["a", "b[0]", "b[1]", None, None, None],
+    ),
+    "generator of pairs, unpacked": (
+        "(a, b), (c, d), p = ((x @ w, op(w)) for w in Ws)",
+        ["a", "b", "c", "d", "p[0]", "p[1]"],
+    ),
+    "generator of an unknown place, unpacked": ("a, b, c = (x @ w for w in iter(Ws))", [None] * 3),
+    "generator that is kept, unpacked": ("g = (x @ w for w in Ws)\na, b, c = g", [None] * 3),
+    "generator among others, unpacked": ("a, b, c = zip(*[(op(w) for w in Ws)] * 1)", [None] * 3),
+    "comprehension with a star": ("a, *b = [op(w) for w in Ws]", ["a", "b[0]", "b[1]"]),
+    "helper with a star": (
+        "def f(a): return -a, op(a), a @ W\na, *b = f(x)\n*c, d = f(x)",
+        ["a", "b[0]", "b[1]", "c[0]", "c[1]", "d"],
+    ),
+    "helper of a nested tuple": (
+        "def f(a): return (-a, op(a)), a @ W\n(mean, var), y = f(x)",
+        ["mean", "var", "y"],
+    ),
+    "enumerate of zip": (
+        "for i, (w, b) in enumerate(zip(Ws, Ws)):\n    z = x @ w\n    hs = [z + b]\n"
+        "gs = [w @ b for i, (w, b) in enumerate(zip(Ws, Ws))]",
+        ["z", "hs[0]"] * 3 + ["gs[0]", "gs[1]", "gs[2]"],
+    ),
+    "walrus in a generator": ("a, b, c = ((h := op(w)) for w in Ws)", ["h"] * 3),
+    "generator function": (
+        "def g(a):\n    yield op(a)\n    yield -a, a @ W\n"
+        "h = list(g(x))\na, (b, c) = g(x)\nd, *e = g(x)\nfor t in g(x): pass\n"
+        "k = g(x)\nfor u in k: pass",
+        "h[0] h[1][0] h[1][1] a b c d e[0][0] e[0][1] t t[0] t[1] u u[0] u[1]".split(),
+    ),
+    "generator function with a loop": (
+        "def g(a):\n    for w in a:\n        y = op(w)\n        yield y\n        yield -w\n"
+        "for h in g([W, W1]): pass\nhs = list(g([W]))",
+        ["y", "h", "y", "h", "y", None],
+    ),
+    "return of a generator function": (
+        "def g(a):\n    yield 1\n    return op(a)\nfor h in g(x): pass\nh, = g(x)",
+        [None, None],
+    ),
+    "generator method": (
+        "class C:\n    def g(self, a):\n        for w in a: yield op(w)\n"
+        "c = C()\nfor h in c.g(Ws): pass\nfor i, k in enumerate(c.g(Ws)): pass",
+        ["h"] * 3 + [None] * 3,
+    ),
+    "generator function of others": (
+        "def g(a): yield op(a)\ndef f(a): yield from g(a)\n"
+        "for h in f(x): pass\nfor h in zip(g(x), g(W)): pass\nh = next(g(x))\nh, = map(id, g(x))",
+        [None] * 5,
+    ),
 }

@@ -11,11 +11,11 @@ import builtins
 import dis
 import functools
 import itertools
-from types import BuiltinFunctionType, CodeType, FrameType
+from types import BuiltinFunctionType, CodeType, FrameType, GeneratorType
 from typing import NamedTuple
 
 from .bytecode.effects import called
-from .bytecode.following import UNPACKINGS, Route, Settled, Unsettled, route_of
+from .bytecode.following import Route, Settled, Unsettled, route_of
 from .bytecode.frames import Unknown, position, read, written
 from .bytecode.slots import (
     EXPRESSION,
@@ -26,12 +26,14 @@ from .bytecode.slots import (
     Iterating,
     Name,
     Path,
+    Sequence,
     Slot,
+    Somewhere,
     Step,
     pop,
     top,
 )
-from .bytecode.stack import Analysis, analyses, analysis_of
+from .bytecode.stack import GENERATOR, UNPACKINGS, Analysis, analyses, analysis_of
 
 __all__ = [
     "Namer",
@@ -39,7 +41,8 @@ __all__ = [
     "Target",
     "has_returned",
     "operand_name",
-    "returned_variable",
+    "places_returned",
+    "returned_variables",
     "user_frame",
 ]
 
@@ -88,12 +91,39 @@ def has_returned(frame: FrameType) -> bool:
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN_")
 
 
-def returned_variable(frame: FrameType) -> tuple[str, object]:
-    """The local variable that this frame has returned and its value; "" and None otherwise."""
-    found = operand_name(frame, 0)
-    if found is None or found[0] != "local":
-        return "", None
-    return found[1], frame.f_locals.get(found[1])
+def places_returned(code: CodeType) -> tuple[Place, ...]:
+    """Where in what this code may return its own variables are: () is the whole."""
+    analysis = analysis_of(code)
+    if analysis.returned is None:
+        found = {place for at in analysis.instructions for place, _ in _variables(analysis, at)}
+        analysis.returned = tuple(sorted(found, key=str))
+    return analysis.returned
+
+
+def returned_variables(frame: FrameType) -> list[tuple[Place, str, object]]:
+    """The local variables that this frame has returned, alone or in a tuple or list: their places
+    in what was returned, names and values."""
+    try:
+        analysis = analysis_of(frame.f_code)
+        found = _variables(analysis, analysis.starts[frame.f_lasti])
+        return [(place, name, frame.f_locals.get(name)) for place, name in found]
+    except Exception:  # as in target()
+        return []
+
+
+def _variables(analysis: Analysis, offset: int) -> list[tuple[Place, str]]:
+    if not analysis.instructions[offset].opname.startswith("RETURN_VALUE"):
+        return []
+    found: list[tuple[Place, str]] = []
+    waiting: list[tuple[Place, Slot]] = [((), top(analysis.before[offset]))]
+    while waiting:
+        place, slot = waiting.pop()
+        if isinstance(slot, Name) and slot.kind == "local" and not slot.steps:
+            found.append((place, slot.root))
+        elif isinstance(slot, Sequence):
+            count = len(slot.entries)
+            waiting += [((*place, (i, count)), one) for i, one in enumerate(slot.entries)][::-1]
+    return found
 
 
 def name_of_object(value: object, frame: FrameType) -> str:
@@ -158,7 +188,7 @@ class Namer:
                 return None
             path = tuple((_settled(frame, step), length) for step, length in route.path)
             child, above = frame, self._caller(frame)
-            if above is None or (route.yields and not _collects(above)):
+            if above is None or (route.yields and not _collects(above, child, path)):
                 return None
             frame = above
 
@@ -186,6 +216,8 @@ def _settled(frame: FrameType, step: Step) -> Step:
         return Constant(position(frame, step))
     if isinstance(step, Name):
         step = Constant(read(frame, step))
+    if isinstance(step, Somewhere):
+        return step
     if isinstance(step, Constant) and type(step.value) not in (int, str):
         raise Unknown(step)
     return step
@@ -253,26 +285,45 @@ def _hands_on(frame: FrameType, analysis: Analysis, offset: int, child: FrameTyp
         return found in ONE_OPERATION or found.__module__ in ("_operator", "math")
     if isinstance(found, type):
         in_c = not found.__flags__ & HEAP_TYPE
-        return not in_c or (child is not None and child.f_code.co_name in COMPREHENSIONS)
+        if child is None or not in_c:
+            return not in_c
+        is_generator = bool(child.f_code.co_flags & GENERATOR)  # `_collects` looks at it
+        return is_generator or child.f_code.co_name in COMPREHENSIONS
     return type(found).__module__ != "itertools" and not isinstance(found, BUILTIN_ITERATORS)
 
 
-def _collects(frame: FrameType) -> bool:
-    """Whether the running instruction makes a list or tuple of all that an iterator yields, or
-    loops over a generator expression (since 3.14, as part of `tuple` of one)."""
+def _collects(frame: FrameType, generator: FrameType, path: Path) -> bool:
+    """Whether the running instruction takes what the generator yields, and nothing else: it loops
+    over it, unpacks it (where the place among its values is known), or makes a list or tuple."""
     analysis = analysis_of(frame.f_code)
     offset = analysis.starts[frame.f_lasti]
     name = analysis.instructions[offset].opname
     if name == "FOR_ITER":
-        return isinstance(_giver(analysis, offset), Function)
+        return _gives(frame, _giver(analysis, offset), generator)
+    if isinstance(path[0][0], Somewhere):
+        return False
+    if name in UNPACKINGS:
+        return _gives(frame, _giver(analysis, offset), generator)
     if name != "CALL":
         return False
     [(_, stack), *_] = analysis.step(offset, analysis.before[offset])
     match stack[-1]:
-        case Call(Name() as collector, (Call(Function(), _),)):
+        case Call(Name() as collector, (Call(callee) | (Name() as callee),)):
             made = read(frame, collector)
-            return made is list or made is tuple
+            return (made is list or made is tuple) and _gives(frame, callee, generator)
     return False
+
+
+def _gives(frame: FrameType, giver: Slot, generator: FrameType) -> bool:
+    """Whether this makes the generator, or is it."""
+    if isinstance(giver, Function):
+        return giver.code is generator.f_code
+    if not isinstance(giver, Name):
+        return False
+    found = read(frame, giver)
+    if isinstance(found, GeneratorType):
+        return found.gi_frame is generator
+    return getattr(found, "__code__", None) is generator.f_code
 
 
 def operand_name(frame: FrameType, depth: int) -> tuple[str, str] | None:

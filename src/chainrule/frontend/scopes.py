@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import FrameType
 
-from chainrule.frontend.naming import Namer, Target, user_frame
+from chainrule.frontend.naming import Namer, Place, Target, places_returned, user_frame
 from chainrule.graph.origin import Scope
 
 _Named = tuple["Scope | None", str]  # a name, and the scope that it is in
@@ -17,13 +17,14 @@ class Scopes:
     """The scopes of one traced program, by the frames of its calls.
 
     `is_entry` says of a frame whether it calls the function that is traced.  `returning` are the
-    calls whose caller will store what they return: with their scope, and where it will.
+    calls whose caller will store what they return: with their scope, and where it will, by the
+    place in what is returned.
     """
 
     def __init__(self, is_entry: Callable[[FrameType], bool], namer: Namer) -> None:
         self.is_entry, self.namer = is_entry, namer
         self.outside: set[FrameType] = set()  # frames of the user's that called `trace`
-        self.returning: list[tuple[FrameType, Scope | None, Target]] = []
+        self.returning: list[tuple[FrameType, Scope | None, dict[Place, Target]]] = []
         self._of: dict[FrameType, Scope | None] = {}
         self._roots: set[FrameType] = set()
         self.calls: dict[_Named, int] = {}
@@ -86,9 +87,12 @@ class Scopes:
 
     def _expect_return(self, call: FrameType, scope: Scope | None) -> None:
         caller = call.f_back
-        target = self.namer.target(caller) if caller is not None else None
-        if target is not None and target.name != "_" and user_frame(caller) is caller:
-            self.returning.append((call, scope, target))
+        if caller is None or user_frame(caller) is not caller:
+            return
+        found = {place: self.namer.target(caller, place) for place in places_returned(call.f_code)}
+        targets = {place: one for place, one in found.items() if one and one.name != "_"}
+        if targets:
+            self.returning.append((call, scope, targets))
 
 
 def _is_wrapper(frame: FrameType) -> bool:

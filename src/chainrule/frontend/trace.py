@@ -21,9 +21,10 @@ from chainrule.frontend.errors.types_shown import too_large
 from chainrule.frontend.naming import (
     Namer,
     Place,
+    Target,
     has_returned,
     name_of_object,
-    returned_variable,
+    returned_variables,
     user_frame,
 )
 from chainrule.frontend.scopes import Scopes
@@ -273,21 +274,26 @@ class Trace:
         The variable that the helper returned stays a second name: `h` is also `block.y`.
         """
         for item in reversed(list(self._scopes.returning)):  # the innermost call first
-            call, scope, target = item
+            call, scope, targets = item
             if not has_returned(call):
                 continue
             self._scopes.returning.remove(item)
-            variable, value = returned_variable(call)
-            node = getattr(value, "node", None)
-            if not isinstance(node, Node):
-                continue
-            inner = self.name_of.get(node)
-            prefix = f"{scope.path}." if scope is not None else ""
-            if inner is None or not re.fullmatch(re.escape(prefix + variable) + r"(_\d+)?", inner):
-                continue
-            outer = self._scopes.of(target.frame)
-            full = f"{outer.path}.{target.name}" if outer is not None else target.name
-            self._rename(full, node, inner, target.frame.f_code)
+            for place, variable, value in returned_variables(call):
+                if place in targets:
+                    self._name_returned(variable, value, scope, targets[place])
+
+    def _name_returned(
+        self, variable: str, value: object, scope: Scope | None, target: Target
+    ) -> None:
+        """The same of one variable that a helper has returned."""
+        node: Any = getattr(value, "node", None)
+        inner = self.name_of.get(node) if isinstance(node, Node) else None
+        prefix = re.escape(f"{scope.path}." if scope is not None else "")
+        if inner is None or not re.fullmatch(rf"{prefix}{re.escape(variable)}(_\d+)?", inner):
+            return
+        outer = self._scopes.of(target.frame)
+        full = f"{outer.path}.{target.name}" if outer is not None else target.name
+        self._rename(full, node, inner, target.frame.f_code)
 
     def name_by_hand(self, node: Node, name: str) -> None:
         """Call the node so, in the scope that is open.  Earlier names stay, after this one; an

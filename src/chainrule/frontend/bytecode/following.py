@@ -18,15 +18,16 @@ from .slots import (
     Name,
     Path,
     Slot,
+    Somewhere,
     Stack,
+    Step,
     forget,
     pop,
     top,
 )
-from .stack import Analysis
+from .stack import UNPACKINGS, Analysis
 
 MOST_STATES = 10_000  # in one search: a display of a few thousand entries
-UNPACKINGS = ("UNPACK_SEQUENCE", "UNPACK_EX")
 State = tuple[int, Stack, frozenset[str]]  # instruction, stack, variables bound in the search
 Settled = tuple[tuple[int, int], ...]  # of comprehensions, by their loops: the entry being made
 
@@ -157,10 +158,11 @@ def _event(analysis: Analysis, offset: int, stack: Stack) -> Name | Passed | Non
             if not isinstance(value, Entry):
                 return None
             if leave == "RETURN_VALUE":
-                return Passed(value.path, yields=False)
-            index = analysis.index(stack, offset)
-            if index is not None and index.over == Name("local", ".0"):
-                return Passed(((index, None), *value.path), yields=True)
+                is_taken = not analysis.is_generator_function  # else by StopIteration alone
+                return Passed(value.path, yields=False) if is_taken else None
+            step = _place_among_yields(analysis, offset, stack)
+            if step is not None:
+                return Passed(((step, None), *value.path), yields=True)
         case "STORE_ATTR":
             value, owner = pop(stack, 2)[1]
             if isinstance(value, Entry) and isinstance(owner, Name):
@@ -179,6 +181,14 @@ def _event(analysis: Analysis, offset: int, stack: Stack) -> Name | Passed | Non
                 if isinstance(value, Entry):
                     return _inside(Name(STORES.get(name, "local"), variable), value)
     return None
+
+
+def _place_among_yields(analysis: Analysis, offset: int, stack: Stack) -> Step | None:
+    """Which of the values that its generator yields the instruction at `offset` gives."""
+    if analysis.is_generator_function:
+        return Constant(analysis.yields[offset]) if offset in analysis.yields else Somewhere()
+    index = analysis.index(stack, offset)
+    return index if index is not None and index.over == Name("local", ".0") else None
 
 
 def _callee_of_append(stack: Stack) -> Name | None:

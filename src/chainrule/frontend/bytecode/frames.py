@@ -22,7 +22,7 @@ from .slots import (
     Slot,
     forget,
 )
-from .stack import analysis_of
+from .stack import UNPACKINGS, analysis_of
 
 SEARCHED = (list, tuple, dict, set, frozenset, str, type({}.keys()), type({}.values()))
 SEARCHED += (type({}.items()),)
@@ -133,7 +133,9 @@ def _maker_of_iterator(frame: FrameType) -> tuple[FrameType, Slot]:
         raise Unknown
     analysis = analysis_of(maker.f_code)
     offset = analysis.starts[maker.f_lasti]
-    [(_, stack), *_] = analysis.step(offset, analysis.before[offset])
+    stack = analysis.before[offset]
+    if analysis.instructions[offset].opname not in UNPACKINGS:
+        [(_, stack), *_] = analysis.step(offset, stack)
     waiting = list(stack[-2:])  # the result of a call, or an iterator below its item
     while waiting:
         match waiting.pop():

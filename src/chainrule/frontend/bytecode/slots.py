@@ -92,13 +92,20 @@ class Length:
 
 
 @dataclass(frozen=True, slots=True)
+class Somewhere:
+    """A step: some entry of what a generator function yields, of which it is not known how many
+    came before."""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """The followed value, or a container that holds it at `path`."""
 
     path: Path = ()
 
 
-Step = str | Constant | Name | Index | Length  # a str is an attribute, the others are entries
+# A str is an attribute, the others are entries.
+Step = str | Constant | Name | Index | Length | Somewhere
 Path = tuple[tuple[Step, int | None], ...]  # each a step and its container's length, if known
 Slot = (
     Constant
@@ -177,6 +184,9 @@ def unpack_starred(slot: Slot, before: int, after: int) -> Stack:
     def place(index: int, length: int | None) -> tuple[int, Path] | None:
         if index < before:
             return index, ()
+        if after == 0:
+            left = None if length is None else length - before
+            return before, ((Constant(index - before), left),)
         if length is None:
             return None
         if index >= length - after:

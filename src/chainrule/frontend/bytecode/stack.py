@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dis import Instruction
 from itertools import pairwise
 from types import CodeType
+from typing import Any
 
 from .effects import NEVER_FALL_THROUGH, STORES, change, effect
 from .slots import (
@@ -27,6 +28,10 @@ from .slots import (
     top,
 )
 
+GENERATOR = 0x20  # CO_GENERATOR
+GENEXPR = "<genexpr>"
+UNPACKINGS = ("UNPACK_SEQUENCE", "UNPACK_EX")
+
 
 class Analysis:
     """The instructions of a code object, by offset, and the stack before each of them."""
@@ -39,6 +44,9 @@ class Analysis:
         self.bound: dict[int, dict[tuple[int, ...], Name]] = {}  # loop -> its variables
         self.routes: dict[object, object] = {}  # what naming.py remembers of this code object
         self.runs_builtins: dict[int, bool] = {}  # the same, of its instructions
+        self.returned: Any = None  # the same, of what it returns
+        self.is_generator_function = bool(code.co_flags & GENERATOR) and code.co_name != GENEXPR
+        self.yields = self._yields_once()  # a yield -> how many come before it, where that is known
         self._index(len(code.co_code))
         self.before = dict(self._flow())
 
@@ -54,6 +62,13 @@ class Analysis:
             keywords = name == "KW_NAMES" or (keywords and name in ("PRECALL", "EXTENDED_ARG"))
             makes_call = following if name == "PRECALL" else offset  # 3.11 may call in PRECALL
             self.starts.update(dict.fromkeys(range(offset, following, 2), makes_call))
+
+    def _yields_once(self) -> dict[int, int]:
+        """The place of each yield among all, if none is in a branch or a loop."""
+        names = [one.opname for one in self.instructions.values()]
+        straight = not any("JUMP" in name or name in ("FOR_ITER", "SEND") for name in names)
+        found = [at for at, one in self.instructions.items() if one.opname == "YIELD_VALUE"]
+        return {at: place for place, at in enumerate(found)} if straight else {}
 
     def _flow(self) -> Iterator[tuple[int, Stack]]:
         waiting: dict[int, Stack] = {}
