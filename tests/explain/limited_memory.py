@@ -6,7 +6,8 @@ Each of these is a fork, so that all is imported once.
 Address space is limited to what the process has when all is compiled and no array of the training
 is there (what is outside the numbers is, as buffers of BLAS), and what the arrays need beside.  It
 prints the size, what it needs and MIB in bytes; fails with a MemoryError where that was too little,
-or where a size runs, too, whose arrays are said to need a fifth more.  Then all exits with 1.
+or where a size runs, too, whose arrays are said to need more: a fifth, and at least `ROOM`.  Then
+all exits with 1.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from chainrule.execute.native.runtime import machine, recycled
 
 STEPS = 3
 OBJECTS = 2 << 20  # bytes: pools of Python's objects, ends of pages
+ROOM = 2 * OBJECTS  # bytes by which a size is too large for certain
 
 
 def address_space() -> int:
@@ -56,9 +58,14 @@ def forget() -> None:
     gc.collect()
 
 
-def larger(memory: Any, nbytes: int) -> int:
-    """The largest size whose arrays, and nothing beside these, need so many bytes."""
-    size, overhead = 0, 0
+def arrays_nbytes(found: Any, memory: Any) -> int:
+    """What the arrays need at this size, and nothing beside these."""
+    return found.nbytes - memory.at(n=found.size).overhead_nbytes
+
+
+def larger(memory: Any, found: Any, nbytes: int) -> int:
+    """The largest size whose arrays need so many bytes; those of `found` need less."""
+    size, overhead = found.size, memory.at(n=found.size).overhead_nbytes
     while (found := memory.largest("n", nbytes + overhead)).size > size:
         size, overhead = found.size, memory.at(n=found.size).overhead_nbytes
     return size
@@ -71,12 +78,12 @@ def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
     limit = mib << 20
     memory = step.memory(n=parts * 8, layout=order)
     found = memory.largest("n", limit)
-    too_large = larger(memory, (found.nbytes - memory.at(n=found.size).overhead_nbytes) * 6 // 5)
+    arrays = arrays_nbytes(found, memory)
+    too_large = larger(memory, found, arrays + max(arrays // 5, ROOM))
     for size in (too_large, found.size):  # and all is compiled
         train(step, program, size, order)
         forget()
     there = address_space()
-    arrays = found.nbytes - memory.at(n=found.size).overhead_nbytes
     resource.setrlimit(resource.RLIMIT_AS, (there + arrays + OBJECTS,) * 2)
     train(step, program, found.size, order)
     forget()
@@ -85,7 +92,7 @@ def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
         train(step, program, too_large, order)
     except MemoryError:
         return
-    raise SystemExit(f"{too_large} fits, too, whose arrays need a fifth more than there is")
+    raise SystemExit(f"{too_large} fits, too, whose arrays need more than there is")
 
 
 def is_done(case: str, executor: str, mib: int) -> bool:
