@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.fits import Fit
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.nonfinite import Diagnosis
+    from chainrule.explain.zeros import Zeros
     from chainrule.plan.planner import Plan
 
 
@@ -92,6 +93,12 @@ def _nonfinite(
     return nonfinite(graph, arguments, of=of)
 
 
+def _zeros(graph: Graph, arguments: Mapping[str, Any], of: str | Iterable[str] | None) -> Zeros:
+    from chainrule.explain.zeros import zeros
+
+    return zeros(graph, arguments, of=of)
+
+
 def _to_onnx(graph: Graph, path: Any, **options: Any) -> bytes:
     from chainrule.exchange.to_onnx.export import to_onnx
 
@@ -136,6 +143,7 @@ def provide_uses() -> None:
         equations=_equations,
         python=_python,
         nonfinite=_nonfinite,
+        zeros=_zeros,
         to_onnx=_to_onnx,
         rich_graph=_rich_graph,
         text_of_run=_text_of_run,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -29,20 +28,10 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.nonfinite import Diagnosis
     from chainrule.explain.reading.symbols import Indices
+    from chainrule.explain.zeros import Zeros
     from chainrule.graph.structure import Structure
 
-
-_BINDING = threading.Lock()
-
-
-def _begin_anew() -> None:
-    """After a fork: a thread that is not in this process may have held the lock."""
-    global _BINDING
-    _BINDING = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+MOST_BOUND = 16  # graphs at other sizes that are remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +157,9 @@ class Graph(Frozen):
         found = self._bound.get(key)
         if found is None:
             found = self.bind(**values)
-            with _BINDING:
-                while len(self._bound) >= 16:
-                    self._bound.pop(next(iter(self._bound)))
-                self._bound[key] = found
+            for old in list(self._bound)[: 1 - MOST_BOUND]:
+                self._bound.pop(old, None)  # another thread may have done so
+            self._bound[key] = found
         return found
 
     def _by_name(self, asked: str, given: Any, named: Mapping[str, Any]) -> dict[str, Any]:
@@ -359,6 +347,19 @@ class Graph(Frozen):
         default the outputs and all gradients).  See `chainrule.explain.nonfinite.nonfinite`.
         """
         return uses.nonfinite(self, {**(arguments or {}), **named}, of)
+
+    @entry
+    def zeros(
+        self,
+        arguments: Mapping[str, Any] | None = None,
+        /,
+        *,
+        of: str | Iterable[str] | None = None,
+        **named: Any,
+    ) -> Zeros:
+        """Why elements of gradients (or of values that `of` names) are exactly 0 in a run, and
+        which units are dead: see `chainrule.explain.zeros.zeros`.  Arguments are those of `run`."""
+        return uses.zeros(self, {**(arguments or {}), **named}, of)
 
     @entry
     def to_onnx(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.fits import Fit
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.nonfinite import Diagnosis
+    from chainrule.explain.zeros import Zeros
 
 
 class Uses:
@@ -33,6 +34,7 @@ class Uses:
     equations: Callable[..., Equations]
     python: Callable[..., str]
     nonfinite: Callable[..., Diagnosis | None]
+    zeros: Callable[..., Zeros]
     to_onnx: Callable[..., bytes]
     rich_graph: Callable[..., Any]
     text_of_run: Callable[[Run], str]

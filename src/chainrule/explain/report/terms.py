@@ -22,10 +22,10 @@ class Again:
     stretch needs; a graph in which this would take too long has `is_spent`.
     """
 
-    def __init__(self, graph: Graph, values: Mapping[Node, np.ndarray]) -> None:
+    def __init__(self, graph: Graph, values: Mapping[Node, np.ndarray], work: int = WORK) -> None:
         self.values, self.names = values, (graph.name_of,)
         self.nodes = frozenset(graph.nodes)
-        self.left = WORK * len(graph.nodes)
+        self.left = work * len(graph.nodes)
         self.is_spent = False
 
     def compute(self, wanted: Sequence[Node]) -> list[np.ndarray | None]:

@@ -25,6 +25,7 @@ from chainrule.explain.report.statistics import (
 )
 from chainrule.explain.report.steps import Steps
 from chainrule.explain.report.subject import Subject
+from chainrule.explain.report.zeros import WhyZero
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Gradient
@@ -52,6 +53,7 @@ class Values:
         self.equations, self.pictures, self.sources = equations, pictures, Sources()
         self.chains = Chains(reading, notation, equations, subject, self.ids)
         self.needs = Needs(subject.memory)
+        self.why_zero = WhyZero(subject, reading.graph)
         self.gradients = self._gradients()
         self.id_of = self._main_ids()
         self.shortened = 0
@@ -114,6 +116,7 @@ class Values:
                     "read_by": read_by[self.ids[name]],
                     "loop": loops.get(node),
                     **self.needs.data(name, node),
+                    **self.why_zero.data(name, node, gradient is not None),
                     "source": self.sources.place(node.origin),
                     "scope": text(_scope(node)),
                     **arrays.get(name, NO_NUMBERS),
@@ -188,6 +191,7 @@ class Values:
         if self.shortened:
             yield f"Of {self.shortened:,} unnamed values, not all that makes them is listed."
         yield from self.chains.notes()
+        yield from self.why_zero.notes()
         yield from self.pictures.notes()
 
 

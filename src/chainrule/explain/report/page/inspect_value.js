@@ -34,6 +34,7 @@ export function inspectValue(page, id) {
     value.loop && section(loopTitle(value.loop), ...loopContent(page, value.loop)),
     ...chainSection(page, gradient),
     ...reasons(value),
+    ...zeroSections(page, both),
     ...sourceSection(page, value),
     section("Numbers", statisticsTable(page, both), ...pictures(page, both), silence(page)),
     section("In memory", lifetime(page, id), ...memoryText(page, value), againWithin(page, id)),
@@ -119,6 +120,21 @@ function madeSection(page, id, title, content) {
 
 function reasons(value) {
   return value.kept_because ? [section("Kept because", element("p", {}, value.kept_because))] : [];
+}
+
+/** Why elements of the gradient are 0, and which units of the value are dead. */
+function zeroSections({ model }, ids) {
+  const values = ids.map((id) => model.values[id]);
+  const dead = values.filter((value) => value.dead);
+  const zero = values.filter((value) => value.zeros.length);
+  const lines = (texts) =>
+    element("ul", { class: "causes" }, ...texts.map((line) => element("li", {}, line)));
+  return [
+    ...dead.map((value) => section("Dead units", element("p", {}, value.dead))),
+    ...zero.map(({ zeros: [first, ...causes] }) =>
+      section("Why 0", element("p", {}, first), causes.length > 0 && lines(causes)),
+    ),
+  ];
 }
 
 function sourceSection(page, value) {
