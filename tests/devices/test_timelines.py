@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from time import sleep
 from typing import Any
 from xml.etree import ElementTree
 
@@ -257,6 +258,20 @@ def test_a_rank_that_has_nothing_to_do_waits() -> None:
     trace = split.trace(state, {"x": np.eye(4)})
     for one in (trace.measured, trace.predicted):
         assert_is_possible(one)
+
+
+def test_the_end_of_a_step_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, weights, batch = case("network", "sgd", "reference")
+    split = cr.parallel(step, micro_batches=2)
+    run = type(split)._run
+
+    def slow_to_end(*arguments: Any) -> Any:
+        found = run(*arguments)
+        sleep(0.03)
+        return found
+
+    monkeypatch.setattr(type(split), "_run", slow_to_end)
+    assert split.trace(split.init(weights), batch).measured.starting > 0.03
 
 
 def test_a_helper_takes_its_time_from_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,18 +71,20 @@ def refuse_several_machines(job: Job) -> None:
         )
 
 
-def exchanged(job: Job, split: Split, own: Clock, begun: float) -> tuple[list[Clock], float]:
-    """The clocks of all ranks of a job, and when the first of them began."""
+def exchanged(
+    job: Job, split: Split, own: Clock, begun: float, ended: float
+) -> tuple[list[Clock], float, float]:
+    """The clocks of all ranks of a job, when the first of them began, and when the last ended."""
     sums = [pair for _, *pair in own.sums]
-    told = job.exchange("traces a step", [begun, own.times, own.commit, sums])
+    told = job.exchange("traces a step", [begun, ended, own.times, own.commit, sums])
     clocks = []
-    for program, (_, times, commit, pairs) in zip(split.programs, told, strict=True):
+    for program, (_, _, times, commit, pairs) in zip(split.programs, told, strict=True):
         clocks.append(Clock())
         clocks[-1].times = times
         clocks[-1].commit = None if commit is None else tuple(commit)
         helped = [one.sum for one in program.instructions if isinstance(one, Begin)]
         clocks[-1].sums = [(one, *pair) for one, pair in zip(helped, pairs, strict=True)]
-    return clocks, min(one for one, *_ in told)
+    return clocks, min(one for one, *_ in told), max(one for _, one, *_ in told)
 
 
 def trace_of(
@@ -93,11 +95,13 @@ def trace_of(
     speeds: Speeds | None,
     begun: float,
 ) -> StepTrace:
-    """What was measured in a step, from when it was `begun`, beside what is predicted for it."""
-    sizes, job = split.sizes, step.job
+    """What was measured in a step, which `begun` then and has ended now, beside what is predicted
+    for it."""
+    ended, sizes, job = perf_counter(), split.sizes, step.job
     if job.count > 1:
-        clocks, begun = exchanged(job, split, clocks[step.rank], begun)
-    real = measured(step, split, sizes, clocks, begun)
+        clocks, begun, ended = exchanged(job, split, clocks[step.rank], begun, ended)
+    inside = max(one.times[-1] for one in clocks) - min(one.times[0] for one in clocks)
+    real = measured(step, split, sizes, clocks, ended - begun - inside)
     return StepTrace(objective, real, timeline_of(step, split, sizes, speeds))
 
 
@@ -106,9 +110,10 @@ def measured(
     split: Split,
     sizes: Mapping[str, int],
     clocks: Sequence[Clock],
-    called: float,
+    starting: float,
 ) -> ParallelTimeline:
-    """The timeline of a step, called at that time, whose ranks have noted these times."""
+    """The timeline of a step whose ranks have noted these times; `starting` are the seconds of the
+    step in which none of them ran."""
     values = values_of(step, split)
     memory = memory_of(step, split, sizes)
     zero = min(one.times[0] for one in clocks)
@@ -181,5 +186,5 @@ def measured(
         tuple(messages),
         exchanges=tuple(exchanges),
         ways=step.ways,
-        starting=zero - called,
+        starting=starting,
     )

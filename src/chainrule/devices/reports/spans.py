@@ -77,7 +77,8 @@ class ParallelTimeline(NotPickled):
 
     `is_measured` says whether they were measured in a step, or are predicted.  `lower_bound` is
     proved for the predicted times: no order of the same pieces takes less; None where nothing is.
-    `starting` are the seconds before: to cut the batch, and to start ranks.
+    `starting` are the seconds of a step before and after it: to cut the batch, to start ranks, to
+    let go of what they had.
     """
 
     _called = "a timeline"
