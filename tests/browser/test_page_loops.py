@@ -21,10 +21,28 @@ def test_a_result_of_a_loop_shows_the_recurrence(opened) -> None:
     assert "40 iterations of the loop, from the first to the last slice." in text
     formulas = page.locator("#inspector .katex annotation").all_text_contents()
     assert any(r"\tanh" in one for one in formulas), formulas
-    rows = page.locator("#inspector table.results tbody tr")
+    rows = page.locator("#inspector table.results:not(.at-iteration) tbody tr")
     assert rows.count() == 2
     for row in rows.all():
         assert len(row.inner_text().split()) >= 5, "name, shape, three statistics"
+
+
+def test_a_slider_shows_what_the_loop_computes_at_each_t(opened) -> None:
+    page = opened("recurrent")
+    text_of(page, "value o")
+    slider = page.locator("#inspector .iterations input")
+    numbers = page.locator("#inspector table.at-iteration tbody")
+    told = page.locator("#inspector .iterations output")
+    assert told.inner_text() == "t = 1 (slice 0)"
+    first = numbers.inner_text()
+    slider.focus()
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+    assert told.inner_text() == "t = 7 (slice 6)"
+    assert numbers.inner_text() != first
+    text_of(page, "value x")
+    text_of(page, "value o")
+    assert told.inner_text() == "t = 7 (slice 6)", "the page forgot which t was looked at"
 
 
 def test_the_circle_of_the_loop_says_the_same(opened) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -66,3 +66,33 @@ class Again:
                 return apply(node, given, self.names)
         except ChainruleError:
             return None
+
+
+class NotComputedError(KeyError):
+    """A value that the run did not keep, and that takes too long to compute again."""
+
+
+class Computed(Mapping[Node, np.ndarray]):
+    """The values of a run; those without a name are computed again, and kept until `forget`."""
+
+    def __init__(self, graph: Graph, values: Mapping[Node, np.ndarray], work: int) -> None:
+        self.again, self.found = Again(graph, values, work), dict(values)
+        self.kept = values
+
+    def __getitem__(self, node: Node) -> np.ndarray:
+        if node not in self.found:
+            [made] = self.again.compute([node])
+            if made is None:
+                raise NotComputedError(node)
+            self.found[node] = made
+        return self.found[node]
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def forget(self) -> None:
+        """Keep what the run kept, and no more."""
+        self.found = dict(self.kept)

@@ -11,7 +11,8 @@ from chainrule.explain.equations import Equations
 from chainrule.explain.reading.statements import FORWARD, Reading
 from chainrule.explain.reading.symbols import Notation
 from chainrule.explain.report.chain import Chains
-from chainrule.explain.report.loops import loops_of, of_bodies
+from chainrule.explain.report.iterations import IterationsOf
+from chainrule.explain.report.loops import first_results, loops_of, of_bodies
 from chainrule.explain.report.needs import Needs
 from chainrule.explain.report.pictures import Pictures
 from chainrule.explain.report.plain import lines, size, text
@@ -54,6 +55,7 @@ class Values:
         self.chains = Chains(reading, notation, equations, subject, self.ids)
         self.needs = Needs(subject.memory)
         self.why_zero = WhyZero(subject, reading.graph)
+        self.iterations = IterationsOf(self.why_zero.computed)
         self.gradients = self._gradients()
         self.id_of = self._main_ids()
         self.shortened = 0
@@ -102,6 +104,7 @@ class Values:
             gradient_of.setdefault(self.id_of[gradient.wrt], self.ids[name])
         written = _written(self.equations, self.subject.graph)
         loops = loops_of(self.graph, self.subject.graph, self.equations, self.id_of)
+        holders = {at: holder for holder, at in first_results(self.graph, self.ids).items()}
         found = []
         for name, node in self.nodes.items():
             gradient = self.gradients.get(name)
@@ -115,6 +118,7 @@ class Values:
                     "reads": list(reads.get(node, ())),
                     "read_by": read_by[self.ids[name]],
                     "loop": loops.get(node),
+                    "iterations": self.iterations.data(holders.get(self.ids[name])),
                     **self.needs.data(name, node),
                     **self.why_zero.data(name, node, gradient is not None),
                     "source": self.sources.place(node.origin),
@@ -192,6 +196,7 @@ class Values:
             yield f"Of {self.shortened:,} unnamed values, not all that makes them is listed."
         yield from self.chains.notes()
         yield from self.why_zero.notes()
+        yield from self.iterations.notes()
         yield from self.pictures.notes()
 
 

@@ -3,6 +3,7 @@
 import { valueChip } from "./chips.js";
 import { element } from "./dom.js";
 import { equationBlock } from "./equations.js";
+import { iterationsContent } from "./inspect_iterations.js";
 import { countText, numberText, shapeText } from "./words.js";
 
 const LOOP_STATISTICS = ["min", "max", "mean"];
@@ -16,7 +17,7 @@ const LOOP_STATISTICS = ["min", "max", "mean"];
 export function loopContent(page, loop) {
   const found = [element("p", {}, loopText(loop))];
   if (loop.latex.length) found.push(equationBlock(loop.latex, loop.text));
-  found.push(resultsTable(page, loop.results));
+  found.push(...iterationsContent(page, loop), resultsTable(page, loop.results));
   return found;
 }
 
