@@ -75,7 +75,7 @@ def test_what_is_found_is_unfolded_and_marked(opened) -> None:
 def test_what_is_not_there_is_not_found(opened) -> None:
     page = opened("blocks")
     page.locator("#find").fill("nowhere")
-    assert page.locator("#find-results").inner_text() == "nothing is called nowhere"
+    assert page.locator("#find-results").inner_text() == "no name and no line has nowhere"
     page.keyboard.press("Escape")
     assert not page.locator("#find-results").is_visible()
 
@@ -107,3 +107,11 @@ def test_the_mouse_moves_and_zooms_the_graph(opened) -> None:
     page.wait_for_timeout(50)
     settle(page)
     assert node.bounding_box()["width"] < moved["width"] * 1.6
+
+
+def test_a_function_is_found_by_the_lines_that_call_it(opened) -> None:
+    page = opened("recurrent")
+    page.locator("#find").fill("cr.scan(")
+    found = page.locator("#find-results [role=option]")
+    assert found.count() >= 1
+    assert all("cr.scan(" in one and "line " in one for one in found.all_inner_texts())

@@ -1,10 +1,12 @@
-// Find: values and scopes by name, the best first, chosen by keys or pointer.
+// Find: values and scopes by name, or by their line, the best first, chosen by keys or pointer.
 
 import { swatch } from "./chips.js";
 import { element } from "./dom.js";
 import { kindText, typeText } from "./words.js";
 
 const MOST_RESULTS = 60;
+const LEAST_OF_LINE = 2; // letters that are looked for in lines of the program
+const OF_LINE = 4; // after every name
 
 /**
  * @param {import("./chips.js").Page} page
@@ -27,7 +29,7 @@ class Find {
         placeholder: "find (/)",
         autocomplete: "off",
         spellcheck: "false",
-        "aria-label": "Find a value or scope",
+        "aria-label": "Find a value, a scope or a line",
         "aria-expanded": "false",
         "aria-controls": "find-results",
         "aria-autocomplete": "list",
@@ -53,7 +55,7 @@ class Find {
     this.list.replaceChildren(...this.found.map((one, place) => this.#option(one, place)));
     if (text && !this.found.length) {
       const none = element("div", { class: "nothing", role: "option", "aria-disabled": "true" });
-      none.textContent = `nothing is called ${text}`;
+      none.textContent = `no name and no line has ${text}`;
       this.list.append(none);
     }
     this.list.hidden = !text;
@@ -121,9 +123,15 @@ class Find {
   }
 }
 
+/** The line of the program in which a value is computed. */
+function lineOf(data, { source }) {
+  return source ? (data.sources[source.file]?.lines[source.line] ?? "").trim() : null;
+}
+
 /**
  * Values and scopes whose names have a text in them: the same name first, then those that begin
- * with it, then those with a part that begins with it.
+ * with it, then those with a part that begins with it; last the values in whose line it is:
+ * functions and operators.
  * @param {import("./chips.js").Page} page
  * @param {string} text
  * @returns {{thing: number|string, name: string, told: string, kind: string, rank: number}[]}
@@ -133,9 +141,13 @@ export function searched(page, text) {
   const found = [];
   page.model.values.forEach((value, id) => {
     const rank = Math.min(rankOf(value.name, wanted), rankOf(value.label, wanted) + 0.5);
+    const line = rank < Infinity || wanted.length < LEAST_OF_LINE ? null : lineOf(page.data, value);
     if (rank < Infinity) {
       const told = `${kindText(value.kind)} ${typeText(value)}`;
       found.push({ thing: id, name: value.name, told, kind: value.kind, rank });
+    } else if (value.of === null && line?.toLowerCase().includes(wanted)) {
+      const told = `line ${value.source.line}: ${line}`;
+      found.push({ thing: id, name: value.name, told, kind: value.kind, rank: OF_LINE });
     }
   });
   for (const [key, branch] of page.scopes.branches) {
