@@ -194,6 +194,18 @@ def test_a_large_matrix_is_means_of_blocks(shape: tuple[int, int], spoiled: bool
     assert picture["caption"].endswith(f"each pixel is the mean of {tall} × {wide} elements")
 
 
+def test_numbers_around_zero_have_zero_in_the_middle_and_lines_of_zeros_are_told() -> None:
+    array = np.array([[0, 3, 0], [0, 0, 0], [0, -1, 0.5]])
+    picture = picture_of(array)
+    assert (picture["low"], picture["high"], picture["centred"]) == (-3, 3, True)
+    assert (levels(picture)[array == 0] == 127).all()
+    assert picture["caption"] == "3 × 3; row 1 and column 0 are 0" and picture["block"] == [1, 1]
+    assert picture_of(np.abs(array))["centred"] is False
+    assert picture_of(np.array([[1, 0], [1, 0]]))["caption"] == "2 × 2; column 1 is 0"
+    assert "are 0" not in picture_of(np.zeros((3, 3)))["caption"]
+    assert picture_of(some("float64", (100, 50)))["block"] == [3, 2]
+
+
 def test_vectors_are_strips_and_higher_arrays_show_one_matrix() -> None:
     strip = picture_of(np.arange(20.0))
     assert (strip["width"], strip["height"], strip["caption"]) == (20, 1, "20 elements")

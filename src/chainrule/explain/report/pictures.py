@@ -17,6 +17,7 @@ SIDE = 48  # pixels of a heat map, at most, each way
 SMALLEST_IMAGE, LARGEST_IMAGE = 8, 28  # pixels each way of one image in a grid
 COLUMNS, IMAGES = 4, 8  # of a grid of images
 LARGEST_SUMMED = 1e300  # sums of larger numbers may overflow
+MOST_LINES = 8  # rows or columns of zeros that are listed
 NOT_FINITE = 255  # 0 to 254 go from the lowest to the highest
 BUDGET = 1_000_000  # bytes of all pictures of a page
 
@@ -58,21 +59,43 @@ class Pictures:
 def _picture(array: np.ndarray, summary: Summary, images: bool) -> dict[str, Any]:
     side = _image_side(array) if images else 0
     if side:
-        return _scaled(*_grid(array, side))
+        return _scaled(*_grid(array, side), block=None)
     matrix, what = _matrix(array)
     unit = max(abs(summary.least), abs(summary.greatest))
     if unit <= LARGEST_SUMMED or not summary.finite:
-        means, blocks = _means(matrix, summary.is_finite)
+        means, block = _means(matrix, summary.is_finite)
     else:
-        means, blocks = _means(matrix / unit, summary.is_finite)
+        means, block = _means(matrix / unit, summary.is_finite)
         means = means * unit
-    return _scaled(means, what + blocks)
+    if block != (1, 1):
+        what += f"; each pixel is the mean of {block[0]} × {block[1]} elements"
+    return _scaled(means, what + _zero_lines(array), block=block)
 
 
-def _scaled(means: np.ndarray, caption: str) -> dict[str, Any]:
+def _zero_lines(array: np.ndarray) -> str:
+    """`; rows 0, 7 and columns 3, 4 are 0` of a matrix with such rows and columns."""
+    if array.ndim != 2 or not array.any():
+        return ""
+    found = []
+    for axis, noun in ((1, "row"), (0, "column")):
+        lines = np.flatnonzero(~array.any(axis=axis))
+        if lines.size:
+            listed = ", ".join(map(str, lines[:MOST_LINES].tolist()))
+            more = ", ..." if lines.size > MOST_LINES else ""
+            found.append(f"{noun}{'' if lines.size == 1 else 's'} {listed}{more}")
+    is_one = len(found) == 1 and not found[0].startswith(("rows", "columns"))
+    return f"; {' and '.join(found)} {'is' if is_one else 'are'} 0" if found else ""
+
+
+def _scaled(means: np.ndarray, caption: str, *, block: tuple[int, int] | None) -> dict[str, Any]:
+    """With numbers below and above 0, that is in the middle of the scale."""
     finite = np.isfinite(means)
     low = float(means[finite].min()) if finite.any() else 0.0
     high = float(means[finite].max()) if finite.any() else 0.0
+    is_centred = block is not None and low < 0 < high
+    if is_centred:
+        high = max(-low, high)
+        low = -high
     unit = max(abs(low), abs(high)) or 1.0
     span = high / unit - low / unit or 1.0
     with np.errstate(invalid="ignore"):
@@ -86,6 +109,8 @@ def _scaled(means: np.ndarray, caption: str) -> dict[str, Any]:
         "high": number(high),
         "bytes": base64.b64encode(bytes_.tobytes()).decode("ascii"),
         "caption": caption,
+        "centred": is_centred,
+        "block": None if block is None else list(block),
     }
 
 
@@ -100,11 +125,12 @@ def _matrix(array: np.ndarray) -> tuple[np.ndarray, str]:
     return array[(0,) * (array.ndim - 2)], f"[{lead}, :, :] of {shape}"
 
 
-def _means(matrix: np.ndarray, is_finite: bool) -> tuple[np.ndarray, str]:
-    """Means of blocks, at most 48 each way; NaN where a block has an element that is not finite."""
+def _means(matrix: np.ndarray, is_finite: bool) -> tuple[np.ndarray, tuple[int, int]]:
+    """Means of blocks, at most 48 each way, and the size of a block; NaN where a block has an
+    element that is not finite."""
     rows, columns = (_edges(length, SIDE) for length in matrix.shape)
     if (len(rows), len(columns)) == matrix.shape:
-        return matrix.astype(np.float64), ""
+        return matrix.astype(np.float64), (1, 1)
     tall, wide = np.diff(rows, append=matrix.shape[0]), np.diff(columns, append=matrix.shape[1])
     counts = np.outer(tall, wide)
     if is_finite:
@@ -113,7 +139,7 @@ def _means(matrix: np.ndarray, is_finite: bool) -> tuple[np.ndarray, str]:
         finite = np.isfinite(matrix)
         means = _sums(np.where(finite, matrix, 0), rows, columns) / counts
         means[_sums(finite, rows, columns) < counts] = np.nan
-    return means, f"; each pixel is the mean of {tall.max()} × {wide.max()} elements"
+    return means, (int(tall.max()), int(wide.max()))
 
 
 def _sums(matrix: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -1,6 +1,12 @@
-// Colours of quantities: cividis, which reads the same with and without red and green.
+// Colours of quantities: cividis, and blue to orange through white for those around 0, which read
+// the same with and without red and green.
 
-const CIVIDIS = [
+const hexColours = (texts) =>
+  texts.map((text) => [0, 2, 4].map((at) => parseInt(text.slice(at, at + 2), 16)));
+
+const AROUND_ZERO = hexColours(["08457a", "4a90c4", "b5d3ea", "ffffff", "fbd0a5", "e08a2e", "8a4600"]);
+
+const CIVIDIS = hexColours([
   "00224e",
   "002e6c",
   "1e3a6f",
@@ -17,7 +23,7 @@ const CIVIDIS = [
   "dbc75a",
   "eed649",
   "fee838",
-].map((text) => [0, 2, 4].map((at) => parseInt(text.slice(at, at + 2), 16)));
+]);
 
 /**
  * The colour at a place between 0 and 1.
@@ -25,11 +31,24 @@ const CIVIDIS = [
  * @returns {[number, number, number]}
  */
 export function cividis(place) {
-  const at = Math.min(Math.max(place, 0), 1) * (CIVIDIS.length - 1);
-  const low = Math.min(Math.floor(at), CIVIDIS.length - 2);
+  return between(CIVIDIS, place);
+}
+
+/**
+ * The colour at a place between 0 and 1, where 0.5 is the number 0: blue below, orange above.
+ * @param {number} place
+ * @returns {[number, number, number]}
+ */
+export function aroundZero(place) {
+  return between(AROUND_ZERO, place);
+}
+
+function between(colours, place) {
+  const at = Math.min(Math.max(place, 0), 1) * (colours.length - 1);
+  const low = Math.min(Math.floor(at), colours.length - 2);
   const rest = at - low;
   const mix = (from, to) => Math.round(from + (to - from) * rest);
-  return /** @type {any} */ (CIVIDIS[low].map((from, part) => mix(from, CIVIDIS[low + 1][part])));
+  return /** @type {any} */ (colours[low].map((from, part) => mix(from, colours[low + 1][part])));
 }
 
 /**

@@ -1,26 +1,41 @@
-// A value as an image: an element a pixel, in cividis, with what its ends stand for.
+// A value as an image: a pixel for an element or for the mean of some, with what its ends stand for,
+// and the index and number of the pixel under the pointer, or that arrow keys go to.
 
-import { cividis, colourText } from "./colours.js";
+import { aroundZero, cividis, colourText } from "./colours.js";
 import { element } from "./dom.js";
 import { numberText } from "./words.js";
 
 const NOT_FINITE = 255;
 const LARGEST_SIDE = 150;
+const NOT_FINITE_COLOUR = [212, 0, 127];
+const PIXEL_KEYS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 /**
- * @param {{width: number, height: number, low: any, high: any, bytes: string, caption: string}} picture
+ * @param {{width: number, height: number, low: any, high: any, bytes: string, caption: string,
+ *   centred: boolean, block: number[]|null}} picture
  * @param {string} name of the value
  * @returns {HTMLElement}
  */
 export function pictureFigure(picture, name) {
-  const { width, height, low, high, caption } = picture;
-  const said = `Picture of ${name}: ${caption}; dark is ${numberText(low)}, bright ${numberText(high)}`;
-  const canvas = element("canvas", { width, height, role: "img", "aria-label": said });
+  const { width, height, low, high, caption, centred, block } = picture;
+  const levels = atob(picture.bytes);
+  const ends = centred
+    ? `blue is ${numberText(low)}, white 0, orange ${numberText(high)}`
+    : `dark is ${numberText(low)}, bright ${numberText(high)}`;
+  const canvas = element("canvas", {
+    width,
+    height,
+    role: "img",
+    "aria-label": `Picture of ${name}: ${caption}; ${ends}`,
+  });
   canvas.style.width = `${shownWidth(width, height)}px`;
-  paint(/** @type {HTMLCanvasElement} */ (canvas), picture);
-  const ends = [0, 0.25, 0.5, 0.75, 1].map((place) => colourText(cividis(place)));
+  const colour = centred ? aroundZero : cividis;
+  paint(/** @type {HTMLCanvasElement} */ (canvas), levels, colour);
   const bar = element("span", { class: "colour-bar" });
-  bar.style.background = `linear-gradient(to right, ${ends.join(", ")})`;
+  const stops = [0, 0.25, 0.5, 0.75, 1].map((place) => colourText(colour(place)));
+  bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
+  const pixel = element("output", { class: "caption pixel" });
+  if (block) readPixels(canvas, pixel, picture, levels);
   return element(
     "figure",
     { class: "picture" },
@@ -28,6 +43,7 @@ export function pictureFigure(picture, name) {
     element(
       "figcaption",
       {},
+      pixel,
       element("span", { class: "caption" }, caption),
       element(
         "span",
@@ -40,19 +56,67 @@ export function pictureFigure(picture, name) {
   );
 }
 
+/** Writes which pixel the pointer is on, or the arrow keys: `[3, 17] ≈ 0.213`. */
+function readPixels(canvas, output, picture, levels) {
+  const { width, height } = picture;
+  const at = [0, 0];
+  const show = (row, column) => {
+    at[0] = Math.min(Math.max(row, 0), height - 1);
+    at[1] = Math.min(Math.max(column, 0), width - 1);
+    output.textContent = pixelText(picture, levels, at[0], at[1]);
+  };
+  canvas.tabIndex = 0;
+  canvas.addEventListener("pointermove", (event) => {
+    const { left, top, width: wide, height: tall } = canvas.getBoundingClientRect();
+    const row = Math.floor(((event.clientY - top) / tall) * height);
+    show(row, Math.floor(((event.clientX - left) / wide) * width));
+  });
+  canvas.addEventListener("pointerleave", () => {
+    output.textContent = "";
+  });
+  canvas.addEventListener("focus", () => show(at[0], at[1]));
+  canvas.addEventListener("keydown", (event) => {
+    const move = PIXEL_KEYS[event.key];
+    if (!move) return;
+    show(at[0] + move[0], at[1] + move[1]);
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}
+
+/**
+ * The index of a pixel in the matrix that is shown, and its number as far as its colour says it.
+ * @param {{width: number, height: number, low: any, high: any, block: number[]}} picture
+ * @param {string} levels
+ * @param {number} row
+ * @param {number} column
+ * @returns {string}
+ */
+export function pixelText({ width, height, low, high, block }, levels, row, column) {
+  const level = levels.charCodeAt(row * width + column);
+  const places = [row, column].map((place, axis) => {
+    const first = place * block[axis];
+    return block[axis] === 1 ? `${first}` : `${first}:${first + block[axis]}`;
+  });
+  const index = `[${(height === 1 && block[0] === 1 ? places.slice(1) : places).join(", ")}]`;
+  if (level === NOT_FINITE) return `${index} not finite`;
+  if (typeof low !== "number" || typeof high !== "number") return index;
+  const share = level / (NOT_FINITE - 1);
+  return `${index} ≈ ${Number((low * (1 - share) + high * share).toPrecision(3))}`;
+}
+
 /** Small pictures are enlarged by whole numbers of pixels; none is wider than its column. */
 function shownWidth(width, height) {
   const times = Math.min(LARGEST_SIDE / Math.max(width, height), 16);
   return Math.max(width * (times > 1 ? Math.floor(times) : times), 8);
 }
 
-function paint(canvas, { width, height, bytes }) {
+function paint(canvas, levels, colourOf) {
   const context = canvas.getContext("2d");
-  const image = context.createImageData(width, height);
-  const levels = atob(bytes);
-  for (let place = 0; place < width * height; place += 1) {
+  const image = context.createImageData(canvas.width, canvas.height);
+  for (let place = 0; place < levels.length; place += 1) {
     const level = levels.charCodeAt(place);
-    const colour = level === NOT_FINITE ? [212, 0, 127] : cividis(level / (NOT_FINITE - 1));
+    const colour = level === NOT_FINITE ? NOT_FINITE_COLOUR : colourOf(level / (NOT_FINITE - 1));
     image.data.set([...colour, 255], place * 4);
   }
   context.putImageData(image, 0, 0);
