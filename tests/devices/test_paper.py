@@ -67,7 +67,7 @@ def activations_of(shape: tuple[int, ...], layers: int, last: bool, ways: int, r
 def assert_formulas(shape: tuple[int, ...], plan: cr.ParallelPlan, rel: float) -> None:
     way, layers = plan.best.way, plan.chain.layers
     for number, stage in enumerate(plan.best.stages):
-        own = range(stage.first, stage.last + 1)
+        own = [at for first, last in stage.chunks for at in range(first, last + 1)]
         count = sum(one in layers for one in own)
         ends = 0 in own, len(plan.chain.elements) - 1 in own
         held = parameters_of(shape, count, ends, way.ways)
@@ -273,7 +273,7 @@ def test_stages_share_out_the_work_within_memory() -> None:
         return Price(seconds, 0.0, 0.0, held, 0, 0, kept, 1, 1, 0)
 
     def cut(way: Way, prices: list[Price], limit: int | None = None) -> list[tuple[int, int]]:
-        return [(one.first, one.last) for one in stages_of(way, Totals(prices), limit) or ()]
+        return [one.chunks[0] for one in stages_of(way, Totals(prices), limit) or ()]
 
     way = Way(2, 1, 1, 1, 8, "1f1b", False, False)
     alike = [element(1.0, 10)] * 6
@@ -296,12 +296,55 @@ def test_the_simulation_is_near_the_closed_form(stages: int, each: int, schedule
     devices = cr.Devices.parse(text)
     way = Way(stages, 1, 1, 1, each, schedule, False, False)
     parts = {"parameters": 0, "gradients": 0, "optimizer": 0}
-    alike = [StagePlan(at, at, 1.0, 1.1, 0.9, parts, 0) for at in range(stages)]
+    alike = [StagePlan(((at, at),), 1.0, 1.1, 0.9, parts, 0) for at in range(stages)]
     closed, found = (of(way, alike, devices) for of in (seconds_of, simulated))
     paper = pipeline(stages, each, 1.0, 1.1, 0.9, schedule=schedule)
     assert paper.lower_bound <= found + 1e-9 and 0.85 * closed < found < closed + 1e-9
     known = [units(way, at) for at in range(stages)]
     assert all(one <= most for one, most in zip(paper.peak_units, known, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("stages", "chunks", "each"), [(2, 2, 8), (4, 2, 8), (4, 3, 24), (3, 2, 2)]
+)
+def test_stages_of_several_chunks_on_paper(stages: int, chunks: int, each: int) -> None:
+    """They keep what the pipeline on paper keeps, on the first stage p (1 + (p - 1) / (p v)) units
+    (Narayanan et al.), and take as long: a v-th of what 1F1B waits."""
+    text = CLUSTER.format(copies=1, memory="80 GB").replace('"5 us"', "0").replace('"10 us"', "0")
+    way = Way(stages, 1, 1, 1, each, "interleaved", False, False, chunks)
+    alike = [Price(1.0, 1.1, 0.9, 7, 0, 0, 10, 0, 0, 0)] * (2 * stages * chunks)
+    made = stages_of(way, Totals(alike), None)
+    assert made is not None and made[0].chunks[1] == (2 * stages, 2 * stages + 1)
+    assert stages_of(way, Totals(alike), made[0].nbytes - 1) is None
+    times = (2.0 * chunks, 2.2 * chunks, 1.8 * chunks)
+    paper = pipeline(stages, each, *times, schedule="interleaved", chunks=chunks)
+    for one, units_ in zip(made, paper.peak_units, strict=True):
+        assert one.parts["activations"] == pytest.approx(units_ * 20 * chunks)
+        assert one.parts["parameters"] == 7 * 2 * chunks
+    if each >= 2 * stages:
+        first = stages * (1 + (stages - 1) / (stages * chunks))
+        assert paper.peak_units[0] == pytest.approx(first)
+    closed, found = (of(way, made, cr.Devices.parse(text)) for of in (seconds_of, simulated))
+    duration = max(slots[-1].end for slots in paper.timeline)
+    assert paper.lower_bound <= found + 1e-9 and found <= duration + 1e-9
+    assert each < stages or closed == pytest.approx(duration)
+
+
+def test_interleaved_plans_are_searched_for_or_pinned() -> None:
+    step, devices = decoder(*SMALL), cluster(8)
+    found = cr.plan_parallel(step, devices, batch=8, stages=2, ways=1, replicas=1, micro_batches=8)
+    words = "2 stages x 1 way x 1 replica, 8 micro-batches, interleaved, 2 chunks each"
+    assert words in {one.way.words for one in found.ranked}
+    assert "interleaved, 2 chunks" in str(found)
+    pinned = cr.plan_parallel(step, devices, batch=8, schedule="interleaved", stages=2)
+    assert all(one.way.chunks == 2 for one in pinned.ranked)
+    assert [len(one.chunks) for one in pinned.best.stages] == [2, 2]
+    whole = sorted(at for one in pinned.best.stages for pair in one.chunks for at in pair)
+    assert (whole[0], whole[-1]) == (0, len(pinned.chain.elements) - 1)
+    with pytest.raises(InputError, match="chunks is 3, and the schedule is not interleaved"):
+        cr.plan_parallel(step, devices, batch=8, schedule="1f1b", chunks=3)
+    with pytest.raises(InputError, match="and more stages were asked for"):
+        cr.plan_parallel(step, devices, batch=8, schedule="interleaved", stages=2, chunks=3)
 
 
 @pytest.mark.slow

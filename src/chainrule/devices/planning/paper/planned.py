@@ -21,12 +21,19 @@ from chainrule.devices.planning.paper.plans import (
     stages_of,
 )
 from chainrule.devices.planning.paper.pricing import Price, price
-from chainrule.devices.planning.pins import MOST_EACH, numbers, refuse_no_switch, sizes_of
+from chainrule.devices.planning.pins import (
+    MOST_EACH,
+    chunks_of,
+    numbers,
+    refuse_no_switch,
+    sizes_of,
+)
 from chainrule.devices.tensor.choosing import MOST_WAYS, can_choose, not_shared
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.node import Node
+from chainrule.plan.pipelines.pipeline import INTERLEAVED
 from chainrule.tracebacks import entry
 from chainrule.train.step.step import TrainingStep
 
@@ -97,6 +104,7 @@ def plan_parallel(
     replicas: int | None = None,
     micro_batches: int | None = None,
     schedule: str | None = None,
+    chunks: int | None = None,
     sharded: bool | None = None,
     recomputed: bool | None = None,
     size: str | None = None,
@@ -108,7 +116,8 @@ def plan_parallel(
     priced.  `stages` are parts of the chain; `ways` devices share each product of a stage, by
     columns and rows (tensor parallelism); `replicas` work on parts of the batch; `sharded` says
     whether each replica has a part of the optimizer's arrays, `recomputed` whether a layer keeps
-    its input alone and computes the rest again.  What is left out is searched for.
+    its input alone and computes the rest again.  What is left out is searched for.  Of the schedule
+    "interleaved", each stage has `chunks` parts of the chain (2).
 
     Device (r * stages + s) * ways + w is the one of replica r, stage s and way w.  Bytes are
     parameters, sums of gradients, the optimizer's arrays, values that are kept for the backward
@@ -143,12 +152,13 @@ def plan_parallel(
     refuse_no_switch(sharded=sharded, recomputed=recomputed)
     if schedule is not None and schedule not in SCHEDULES:
         raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
+    parts = chunks_of(schedule or INTERLEAVED, chunks)
     whole = step.micro_batched(1, size=size)
     sizes = sizes_of(step, whole.size, batch)
     if micro_batches is None:
         refuse_sum(step, whole.size)
     fixed |= {"schedule": schedule, "sharded": sharded, "recomputed": recomputed}
-    return _Search(step, devices, sizes, whole.size, fixed).best()
+    return _Search(step, devices, sizes, whole.size, fixed, parts).best()
 
 
 class _Search:
@@ -159,9 +169,10 @@ class _Search:
         sizes: Mapping[str, int],
         size: str,
         fixed: Mapping[str, Any],
+        chunks: int,
     ) -> None:
         self.step, self.devices, self.sizes, self.size = step, devices, sizes, size
-        self.fixed = fixed
+        self.fixed, self.chunks = fixed, chunks
         self.micro = step.micro_batched(1, size=size)
         self.chains: dict[int, tuple[Chain, dict[Node, int]]] = {}
         self.prices: dict[tuple[int, int], Totals] = {}
@@ -248,10 +259,15 @@ class _Search:
 
     def _variants(self, stages: int, ways: int, replicas: int, rows: int) -> Iterator[Way]:
         count, fixed = self.sizes[self.size] // rows, self.fixed
-        for schedule in _those(fixed["schedule"], SCHEDULES if stages > 1 else SCHEDULES[:1]):
+        schedules = SCHEDULES if stages > 1 else SCHEDULES[:1]
+        if stages * self.chunks > len(self.chain(1)[0].elements):
+            schedules = [one for one in schedules if one != INTERLEAVED]
+        for schedule in _those(fixed["schedule"], schedules):
+            chunks = self.chunks if schedule == INTERLEAVED and stages > 1 else 1
             for sharded in _those(fixed["sharded"], (False, True) if replicas > 1 else (False,)):
                 for again in _those(fixed["recomputed"], (False, True)):
-                    yield Way(stages, ways, replicas, rows, count, schedule, sharded, again)
+                    numbers = stages, ways, replicas, rows, count
+                    yield Way(*numbers, schedule, sharded, again, chunks)
 
     def best(self) -> ParallelPlan:
         """The best plans; MemoryLimitError where none fits."""
@@ -285,7 +301,7 @@ class _Search:
 
     def _simulated(self, plan: Plan) -> Plan:
         way = plan.way
-        if 3 * way.stages * way.each > MOST_TASKS:
+        if 3 * way.stages * way.each * way.chunks > MOST_TASKS:
             return plan
         return replace(plan, seconds=simulated(way, plan.stages, self.devices))
 
@@ -316,7 +332,7 @@ class _Search:
             return InputError(
                 f"{self.step.graph.name} has {len(self.chain(1)[0].elements)} parts that follow "
                 "each other, and more stages were asked for",
-                hint="fewer stages",
+                hint="fewer stages, or chunks",
             )
         number, worst = max(enumerate(least.stages), key=lambda one: one[1].nbytes)
         parts = sorted(worst.parts.items(), key=lambda one: -one[1])

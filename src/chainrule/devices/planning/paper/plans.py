@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from itertools import accumulate, pairwise
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from itertools import accumulate
 from math import fsum
+from operator import mul
 from typing import Any, NamedTuple
 
 from chainrule.devices.planning.devices import Devices
 from chainrule.devices.planning.model import apart, orders_of
 from chainrule.devices.planning.paper.pricing import Price
 from chainrule.devices.reports.times import adding_seconds
-from chainrule.plan.pipelines.stages import Stages
+from chainrule.plan.pipelines.orders import groups_of, interleaved
+from chainrule.plan.pipelines.pipeline import INTERLEAVED
+from chainrule.plan.pipelines.stages import Kind, Stages
 from chainrule.plan.pipelines.timeline import timeline
 
-SCHEDULES = ("1f1b", "zb-h1", "zb-h2")
+SCHEDULES = ("1f1b", "zb-h1", "zb-h2", INTERLEAVED)
 UPDATES = 3  # times that an update reads or writes its arrays
 
 
 class Way(NamedTuple):
-    """A plan; `rows` are those of a micro-batch."""
+    """A plan; `rows` are those of a micro-batch; a stage has so many `chunks` of the chain."""
 
     stages: int
     ways: int
@@ -30,6 +34,7 @@ class Way(NamedTuple):
     schedule: str
     sharded: bool
     recomputed: bool
+    chunks: int = 1
 
     @property
     def devices(self) -> int:
@@ -56,6 +61,7 @@ class Way(NamedTuple):
             f"{self.micro_batches} micro-batch{'es' if self.micro_batches > 1 else ''}",
         ]
         parts += [self.schedule] if self.stages > 1 else []
+        parts += [f"{self.chunks} chunks each"] if self.chunks > 1 else []
         parts += ["sharded optimizer"] if self.sharded else []
         parts += ["recomputed layers"] if self.recomputed else []
         return ", ".join(parts)
@@ -63,11 +69,10 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True)
 class StagePlan:
-    """A stage: its elements of the chain, seconds of a micro-batch, and the bytes of each of its
-    devices by what they are for."""
+    """A stage: its elements of the chain, from the first to the last of each of its chunks, seconds
+    of a micro-batch, and the bytes of each of its devices by what they are for."""
 
-    first: int
-    last: int
+    chunks: tuple[tuple[int, int], ...]
     forward: float
     backward: float
     weights: float
@@ -86,13 +91,28 @@ class StagePlan:
 
 
 def units(way: Way, stage: int) -> int:
-    """The micro-batches that a stage keeps at most.
+    """The micro-batches that a stage of one chunk keeps at most.
 
     1F1B keeps those under way between the stage and the last; ZB-H1 as many as 1F1B's first stage,
     ZB-H2 up to 2p - 1 (Qi et al., Zero Bubble Pipeline Parallelism, section 2).
     """
-    most = {"1f1b": way.stages - stage, "zb-h1": way.stages, "zb-h2": 2 * way.stages - 1}
-    return min(way.each, most[way.schedule])
+    most = {"zb-h1": way.stages, "zb-h2": 2 * way.stages - 1}
+    return min(way.each, most.get(way.schedule, way.stages - stage))
+
+
+@lru_cache(maxsize=4096)
+def under_way(stages: int, each: int, chunks: int, stage: int) -> frozenset[tuple[int, ...]]:
+    """How many micro-batches a stage of an interleaved pipeline keeps of each of its chunks, at any
+    time; three groups of them are as many as all."""
+    once = (1.0,) * stages
+    alike = Stages(stages, each, once, once, once, (0.0,) * stages, chunks)
+    group = groups_of(alike)[0]
+    few = replace(alike, micro_batches=min(each, 3 * group))
+    counts, found = [0] * chunks, set[tuple[int, ...]]()
+    for task in interleaved(few, group)[stage]:
+        counts[task.chunk] += 1 if task.kind is Kind.FORWARD else -1
+        found.add(tuple(counts))
+    return frozenset(found)
 
 
 class Totals:
@@ -111,25 +131,32 @@ class Totals:
         return before[last + 1] - before[first]
 
 
-def stage_plan(way: Way, stage: int, totals: Totals, first: int, last: int) -> StagePlan:
-    """The stage whose elements are those from `first` to `last`, both included."""
+def stage_plan(
+    way: Way, stage: int, totals: Totals, chunks: Sequence[tuple[int, int]]
+) -> StagePlan:
+    """The stage whose chunks have the elements from their first to their last one."""
     prices = totals.prices
 
     def whole(name: str) -> Any:
-        return totals.of(name, first, last)
+        return sum(totals.of(name, first, last) for first, last in chunks)
 
     forward, optimizer = whole("forward"), whole("optimizer_nbytes")
     again = forward if way.recomputed else 0.0
-    kept = whole("entering_nbytes" if way.recomputed else "kept_nbytes")
+    keeps = "entering_nbytes" if way.recomputed else "kept_nbytes"
+    kept = [totals.of(keeps, first, last) for first, last in chunks]
+    counts = frozenset({(units(way, stage),)})
+    if way.chunks > 1:
+        counts = under_way(way.stages, way.each, way.chunks, stage)
     working = max(
         one.working_nbytes + (one.kept_nbytes if way.recomputed else 0)
+        for first, last in chunks
         for one in prices[first : last + 1]
     )
-    messages = prices[first].entering_nbytes if first else 0
-    messages += prices[last].leaving_nbytes if last + 1 < len(prices) else 0
+    leaving = [prices[last].leaving_nbytes for _, last in chunks]
+    messages = sum(prices[first].entering_nbytes for first, _ in chunks if first)
+    messages += sum(prices[last].leaving_nbytes for _, last in chunks if last + 1 < len(prices))
     return StagePlan(
-        first,
-        last,
+        tuple(chunks),
         forward,
         whole("backward") + again,
         whole("weights"),
@@ -137,11 +164,11 @@ def stage_plan(way: Way, stage: int, totals: Totals, first: int, last: int) -> S
             "parameters": whole("parameter_nbytes"),
             "gradients": whole("gradient_nbytes"),
             "optimizer": -(-optimizer // way.replicas) if way.sharded else optimizer,
-            "activations": kept * units(way, stage),
+            "activations": max(sum(map(mul, one, kept)) for one in counts),
             "messages": messages,
             "working": working,
         },
-        prices[last].leaving_nbytes,
+        max(leaving),
     )
 
 
@@ -151,8 +178,19 @@ def stages_of(way: Way, totals: Totals, limit: int | None) -> list[StagePlan] | 
 
     For a given most to do, each stage takes as many elements as it may: the later ones, which keep
     fewer micro-batches, have then the least to take.  The least such number is searched for.
+    Chunks are cut as so many stages are that have as much memory as they like.
     """
     prices = totals.prices
+    if way.chunks > 1:
+        alone = way._replace(stages=way.stages * way.chunks, schedule=SCHEDULES[0], chunks=1)
+        parts = [part for one in stages_of(alone, totals, None) or () for part in one.chunks]
+        if not parts:
+            return None
+        made = [
+            stage_plan(way, stage, totals, parts[stage :: way.stages])
+            for stage in range(way.stages)
+        ]
+        return made if limit is None or all(one.nbytes <= limit for one in made) else None
     if way.stages > len(prices):
         return None
     each = [_seconds(one, way) for one in prices]
@@ -190,10 +228,10 @@ def _filled(
             while end < last and seconds + each[end + 1] <= most * (1 + 1e-9):
                 end += 1
                 seconds += each[end]
-        made = stage_plan(way, stage, totals, at, end)
+        made = stage_plan(way, stage, totals, [(at, end)])
         while limit is not None and made.nbytes > limit and end > at and stage < way.stages - 1:
             end -= 1
-            made = stage_plan(way, stage, totals, at, end)
+            made = stage_plan(way, stage, totals, [(at, end)])
         if (limit is not None and made.nbytes > limit) or made.seconds > most * (1 + 1e-6):
             return None
         found.append(made)
@@ -206,13 +244,15 @@ def seconds_of(way: Way, stages: Sequence[StagePlan], devices: Devices) -> float
 
     In 1F1B the busiest stage waits for the first micro-batch to come and for the last one to go
     through all others; zero-bubble schedules fill one or two times the gradients of parameters of
-    that (Qi et al., table 1).
+    that (Qi et al., table 1), several chunks of a stage share it out (Narayanan et al., arXiv
+    2104.04473, section 2.2).
     """
     slowest = max(stages, key=lambda one: one.seconds)
     idle = fsum(one.seconds for one in stages) - slowest.seconds
-    idle -= {"1f1b": 0, "zb-h1": 1, "zb-h2": 2}[way.schedule] * fsum(
+    idle -= {"zb-h1": 1, "zb-h2": 2}.get(way.schedule, 0) * fsum(
         one.weights for one in stages if one is not slowest
     )
+    idle /= way.chunks
     sent = 2 * fsum(_transfers(way, stages, devices))
     last = max(seconds_after(way, stages, devices))
     return way.each * slowest.seconds + max(idle, 0.0) + sent + last
@@ -220,14 +260,15 @@ def seconds_of(way: Way, stages: Sequence[StagePlan], devices: Devices) -> float
 
 def simulated(way: Way, stages: Sequence[StagePlan], devices: Devices) -> float:
     """The same, the pipeline task by task."""
-    orders = tuple(map(apart, orders_of(way.stages, way.each, way.schedule)))
+    orders = tuple(map(apart, orders_of(way.stages, way.each, way.schedule, way.chunks)))
     numbers = Stages(
         way.stages,
         way.each,
         tuple(one.forward for one in stages),
         tuple(one.backward for one in stages),
         tuple(one.weights for one in stages),
-        (*_transfers(way, stages, devices), 0.0),
+        (*_transfers(way, stages, devices), 0.0)[: way.stages],
+        way.chunks,
     )
     ends = (slots[-1].end for slots in timeline(numbers, orders).slots)
     after = seconds_after(way, stages, devices)
@@ -235,11 +276,12 @@ def simulated(way: Way, stages: Sequence[StagePlan], devices: Devices) -> float:
 
 
 def _transfers(way: Way, stages: Sequence[StagePlan], devices: Devices) -> list[float]:
-    """Seconds of a message between each stage and the next."""
+    """Seconds of a message between each stage and the next; with several chunks, also from the last
+    stage to the first."""
     found = []
-    for number, (one, _) in enumerate(pairwise(stages)):
-        link = devices.link(number * way.ways, (number + 1) * way.ways)
-        found.append(link.seconds(one.leaving_nbytes))
+    for number in range(way.stages - (way.chunks == 1)):
+        link = devices.link(number * way.ways, (number + 1) % way.stages * way.ways)
+        found.append(link.seconds(stages[number].leaving_nbytes))
     return found
 
 

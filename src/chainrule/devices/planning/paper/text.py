@@ -11,6 +11,7 @@ from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
     from chainrule.devices.planning.paper.planned import ParallelPlan, Plan
+    from chainrule.devices.planning.paper.plans import Way
 
 
 def text(plan: ParallelPlan) -> str:
@@ -45,7 +46,7 @@ def _ranked(plan: ParallelPlan) -> list[str]:
             (
                 *(str(number), str(way.stages), str(way.ways), str(way.replicas)),
                 f"{way.micro_batches} of {way.rows}",
-                way.schedule if way.stages > 1 else "-",
+                _order(way),
                 "sharded" if way.sharded else "whole",
                 "recomputed" if way.recomputed else "kept",
                 duration(one.seconds),
@@ -55,16 +56,27 @@ def _ranked(plan: ParallelPlan) -> list[str]:
     return aligned(rows, (0, 1, 2, 3, 4, 8, 9))
 
 
+def _order(way: Way) -> str:
+    """The schedule in the table."""
+    words = [way.schedule] if way.stages > 1 else []
+    words += [f"{way.chunks} chunks"] if way.chunks > 1 else []
+    return ", ".join(words) or "-"
+
+
 def _stages(plan: ParallelPlan) -> list[str]:
     best = plan.best
     rows = [("stage", "devices", "layers", "of a micro-batch", *best.stages[0].parts, "in all")]
     for number, one in enumerate(best.stages):
-        names = [plan.chain.name(at) for at in (one.first, one.last)]
+        names = plan.chain.name
+        layers = [
+            names(first) if first == last else f"{names(first)} to {names(last)}"
+            for first, last in one.chunks
+        ]
         rows.append(
             (
                 str(number),
                 str(best.way.ways * best.way.replicas),
-                names[0] if one.first == one.last else f"{names[0]} to {names[1]}",
+                ", ".join(layers),
                 duration(one.seconds),
                 *map(in_bytes, one.parts.values()),
                 in_bytes(one.nbytes),
