@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +28,8 @@ SEQUENCES = (GENERATOR.standard_normal((3, 4, 3)),)
 PAIRS = (GENERATOR.standard_normal((2, 4, 8)), GENERATOR.standard_normal((2, 3, 8)))
 
 
-class Net(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Net:
     """How to make it, what it takes, and a submodule that its picture has."""
 
     make: Callable[[], Any]
@@ -46,14 +50,20 @@ NETS = {
 EVERY_NET = pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 
 
+@functools.cache
+def exported(net: Net) -> tuple[Any, cr.Model]:
+    """The network, which no test changes, and the model of it: to export takes a second."""
+    torch.manual_seed(0)
+    module = net.make().double().train()
+    return module, cr.from_torch(module, net.inputs)
+
+
 class Training:
     """A network, the model of it, and an objective with labels."""
 
     def __init__(self, net: Net) -> None:
-        torch.manual_seed(0)
-        self.module = net.make().double().train()
-        self.inputs = net.inputs
-        self.model = cr.from_torch(self.module, net.inputs)
+        module, self.model = exported(net)
+        self.module, self.inputs = copy.deepcopy(module), net.inputs
         shape = np.shape(self.model(*net.inputs))
         self.labels = np.random.default_rng(1).integers(0, shape[-1], shape[:-1])
         self.batch = {"inputs": self.inputs, "labels": self.labels}

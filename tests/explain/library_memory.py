@@ -1,6 +1,8 @@
 """What operations and programs take from malloc, as a program: a line of JSON for each.
 
-    python library_memory.py [DTYPE]       (of operations on this one alone)
+    python library_memory.py               (all)
+    python library_memory.py float64       (operations on arrays of this dtype)
+    python library_memory.py programs
 
 It runs with counted_malloc.c loaded before the C library, and so sees all that routines in C ask
 for, which tracemalloc does not.
@@ -221,9 +223,10 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()  # what is imported need not be looked through for each case
     np.seterr(all="ignore")
+    wanted = sys.argv[1:]
     for case in cases():
-        if case[1][0].dtype in sys.argv[1:] or not sys.argv[1:]:
+        if case[1][0].dtype.name in wanted or not wanted:
             print(json.dumps(line_of(*case)), flush=True)
-    for program in () if sys.argv[1:] else programs():
+    for program in programs() if "programs" in wanted or not wanted else ():
         for executor in ("reference", *(() if native_refusal() else ("native",))):
             print(json.dumps(line_of_program(*program, executor)), flush=True)

@@ -25,20 +25,16 @@ CACHED = 1 << 11  # bytes of small arrays that NumPy had before
 OBJECTS = 1 << 14  # bytes that Python has for frames and views, and malloc for its own blocks
 
 
-@pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return measured(tmp_path_factory.mktemp("malloc"))
-
-
-def measured(folder: Path, *dtypes: str) -> list[dict[str, Any]]:
-    """What was measured, of these dtypes or of all, in a process in which malloc counts."""
+def measured(folder: Path, *wanted: str) -> list[dict[str, Any]]:
+    """What was measured, of these dtypes, of programs or of all, in a process in which malloc
+    counts."""
     if sys.platform != "linux" or COMPILER is None:
         pytest.skip("counts the bytes of glibc's malloc: needs Linux and a C compiler")
     library = folder / "counted.so"
     source = HERE / "counted_malloc.c"
     subprocess.run([COMPILER, "-O2", "-shared", "-fPIC", source, "-o", library], check=True)
     found = subprocess.run(
-        [sys.executable, str(HERE / "library_memory.py"), *dtypes],
+        [sys.executable, str(HERE / "library_memory.py"), *wanted],
         env={
             **os.environ,
             "LD_PRELOAD": str(library),
@@ -62,9 +58,9 @@ def test_what_operations_on_doubles_take_is_declared(tmp_path: Path) -> None:
     check_declared(measured(tmp_path, "float64"))
 
 
-@pytest.mark.slow
-def test_what_operations_take_is_declared(lines: list[dict[str, Any]]) -> None:
-    check_declared([line for line in lines if "name" in line])
+@pytest.mark.exhaustive
+def test_what_operations_take_is_declared(tmp_path: Path) -> None:
+    check_declared([line for line in measured(tmp_path) if "name" in line])
 
 
 def check_declared(lines: list[dict[str, Any]]) -> None:
@@ -81,8 +77,8 @@ def check_declared(lines: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-def test_what_programs_take_is_in_their_reports(lines: list[dict[str, Any]]) -> None:
-    lines = [line for line in lines if "said" in line]
+def test_what_programs_take_is_in_their_reports(tmp_path: Path) -> None:
+    lines = measured(tmp_path, "programs")
     assert len(lines) >= 20
     for line in lines:
         ordered = line["said"] / 5 if "sort" in line["case"] else 0
