@@ -225,6 +225,15 @@ def test_what_does_not_fit_is_refused(options: Any, what: str, hint: str) -> Non
     assert what in caught.value.what and hint in str(caught.value.hint)
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    step, *_ = case("network", "sgd", "reference")
+    four: Any = np.int64(4)
+    split = cr.parallel(step, micro_batches=four, stages=four, schedule="interleaved", chunks=four)
+    assert (split.stages, split.chunks, split.parts.count, type(split.chunks)) == (4, 4, 4, int)
+    found = cr.parallel(step, cr.Devices.cpu(four), batch=np.int64(ROWS), replicas=np.int64(2))
+    assert found.replicas == 2
+
+
 def test_a_budget_of_one_process_is_no_budget_of_ranks() -> None:
     step = cr.training_step(
         network, ("W1", "b1", "W2", "W3"), cr.sgd(0.1), executor="reference", memory="1 GB"

@@ -58,10 +58,9 @@ def asked(
         raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
     each = chunks_of(schedule, chunks)
     count, ends = stages_said(stages, each)
-    numbers = {"replicas": replicas, "micro_batches": micro_batches, "ways": ways}
-    for name, number in numbers.items():
-        if number is not None:
-            count_of(number, name)
+    replicas = None if replicas is None else count_of(replicas, "replicas")
+    micro_batches = None if micro_batches is None else count_of(micro_batches, "micro_batches")
+    ways = None if ways is None else count_of(ways, "ways")
     refuse_without_ranks(Grid(count or 1, replicas or 2, ways or 2), split, bool(shard))
     limited = any(one.memory_nbytes is not None for one in devices.groups)
     balances = (TIME, MEMORY) if limited and ends is None else (TIME,)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from itertools import accumulate
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -305,9 +306,13 @@ class Devices:
 
 def count_of(value: Any, name: str) -> int:
     """An integer of 1 or more; InputError for others."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    try:
+        found = 0 if isinstance(value, bool) else index(value)
+    except TypeError:
+        found = 0
+    if found < 1:
         raise InputError(f"{name} is {value!r}", hint="an integer, 1 or more")
-    return value
+    return found
 
 
 def memory_of(value: Any, name: str) -> int:

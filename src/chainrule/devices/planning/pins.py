@@ -149,7 +149,7 @@ def stages_said(stages: Any, chunks: int) -> tuple[int | None, tuple[str, ...] |
     if isinstance(stages, (list, tuple)) and all(isinstance(one, str) for one in stages):
         ends = tuple(stages)
         return count_of_ends(ends, chunks), ends
-    if isinstance(stages, int):
+    if hasattr(stages, "__index__"):
         return count_of(stages, "stages"), None
     raise InputError(
         f"stages is {stages!r:.60}",

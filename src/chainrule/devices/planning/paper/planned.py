@@ -148,7 +148,7 @@ def plan_parallel(
     }
     for name, number in fixed.items():
         if number is not None:
-            count_of(number, name)
+            fixed[name] = count_of(number, name)
     refuse_no_switch(sharded=sharded, recomputed=recomputed)
     if schedule is not None and schedule not in SCHEDULES:
         raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
