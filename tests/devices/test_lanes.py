@@ -49,13 +49,13 @@ def messages(drawing: Any) -> set[tuple[str, str]]:
 
 
 def test_every_value_is_in_the_frame_of_its_stage() -> None:
-    drawing = split_of("network", ("h1",), replicas=2).draw(n=24)
+    drawing = split_of("network", ("h1",), replicas=2).draw(n=24, width=None)
     found = frames(drawing)
     assert list(found) == ["stage 0: ranks 0, 2", "stage 1: ranks 1, 3"]
     assert {"x", "b1", "W1", "h1", "ℓ2"} <= found["stage 0: ranks 0, 2"]  # the penalty of W1, too
     assert {"y", "W2", "W3", "h2", "o", "J"} <= found["stage 1: ranks 1, 3"]
     told = messages(drawing)
-    assert ("h1", "tanh(h1 W2)") in told and ("ℓ2", "f") in told and len(told) == 4
+    assert ("h1", "tanh(h1 W2)") in told and ("ℓ2", "ℓ(·) + · × ·") in told and len(told) == 4
     assert "forward → (thick: messages from stage to stage)" in drawing.svg()
     ElementTree.fromstring(drawing.svg())
     assert drawing.svg().count("stroke-width:3.2") == 4

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from drawings import picture
+from thirteen_programs import PROGRAMS
 
 import chainrule as cr
 from chainrule import float64, int64
 from chainrule.explain.drawing import draw
+from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.lettering import Face, ems, pieces, shortened
 from chainrule.explain.drawing.scene import Wishes, scene_of
 
@@ -154,3 +157,30 @@ def test_words_on_the_bands_lie_on_nothing():
         for note in shown.words:
             assert 0 <= note.left and note.right <= shown.width and note.bottom <= shown.height
             assert not [box.text for box in shown.boxes if box.overlaps(note)]
+
+
+def circles(name: str) -> dict[str, str]:
+    """What stands in the circles of one of the thirteen programs, by the values they compute."""
+    made = PROGRAMS[name]()
+    graph = made if isinstance(made, cr.Graph) else made.graph
+    looks = draw(graph, fold="none").scene.looks
+    found = [(key, look) for key, look in looks.items() if look.form is Form.CIRCLE]
+    return {key.partition(" ")[2]: look.label.text for key, look in found if "back" not in key}
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS])
+def test_no_operator_is_called_f(name: str) -> None:
+    assert not {"f", "f′", ""} & set(circles(name).values())
+
+
+def test_a_product_in_a_sum_and_the_sum_are_circles_of_their_own() -> None:
+    assert [*circles("book with bias").values()][:5] == ["×", "+", "σ", "×", "+"]
+    gates = circles("GRU")
+    assert gates["cell.z_t"] == "σ" and [*gates.values()].count("+") >= 3
+    assert gates["cell.s_t"] == "· ⊙ · + · ⊙ ·"
+
+
+def test_operators_without_a_short_formula_say_their_outermost_operations() -> None:
+    assert circles("batch-norm MLP")["normed"] == "normalise"
+    assert circles("Hessian-vector product")["objective.L"] == "−mean(· + ·)"
+    assert circles("while")["better.x_t"] == "(· + ·) / 2"

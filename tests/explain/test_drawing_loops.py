@@ -56,8 +56,7 @@ def test_the_iteration_of_a_loop_is_drawn_in_a_frame() -> None:
     assert {text for text, one in shown.items() if one.form is Form.COPY} == {"W", "U", "v"}
     labels = {one.key: drawing.scene.looks[one.key].label.text for one in step.items}
     links = {(labels[one.source], labels[one.target]) for one in step.links}
-    first = "x_t U + h_{t−1} W"
-    assert links >= {("h_{t−1}", first), ("x_t", first), (first, "z_t"), ("tanh", "h_t")}
+    assert links >= {("h_{t−1}", "×"), ("x_t", "×"), ("×", "+"), ("+", "z_t"), ("tanh", "h_t")}
     labels = [drawing.scene.looks[one.key].label.text for one in forward.items]
     assert {"scan cell", "last", "all", "h", "o"} <= {*labels}
 
@@ -72,10 +71,17 @@ def test_every_dependence_in_a_step_is_an_arrow() -> None:
         sources.setdefault(link.target, set()).add(link.source)
     made = {looks[one.key].label.text: sources[one.key] for one in step.items
             if one.form is Form.SQUARE and one.key in sources}  # fmt: skip
-    found = {
-        text: {looks[one].label.text for circle in circles for one in sources[circle]}
-        for text, circles in made.items()
-    }
+    unnamed = {key for key in sources if looks[key].form is Form.CIRCLE}
+
+    def read(circle: str) -> set[str]:
+        """What a circle reads, and what the unnamed ones do that it reads."""
+        return {
+            text
+            for one in sources[circle]
+            for text in (read(one) if one in unnamed else {looks[one].label.text})
+        }
+
+    found = {text: set().union(*map(read, circles)) for text, circles in made.items()}
     assert found == wanted
 
 

@@ -243,6 +243,13 @@ def cost(
     show_default=True,
     help="Colours; auto follows the viewer.",
 )
+@click.option(
+    "--width",
+    type=click.FloatRange(min=300),
+    default=900,
+    show_default=True,
+    help="Of the page, in pixels: what is wider goes on below.",
+)
 def draw(
     program: Program,
     dims: tuple[str, ...],

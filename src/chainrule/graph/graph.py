@@ -290,6 +290,7 @@ class Graph(Frozen):
         indices: Indices = "subscript",
         symbols: Mapping[str, str] | None = None,
         theme: str = "auto",
+        width: float | None = 900.0,
     ) -> Drawing:
         """The graph as a picture: squares are variables, circles operators (docs/drawing.md).
 
@@ -298,7 +299,7 @@ class Graph(Frozen):
         """
         options: Any = {"phase": phase, "detail": detail, "expand": expand, "fold": fold}
         options |= {"shapes": shapes, "nbytes": nbytes, "indices": indices, "symbols": symbols}
-        return uses.draw(self, theme=theme, **options)
+        return uses.draw(self, theme=theme, width=width, **options)
 
     @entry
     def equations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,8 @@ from chainrule.errors import InputError
 from chainrule.explain.drawing.dot import dot_of
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.lanes import Lanes
-from chainrule.explain.drawing.layout import place
+from chainrule.explain.drawing.layout import in_systems, place
+from chainrule.explain.drawing.lettering import LEAST
 from chainrule.explain.drawing.mermaid import mermaid_of
 from chainrule.explain.drawing.scene import Scene, Wishes, scene_of
 from chainrule.explain.drawing.svg import svg_of
@@ -28,6 +30,9 @@ DETAILS = ("names", "primitives")
 INDICES = ("subscript", "superscript", "plain")
 THEMES = ("auto", "light", "dark")
 FOLDS = ("auto", "none", "all")
+PAGE = 900.0  # pixels: the width of a page
+LEGIBLE = 9.0  # pixels: no letter is smaller on the page
+NARROWEST = 300.0
 SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
 
 
@@ -38,6 +43,7 @@ class Drawing:
     scene: Scene
     theme: str = "auto"
     show_bytes: bool = False
+    width: float | None = None
 
     def svg(self) -> str:
         """The picture as SVG, which needs nothing else."""
@@ -46,7 +52,11 @@ class Drawing:
     @cached_property
     @without_collector
     def _svg(self) -> str:
-        return svg_of(self.scene, place(self.scene.figure), self.theme, self.show_bytes)
+        placement = place(self.scene.figure)
+        most = math.inf if self.width is None else self.width * LEAST // LEGIBLE
+        if placement.spans:
+            placement = in_systems(placement, most, len(self.scene.figure.further))
+        return svg_of(self.scene, placement, self.theme, self.show_bytes, most)
 
     def dot(self) -> str:
         """The same boxes and arrows as Graphviz DOT."""
@@ -107,6 +117,7 @@ def draw(
     indices: Indices = "subscript",
     symbols: Mapping[str, str] | None = None,
     theme: str = "auto",
+    width: float | None = PAGE,
     lanes: Lanes | None = None,
 ) -> Drawing:
     """The graph as a picture: squares are variables, circles are operators.
@@ -118,7 +129,9 @@ def draw(
     "all" folds every call and every step, names of functions fold those.  `shapes` and `nbytes` add
     these to the squares; with `nbytes`, the width of a dashed arrow shows the bytes that are
     saved.  `indices` and `symbols` are as for equations.  `theme`: "auto" follows the page, "light"
-    and "dark" do not.  `lanes` draws a frame for each stage of a split step.
+    and "dark" do not.  `width`: of the page, in pixels (a phone has 390): a picture whose letters
+    would be under 9 pixels there goes on below, in rows; None draws one row.  `lanes` draws a
+    frame for each stage of a split step.
 
     InputError for another word, and for a phase that the graph does not have; NameLookupError for
     an unknown name in `expand` or `symbols`.
@@ -139,6 +152,12 @@ def draw(
                 f"{argument}={value!r} is none of {', '.join(map(repr, words))}",
                 hint=f"{argument}={words[0]!r}",
             )
+    is_number = isinstance(width, (int, float)) and not isinstance(width, bool)
+    if width is not None and not (is_number and width >= NARROWEST):
+        raise InputError(
+            f"width={width!r} is not the width of a page in pixels, at least {NARROWEST:.0f}",
+            hint="width=900, of a page; width=390, of a phone; width=None: all in one row",
+        )
     expanded = _names("expand", expand, f"names of values, such as expand={[*graph.names][-1:]!r}")
     for name in expanded:
         if name not in graph:
@@ -153,7 +172,7 @@ def draw(
             f"the graph {graph.name} has no backward pass to draw",
             hint="make one first: cr.backward(graph, wrt=...)",
         )
-    return Drawing(scene, theme, nbytes)
+    return Drawing(scene, theme, nbytes, width)
 
 
 def _names(argument: str, given: Any, hint: str) -> tuple[str, ...]:

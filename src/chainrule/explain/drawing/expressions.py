@@ -46,6 +46,22 @@ def short_expression(
     return text if len(text) <= most else None
 
 
+def outline_expression(value: Node, own: Collection[Node], most: int) -> str | None:
+    """The outermost operations of `value`, as many as fit into `most` characters: `· ⊙ · + ·`."""
+    for deepest in range(DEEPEST, 0, -1):
+        try:
+            text, _ = _Writer(set(own), _dot, "×", deepest).write(value, None, 0)
+        except TooLong:
+            continue
+        if len(text) <= most:
+            return text
+    return None
+
+
+def _dot(node: Node) -> str:
+    return "·"
+
+
 def is_number(node: Node) -> bool:
     """Whether a value is written as a number: a uniform constant, a size, a scalar without name."""
     if node.primitive is constant:
@@ -88,8 +104,10 @@ def symbol_scopes(node: Node) -> list[Scope]:
 class _Writer:
     """Writes the nodes in `own`; others are written by their name."""
 
-    def __init__(self, own: set[Node], name: Name, product: str) -> None:
-        self.own, self.name, self.product = own, name, product
+    def __init__(
+        self, own: set[Node], name: Name, product: str, deepest: int | None = None
+    ) -> None:
+        self.own, self.name, self.product, self.deepest = own, name, product, deepest
         self.written = 0
 
     def write(self, node: Node, within: Scope | None, depth: int) -> tuple[str, int]:
@@ -108,7 +126,7 @@ class _Writer:
             return _size(str(node.param("size")))
         if is_number(node):
             return _number(node.param("value").array), ATOM
-        if node not in self.own:
+        if node not in self.own or depth == self.deepest:
             return self.name(node), ATOM
         scopes = symbol_scopes(node)
         if within is None and scopes:

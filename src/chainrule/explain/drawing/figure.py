@@ -118,13 +118,27 @@ Points = tuple[tuple[float, float], ...]
 class Arrow:
     """A drawn link: a line through `points`, from the border of one box to that of another.
 
-    `kept` marks the dashed ones, from a value (or its copy) to the backward operator.
+    `kept` marks the dashed ones, from a value (or its copy) to the backward operator.  A piece of a
+    broken line does not begin at its source, or does not end at its target.
     """
 
     source: str
     target: str
     points: Points
     kept: bool = False
+    begins: bool = True
+    ends: bool = True
+
+
+@dataclass(frozen=True)
+class Stub:
+    """The outer end of a broken arrow, on the left side of its system or on the right one."""
+
+    x: float
+    y: float
+    is_left: bool
+    source: str
+    target: str
 
 
 @dataclass(frozen=True)
@@ -134,7 +148,8 @@ class Placement:
     `mirrored_groups` has, by the same keys, the frames of the backward band.
 
     `copies` are the copies that were needed; `spans` are the y range of each band, in order:
-    forward, backward (if there is one), further ones.
+    forward, backward (if there is one), further ones.  `rest` and `stubs` are of systems: frames
+    that go on from the system before, and where broken arrows stop.
     """
 
     boxes: Mapping[str, Rectangle]
@@ -145,3 +160,5 @@ class Placement:
     width: float
     height: float
     mirrored_groups: Mapping[str, Rectangle] = field(default_factory=dict)
+    rest: tuple[Rectangle, ...] = ()
+    stubs: tuple[Stub, ...] = ()

@@ -79,7 +79,7 @@ class Folder:
         self._repeats()
         deepest = max((one.depth for tree in self.trees for one in tree), default=0)
         for depth in range(deepest, 0, -1):
-            if self._count() <= MOST_BOXES:
+            if self._count() <= FEW_BOXES:
                 return
             for tree in self.trees:
                 self._scopes(one for one in tree if one.depth == depth)

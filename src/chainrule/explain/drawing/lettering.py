@@ -17,6 +17,7 @@ _INDICES = dict(zip("ₜₛᵢⱼₖₗₘᵣᵤᵥ₊₋", "tsijklmruv+−", st
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)) | _INDICES
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾", "0123456789()", strict=True)) | {"ᵀ": "⊤"}
 SMALL = 0.7  # the size of indices, of the size of the line
+LEAST = 11.3  # pixels: no letter is smaller
 _NARROW, _THIN, _WIDE = "iljI.,;:'|!·()[]{}", "ftr/- ₁", "mwMW⊙Σ@—…ℓ"
 ELLIPSIS = "…"
 
@@ -37,11 +38,19 @@ class Piece:
     face: Face = Face.UPRIGHT
     level: int = 0
 
+    def size(self, size: float) -> float:
+        """The size of the letters, in pixels, where that of the line is `size`."""
+        return max(SMALL * size, LEAST) if self.level else size
+
     @property
     def ems(self) -> float:
-        """The width, in font sizes."""
-        factor = SMALL if self.level else 1.0
+        """The width, in font sizes, of a line of the usual size."""
+        return self.width(1.0, SMALL)
+
+    def width(self, size: float, small: float | None = None) -> float:
+        """The width in pixels, where the size of the line is `size`."""
         bold = 1.07 if self.face is Face.BOLD else 1.0
+        factor = self.size(size) if small is None else small if self.level else size
         return sum(map(_ems, self.text)) * factor * bold
 
 
@@ -66,7 +75,7 @@ class Label:
     @property
     def width(self) -> float:
         """The room that the widest line takes, in pixels."""
-        return max(map(ems, self.lines), default=0.0) * self.size
+        return max((width(line, self.size) for line in self.lines), default=0.0)
 
     @property
     def text(self) -> str:
@@ -90,6 +99,11 @@ def lowered(text: str) -> str:
 def without_index(text: str) -> str:
     """A name without raised and lowered digits and letters at its end."""
     return text.rstrip("".join((*_LOWERED, *_RAISED)).replace("ᵀ", ""))
+
+
+def width(line: Line, size: float) -> float:
+    """The width of a line in pixels, set in letters of `size` pixels."""
+    return sum(piece.width(size) for piece in line)
 
 
 def ems(line: Line) -> float:
@@ -166,8 +180,7 @@ def fitted(lines: Iterable[Line], room: float, sizes: tuple[float, ...], most: f
     At the smallest size they may take up to `most` pixels; what is longer is shortened.
     """
     lines = tuple(lines)
-    widest = max(map(ems, lines), default=0.0)
     for size in sizes:
-        if widest * size <= room:
+        if all(width(line, size) <= room for line in lines):
             return Label(lines, size)
     return Label(tuple(shortened(line, most / sizes[-1]) for line in lines), sizes[-1])

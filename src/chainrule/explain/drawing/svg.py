@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterator
 from html import escape
+from textwrap import wrap
 
 from chainrule.explain.drawing.bands import Role
 from chainrule.explain.drawing.figure import Arrow, Form, Placement, Rectangle
-from chainrule.explain.drawing.lettering import SMALL, Face, Label, Line
+from chainrule.explain.drawing.lettering import Face, Label, Line, Piece, shortened
 from chainrule.explain.drawing.looks import BELOW_FRACTION, LINE, Look
 from chainrule.explain.drawing.palette import LINES, OUTLINES, css
 from chainrule.explain.drawing.scene import Scene
 
+NOTE_LINE = 15.0  # pixels from one line of a note to the next
 EDGE = 16.0  # from the left side to the words on the bands
 LETTER = 6.6  # pixels for each letter of these
 STACK = 4.0  # how far the second outline of a fold is behind the first
 THINNEST, WIDEST = 1.0, 5.0  # of dashed arrows that show bytes
 MESSAGE = 3.2  # pixels, of arrows from one lane to another
+STUB, STUB_ROOM, STUB_SIZE = 26.0, 48.0, 11.3  # broken arrows, the room of their names
 CLOSE = 14.0  # pixels: a number is not so near to the end of an arrow
 Ends = list[tuple[float, float]]  # where arrows begin and end at a box
 _FORBIDDEN = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FACES = {Face.ITALIC: "i", Face.BOLD: "b", Face.UPRIGHT: ""}
 
 
-def svg_of(scene: Scene, placement: Placement, theme: str, show_bytes: bool) -> str:
-    """The whole picture."""
-    return _Picture(scene, placement, theme, show_bytes).svg()
+def svg_of(
+    scene: Scene, placement: Placement, theme: str, show_bytes: bool, most: float = math.inf
+) -> str:
+    """The whole picture; its notes are broken into lines of at most `most` pixels."""
+    return _Picture(scene, placement, theme, show_bytes, most).svg()
 
 
 def clean(text: str) -> str:
@@ -38,8 +44,10 @@ def clean(text: str) -> str:
 class _Picture:
     """One drawing; methods give SVG elements."""
 
-    def __init__(self, scene: Scene, placement: Placement, theme: str, show_bytes: bool) -> None:
-        self.scene, self.placement, self.theme = scene, placement, theme
+    def __init__(
+        self, scene: Scene, placement: Placement, theme: str, show_bytes: bool, most: float
+    ) -> None:
+        self.scene, self.placement, self.theme, self.most = scene, placement, theme, most
         self.show_bytes = show_bytes
         self.originals = {kept.copy.key: kept.source for kept in scene.figure.kept}
         sizes = [size for size in scene.saved_nbytes.values() if size]
@@ -76,7 +84,7 @@ class _Picture:
 
     def _width(self) -> float:
         longest = max((x - EDGE + len(note) * LETTER for x, _, note in self.notes), default=0.0)
-        return max(self.placement.width, longest) + 2 * EDGE
+        return max(self.placement.width, longest + 2 * EDGE)
 
     def _heads(self) -> Iterator[str]:
         for line in LINES:
@@ -89,12 +97,17 @@ class _Picture:
     def _notes(self) -> Iterator[tuple[float, float, str]]:
         """The words of each band and where they begin: the backward ones below it, the others
         above."""
+        room = max(self.placement.width, self.most) - 2 * EDGE
+        letters = int(min(room / LETTER, 10_000))
         for note, (top, bottom) in zip(self.scene.notes, self.placement.spans, strict=True):
+            lines = wrap(note, letters)
             if note.startswith("←"):
                 y = min(bottom + 24, self.placement.height - 28)
-                yield self._beside_copies(y, len(note) * LETTER), y, note
+                x = self._beside_copies(y, len(lines[0]) * LETTER)
             else:
-                yield EDGE, top - 22, note
+                x, y = EDGE, top - 22 - NOTE_LINE * (len(lines) - 1)
+            for place, line in enumerate(lines):
+                yield x, y + NOTE_LINE * place, line
 
     def _beside_copies(self, y: float, width: float) -> float:
         """The x of words of this width, which do not run into the small copies below a band."""
@@ -111,12 +124,17 @@ class _Picture:
         for boxes in (placement.groups, placement.mirrored_groups):
             for key, box in boxes.items():
                 yield self._frame(box, looks[key])
+        for box in placement.rest:
+            yield f'<rect class="frame" {_xywh(box)} rx="8"/>'
         for arrow in placement.arrows:
             yield self._arrow(arrow)
         ends: dict[str, list[tuple[float, float]]] = {}
         for arrow in placement.arrows:
-            ends.setdefault(arrow.source, []).append(arrow.points[0])
-            ends.setdefault(arrow.target, []).append(arrow.points[-1])
+            if arrow.begins:
+                ends.setdefault(arrow.source, []).append(arrow.points[0])
+            if arrow.ends:
+                ends.setdefault(arrow.target, []).append(arrow.points[-1])
+        yield from self._stubs()
         for key, box in placement.boxes.items():
             yield self._box(box, looks[key], ends.get(key, []))
 
@@ -139,7 +157,24 @@ class _Picture:
             width = f' style="stroke-width:{_n(self._thickness(arrow))}"'
         elif self.scene.is_message(arrow.source, arrow.target):
             width = f' style="stroke-width:{MESSAGE}"'
-        return f'<path class="line {line}-line"{width} d="{path}" marker-end="url(#head-{line})"/>'
+        head = f' marker-end="url(#head-{line})"' if arrow.ends else ""
+        return f'<path class="line {line}-line"{width} d="{path}"{head}/>'
+
+    def _stubs(self) -> Iterator[str]:
+        """The names of the values that broken arrows carry: that of the square at either end."""
+        said: set[tuple[float, float]] = set()
+        for stub in self.placement.stubs:
+            looks = self.scene.looks[stub.source], self.scene.looks[stub.target]
+            squares = [one for one in looks if one.form is not Form.CIRCLE]
+            text = (squares or looks)[0].label.text
+            if (stub.x, stub.y) in said:
+                continue
+            said.add((stub.x, stub.y))
+            line = shortened((Piece(text),), STUB_ROOM / STUB_SIZE)
+            text, side = "".join(one.text for one in line), "before" if stub.is_left else "after"
+            x = stub.x + (STUB - 3) * (1 if stub.is_left else -1)
+            x, y = _n(x), _n(stub.y - 4)
+            yield f'<text class="small {side}" x="{x}" y="{y}">{clean(text)}</text>'
 
     def _thickness(self, arrow: Arrow) -> float:
         pair = self.originals.get(arrow.source, arrow.source), arrow.target
@@ -216,7 +251,7 @@ def _text(x: float, y: float, line: Line, size: float) -> str:
         wanted = {0: 0.0, 1: -0.36, -1: 0.2}[piece.level] * size
         attributes = f' class="{_FACES[piece.face]}"' if _FACES[piece.face] else ""
         attributes += f' dy="{_n(wanted - raised)}"' if wanted != raised else ""
-        attributes += f' font-size="{_n(size * SMALL)}"' if piece.level else ""
+        attributes += f' font-size="{_n(piece.size(size))}"' if piece.level else ""
         raised = wanted
         text = clean(piece.text)
         found.append(f"<tspan{attributes}>{text}</tspan>" if attributes else text)

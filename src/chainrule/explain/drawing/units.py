@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from chainrule.explain.drawing.expressions import is_silent, symbol_scopes
 from chainrule.explain.drawing.lanes import Lanes
 from chainrule.explain.reading.statements import (
     GENERATED,
@@ -15,8 +16,10 @@ from chainrule.explain.reading.statements import (
     is_repeated,
 )
 from chainrule.graph.node import Node
+from chainrule.primitives.arithmetic import add
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import broadcast_to
+from chainrule.primitives.primitive import Contract
 from chainrule.primitives.sources import constant
 
 HIDDEN = (*GENERATED, cast, broadcast_to)  # never a circle of its own, unless it is named
@@ -119,6 +122,28 @@ class Units:
             and statement.during.direction is not Direction.BACKWARD
         }
 
+    def _of_sums(self, statement: Statement) -> set[Node]:
+        """The matrix products that a sum in a statement adds, and the sum where more follows."""
+        found: set[Node] = set()
+        if statement.during.direction is not Direction.FORWARD:
+            return found
+        inside = set(statement.inside)
+        sums: set[Node] = set()
+        for node in statement.nodes:
+            if node.primitive is not add or not node.ndim or symbol_scopes(node):
+                continue
+            for operand in node.inputs:
+                while operand in inside and is_silent(operand):
+                    operand = operand.inputs[0]
+                if operand in sums:
+                    sums.add(node)
+                elif operand in inside and isinstance(operand.primitive.kernel, Contract):
+                    if not symbol_scopes(operand):
+                        found.add(operand)
+                        sums.add(node)
+        added = {one for node in sums for one in node.inputs}
+        return found | {node for node in sums if node in inside and node not in added}
+
     def _split(self, statement: Statement, shared: set[Node]) -> Iterator[tuple[Node, ...]]:
         """The nodes of a statement as units: the value with what it needs, and each shared one."""
         if self._is_opened(statement):
@@ -127,7 +152,8 @@ class Units:
                     yield (node,)
             yield (statement.value,)
             return
-        roots = [node for node in statement.inside if node in shared]
+        apart = shared | self._of_sums(statement)
+        roots = [node for node in statement.inside if node in apart]
         if not roots:
             yield statement.nodes
             return

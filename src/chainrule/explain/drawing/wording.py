@@ -10,6 +10,7 @@ from chainrule.explain.drawing.axes import index_of, index_of_call
 from chainrule.explain.drawing.expressions import (
     is_number,
     is_silent,
+    outline_expression,
     short_expression,
     symbol_scopes,
 )
@@ -20,14 +21,22 @@ from chainrule.explain.reading.statements import GENERATED
 from chainrule.graph.body import bodies_of
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
-from chainrule.primitives.arithmetic import add, divide, integer_power, multiply, negative, subtract
+from chainrule.primitives.arithmetic import (
+    add,
+    divide,
+    integer_power,
+    multiply,
+    negative,
+    sqrt,
+    subtract,
+)
 from chainrule.primitives.movement import broadcast_to, transpose
 from chainrule.primitives.primitive import Flat, Map
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import constant, input_
 
 LONGEST = 14  # characters of a formula in a circle
-SQUARES, ELEMENTWISE, ANY = "ℓ₂", "φ", "f"
+SQUARES, ELEMENTWISE, NORMALISED = "ℓ₂", "φ", "normalise"
 LAMBDA = "function"  # what a body is called that has no name
 NO_RESULTS: Mapping[Node, Result] = MappingProxyType({})
 _LINEAR = (add, subtract, multiply, divide, negative, integer_power)
@@ -54,6 +63,8 @@ def wording(
     if len(effective) <= 1 or (len(turned) == 1 and turned[0] is unit.value):
         node = turned[0] if turned else unit.value
         return _one_operation(node, own, name)
+    if _is_sum_of_circles(unit, effective, name):
+        return sign(add)
     squares = _squares(unit, effective, own, name)
     if squares:
         return squares
@@ -61,8 +72,27 @@ def wording(
     if _is_elementwise(unit, effective) and not plain:
         return ELEMENTWISE
     named = short_expression(unit.value, own, name, LONGEST)
+    if named:
+        return named
+    if any(_is_normalised(node, own) for node in effective):
+        return NORMALISED
     dotted = short_expression(unit.value, own, _dot, LONGEST, "×")
-    return named or dotted or (ELEMENTWISE if _is_elementwise(unit, effective) else ANY)
+    if dotted or _is_elementwise(unit, effective):
+        return dotted or ELEMENTWISE
+    return outline_expression(unit.value, own, LONGEST) or sign(unit.value.primitive)
+
+
+def _is_sum_of_circles(unit: Unit, effective: list[Node], name: Callable[[Node], str]) -> bool:
+    """Whether the unit only adds what it reads, and that has no names: arrows say what."""
+    return all(node.primitive is add for node in effective) and "·" in map(name, unit.reads)
+
+
+def _is_normalised(node: Node, own: set[Node]) -> bool:
+    """(x − m) / √v."""
+    if node.primitive is not divide:
+        return False
+    above, below = (_beneath(one, own) for one in node.inputs)
+    return {above, below} <= own and above.primitive is subtract and below.primitive is sqrt
 
 
 def _loop_or_choice(unit: Unit, results: Mapping[Node, Result]) -> str:

@@ -1,0 +1,88 @@
+"""The rule of legibility: on a page and on a phone, no letter of a picture is under 9 pixels."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+from drawings import SVG, chain, mlp_with_gradients, picture
+from thirteen_programs import PROGRAMS
+
+import chainrule as cr
+from chainrule.errors import InputError
+from chainrule.explain.drawing import draw
+
+LEGIBLE = 9.0  # pixels
+TALLEST = {900: 3200, 390: 5000}  # pixels of a page that is scrolled
+EVERY = pytest.mark.parametrize("name", [*PROGRAMS])
+
+
+@cache
+def graph_of(name: str) -> cr.Graph:
+    made = PROGRAMS[name]()
+    return made if isinstance(made, cr.Graph) else made.graph
+
+
+def sizes(svg: str) -> Iterator[float]:
+    """The size of every text and of every part of one, in pixels of the picture."""
+    of_class = dict(re.findall(r"\.(\w+)\{[^}]*?font-size:([\d.]+)px", svg))
+    for element in ElementTree.fromstring(svg).iter():
+        if element.tag in (f"{SVG}text", f"{SVG}tspan") and "".join(element.itertext()):
+            names = (element.get("class") or "").split()
+            found = [float(of_class[one]) for one in names if one in of_class]
+            own = element.get("font-size")
+            assert own or found or element.tag == f"{SVG}tspan"
+            yield from found or ([float(own)] if own else [])
+
+
+@pytest.mark.parametrize("width", [900, 390])
+@EVERY
+def test_no_letter_is_too_small_at_the_width_of_a_page_and_of_a_phone(name: str, width: int):
+    svg = draw(graph_of(name), width=width).svg()
+    shown = picture(svg)
+    scale = min(1.0, width / shown.width)
+    assert min(sizes(svg)) * scale >= LEGIBLE
+    assert shown.height * scale <= TALLEST[width]
+    assert shown.overlaps() == []
+    assert all(0 <= box.left and box.right <= shown.width for box in shown.boxes)
+    assert all(note.right <= shown.width for note in shown.words)
+
+
+def test_one_row_of_many_columns_would_be_too_small():
+    graph = graph_of("LeNet")
+    whole = picture(draw(graph, width=None).svg())
+    assert min(sizes(draw(graph, width=None).svg())) * 900 / whole.width < LEGIBLE
+
+
+@EVERY
+def test_rows_show_the_boxes_of_the_whole(name: str):
+    graph = graph_of(name)
+    shown, whole = (picture(draw(graph, width=width).svg()) for width in (390, None))
+    count = [Counter((box.role, box.text, box.tip) for box in one.boxes) for one in (shown, whole)]
+    assert count[0] == count[1]
+
+
+def test_a_broken_arrow_says_at_both_ends_what_it_carries():
+    svg = draw(mlp_with_gradients(), width=390).svg()
+    stubs = re.findall(r'<text class="small (before|after)"[^>]*>([^<]+)<', svg)
+    sides = {side: Counter(text for one, text in stubs if one == side) for side in dict(stubs)}
+    assert sides["before"] == sides["after"] and "∂J/∂s" in sides["after"]
+    broken = re.findall(r'<path class="line (\S+)-line"[^>]* d="[^"]*"/>', svg)
+    assert set(broken) == {"forward", "backward", "saved"}
+
+
+def test_a_long_chain_goes_on_in_rows():
+    shown = picture(draw(chain(20), width=900, fold="none").svg())
+    rows = {round(box.middle[1]) for box in shown.of("operator")}
+    assert len(rows) == 5 and shown.overlaps() == [] and shown.crossings() == []
+
+
+@pytest.mark.parametrize("width", [0, 299, "900", True, float("nan")])
+def test_a_width_that_is_none_of_a_page_is_explained(width: object):
+    with pytest.raises(InputError, match="is not the width of a page in pixels") as caught:
+        draw(mlp_with_gradients(), width=width)  # type: ignore[arg-type]
+    assert "width=390, of a phone" in str(caught.value)
