@@ -210,8 +210,15 @@ def test_updates_that_repeat_are_one_box_with_all_that_they_read():
     )
     scene = draw(step.graph).scene
     (update,) = scene.figure.further
-    assert [scene.looks[item.key].captions for item in update.items] == [("×40",)]
-    assert scene.notes[-1] == "update →"
+    texts = {key: (one.label.text, *one.captions) for key, one in scene.looks.items()}
+    links = [(texts[one.source][0], texts[one.target][0]) for one in update.links]
+    assert ("update", "×40") in [texts[item.key] for item in update.items]
+    assert sorted(links) == [
+        ("40 gradients", "update"),
+        ("40 parameters", "update"),
+        ("update", "40 new parameters"),
+    ]
+    assert scene.notes[-1] == "update → (dashed: values from above)"
 
 
 def test_a_program_that_gives_its_argument_back_is_drawn():

@@ -172,6 +172,8 @@ class _Writer:
         for place, (key, parent) in enumerate(zip(names, node.inputs, strict=True)):
             text, strength = self.write(parent, within, depth + 1)
             needed = operands[min(place, len(operands) - 1)] if operands else 0
+            if isinstance(node.primitive.kernel, Contract) and " ⊙ " in text:
+                needed = ATOM  # (r ⊙ s) U, where nothing stands between the factors
             values[key] = text if strength >= needed else f"({text})"
         if form is Form.POWER and len(names) == 1:
             return values[names[0]] + str(node.param("exponent")).translate(_RAISED), POWER

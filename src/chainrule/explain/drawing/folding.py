@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from chainrule.errors import InputError
-from chainrule.explain.drawing.bands import Flat, operator_key, value_key
+from chainrule.explain.drawing import bundles
+from chainrule.explain.drawing.bands import Flat, Role, operator_key, value_key
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.mirrored import Mirror
 from chainrule.explain.drawing.outline import (
@@ -36,10 +37,11 @@ class Fold:
 
 @dataclass
 class Folding:
-    """`box_of` gives, for every box that is not drawn by itself, the key of its fold."""
+    """`box_of` gives, for every box that is not drawn by itself, the key of its fold or bundle."""
 
     folds: dict[str, Fold] = field(default_factory=dict)
     box_of: dict[str, str] = field(default_factory=dict)
+    bundles: dict[str, bundles.Bundle] = field(default_factory=dict)
     open_branches: dict[int, list[Branch]] = field(default_factory=dict)  # by place of the band
 
 
@@ -70,7 +72,26 @@ class Folder:
                 self._named((fold,))
             case _:
                 self._named(fold)
-        return self._result()
+        result = self._result()
+        if fold != "none":
+            self._bundle(result)
+        return result
+
+    def _bundle(self, result: Folding) -> None:
+        """Parameters of one call, and what repeated updates read and give, as one box each."""
+        box_of = result.box_of
+        wrt = {one.node for one in self.bands[0].entries if one.role is Role.PARAMETER}
+        repeated = {one.key: one.count for one in result.folds.values()}
+        found = [
+            *bundles.parameters_of(self.bands, box_of),
+            *bundles.of_updates(self.bands, box_of, repeated, wrt),
+        ]
+        if self.mirror is not None:
+            below = [bundles.mirrored(one, self.mirror) for one in found]
+            found += [one for one in below if one is not None]
+        for one in found:
+            result.bundles[one.key] = one
+            box_of.update((entry.key, one.key) for entry in one.entries)
 
     def _enough(self) -> None:
         """Folds until there are few boxes: repetitions, inner calls, outer calls, stretches."""

@@ -18,6 +18,7 @@ from chainrule.explain.drawing.lettering import (
 from chainrule.explain.drawing.units import Units
 from chainrule.explain.drawing.wording import wording
 from chainrule.explain.reading.bodies import results
+from chainrule.explain.reading.statements import Direction
 from chainrule.explain.reading.symbols import Notation, parted
 from chainrule.graph.node import Node
 
@@ -133,6 +134,8 @@ class Labels:
         names = [unit.name for unit in first if unit.name]
         ends = [self.name_text(name) for name in (names[:1] + names[-1:] if names else [])]
         title = fold.title
+        if fold.units[0].during.direction is Direction.UPDATE and fold.count > 1:
+            title = title or "update"
         if fold.stretch is not None or not title:
             title = " … ".join(dict.fromkeys(ends)) or "unnamed values"
         title = f"({title})" if mirrored and " " in title else title

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from chainrule.explain.drawing.bands import OPERATORS, Entry, Role
+from chainrule.explain.drawing.bundles import Bundle
 from chainrule.explain.drawing.figure import SIDE, Form, Item, Kept
 from chainrule.explain.drawing.folding import Fold, mirrored_key
 from chainrule.explain.drawing.labels import Labels
@@ -15,6 +16,7 @@ from chainrule.explain.drawing.tips import Tips, bytes_text
 COPY_SIDE, MARGIN, LINE = 34.0, 8.0, 13.0
 CAPTION_SIZE = 11.3  # of shapes, bytes and counts
 BELOW_FRACTION = 8.0  # more room, in pixels, where captions stand below a fraction
+BUNDLE_SIZE, MOST_NAMES = 14.0, 8  # of a bundle; of names in a tooltip
 TITLE_SIZE = 13.0  # of a frame's title
 
 
@@ -76,6 +78,19 @@ class Looks:
         self.of[key] = Look(role, Form.FOLDED, label, told, (caption,))
         width = max(label.width, caption_width(caption)) + 3 * MARGIN
         return Item(key, Form.FOLDED, round(max(SIDE, width)), SIDE)
+
+    def bundle(self, bundle: Bundle) -> Item:
+        """Several values as one."""
+        first = bundle.entries[0]
+        label = Label((pieces(bundle.title, Face.UPRIGHT),), BUNDLE_SIZE)
+        names = list(dict.fromkeys(one.name for one in bundle.entries))
+        more = f", … ({len(names):,} values)" if len(names) > MOST_NAMES else ""
+        told = f"{bundle.title}, drawn as one box: {', '.join(names[:MOST_NAMES])}{more}"
+        form = Form.COPY if first.form is Form.COPY else Form.FOLDED
+        self.of[bundle.key] = Look(first.role, form, label, told)
+        beside = any(one.beside for one in bundle.entries)
+        height = COPY_SIDE if form is Form.COPY else SIDE
+        return Item(bundle.key, form, round(label.width + 3 * MARGIN), height, beside)
 
     def kept(self, source: str, target: str) -> Kept:
         """A dashed arrow; should it be long, a small copy of its source stands in."""

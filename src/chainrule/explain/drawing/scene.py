@@ -207,6 +207,9 @@ class Staging:
             key = box_of.get(entry.key, entry.key)
             if key == entry.key:
                 items[key] = self.looks.item(entry)
+            elif key in folding.bundles:
+                if key not in items:
+                    items[key] = self.looks.bundle(folding.bundles[key])
             elif key not in items:
                 mirrored = key not in folding.folds
                 fold = folding.folds[key.removeprefix(mirrored_key("")) if mirrored else key]

@@ -22,7 +22,7 @@ LETTER = 6.6  # pixels for each letter of these
 STACK = 4.0  # how far the second outline of a fold is behind the first
 THINNEST, WIDEST = 1.0, 5.0  # of dashed arrows that show bytes
 MESSAGE = 3.2  # pixels, of arrows from one lane to another
-STUB, STUB_ROOM, STUB_SIZE = 26.0, 48.0, 11.3  # broken arrows, the room of their names
+STUB, STUB_ROOM, STUB_SIZE = 26.0, 4.2, 11.3  # broken arrows; their names, in ems and pixels
 CLOSE = 14.0  # pixels: a number is not so near to the end of an arrow
 Ends = list[tuple[float, float]]  # where arrows begin and end at a box
 _FORBIDDEN = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -166,15 +166,16 @@ class _Picture:
         for stub in self.placement.stubs:
             looks = self.scene.looks[stub.source], self.scene.looks[stub.target]
             squares = [one for one in looks if one.form is not Form.CIRCLE]
-            text = (squares or looks)[0].label.text
+            lines = (squares or looks)[0].label.lines
             if (stub.x, stub.y) in said:
                 continue
             said.add((stub.x, stub.y))
-            line = shortened((Piece(text),), STUB_ROOM / STUB_SIZE)
-            text, side = "".join(one.text for one in line), "before" if stub.is_left else "after"
+            line = (*lines[0], *(one for more in lines[1:] for one in (Piece("/"), *more)))
+            line = shortened(tuple(Piece(one.text, level=one.level) for one in line), STUB_ROOM)
+            side = "before" if stub.is_left else "after"
             x = stub.x + (STUB - 3) * (1 if stub.is_left else -1)
             x, y = _n(x), _n(stub.y - 4)
-            yield f'<text class="small {side}" x="{x}" y="{y}">{clean(text)}</text>'
+            yield f'<text class="small {side}" x="{x}" y="{y}">{_pieces(line, STUB_SIZE)}</text>'
 
     def _thickness(self, arrow: Arrow) -> float:
         pair = self.originals.get(arrow.source, arrow.source), arrow.target
@@ -246,6 +247,10 @@ def _label(x: float, y: float, label: Label) -> Iterator[str]:
 
 
 def _text(x: float, y: float, line: Line, size: float) -> str:
+    return f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}">{_pieces(line, size)}</text>'
+
+
+def _pieces(line: Line, size: float) -> str:
     found, raised = [], 0.0
     for piece in line:
         wanted = {0: 0.0, 1: -0.36, -1: 0.2}[piece.level] * size
@@ -255,7 +260,7 @@ def _text(x: float, y: float, line: Line, size: float) -> str:
         raised = wanted
         text = clean(piece.text)
         found.append(f"<tspan{attributes}>{text}</tspan>" if attributes else text)
-    return f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}">{"".join(found)}</text>'
+    return "".join(found)
 
 
 def _stacked(box: Rectangle) -> str:

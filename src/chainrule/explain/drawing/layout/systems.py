@@ -96,7 +96,8 @@ class _Folding:
         arrows = [one for one in old.arrows if within(one.points[0][1])]
         kinds = ("groups", old.groups), ("mirrored", old.mirrored_groups)
         frames = {name: {k: v for k, v in of.items() if within(v.centre[1])} for name, of in kinds}
-        breaks = _breaks(boxes.values(), arrows, self.most)
+        around = [one for of in frames.values() for one in of.values()]
+        breaks = _breaks(boxes.values(), around, arrows, self.most)
         drawn = [(one, _broken(one.points, breaks)) for one in arrows]
         taken = _taken(boxes.values(), breaks, drawn, frames)
         systems: list[_System] = []
@@ -158,12 +159,17 @@ def _at(x: float, breaks: Sequence[float]) -> int:
     return max(0, min(len(breaks) - 2, sum(one <= x for one in breaks) - 1))
 
 
-def _breaks(boxes: Iterable[Rectangle], arrows: Sequence[Arrow], most: float) -> list[float]:
+def _breaks(
+    boxes: Iterable[Rectangle],
+    frames: Sequence[Rectangle],
+    arrows: Sequence[Arrow],
+    most: float,
+) -> list[float]:
     """The left end, the x of the breaks, and the right end."""
     boxes = sorted(boxes, key=lambda one: one.x)
     ends = [x for arrow in arrows for x, _ in arrow.points]
-    left = min([one.x for one in boxes] + ends)
-    right = max([one.x + one.width for one in boxes] + ends)
+    left = min([one.x for one in (*boxes, *frames)] + ends)
+    right = max([one.x + one.width for one in (*boxes, *frames)] + ends)
     segments = [
         (min(a[0], b[0]), max(a[0], b[0])) for arrow in arrows for a, b in pairwise(arrow.points)
     ]
