@@ -11,7 +11,7 @@ from layout_figures import MLP, MLP_BOTH, band, copy_of, gradient, mirrored
 from chainrule.explain.drawing.figure import Band, Figure, Form, Group, Item, Link, Placement
 from chainrule.explain.drawing.layout import place
 
-# Columns and rows of the figure in the book; 100 and 96 pixels apart.
+# Columns and rows of the figure in the book; 88 and 96 pixels apart.
 BOOK = dict(
     x=(0, 0), m1=(1, 0), z=(2, 0), phi=(3, 0), h=(4, 0), m2=(5, 0), o=(6, 0), l=(7, 0),
     W1=(1, 1), W2=(5, 1), y=(7, 1), l2=(3, 1), L=(8, 1), s=(3, 2), J=(10, 2),
@@ -28,7 +28,7 @@ def laid_out(figure: Figure) -> Placement:
 def columns_and_rows(placement: Placement, lowest: float) -> dict[str, tuple[float, float]]:
     """Cells of the book's grid; row 0 has its middle at `lowest`."""
     return {
-        key: ((box.centre[0] - 86) / 100, (lowest - box.centre[1]) / 96)
+        key: ((box.centre[0] - 56) / 88, (lowest - box.centre[1]) / 96)
         for key, box in placement.boxes.items()
     }
 
@@ -36,7 +36,7 @@ def columns_and_rows(placement: Placement, lowest: float) -> dict[str, tuple[flo
 def test_the_network_of_the_book_stands_as_in_the_book() -> None:
     placement = laid_out(Figure(MLP))
     assert columns_and_rows(placement, 270) == BOOK
-    assert (placement.width, placement.height) == (1172, 348)
+    assert (placement.width, placement.height) == (992, 348)
     assert all(len(arrow.points) == 2 for arrow in placement.arrows)
 
 
@@ -47,7 +47,7 @@ def test_the_backward_band_is_the_mirror_image() -> None:
     assert {key: found[key] for key in mirror if key in found} == {
         key: cell for key, cell in mirror.items() if key not in ("dx", "dy")
     }
-    assert (placement.width, placement.height) == (1172, 708)
+    assert (placement.width, placement.height) == (992, 708)
     assert placement.spans == ((52, 296), (368, 656))
 
 
@@ -57,7 +57,7 @@ def test_values_near_by_are_kept_by_an_arrow_and_others_by_a_copy() -> None:
     assert {("x", "dm1"), ("z", "dphi"), ("h", "dm2"), ("o", "dl")} <= direct
     assert [one.source for one in placement.copies] == ["W1", "W2", "y", "W2", "W1"]
     beside = placement.boxes["W1 for m1"].centre
-    assert beside == (246, 385)
+    assert beside == (204, 385)
 
 
 def test_the_backward_band_alone_has_the_same_shape() -> None:
@@ -246,4 +246,4 @@ def test_a_long_chain_is_laid_out(count: int) -> None:
     items = tuple(Item(key, Form.CIRCLE if key[0] == "f" else Form.SQUARE) for key in keys)
     links = tuple(Link(*pair) for pair in itertools.pairwise(keys))
     placement = place(Figure(Band(items, links)))
-    assert placement.width == count * 100 + 72
+    assert placement.width == count * 88 + 24

@@ -46,7 +46,7 @@ def _with_arrow(
     return replace(placement, arrows=arrows)
 
 
-# Points of the book's figure: x is at (86, 270), the columns are 100 apart and the rows 96.
+# Points of the book's figure: x is at (56, 270), the columns are 88 apart and the rows 96.
 PLANTED: dict[str, tuple[Callable[[Placement], Placement], str]] = {
     "a box is missing": (
         lambda p: replace(p, boxes={key: box for key, box in p.boxes.items() if key != "z"}),
@@ -54,34 +54,34 @@ PLANTED: dict[str, tuple[Callable[[Placement], Placement], str]] = {
     ),
     "an arrow is missing": (lambda p: replace(p, arrows=p.arrows[1:]), "missing"),
     "an arrow is there twice": (lambda p: replace(p, arrows=(*p.arrows, p.arrows[0])), "too many"),
-    "a box is outside": (lambda p: replace(p, width=1100), "outside"),
-    "boxes are near": (lambda p: _with_box(p, "z", x=215), "apart"),
+    "a box is outside": (lambda p: replace(p, width=920), "outside"),
+    "boxes are near": (lambda p: _with_box(p, "z", x=173), "apart"),
     "an end hangs in the air": (
-        lambda p: _with_arrow(p, "x", "m1", (112, 270), (150, 270)),
+        lambda p: _with_arrow(p, "x", "m1", (82, 270), (108, 270)),
         "does not end at the border",
     ),
     "a start hangs in the air": (
-        lambda p: _with_arrow(p, "x", "m1", (120, 270), (160, 270)),
+        lambda p: _with_arrow(p, "x", "m1", (90, 270), (118, 270)),
         "does not start at the border",
     ),
     "a circle is met askew": (
-        lambda p: _with_arrow(p, "x", "m1", (112, 280), (160, 270)),
+        lambda p: _with_arrow(p, "x", "m1", (82, 280), (118, 270)),
         "does not point to the middle",
     ),
     "a box is crossed": (
-        lambda p: _with_arrow(p, "m1", "z", (212, 270), (660, 270), (260, 270)),
+        lambda p: _with_arrow(p, "m1", "z", (170, 270), (558, 270), (206, 270)),
         "crosses phi",
     ),
     "an arrow goes down": (
-        lambda p: _with_arrow(p, "m1", "z", (212, 270), (230, 270), (230, 280), (260, 280)),
+        lambda p: _with_arrow(p, "m1", "z", (170, 270), (188, 270), (188, 280), (206, 280)),
         "goes left or down",
     ),
     "an arrow goes left": (
-        lambda p: _with_arrow(p, "m1", "z", (212, 270), (240, 270), (220, 270), (260, 270)),
+        lambda p: _with_arrow(p, "m1", "z", (170, 270), (186, 270), (178, 270), (206, 270)),
         "goes left or down",
     ),
     "two arrows share a stretch": (
-        lambda p: _with_arrow(p, "L", "+", (912, 174), (940, 174), (940, 78), (960, 78)),
+        lambda p: _with_arrow(p, "L", "+", (786, 174), (802, 174), (802, 78), (822, 78)),
         "lies on",
     ),
 }

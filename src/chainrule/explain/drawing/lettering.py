@@ -17,7 +17,7 @@ _INDICES = dict(zip("ₜₛᵢⱼₖₗₘᵣᵤᵥ₊₋", "tsijklmruv+−", st
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)) | _INDICES
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾", "0123456789()", strict=True)) | {"ᵀ": "⊤"}
 SMALL = 0.7  # the size of indices, of the size of the line
-LEAST = 11.3  # pixels: no letter is smaller
+LEAST = 12  # pixels: no letter is smaller
 _NARROW, _THIN, _WIDE = "iljI.,;:'|!·()[]{}", "ftr/- ₁", "mwMW⊙Σ@—…ℓ"
 ELLIPSIS = "…"
 

@@ -14,7 +14,7 @@ from chainrule.explain.drawing.outline import Branch
 from chainrule.explain.drawing.tips import Tips, bytes_text
 
 COPY_SIDE, MARGIN, LINE = 34.0, 8.0, 13.0
-CAPTION_SIZE = 11.3  # of shapes, bytes and counts
+CAPTION_SIZE = 12  # of shapes, bytes and counts
 BELOW_FRACTION = 8.0  # more room, in pixels, where captions stand below a fraction
 BUNDLE_SIZE, MOST_NAMES = 14.0, 8  # of a bundle; of names in a tooltip
 TITLE_SIZE = 13.0  # of a frame's title

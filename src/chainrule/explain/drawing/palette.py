@@ -101,9 +101,9 @@ def _forms(scope: str) -> str:
         f"#{scope} {rule}"
         for rule in (
             f"text{{font-family:{SERIF};text-anchor:middle}}",
-            f".small{{font-family:{SANS};font-size:11.3px}}",
+            f".small{{font-family:{SANS};font-size:12px}}",
             f".note{{font-family:{SANS};font-size:12.5px;text-anchor:start}}",
-            f".number{{font-family:{SANS};font-size:11.3px;text-anchor:end}}",
+            f".number{{font-family:{SANS};font-size:12px;text-anchor:end}}",
             f".title{{font-family:{SANS};font-size:13px;text-anchor:start}}",
             ".after{text-anchor:start}",
             ".before{text-anchor:end}",

@@ -11,7 +11,7 @@ from chainrule.explain.drawing.layout.scopes import TOP
 from chainrule.explain.drawing.layout.tracks import Pieces
 from chainrule.explain.drawing.layout.whole import Frame, Whole
 
-COLUMN_GAP = 48.0  # with squares of 52 pixels, columns are 100 apart, as in a textbook
+COLUMN_GAP = 36.0  # with squares of 52 pixels: the network of a textbook, with biases, fits a page
 PORT_GAP = 30.0  # beside the border of a frame
 ROW_GAP = 44.0  # between rows of items: 96 apart
 LANE_GAP = 22.0  # between a row of items and one of lanes

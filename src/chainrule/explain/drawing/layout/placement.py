@@ -21,7 +21,7 @@ from chainrule.explain.drawing.layout.routes import Room, frames, routes
 from chainrule.explain.drawing.layout.tracks import pieces_of
 from chainrule.explain.drawing.layout.whole import assemble
 
-MARGIN_ACROSS, MARGIN_ALONG = 60.0, 52.0
+MARGIN_ACROSS, MARGIN_ALONG = 30.0, 52.0
 BETWEEN_PASSES = 80.0  # between a band and a further one
 
 Height = Callable[[float], float]  # from the y of a band to that of the picture

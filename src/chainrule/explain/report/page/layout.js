@@ -5,7 +5,7 @@ import { arrowsOf } from "./layout_arrows.js";
 import { VERTEX, indexFor, mirroredKey } from "./layout_index.js";
 import { PASSES, sizesOf } from "./layout_sizes.js";
 
-const MARGIN_ACROSS = 60;
+const MARGIN_ACROSS = 30;
 const MARGIN_ALONG = 52;
 const BETWEEN_PASSES = 80; // between a band and a further one
 const BETWEEN_FRAMES = 24; // of the two passes of a band, at least
