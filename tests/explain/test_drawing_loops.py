@@ -9,6 +9,7 @@ import pytest
 from drawings import picture
 from layout_faults import faults
 from test_equations_loops import CASES, recurrent
+from thirteen_programs import PROGRAMS
 
 import chainrule as cr
 from chainrule import float64
@@ -164,3 +165,15 @@ def test_a_constant_without_a_name_is_drawn_with_its_number() -> None:
     assert {"[1.5, 2, −1]", "const", "0"} <= labels
     assert "·" not in labels
     assert "a constant without a name: float64[2]" in drawing.svg()
+
+
+def test_a_choice_says_its_condition_and_which_branch_is_taken_where() -> None:
+    drawing = PROGRAMS["choice"]().draw()
+    labels = {look.label.text for look in drawing.scene.looks.values()}
+    assert {"large > 1 ?", "(large > 1 ?)′"} <= labels and "cond" not in labels
+    assert frames(drawing) == ["clipped", "squared"]
+    notes = drawing.scene.notes
+    assert "the branches of choices are not drawn: expand='dL/do' draws them" in notes[1]
+    assert "loops" not in notes[1]
+    assert notes[2].startswith("clipped, where large > 1 holds →")
+    assert notes[3].startswith("squared, where large > 1 does not hold →")

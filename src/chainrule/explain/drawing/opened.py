@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from chainrule.control import cond_primitive, scan_primitive, unwind
+from chainrule.explain.drawing.expressions import constant_text, short_expression
 from chainrule.explain.drawing.lettering import LOWERED_LETTERS, lowered
 from chainrule.explain.reading.bodies import inner_graphs, is_loop_or_choice, results
 from chainrule.explain.reading.iterations import Iteration
@@ -18,6 +19,7 @@ from chainrule.graph.parts import Input
 from chainrule.graph.types import array_type
 from chainrule.primitives.sources import input_
 
+LONGEST_CONDITION = 30  # characters
 MOST_NODES = 120  # of all bodies that are drawn without being asked for
 
 
@@ -120,14 +122,26 @@ class _Opening:
         """Add the bodies of a node; the loops and choices in them."""
         first = len(self.nodes)
         if holder.primitive is cond_primitive:
+            condition = self._condition(holder.inputs[0])
             for key, words in (("if_true", "holds"), ("if_false", "does not hold")):
                 body: Graph = holder.param(key).graph
                 outside = dict(zip(_inner(body), holder.inputs[1:], strict=True))
-                note = f"{{title}}, where the condition of cond {words} →"
+                note = f"{{title}}, where {condition} {words} →"
                 self._sketch(holder, body, outside, {}, note)
         else:
             self._loop(holder, depth)
         return [node for node in self.nodes[first:] if is_loop_or_choice(node)]
+
+    def _condition(self, node: Node) -> str:
+        """What decides a choice: `large > 1`."""
+        names = {one: name for name, one in self.outer.names.items()}
+        own = {one for one in self.outer.nodes if one not in names}
+
+        def name(one: Node) -> str:
+            return self.notation.text(names[one]) if one in names else constant_text(one)
+
+        text = short_expression(node, own, name, LONGEST_CONDITION)
+        return (text or "").replace("{", "").replace("}", "") or "the condition of cond"
 
     def _loop(self, holder: Node, depth: int) -> None:
         step = self._step(holder)

@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from chainrule.explain.drawing import words
+from chainrule.control import cond_primitive
+from chainrule.explain.drawing import words as wordings
 from chainrule.explain.drawing.bands import Builder, Flat
 from chainrule.explain.drawing.figure import Band, Figure, Group, Item, Link
 from chainrule.explain.drawing.folding import Folder, Folding, mirrored_key
@@ -123,14 +124,14 @@ class Staging:
                 hide_forward=hidden,
             )
         title = f"Computational graph of {self.graph.name}"
-        told = words.Told(self._closed(), self.wishes.lanes is not None, self.left_out)
+        told = wordings.Told(self._closed(), self.wishes.lanes is not None, self.left_out)
         objective = self.labels.full_text(self.objective)
         return Scene(
             figure,
             self.looks.of,
-            tuple(words.notes(bands, made, mirror, objective, hidden, told)),
+            tuple(wordings.notes(bands, made, mirror, objective, hidden, told)),
             title,
-            words.description(bands, mirror, folding, self.labels, title),
+            wordings.description(bands, mirror, folding, self.labels, title),
             saved,
             self._lanes(figure, builder),
         )
@@ -152,13 +153,19 @@ class Staging:
         return found
 
     def _closed(self) -> tuple[str, str]:
-        """Of the program and of its derivatives, the first value whose loop is not drawn."""
+        """Of the program and of its derivatives, words on the first loop or choice not drawn."""
         first = {False: "", True: ""}
         for holder in self.opened.closed:
             statement = self.reading.statement_of.get(holder)
             is_derived = bool(holder.origin.transform)
             if statement is not None and not first[is_derived]:
-                first[is_derived] = statement.name
+                what = (
+                    "branches of choices"
+                    if holder.primitive is cond_primitive
+                    else "bodies of loops"
+                )
+                words = f"the {what} are not drawn: expand={statement.name!r} draws them"
+                first[is_derived] = words
         return first[False], first[True]
 
     def bands(self, builder: Builder) -> tuple[list[Flat], Mirror | None]:

@@ -56,7 +56,7 @@ def wording(
     effective = [
         n for n in unit.nodes if n.primitive not in (*GENERATED, constant) and not is_silent(n)
     ]
-    symbol = _composite(unit, effective) or _loop_or_choice(unit, results)
+    symbol = _composite(unit, effective) or _loop_or_choice(unit, results, name)
     if symbol:
         return symbol
     turned = [node for node in effective if node.primitive is not transpose]
@@ -95,16 +95,23 @@ def _is_normalised(node: Node, own: set[Node]) -> bool:
     return {above, below} <= own and above.primitive is subtract and below.primitive is sqrt
 
 
-def _loop_or_choice(unit: Unit, results: Mapping[Node, Result]) -> str:
-    """`scan cell`, where that is all of the unit; for a part of what it gives, `last` or `all`."""
+def _loop_or_choice(unit: Unit, results: Mapping[Node, Result], name: Callable[[Node], str]) -> str:
+    """`scan cell`, where that is all of the unit; for a part of what it gives, `last` or `all`.
+
+    A choice says its condition: `large > 1 ?`.
+    """
     result = results.get(unit.value)
     if result is None:
         return ""
     holder = result.holder
     word, bodies = holder.primitive.name.strip("_"), [*bodies_of(holder)]
     if holder in unit.nodes:
+        if holder.primitive is cond_primitive:
+            own = {node for node in unit.nodes if node is not holder}
+            condition = short_expression(holder.inputs[0], own, name, LONGEST - 2)
+            return f"{condition} ?" if condition else word
         whole = f"{word} {bodies[0]}"
-        is_named = holder.primitive is not cond_primitive and str(bodies[0]).isidentifier()
+        is_named = str(bodies[0]).isidentifier()
         return whole if is_named and len(whole) <= LONGEST and str(bodies[0]) != LAMBDA else word
     if holder.primitive is cond_primitive:
         return ""

@@ -16,8 +16,8 @@ MOST_TOLD = 40  # values of which the description says how they are computed
 
 @dataclass(frozen=True)
 class Told:
-    """What a drawing leaves out or adds: of the forward and of the backward pass what is computed
-    by loops and choices of which no body is drawn; lanes; how many inputs that nothing reads."""
+    """What a drawing leaves out or adds: words on loops and choices of the forward and of the
+    backward pass of which no body is drawn; lanes; how many inputs that nothing reads."""
 
     closed: tuple[str, str] = ("", "")
     has_lanes: bool = False
@@ -36,7 +36,7 @@ def notes(
     told: Told = NOTHING_MORE,
 ) -> list[str]:
     """One line for each band that is drawn; `drawn` are the bands after folding."""
-    forward, backward = (_closed(one) for one in told.closed)
+    forward, backward = told.closed
     found = []
     if bands[0].entries and not hidden:
         thick = "thick: messages from stage to stage" if told.has_lanes else ""
@@ -48,10 +48,6 @@ def notes(
         more = f"; {backward}" if backward else ""
         found.append(f"← backward (gradients of {objective}{dashed}{more})")
     return found + [_note(*one) for one in zip(bands[1:], drawn[1:], strict=True)]
-
-
-def _closed(name: str) -> str:
-    return f"the bodies of loops are not drawn: expand={name!r} draws them" if name else ""
 
 
 def _note(band: Flat, drawn: Band) -> str:
