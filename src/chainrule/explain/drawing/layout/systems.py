@@ -8,7 +8,7 @@ a stub in the next system.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -137,16 +137,18 @@ class _Folding:
             moved = [(x + system.dx, system.y_of(y)) for x, y in points]
             begins, ends = place == 0, place == len(ways) - 1
             if not begins:
-                side = -1.0 if points[0][0] == system.left else 1.0
-                moved.insert(0, (moved[0][0] + side * STUB, moved[0][1]))
-                self.stubs[Stub(*map(round, moved[0]), side < 0, arrow.source, arrow.target)] = None
+                moved.insert(0, self._stub(arrow, moved[0], is_left=points[0][0] == system.left))
             if not ends:
-                side = -1.0 if points[-1][0] == system.left else 1.0
-                moved.append((moved[-1][0] + side * STUB, moved[-1][1]))
-                self.stubs[Stub(*map(round, moved[-1]), side < 0, arrow.source, arrow.target)] = (
-                    None
-                )
+                moved.append(self._stub(arrow, moved[-1], is_left=points[-1][0] == system.left))
             self.arrows.append(replace(arrow, points=tuple(moved), begins=begins, ends=ends))
+
+    def _stub(
+        self, arrow: Arrow, end: tuple[float, float], *, is_left: bool
+    ) -> tuple[float, float]:
+        """The outer end of a stub that begins at a break."""
+        x, y = end[0] - STUB if is_left else end[0] + STUB, end[1]
+        self.stubs[Stub(round(x), round(y), is_left, arrow.source, arrow.target)] = None
+        return x, y
 
 
 def _moved(box: Rectangle, system: _System) -> Rectangle:
@@ -156,7 +158,7 @@ def _moved(box: Rectangle, system: _System) -> Rectangle:
 
 def _at(x: float, breaks: Sequence[float]) -> int:
     """The system in which an x is."""
-    return max(0, min(len(breaks) - 2, sum(one <= x for one in breaks) - 1))
+    return max(0, min(len(breaks) - 2, bisect_right(breaks, x) - 1))
 
 
 def _breaks(
@@ -170,36 +172,43 @@ def _breaks(
     ends = [x for arrow in arrows for x, _ in arrow.points]
     left = min([one.x for one in (*boxes, *frames)] + ends)
     right = max([one.x + one.width for one in (*boxes, *frames)] + ends)
-    segments = [
-        (min(a[0], b[0]), max(a[0], b[0])) for arrow in arrows for a, b in pairwise(arrow.points)
-    ]
+    walls = _Sweep((one.x - CLEAR, one.x + one.width + CLEAR) for one in boxes)
+    lines = _Sweep(
+        (min(a[0], b[0]), max(a[0], b[0])) for one in arrows for a, b in pairwise(one.points)
+    )
     found, room = [left], most - 2 * SIGN
     while right - found[-1] > (room if found[1:] else most - 2 * MARGIN):
-        start = found[-1]
-        found.append(_break(start, boxes, segments, room))
+        found.append(_break(found[-1], walls, lines, room))
     return [*found, right]
 
 
-def _break(
-    start: float, boxes: list[Rectangle], segments: list[tuple[float, float]], room: float
-) -> float:
+class _Sweep:
+    """Ranges of x, of which those near a place are asked for from left to right."""
+
+    def __init__(self, ranges: Iterable[tuple[float, float]]) -> None:
+        self.rest = sorted(ranges, reverse=True)
+        self.near: list[tuple[float, float]] = []
+
+    def between(self, start: float, end: float) -> list[tuple[float, float]]:
+        """Those that have a part between the two."""
+        while self.rest and self.rest[-1][0] < end:
+            self.near.append(self.rest.pop())
+        self.near = [one for one in self.near if one[1] > start]
+        return self.near
+
+
+def _break(start: float, walls: _Sweep, lines: _Sweep, room: float) -> float:
     """The x of one break: through no box if it can be, and through few arrows."""
-    end = start + room
-    near = [one for one in boxes if start < one.x + one.width and one.x < end + CLEAR]
-    lines = [one for one in segments if one[0] < end and one[1] > start]
+    end, first = start + room, start + LEAST * room
+    boxes, arrows = walls.between(first, end), lines.between(first, end)
 
     def overhang(x: float) -> float:
-        return sum(
-            min(x - one.x, one.x + one.width - x) + CLEAR
-            for one in near
-            if one.x - CLEAR < x < one.x + one.width + CLEAR
-        )
+        return sum(min(x - low, high - x) for low, high in boxes if low < x < high)
 
     def worth(x: float) -> tuple[float, float]:
-        crossed = sum(low < x < high for low, high in lines)
+        crossed = sum(low < x < high for low, high in arrows)
         return -overhang(x), x - COST * crossed
 
-    first = start + LEAST * room
     count = int((end - first) // ROUGH) + 1
     return max((end - ROUGH * place for place in range(count)), key=worth)
 
@@ -211,7 +220,8 @@ def _broken(points: Points, breaks: Sequence[float]) -> list[tuple[int, Points]]
     pieces: list[tuple[int, Points]] = []
     piece = [points[0]]
     for (x, y), (to_x, to_y) in pairwise(points):
-        crossed = [one for one in inner if min(x, to_x) < one < max(x, to_x)]
+        low, high = min(x, to_x), max(x, to_x)
+        crossed = inner[bisect_right(inner, low) : bisect_left(inner, high)]
         for one in crossed if to_x > x else reversed(crossed):
             at = one, y + (to_y - y) * (one - x) / (to_x - x)
             pieces.append((system, (*piece, at)))
@@ -231,7 +241,8 @@ def _first_x(points: Points) -> float:
 def _parts(box: Rectangle, breaks: Sequence[float]) -> Iterator[tuple[int, Rectangle]]:
     """What each system shows of a frame."""
     last = len(breaks) - 2
-    for at, (left, right) in enumerate(pairwise(breaks)):
+    for at in range(_at(box.x, breaks), _at(box.x + box.width, breaks) + 1):
+        left, right = breaks[at : at + 2]
         low = box.x if at == 0 else max(box.x, left - STUB / 2)
         high = box.x + box.width if at == last else min(box.x + box.width, right + STUB / 2)
         if min(high, right) - max(low, left) > 1:
