@@ -132,7 +132,7 @@ def test_small_figures_have_no_faults(text: str, both: bool) -> None:
 
 def test_one_item_stands_in_the_middle_of_its_margins() -> None:
     placement = laid_out(Figure(Band((Item("x", Form.SQUARE),), ())))
-    assert (placement.width, placement.height) == (52 + 120, 52 + 104)
+    assert (placement.width, placement.height) == (52 + 60, 52 + 104)
 
 
 def test_an_empty_figure_has_a_size() -> None:
