@@ -21,8 +21,8 @@ SIGN = 58.0  # room for a stub and its name
 BETWEEN_SYSTEMS = 44.0
 WIDEST_GAP = 116.0  # pixels between what stands above each other: more says nothing
 CLEAR = 3.0  # pixels between a break and a box
-LEAST = 0.55  # of the room that a system fills, before fewer crossing arrows decide
-COST = 24.0  # pixels that a system may be shorter to break one arrow less
+UNEVEN = 1.3  # times that a system may be wider or narrower than if all were alike
+COST = 24.0  # pixels away from the middle of these that are worth one broken arrow less
 ROUGH = 8.0  # pixels between places for a break that are compared
 
 
@@ -178,8 +178,16 @@ def _breaks(
     )
     found, room = [left], most - 2 * SIGN
     while right - found[-1] > (room if found[1:] else most - 2 * MARGIN):
-        found.append(_break(found[-1], walls, lines, room))
+        found.append(_break(*_where(found[-1], right, room), walls, lines))
     return [*found, right]
+
+
+def _where(start: float, right: float, room: float) -> tuple[float, float]:
+    """Between which x the next system ends: all are about as wide, and none more than needed."""
+    count = math.ceil((right - start) / room)
+    even = (right - start) / count
+    end = start + min(room, even * UNEVEN)
+    return max(min(start + even / UNEVEN, end), right - (count - 1) * room), end
 
 
 class _Sweep:
@@ -197,17 +205,18 @@ class _Sweep:
         return self.near
 
 
-def _break(start: float, walls: _Sweep, lines: _Sweep, room: float) -> float:
-    """The x of one break: through no box if it can be, and through few arrows."""
-    end, first = start + room, start + LEAST * room
+def _break(first: float, end: float, walls: _Sweep, lines: _Sweep) -> float:
+    """The x of a break between the two: through no box if it can be, and through few arrows."""
     boxes, arrows = walls.between(first, end), lines.between(first, end)
 
     def overhang(x: float) -> float:
         return sum(min(x - low, high - x) for low, high in boxes if low < x < high)
 
+    middle = (first + end) / 2
+
     def worth(x: float) -> tuple[float, float]:
         crossed = sum(low < x < high for low, high in arrows)
-        return -overhang(x), x - COST * crossed
+        return -overhang(x), -abs(x - middle) - COST * crossed
 
     count = int((end - first) // ROUGH) + 1
     return max((end - ROUGH * place for place in range(count)), key=worth)
