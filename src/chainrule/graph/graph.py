@@ -358,8 +358,7 @@ class Graph(Frozen):
         of: str | Iterable[str] | None = None,
         **named: Any,
     ) -> Zeros:
-        """Why elements of gradients (or of values that `of` names) are exactly 0 in a run, and
-        which units are dead: see `chainrule.explain.zeros.zeros`.  Arguments are those of `run`."""
+        """Why elements of gradients are 0, and dead units: see `chainrule.explain.zeros.zeros`."""
         return uses.zeros(self, {**(arguments or {}), **named}, of)
 
     @entry
