@@ -184,3 +184,13 @@ def test_operators_without_a_short_formula_say_their_outermost_operations() -> N
     assert circles("batch-norm MLP")["normed"] == "normalise"
     assert circles("Hessian-vector product")["objective.L"] == "−mean(· + ·)"
     assert circles("while")["better.x_t"] == "(· + ·) / 2"
+
+
+def test_a_convolution_says_its_window() -> None:
+    def net(x: float64["n 3 8 8"], K1: float64["4 3 3 5"], K2: float64["4 4 1 1"]):
+        c = cr.conv2d(x, K1, padding=1)
+        J = np.sum(np.maximum(cr.conv2d(c, K2), 0))
+        return J
+
+    svg = cr.backward(cr.trace(net), wrt=("K1", "K2")).draw().svg()
+    assert ">conv 3×5<" in svg and ">(conv 3×5)′<" in svg and "(conv(·))" in svg

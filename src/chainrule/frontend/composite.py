@@ -52,14 +52,15 @@ def composite(
     symbol: str = "",
     latex: str = "",
     gradients: Mapping[str, Callable[[Any, Any, Any], Any]] = NOTHING,
+    sign: Callable[[Mapping[str, Any]], str] | None = None,
     module: str = "cr",
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Record calls as a scope with this symbol; only the result takes the caller's name.
 
     The function is written with NumPy, so on plain arrays it simply computes.  `module` is where
-    messages say that it is from; `gradients` are as those of a `Textbook`.
+    messages say that it is from; `gradients` and `sign` are as those of a `Textbook`.
     """
-    textbook = Textbook(symbol, latex, gradients)
+    textbook = Textbook(symbol, latex, gradients, sign)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         names = cast(FunctionType, function).__code__.co_varnames

@@ -19,12 +19,14 @@ class Textbook:
 
     `gradients` are functions by argument: `f(g, out, call)` is the gradient with respect to this
     argument, from the gradient `g` of the result `out`; `call` has all arguments as attributes.
-    It returns None where these arguments have no closed form.
+    It returns None where these arguments have no closed form.  `sign`, from the arguments by name,
+    is what a circle says where the symbol alone says too little: `conv 5×5`.
     """
 
     symbol: str
     latex: str = ""
     gradients: Mapping[str, Callable[[Any, Any, Any], Any]] = field(default_factory=dict)
+    sign: Callable[[Mapping[str, Any]], str] | None = None
 
 
 class Scope:
@@ -47,6 +49,13 @@ class Scope:
     def symbol(self) -> str:
         """The symbol of a composite; "" for a user's function."""
         return "" if self.textbook is None else self.textbook.symbol
+
+    @property
+    def sign(self) -> str:
+        """What a circle of a drawing says: the symbol, unless the textbook has more to say."""
+        if self.textbook is None or self.textbook.sign is None:
+            return self.symbol
+        return self.textbook.sign(dict(self.arguments))
 
     @property
     def path(self) -> str:

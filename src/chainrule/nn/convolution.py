@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,16 @@ from chainrule.numpy.windows import (
 )
 from chainrule.primitives.windows import Counts, span
 
+
+def _sign(arguments: Mapping[str, Any]) -> str:
+    """`conv 5×5`."""
+    return f"conv {'×'.join(map(str, arguments['weight'].shape[2:]))}"
+
+
 WINDOW = {1: "width", 2: "rows, columns", 3: "depth, rows, columns"}
 
 
-@composite(symbol="∗", latex=r"\operatorname{conv}", gradients=closed_forms.CONVOLUTION)
+@composite(symbol="∗", latex=r"\operatorname{conv}", gradients=closed_forms.CONVOLUTION, sign=_sign)
 def conv1d(
     x: Any,
     weight: Any,
@@ -40,7 +47,7 @@ def conv1d(
     return _convolved(x, weight, bias, stride, padding, dilation, groups, "conv1d", 1)
 
 
-@composite(symbol="∗", latex=r"\operatorname{conv}", gradients=closed_forms.CONVOLUTION)
+@composite(symbol="∗", latex=r"\operatorname{conv}", gradients=closed_forms.CONVOLUTION, sign=_sign)
 def conv2d(
     x: Any,
     weight: Any,
@@ -58,7 +65,7 @@ def conv2d(
     return _convolved(x, weight, bias, stride, padding, dilation, groups, "conv2d", 2)
 
 
-@composite(symbol="∗", latex=r"\operatorname{conv}", gradients=closed_forms.CONVOLUTION)
+@composite(symbol="∗", latex=r"\operatorname{conv}", gradients=closed_forms.CONVOLUTION, sign=_sign)
 def conv3d(
     x: Any,
     weight: Any,

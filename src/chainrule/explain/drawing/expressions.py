@@ -148,7 +148,8 @@ class _Writer:
                     stack.append(parent)
                 else:
                     arguments[self.write(parent, None, depth + 1)[0]] = None
-        function = scope.symbol + index_of_call(scope)
+        function = scope.sign.partition(" ")[0] if scope.sign != scope.symbol else scope.symbol
+        function += index_of_call(scope)
         return f"{function}({', '.join(reversed(arguments))})", ATOM
 
     def _operation(self, node: Node, within: Scope | None, depth: int) -> tuple[str, int]:

@@ -127,7 +127,7 @@ def _composite(unit: Unit, effective: list[Node]) -> str:
     common: list[Scope] = symbol_scopes(unit.value)
     for scope in common:
         if all(scope in symbol_scopes(node) for node in effective):
-            return scope.symbol + index_of_call(scope)
+            return scope.sign + index_of_call(scope)
     return ""
 
 
