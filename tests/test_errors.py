@@ -21,7 +21,14 @@ assert programs_refused_training and programs_warned
 IDS = [program.__name__ for _, program in CASES]
 SOURCE = Path(errors.__file__).parent
 # Exceptions that no user meets: something below catches each.
-INSIDE = {"DamagedEntryError", "Interrupted", "NotAffineError", "ObjectError", "Stopped"}
+INSIDE = {
+    "DamagedEntryError",
+    "Interrupted",
+    "NotAffineError",
+    "NotComputedError",
+    "ObjectError",
+    "Stopped",
+}
 INSIDE |= {"Refused", "TooLong", "Unknown"}
 
 
