@@ -269,3 +269,13 @@ def test_the_hint_of_the_loop_without_a_bound_is_right_when_followed() -> None:
         cr.grad(lambda a: root(a, None))(2.0)
     assert "cr.while_loop(..., max_steps=1000) has a gradient" in refused.value.hint
     assert cr.grad(lambda a: root(a, 1000))(2.0) == pytest.approx(0.5 / np.sqrt(2), rel=1e-12)
+
+
+@EITHER
+def test_iterations_back_that_read_nothing_of_those_forth(executor: str) -> None:
+    """Several segments of them: nothing is kept, and nothing done again."""
+
+    def grown(x):
+        return cr.while_loop(lambda s: s < 30, lambda s: s * 1.25 + 1, x, max_steps=20)
+
+    np.testing.assert_allclose(cr.grad(grown, executor=executor)(0.25), 1.25**10, rtol=1e-14)

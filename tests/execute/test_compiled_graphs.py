@@ -178,7 +178,7 @@ def test_an_unknown_executor_is_refused_wherever_it_is_named():
     ):
         with pytest.raises(InputError, match="there is no executor 'gpu'") as caught:
             call()
-        assert caught.value.hint == "one of: 'native', 'reference'"
+        assert caught.value.hint == "one of: 'native', 'reference', 'xla'"
 
 
 def test_the_environment_names_the_default(monkeypatch: pytest.MonkeyPatch):

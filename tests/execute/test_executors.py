@@ -264,7 +264,7 @@ def test_the_command_trains_on_it(
     assert done.exit_code == 0, done.output
     assert counting.calls > 40  # steps
     done = CliRunner().invoke(main, ["train", "--help"])
-    assert "[native|reference|counting]" in done.output
+    assert "[native|reference|xla|counting]" in done.output
 
 
 def test_the_environment_names_it(counting: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +356,7 @@ def test_what_is_no_executor_is_refused(counting: Counting) -> None:
         cr.register_executor(Nothing())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="has the name ''"):
         cr.register_executor(PlainExecutor("", float_by_float))
-    for name in ("native", "reference"):
+    for name in ("native", "reference", "xla"):
         with pytest.raises(InputError, match=f"the executor {name!r} is chainrule's own"):
             cr.register_executor(PlainExecutor(name, float_by_float))
     other = Counting()
@@ -368,7 +368,7 @@ def test_what_is_no_executor_is_refused(counting: Counting) -> None:
 def test_an_unknown_name_is_told_the_known_ones(counting: Counting) -> None:
     with pytest.raises(ValueError, match="there is no executor 'gpu'") as caught:
         cr.compile(np.sin, executor="gpu")
-    assert "one of: 'native', 'reference', 'counting'" in str(caught.value)
+    assert "one of: 'native', 'reference', 'xla', 'counting'" in str(caught.value)
     for strange in (3, ["native"], object()):
         with pytest.raises(ValueError, match="there is no executor"):
             cr.compile(np.sin, executor=strange)  # type: ignore[arg-type]

@@ -87,7 +87,7 @@ def test_executors_of_installed_packages_are_found_by_name(tmp_path: Path) -> No
     assert "'missing' of counted-executor cannot be loaded: AttributeError" in missing
     assert "'broken' of counted-executor cannot be loaded: ModuleNotFoundError" in broken
     assert "install what counted-executor needs" in broken
-    known = "'native', 'reference', 'counted', 'misnamed', 'missing', 'broken'"
+    known = "'native', 'reference', 'xla', 'counted', 'misnamed', 'missing', 'broken'"
     assert unknown == f"InputError there is no executor 'gpu' |   try: one of: {known}"
     assert native == "native"  # no package takes the place of an own one
 
@@ -112,7 +112,7 @@ def test_the_command_knows_them(tmp_path: Path) -> None:
 
 # Nobody asks for an executor by its name --------------------------------------------------------
 
-NAMES = {"native", "reference"}
+NAMES = {"native", "reference", "xla"}
 
 
 def compared(source: str) -> list[int]:

@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-import numpy as np
 import pytest
 from every_sample import for_every_sample
 from noting import noted
@@ -16,7 +14,7 @@ from noting import noted
 from chainrule.primitives.arithmetic import tanh
 from chainrule.primitives.primitive import Given, Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
-from chainrule.testing import CHECKS, planted_fault, sample_arrays
+from chainrule.testing import CHECKS, planted_fault
 from chainrule.testing.checks import latex_of
 
 COMPUTED = [one for one in PRIMITIVES if not isinstance(one.kernel, Given)]
@@ -77,45 +75,6 @@ def test_matplotlib_can_draw_the_equation(primitive: Primitive) -> None:
     parser = mathtext.MathTextParser("path")
     for latex in dict.fromkeys(latex_of(primitive, sample) for sample in primitive.samples):
         parser.parse(f"${latex}$")
-
-
-@pytest.mark.peers
-@EVERY_COMPUTED
-def test_jax_evaluates_the_same(primitive: Primitive) -> None:
-    """The first sample: XLA compiles for every shape."""
-    compare_with_jax(primitive, lambda one, sample: sample is one.samples[0])
-
-
-@pytest.mark.exhaustive
-@pytest.mark.peers
-@EVERY_COMPUTED
-def test_jax_evaluates_the_same_with_other_parameters(primitive: Primitive) -> None:
-    compare_with_jax(primitive, other_params)
-
-
-def other_params(primitive: Primitive, sample: Sample) -> bool:
-    """The evaluation differs by parameters and dtypes, not by shapes."""
-    kinds = [(one.params, one.dtype, one.domains) for one in primitive.samples]
-    number = next(i for i, one in enumerate(primitive.samples) if one is sample)
-    return kinds[number] not in kinds[:number] and number > 0
-
-
-def compare_with_jax(primitive: Primitive, chosen: Callable[[Primitive, Sample], bool]) -> None:
-    jax = pytest.importorskip("jax")
-    with jax.enable_x64(True):
-        for_every_sample(primitive, partial(check_in_jax, jax), chosen)
-
-
-def check_in_jax(jax: Any, primitive: Primitive, sample: Sample) -> None:
-    params = dict(sample.params)
-    arrays = sample_arrays(sample, seed=1)
-    expected = np.asarray(primitive.evaluate(np, *arrays, **params))
-    given = [jax.numpy.asarray(array) for array in arrays]
-    got = np.asarray(primitive.evaluate(jax.numpy, *given, **params))
-    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
-    # XLA's elementary functions, and sums in another order, are within a few ulp of NumPy's.
-    rtol = 16 * np.finfo(expected.dtype).eps if expected.dtype.kind == "f" else 0
-    np.testing.assert_allclose(got, expected, rtol=rtol, atol=rtol, equal_nan=False)
 
 
 def test_a_kernels_expression_reads_every_input() -> None:

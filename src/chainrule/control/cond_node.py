@@ -23,6 +23,7 @@ from chainrule.control.packing import (
 )
 from chainrule.control.samples import choosing
 from chainrule.control.taken import only_taken
+from chainrule.control.whole import chosen, has_loops
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
@@ -112,6 +113,8 @@ def _type(*types: ArrayType, if_true: Body, if_false: Body, dtype: np.dtype) -> 
 def _evaluate(
     xp: Any, predicate: Any, *operands: Any, if_true: Body, if_false: Body, dtype: np.dtype
 ) -> Any:
+    if has_loops(xp):
+        return chosen(xp, predicate, *operands, if_true=if_true, if_false=if_false, dtype=dtype)
     body = if_true if predicate else if_false
     places = body.made.get("places") or body.made.setdefault("places", _places(body))
     flat = np.empty(places[-1].stop, dtype) if xp is np else xp.result

@@ -14,6 +14,7 @@ from chainrule.control.packing import packed_type, result_types, stacked_type, s
 from chainrule.control.samples import accumulating, filtering
 from chainrule.control.scan_batch import batch
 from chainrule.control.scan_rules import cotangents, tangent
+from chainrule.control.whole import has_loops, scanned
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
@@ -65,6 +66,9 @@ def _evaluate(
 ) -> Any:
     """One iteration after another; the carries of the dtype and the stacked outputs lie in the
     result from the beginning."""
+    if has_loops(xp):
+        params = {"constants": constants, "dtype": dtype, "length": length, "reverse": reverse}
+        return scanned(xp, *arrays, body=body, carries=carries, **params)
     program = program_of(body, xp, length)
     fixed = [in_c_order(one) for one in arrays[:constants]]
     slices = arrays[constants + carries :]

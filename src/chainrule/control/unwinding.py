@@ -80,7 +80,7 @@ def unwind_evaluate(xp: Any, *arrays: Any, **params: Any) -> Any:
         number += 1
     last = number
     for first in range((last - 1) // length * length, -1, -length):
-        if first + length < last:  # the rows of the last segment are there
+        if read and first + length < last:  # the rows of the last segment are there
             store(state, [one[first // length] for one in starts])
             for number in range(first, first + length):
                 keep(number)

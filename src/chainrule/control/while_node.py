@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.control import whole
 from chainrule.control.bodies import body_of
 from chainrule.control.cost import WHILE, flops
 from chainrule.control.evaluate_body import in_c_order, program_of, result_of, store
@@ -24,6 +25,7 @@ from chainrule.control.unwinding import (
     unwind_scratch,
 )
 from chainrule.control.while_rules import batch, tangent, unwind_cotangents, while_cotangents
+from chainrule.control.whole import has_loops
 from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.notation import ATOM, Latex
@@ -122,6 +124,8 @@ def _type(*types: ArrayType, **params: Any) -> ArrayType:
 
 
 def _evaluate(xp: Any, *arrays: Any, **params: Any) -> Any:
+    if has_loops(xp):
+        return whole.repeated(xp, *arrays, **params)
     loop = Repeated(**params)
     step, holds = (program_of(one, xp, None) for one in (loop.body, loop.condition))
     fixed = [in_c_order(one) for one in arrays[: loop.constants]]
@@ -133,6 +137,11 @@ def _evaluate(xp: Any, *arrays: Any, **params: Any) -> Any:
         store(states, step([*fixed, *states]))
         number += 1
     return flat
+
+
+def _unwound(xp: Any, *arrays: Any, **params: Any) -> Any:
+    evaluate = whole.unwound if has_loops(xp) else unwind_evaluate
+    return evaluate(xp, *arrays, **params)
 
 
 def _scratch(out: Node, *operands: np.ndarray) -> int:
@@ -164,7 +173,7 @@ unwind = Primitive(
     doc="The iterations of a while loop with a limit, gone back through from the last one.",
     inputs=("x",),
     result_type=_type,
-    evaluate=unwind_evaluate,
+    evaluate=_unwound,
     derivative=Joint(partial(tangent, made), partial(unwind_cotangents, made), selects=True),
     batch=partial(batch, made),
     kernel=WHILE,

@@ -36,8 +36,19 @@ def _reference() -> Executor:
     return REFERENCE
 
 
-# In the order in which they are preferred where none is named; the last one runs everywhere.
-_registered: dict[str, Callable[[], Executor]] = {"native": _native, "reference": _reference}
+@lru_cache(maxsize=1)
+def _xla() -> Executor:
+    from chainrule.execute.xla.xla_executor import XLA
+
+    return XLA
+
+
+# In the order in which they are preferred where none is named; `reference` runs everywhere.
+_registered: dict[str, Callable[[], Executor]] = {
+    "native": _native,
+    "reference": _reference,
+    "xla": _xla,
+}
 _OWN = tuple(_registered)
 
 
@@ -182,8 +193,7 @@ def executor_of(name: str | None) -> Executor:
 
 @lru_cache(maxsize=1)
 def _best() -> str:
-    able = (name for name in _OWN if _registered[name]().refusal() is None)
-    return next(able, _OWN[-1])
+    return next(name for name in _OWN if _registered[name]().refusal() is None)
 
 
 def _installed() -> dict[str, EntryPoint]:

@@ -14,20 +14,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from primitive_calls import expected
 
-from chainrule.execute import reference
 from chainrule.execute.native.artifact import artifact_of
 from chainrule.execute.native.runtime.arrays import pointer_of
 from chainrule.execute.native.runtime.machine import Machine, given_nodes
 from chainrule.graph.graph import Graph
-from chainrule.graph.invariants import check
 from chainrule.graph.node import Node
-from chainrule.graph.parts import Input
-from chainrule.graph.rebuild import ordered
-from chainrule.graph.types import type_of
 from chainrule.machine_code.target import Target, host_target
 from chainrule.plan.planner import Plan, plan
-from chainrule.primitives.sources import input_
 from chainrule.schedule.records import ALIGNMENT
 from chainrule.testing import simulate
 
@@ -175,12 +170,6 @@ def called(
     return {node: places[taken.get(node, node)].array(node) for node in results} if done else None
 
 
-def expected(graph: Graph, inputs: Mapping[Node, Any], keep: Iterable[Node]) -> Any:
-    """The values of `keep` by the reference executor."""
-    arrays = {node: np.asarray(array, node.dtype) for node, array in inputs.items()}
-    return reference.evaluate(graph, arrays, list(keep))
-
-
 def agree(got: Any, wanted: Any, rtol: float, what: str = "") -> None:
     """Within rtol of the largest finite element; integers, booleans, NaN and infinities equal."""
     assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), what
@@ -212,18 +201,3 @@ def compare_values(
 def inputs_of(graph: Graph, arguments: Mapping[str, Any]) -> dict[Node, np.ndarray]:
     """The arguments by the nodes of the inputs."""
     return {one.node: np.asarray(arguments[one.name], one.type.dtype) for one in graph.inputs}
-
-
-def graph_of_calls(calls: list[tuple[Any, list[np.ndarray], dict[str, Any]]]) -> Any:
-    """One graph that applies primitives, each to its own arrays; and its inputs' arrays."""
-    inputs: dict[Node, np.ndarray] = {}
-    outputs = []
-    for primitive, arrays, params in calls:
-        nodes = [input_(index=len(inputs) + k, type=type_of(x)) for k, x in enumerate(arrays)]
-        inputs.update(zip(nodes, arrays, strict=True))
-        outputs.append(primitive(*nodes, **params))
-    named = tuple(Input(f"x{place}", node) for place, node in enumerate(inputs))
-    results = tuple((f"out{place}", node) for place, node in enumerate(outputs))
-    names = {**{one.name: one.node for one in named}, **dict(results)}
-    graph = Graph(name="calls", inputs=named, outputs=results, nodes=(), names=names)
-    return check(graph.replace(nodes=ordered(graph))), inputs

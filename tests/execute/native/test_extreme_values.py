@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from executing import compare, compare_values, compiled, expected, inputs_of, native
+from executing import compare, compare_values, compiled, inputs_of, native
 from executors import needs_native
 from noting import noted
+from primitive_calls import expected
 
 import chainrule as cr
 from chainrule.execute.run import kept_nodes

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from executing import expected, graph_of_calls, inputs_of, native, planned
+from executing import inputs_of, native, planned
+from primitive_calls import expected, graph_of_calls
 
 import chainrule as cr
 from chainrule.execute.native.plan_to_ir.reducers import Reducer

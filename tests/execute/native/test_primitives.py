@@ -8,91 +8,40 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact_special import EXACT_SPECIAL
-from executing import expected, graph_of_calls, native
+from executing import native
+from primitive_calls import (
+    EXCEPTIONAL,
+    FLOATS,
+    WHOLE,
+    Call,
+    calls_of_samples,
+    check_calls_by,
+    exceptional_calls,
+)
 
-from chainrule.graph.types import type_of
 from chainrule.primitives.arithmetic import add, exp
 from chainrule.primitives.indexing import gather, scatter_add
 from chainrule.primitives.movement import concatenate, pad, slice_, transpose
-from chainrule.primitives.primitive import Contract, Fold, Gather, Given, Map, Primitive, Sample
+from chainrule.primitives.primitive import Given, Map, Primitive, Sample
 from chainrule.primitives.reduce import argmax, max_, min_, sum_
 from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing.samples import sample_arrays
 
 pytestmark = pytest.mark.usefixtures("every_width_in_time", "fences")
 
-FLOATS = ("float32", "float64", "float16")
-WHOLE = ("int64", "int32", "uint8", "int8", "uint64", "bool")
-EXCEPTIONAL = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 1e-320, 1e-40, -1e-40, 1e308]
 EVERY = pytest.mark.parametrize(
     "primitive",
     [one for one in PRIMITIVES if not isinstance(one.kernel, Given)],
     ids=lambda one: one.name,
 )
-LARGEST = {"float16": 6e4, "float32": 3e38, "float64": 1e308}
 
 
-def as_dtype(arrays: list[np.ndarray], dtype: str) -> list[np.ndarray]:
-    """Floats in the dtype; indices and conditions as they are."""
-    with np.errstate(all="ignore"):
-        return [
-            (x * 3 if np.dtype(dtype).kind in "iu" else x).astype(dtype)
-            if x.dtype.kind == "f"
-            else x
-            for x in arrays
-        ]
+def check_calls(calls: list[Call]) -> None:
+    check_calls_by(native, calls)
 
 
-def applies(primitive: Primitive, arrays: list[np.ndarray], params: dict[str, Any]) -> bool:
-    """Whether the operation exists for these dtypes, with the result that it declares."""
-    try:
-        declared = primitive.result_type(*map(type_of, arrays), **params)
-        with np.errstate(all="ignore"):
-            return np.asarray(primitive.evaluate(np, *arrays, **params)).dtype == declared.dtype
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
-def exact(primitive: Primitive, arrays: list[np.ndarray], params: dict[str, Any]) -> Any:
-    """The value in the widest floats that there are, and the size of what it is a sum of."""
-    wide = [x.astype(np.longdouble) if x.dtype.kind == "f" else x for x in arrays]
-    with np.errstate(all="ignore"):
-        if primitive.name in EXACT_SPECIAL:
-            value = EXACT_SPECIAL[primitive.name](*wide)
-            return value, np.abs(value)
-        value = np.asarray(primitive.evaluate(np, *wide, **params))
-        if not isinstance(primitive.kernel, Fold | Contract | Gather):
-            return value, np.abs(value)
-        absolute = [np.abs(x) if x.dtype.kind == "f" else x for x in wide]
-        return value, np.abs(np.asarray(primitive.evaluate(np, *absolute, **params)))
-
-
-def check_calls(calls: list[tuple[Primitive, list[np.ndarray], dict[str, Any]]]) -> None:
-    """All in one graph: errors at most 4 times those of the reference, plus 4 ulp (slopes 6)."""
-    graph, inputs = graph_of_calls(calls)
-    keep = [node for _, node in graph.outputs]
-    wanted, got = expected(graph, inputs, keep), native(graph, inputs, keep)
-    assert got is not None
-    for (primitive, arrays, params), node in zip(calls, keep, strict=True):
-        ulps = 6 if primitive.name.endswith("_slope") else 4  # as in test_special_functions
-        close(got[node], wanted[node], *exact(primitive, arrays, params), ulps, what=repr(node))
-
-
-def close(
-    x: np.ndarray, reference: np.ndarray, truth: Any, size: Any, ulps: int, what: str
-) -> None:
-    assert (x.dtype, x.shape) == (reference.dtype, reference.shape), what
-    if x.dtype.kind != "f":
-        np.testing.assert_array_equal(x, reference, what)
-        return
-    finite = np.isfinite(reference)
-    np.testing.assert_array_equal(np.where(finite, 0, x), np.where(finite, 0, reference), what)
-    with np.errstate(all="ignore"):
-        limit = 4 * np.abs(reference - truth)
-        limit = limit + ulps * np.spacing(np.minimum(size, LARGEST[x.dtype.name]).astype(x.dtype))
-        wrong = finite & ~(np.abs(x - truth) <= limit)
-    assert not wrong.any(), (what, x[wrong][:5], reference[wrong][:5], truth[wrong][:5])
+def check_samples(primitive: Primitive, samples: Iterable[Sample], dtypes: tuple[str, ...]) -> None:
+    check_calls(calls_of_samples(primitive, samples, dtypes))
 
 
 @EVERY
@@ -107,47 +56,12 @@ def test_samples_in_every_dtype(primitive: Primitive) -> None:
     check_samples(primitive, primitive.samples, (*FLOATS, *WHOLE))
 
 
-def check_samples(primitive: Primitive, samples: Iterable[Sample], dtypes: tuple[str, ...]) -> None:
-    calls = []
-    for sample in samples:
-        arrays, params = sample_arrays(sample, seed=3), dict(sample.params)
-        floats = any(x.dtype.kind == "f" for x in arrays)
-        given = [as_dtype(arrays, d) for d in (dtypes if floats else ("float64",))]
-        found = [(primitive, one, params) for one in given if applies(primitive, one, params)]
-        assert found, sample
-        calls += found
-    check_calls(calls)
-
-
 MAPS = [one for one in PRIMITIVES if isinstance(one.kernel, Map)]
-
-
-def as_domain(x: np.ndarray, domain: Any) -> np.ndarray:
-    """The numbers as booleans or integers where the primitive takes these."""
-    if domain == "bool":
-        return x > 0
-    if domain == "uint32":
-        return np.nan_to_num(x).clip(-8, 7).astype(np.int64).astype(np.uint32)
-    if isinstance(domain, str):
-        return np.nan_to_num(x).clip(-8, 7).astype(np.int64)
-    return x
 
 
 @pytest.mark.parametrize("primitive", MAPS, ids=lambda p: p.name)
 def test_exceptional_numbers(primitive: Primitive) -> None:
-    count = len(primitive.inputs)
-    rows = np.array(list(itertools.product(EXCEPTIONAL, repeat=count)))
-    sample = primitive.samples[0]
-    calls = []
-    for dtype in ("float32", "float64"):
-        with np.errstate(all="ignore"):
-            arrays = [np.ascontiguousarray(x) for x in rows.T.astype(dtype)]
-        arrays = [as_domain(x, domain) for x, domain in zip(arrays, sample.domains, strict=True)]
-        for each in range(len(primitive.samples)):
-            call = (primitive, arrays, dict(primitive.samples[each].params))
-            if call[2] not in [one[2] for one in calls if one[1][-1].dtype == dtype]:
-                calls.append(call)
-    check_calls(calls)
+    check_calls(exceptional_calls(primitive))
 
 
 @pytest.mark.parametrize("primitive", [sum_, max_, min_], ids=lambda p: p.name)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from executing import expected, graph_of_calls, inputs_of, native, planned
+from executing import inputs_of, native, planned
+from primitive_calls import expected, graph_of_calls
 
 import chainrule as cr
 from chainrule.execute.run import kept_nodes

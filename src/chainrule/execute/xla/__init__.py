@@ -1,0 +1,1 @@
+"""The executor `xla`: a graph becomes one program of JAX, for the CPU, GPUs and TPUs."""

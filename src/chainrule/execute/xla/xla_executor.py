@@ -1,0 +1,41 @@
+"""The executor `xla` as an object: its programs are compiled by JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from chainrule.execute.executor import Traits
+from chainrule.execute.xla.jax_here import refusal
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+
+if TYPE_CHECKING:
+    from chainrule.execute.xla.xla_program import XlaProgram
+
+
+class XlaExecutor:
+    """See `Executor`; JAX is imported when a program is first called."""
+
+    name = "xla"
+    traits = Traits(has_kernels=True)
+
+    def refusal(self) -> str | None:
+        """Why JAX cannot be used here."""
+        return refusal()
+
+    def prepare(
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        overwrites: Mapping[Node, Node],
+        *,
+        traced: Graph | None = None,
+    ) -> XlaProgram:
+        """See `Executor.prepare`.  The first call raises UnsupportedError where JAX is missing."""
+        from chainrule.execute.xla.xla_program import XlaProgram
+
+        return XlaProgram(graph, results, traced)
+
+
+XLA = XlaExecutor()

@@ -1,0 +1,105 @@
+"""A program of the executor `xla`: a graph, its results, and the code that JAX compiles of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.execute import reference
+from chainrule.execute.plain import PlainPlan
+from chainrule.execute.xla.code import Code, code_of, given_of
+from chainrule.execute.xla.foreign import is_foreign
+from chainrule.execute.xla.jax_here import jax_here, wide
+from chainrule.graph.body import inner_nodes
+from chainrule.graph.cached import cached_property
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node, topological
+from chainrule.primitives.primitive import Given
+from chainrule.primitives.sources import constant
+from chainrule.schedule.records import Schedule
+
+
+def given_value(node: Node, inputs: Mapping[Node, Any]) -> np.ndarray:
+    """The value of an input or of a constant, in memory of its own."""
+    value = node.param("value").array if node.primitive is constant else inputs[node]
+    return np.array(value, node.dtype, order="C")
+
+
+class XlaProgram:
+    """See `Program`."""
+
+    def __init__(self, graph: Graph, results: Sequence[Node], traced: Graph | None) -> None:
+        self.graph, self.results = graph, tuple(dict.fromkeys(results))
+        self.traced = traced
+        self.computed = [x for x in self.results if not isinstance(x.primitive.kernel, Given)]
+        self.given = given_of(self.computed)
+
+    @cached_property
+    def code(self) -> Code:
+        """What computes the results that are not given; compiled by its first call."""
+        return code_of(self.graph, self.given, self.computed)
+
+    @cached_property
+    def constants(self) -> dict[Node, Any]:
+        """The constants that the code reads, on the device."""
+        found = [one for one in self.given if one.primitive is constant]
+        with wide():
+            return {one: jax_here().device_put(one.param("value").array) for one in found}
+
+    def __call__(self, inputs: Mapping[Node, np.ndarray]) -> dict[Node, np.ndarray]:
+        """See `Program.__call__`."""
+        if not self.computed:
+            return {node: given_value(node, inputs) for node in self.results}
+        arrays = [
+            self.constants[one] if one in self.constants else np.asarray(inputs[one], one.dtype)
+            for one in self.given
+        ]
+        try:
+            with wide():
+                found, failed = self.code.jitted(*arrays)
+            failed = any(map(bool, failed))
+        except jax_here().errors.JaxRuntimeError:
+            return self.as_reference(inputs, self.code.foreign.take())
+        if failed:
+            return self.as_reference(inputs)
+        values = dict(zip(self.computed, found, strict=True))
+        return {
+            node: np.array(values[node]) if node in values else given_value(node, inputs)
+            for node in self.results
+        }
+
+    def as_reference(
+        self, inputs: Mapping[Node, np.ndarray], raised: BaseException | None = None
+    ) -> dict[Node, np.ndarray]:
+        """The values as NumPy gives them, where code has failed: it says which index was out of
+        range, where, in what call.  `raised` if it says nothing."""
+        if raised is not None and not isinstance(raised, Exception):
+            raise raised  # Ctrl-C
+        arrays = {node: np.asarray(value, node.dtype) for node, value in inputs.items()}
+        found = reference.evaluate(self.graph, arrays, self.results, self.traced)
+        if raised is not None:
+            raise raised
+        return found
+
+    def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
+        """Every value an array of its own, in the order of the graph: XLA takes no more."""
+        from chainrule.schedule.plain import plain_schedule
+
+        return plain_schedule(self.graph, self.results, outlines)
+
+    @property
+    def plan(self) -> PlainPlan:
+        """Its schedule for arguments in C order."""
+        return PlainPlan(self.schedule({}))
+
+    @property
+    def refused(self) -> tuple[Node, ...]:
+        """The nodes that compiled code calls NumPy for."""
+        nodes = (*topological(self.results), *inner_nodes(self.graph))
+        return tuple(dict.fromkeys(node for node in nodes if is_foreign(node)))
+
+    def overhead(self, arrays: int) -> dict[str, int]:
+        """Nothing is known before it is compiled."""
+        return {}

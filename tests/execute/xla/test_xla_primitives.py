@@ -1,0 +1,77 @@
+"""Every primitive has the reference executor's values on XLA, within the bounds of native code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from primitive_calls import (
+    EXCEPTIONAL,
+    FLOATS,
+    WHOLE,
+    Call,
+    calls_of_samples,
+    check_calls_by,
+    exceptional_calls,
+    expected,
+    graph_of_calls,
+)
+from running import by_xla
+
+from chainrule.control import CONTROL
+from chainrule.primitives.logic import cast
+from chainrule.primitives.primitive import Given, Library, Map, Primitive, Sample
+from chainrule.primitives.registry import PRIMITIVES
+
+pytestmark = pytest.mark.peers
+
+COMPUTED = [one for one in (*PRIMITIVES, *CONTROL) if not isinstance(one.kernel, Given)]
+MAPS = [one for one in COMPUTED if isinstance(one.kernel, Map)]
+EVERY = pytest.mark.parametrize("primitive", COMPUTED, ids=lambda one: one.name)
+# XLA's processors and NumPy's need not agree on numbers below the least normal one: XLA takes them
+# for zero.
+NORMAL = [x for x in EXCEPTIONAL if not 0 < abs(x) < 1e-37]
+
+
+def check(primitive: Primitive, calls: list[Call]) -> None:
+    if isinstance(primitive.kernel, Library) and primitive.kernel.lapack:
+        check_lapack(calls)
+    else:
+        check_calls_by(by_xla, calls, flushes=True)
+
+
+def check_lapack(calls: list[Call]) -> None:
+    """Both call LAPACK in float64, in other orders: within 64 ulp of the largest element."""
+    graph, inputs = graph_of_calls(calls)
+    keep = [node for _, node in graph.outputs]
+    wanted, got = expected(graph, inputs, keep), by_xla(graph, inputs, keep)
+    for node in keep:
+        x, y = got[node], wanted[node]
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        largest = np.abs(y).max(initial=1)
+        np.testing.assert_allclose(x, y, rtol=0, atol=64 * np.finfo(y.dtype).eps * largest)
+
+
+def check_samples(primitive: Primitive, samples: Iterable[Sample], dtypes: tuple[str, ...]) -> None:
+    check(primitive, calls_of_samples(primitive, samples, dtypes))
+
+
+@EVERY
+def test_a_sample(primitive: Primitive) -> None:
+    check_samples(primitive, primitive.samples[:1], ("float32", "float64"))
+
+
+@pytest.mark.exhaustive
+@EVERY
+def test_samples_in_every_dtype(primitive: Primitive) -> None:
+    floats = FLOATS if isinstance(primitive.kernel, Library) else (*FLOATS, *WHOLE)
+    check_samples(primitive, primitive.samples, floats)
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("primitive", MAPS, ids=lambda one: one.name)
+def test_exceptional_numbers(primitive: Primitive) -> None:
+    # What NaN is as an integer, and what is too large for it, NumPy leaves to the processor.
+    numbers = [x for x in NORMAL if abs(x) <= 1] if primitive is cast else NORMAL
+    check(primitive, exceptional_calls(primitive, numbers))
