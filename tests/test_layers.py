@@ -49,6 +49,7 @@ LAYERS = (
     "data",
     "train",
     "devices",
+    "advice",
     "examples",
     "later",
     "__init__",

@@ -51,6 +51,10 @@ class Layer:
     energy = cr.grad(lambda self, x: np.sum(x * x * self.W), wrt="x")
 
 
+def mean(x: cr.float64["n 3"], W: cr.float64["3"]) -> Any:  # type: ignore
+    return np.mean((x @ W) ** 2)
+
+
 def objective(x: cr.float64["n 3"], W: cr.float64["3"]) -> Any:  # type: ignore
     J = np.sum((x @ W) ** 2)
     return J
@@ -143,9 +147,13 @@ PICKLED: dict[str, Any] = {
     "a key": cr.random.key(0),
     "a schedule": cr.schedules.cosine(0.1, 100),
 }
+MEAN = cr.training_step(mean, wrt="W", optimizer=cr.sgd(0.1), executor="reference")
+MEAN_STATE = MEAN.init(W=np.ones(3))
 REFUSED: dict[str, Any] = {
+    "BatchStudy": cr.batch_study(MEAN, MEAN_STATE, {"x": X}, (1, 2), measure=False),
     "CompiledGraph": GRAPH.compile(executor="reference"),
     "Equations": GRAPH.equations(),
+    "GradientNoise": cr.gradient_noise(MEAN, MEAN_STATE, x=X),
     "Graph": GRAPH,
     "MemoryReport": GRAPH.memory(n=4),
     "Model": cr.Model(

@@ -37,6 +37,9 @@ from chainrule.views import provide_uses
 
 if TYPE_CHECKING:
     from chainrule import data, init, random, testing
+    from chainrule.advice.batch.along import noise_along
+    from chainrule.advice.batch.study import BatchStudy, batch_study
+    from chainrule.advice.noise.noise import GradientNoise, gradient_noise
     from chainrule.control import cond, fori_loop, scan, while_loop
     from chainrule.custom import custom_derivative, primitive
     from chainrule.devices.parallel import ParallelStep
@@ -87,11 +90,13 @@ provide_uses()
 __all__ = [
     "Array",
     "ArrayType",
+    "BatchStudy",
     "Checkpoints",
     "CompiledGraph",
     "Devices",
     "Drawing",
     "Equations",
+    "GradientNoise",
     "Graph",
     "Measures",
     "MemoryReport",
@@ -113,6 +118,7 @@ __all__ = [
     "array",
     "at",
     "backward",
+    "batch_study",
     "bool_",
     "clip_by_global_norm",
     "compile",
@@ -135,6 +141,7 @@ __all__ = [
     "from_torch",
     "gelu",
     "grad",
+    "gradient_noise",
     "hessian",
     "hvp",
     "init",
@@ -154,6 +161,7 @@ __all__ = [
     "measured_speeds",
     "minimum",
     "named",
+    "noise_along",
     "norm",
     "parallel",
     "place_buffers",
@@ -199,10 +207,12 @@ __all__ += later.__all__
 # Names that `import chainrule` does not load, and the modules that have them.
 _LATER = {
     **later.MODULES,
+    "BatchStudy": "chainrule.advice.batch.study",
     "Checkpoints": "chainrule.train.checkpoints",
     "Devices": "chainrule.devices.planning.devices",
     "Drawing": "chainrule.explain.drawing",
     "Equations": "chainrule.explain.equations",
+    "GradientNoise": "chainrule.advice.noise.noise",
     "Measures": "chainrule.train.evaluation.measures",
     "MemoryReport": "chainrule.explain.memory.report",
     "Model": "chainrule.exchange.model",
@@ -219,6 +229,7 @@ _LATER = {
     "adamw": "chainrule.train",
     "array": "chainrule.numpy.creating",
     "at": "chainrule.numpy.at",
+    "batch_study": "chainrule.advice.batch.study",
     "clip_by_global_norm": "chainrule.train.optimizers.clipping",
     "cond": "chainrule.control",
     "custom_derivative": "chainrule.custom",
@@ -232,8 +243,10 @@ _LATER = {
     "jacobian": "chainrule.functional.jacobian",
     "jacrev": "chainrule.functional.jacobian",
     "load_weights": "chainrule.train.step.weights",
+    "gradient_noise": "chainrule.advice.noise.noise",
     "measured_speeds": "chainrule.explain.cost.measured_speeds",
     "named": "chainrule.frontend.by_hand",
+    "noise_along": "chainrule.advice.batch.along",
     "norm": "chainrule.numpy.norms",
     "parallel": "chainrule.devices.parallelise",
     "place_buffers": "chainrule.schedule.placement.place",

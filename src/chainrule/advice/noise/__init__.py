@@ -1,0 +1,1 @@
+"""The noise of gradients, from the squared norms of single examples."""

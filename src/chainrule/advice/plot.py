@@ -1,0 +1,239 @@
+"""Draws points and lines over two axes as SVG, for screen, paper and dark pages, with words."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import ceil, floor, inf, isfinite, log10
+from pathlib import Path
+
+from chainrule.errors import InputError
+from chainrule.explain.writing import write_beside
+from chainrule.graph.words import printable
+
+WIDTH, HEIGHT = 720, 420
+LEFT, RIGHT, TOP, BOTTOM = 84, 692, 72, 348
+LETTER = 6.6  # pixels, about, of one letter
+STYLE = (
+    ".paper{fill:#fff}.ink{fill:#1a1a1a}.muted{fill:#555}.grid{stroke:#d0d0d0}.axis{stroke:#1a1a1a}"
+    ".s0{color:#7a4fa3}.s1{color:#0b6e8a}.s2{color:#b35900}.s3{color:#777}"
+    ".line{stroke:currentColor;fill:none;stroke-width:2}.dashed{stroke-dasharray:6 4}"
+    ".band{fill:currentColor;opacity:.18;stroke:none}.dot{fill:currentColor}"
+    ".hollow{fill:none;stroke:currentColor;stroke-width:2}"
+    "@media screen and (prefers-color-scheme:dark){.paper{fill:#16181d}.ink{fill:#eceff4}"
+    ".muted{fill:#aab1bd}.grid{stroke:#363b45}.axis{stroke:#aab1bd}.s0{color:#c3a2e8}"
+    ".s1{color:#63c3dd}.s2{color:#f0a04b}.s3{color:#9aa1ad}}"
+)
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points with a name: joined by a line, as dots, or both; `colour` is 0 to 3.
+
+    `words` are told where a pointer is over a point; `labels` are written beside points.
+    """
+
+    name: str
+    points: Sequence[Point]
+    colour: int = 0
+    line: bool = True
+    dots: bool = True
+    dashed: bool = False
+    steps: bool = False
+    words: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    hollow: Sequence[bool] = ()
+    band: Sequence[Point] = ()  # lowest and highest of each point
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis measures; `shown` writes a value of it."""
+
+    name: str
+    shown: Callable[[float], str]
+    logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture; `description` says what it shows to those who cannot see it."""
+
+    title: str
+    across: Axis
+    up: Axis
+    series: Sequence[Series]
+    description: str
+
+    def svg(self) -> str:
+        """The picture, which needs nothing else."""
+        return _Drawing(self).svg()
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, whose name ends in .svg."""
+        path = Path(path)
+        if path.suffix.lower() != ".svg":
+            raise InputError(
+                f"the picture is SVG, and cannot be written to {path}",
+                hint=f"a file whose name ends in .svg: {path.with_suffix('.svg')}",
+            )
+        write_beside(path, self.svg().encode())
+
+
+class _Scale:
+    """From values to pixels."""
+
+    def __init__(self, axis: Axis, values: list[float], begin: int, end: int) -> None:
+        self.axis, self.begin, self.end = axis, begin, end
+        known = [one for one in values if isfinite(one) and (one > 0 or not axis.logarithmic)]
+        low, high = min(known, default=1.0), max(known, default=1.0)
+        if axis.logarithmic:
+            low, high = log10(low), log10(high)
+            spare = 0.06 * (high - low) or 0.5
+            self.low, self.high = low - spare, high + spare
+        else:
+            self.low, self.high = min(low, 0.0), high * 1.08 or 1.0
+
+    def __call__(self, value: float) -> float:
+        if self.axis.logarithmic:
+            value = log10(value) if value > 0 else -inf
+        part = (value - self.low) / (self.high - self.low)
+        return self.begin + (self.end - self.begin) * min(max(part, 0.0), 1.0)
+
+    def ticks(self) -> list[float]:
+        """Round values: powers of ten and parts of them, or multiples of one step."""
+        if not self.axis.logarithmic:
+            step = 10 ** floor(log10(self.high - self.low))
+            step *= next(
+                k for k in (0.1, 0.2, 0.25, 0.5, 1) if (self.high - self.low) / k < 6 * step
+            )
+            first = ceil(self.low / step)
+            return [step * k for k in range(first, floor(self.high / step) + 1)]
+        for factors in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+            found = [
+                factor * 10.0**power
+                for power in range(floor(self.low), ceil(self.high) + 1)
+                for factor in factors
+                if self.low <= log10(factor) + power <= self.high
+            ]
+            if len(found) >= 4:
+                break
+        return found[:: 1 + len(found) // 9]
+
+
+class _Drawing:
+    def __init__(self, plot: Plot) -> None:
+        self.plot = plot
+        points = [point for one in plot.series for point in one.points]
+        bands = [end for one in plot.series for pair in one.band for end in pair]
+        self.x = _Scale(plot.across, [x for x, _ in points], LEFT, RIGHT)
+        self.y = _Scale(plot.up, [*[y for _, y in points], *bands], BOTTOM, TOP)
+
+    def svg(self) -> str:
+        plot = self.plot
+        title = printable(plot.title)
+        key = f"p{hashlib.sha256(f'{title}{plot.series}'.encode()).hexdigest()[:8]}"
+        lines = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
+            f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{key}-t {key}-d" '
+            'font-family="system-ui, sans-serif" font-size="12">',
+            f'<title id="{key}-t">{escape(title)}</title>',
+            f'<desc id="{key}-d">{escape(printable(plot.description))}</desc>',
+            f"<style>{STYLE}</style>",
+            f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}"/>',
+            _words(16, 26, title, "ink", size=16),
+            _words(16, 54, plot.up.name, "muted"),
+            _words(RIGHT, HEIGHT - 34, plot.across.name, "muted", anchor="end"),
+            *self._grid(),
+        ]
+        for one in plot.series:
+            lines += self._series(one)
+        return "\n".join([*lines, *self._legend(), "</svg>"]) + "\n"
+
+    def _grid(self) -> list[str]:
+        lines = []
+        for value in self.y.ticks():
+            y = self.y(value)
+            lines.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{RIGHT}"/>')
+            lines.append(_words(LEFT - 8, y + 4, self.plot.up.shown(value), "muted", anchor="end"))
+        lines.append(f'<path class="axis" d="M{LEFT} {BOTTOM}H{RIGHT}"/>')
+        for value in self.x.ticks():
+            x = self.x(value)
+            lines.append(f'<path class="axis" d="M{x:.1f} {BOTTOM}v5"/>')
+            shown = self.plot.across.shown(value)
+            lines.append(_words(x, BOTTOM + 19, shown, "muted", anchor="middle"))
+        return lines
+
+    def _series(self, one: Series) -> list[str]:
+        places = [(self.x(x), self.y(y)) for x, y in one.points]
+        known = [place for place, (_, y) in zip(places, one.points, strict=True) if isfinite(y)]
+        lines = [f'<g class="s{one.colour}">']
+        if one.band and places:
+            above = [
+                f"{x:.1f} {self.y(high):.1f}"
+                for (x, _), (_, high) in zip(places, one.band, strict=True)
+            ]
+            below = [
+                f"{x:.1f} {self.y(low):.1f}"
+                for (x, _), (low, _) in zip(places, one.band, strict=True)
+            ]
+            lines.append(f'<path class="band" d="M{"L".join([*above, *below[::-1]])}Z"/>')
+        if one.line and len(known) > 1:
+            path = f"M{known[0][0]:.1f} {known[0][1]:.1f}"
+            for x, y in known[1:]:
+                path += f"H{x:.1f}V{y:.1f}" if one.steps else f"L{x:.1f} {y:.1f}"
+            dashed = " dashed" if one.dashed else ""
+            lines.append(f'<path class="line{dashed}" d="{path}"/>')
+        for place, (x, y) in enumerate(places if one.dots else ()):
+            if not isfinite(one.points[place][1]):
+                continue
+            hollow = place < len(one.hollow) and one.hollow[place]
+            told = one.words[place] if place < len(one.words) else ""
+            title = f"<title>{escape(printable(told))}</title>" if told else ""
+            shape = "hollow" if hollow else "dot"
+            lines.append(
+                f'<circle class="{shape}" cx="{x:.1f}" cy="{y:.1f}" r="4">{title}</circle>'
+            )
+        lines.append("</g>")
+        lines += self._labels(one, places)
+        return lines
+
+    def _labels(self, one: Series, places: Sequence[Point]) -> list[str]:
+        """Words beside points, where there is room."""
+        lines, taken = [], list[tuple[float, float, float]]()
+        for (x, y), label in zip(places, one.labels, strict=False):
+            wide = len(label) * LETTER
+            begin = x + 8 if x + 8 + wide <= RIGHT + 20 else x - 8 - wide
+            for up in (4.0, -10.0, 18.0, -24.0, 32.0):
+                if all(abs(y + up - b) > 13 or begin > e or a > begin + wide for a, e, b in taken):
+                    taken.append((begin, begin + wide, y + up))
+                    lines.append(_words(begin, y + up, label, "ink", size=11))
+                    break
+        return lines
+
+    def _legend(self) -> list[str]:
+        lines, x = [], float(LEFT)
+        named = [one for one in self.plot.series if one.name]
+        for one in named:
+            mark = f'<circle class="dot" cx="{x + 11:.0f}" cy="{HEIGHT - 16}" r="4"/>'
+            if one.line:
+                kind = "line dashed" if one.dashed else "line"
+                mark = f'<path class="{kind}" d="M{x:.0f} {HEIGHT - 16}h22"/>'
+            lines.append(f'<g class="s{one.colour}">{mark}</g>')
+            lines.append(_words(x + 28, HEIGHT - 12, one.name, "ink"))
+            x += 46 + LETTER * len(one.name)
+        return lines
+
+
+def _words(
+    x: float, y: float, text: str, kind: str, *, size: int = 12, anchor: str = "start"
+) -> str:
+    shown = escape(printable(text))
+    return (
+        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" font-size="{size}" '
+        f'text-anchor="{anchor}">{shown}</text>'
+    )
