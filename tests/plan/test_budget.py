@@ -14,7 +14,7 @@ import chainrule as cr
 from chainrule.execute import reference
 from chainrule.execute.arguments import bound_to
 from chainrule.execute.run import kept_nodes
-from chainrule.plan.budget import within
+from chainrule.plan.budget import _stored, within
 from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.planner import Plan, plan
 from chainrule.plan.work import NestWork, Work
@@ -66,6 +66,8 @@ def check_budgets(made: Plan) -> list[Plan]:
         assert set(map(whole, found.works)) == set(map(whole, made.works))
         assert found.schedule.results == made.schedule.results
         assert sources(found) <= sources(made)
+        storage = _stored(made, found.works, capacity=0)
+        assert storage.load_at_least() <= storage.load_nbytes <= found.schedule.scratch_nbytes
         plans.append(found)
     times = [nanoseconds(one) for one in plans]
     assert times == sorted(times, reverse=True)

@@ -1,4 +1,4 @@
-"""Pauses the garbage collector while a transform makes many objects that all stay alive."""
+"""Pauses the garbage collector while many objects are made of which nearly all stay alive."""
 
 from __future__ import annotations
 

@@ -22,17 +22,19 @@ class ArrayType:
     Make one with `array_type`, which returns the same object for the same type.
     """
 
-    __slots__ = ("_hash", "dtype", "shape", "weak")
+    __slots__ = ("_hash", "_nbytes", "dtype", "shape", "weak")
 
     dtype: np.dtype
     shape: Shape
     weak: bool
+    _nbytes: int | Size | None
 
     def __init__(self, dtype: np.dtype, shape: Shape, weak: bool) -> None:
         object.__setattr__(self, "dtype", dtype)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "weak", weak)
         object.__setattr__(self, "_hash", hash((dtype, shape, weak)))
+        object.__setattr__(self, "_nbytes", None)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"ArrayType is frozen; cannot set {name}")
@@ -66,7 +68,9 @@ class ArrayType:
     @property
     def nbytes(self) -> int | Size:
         """The number of bytes of the elements, without padding."""
-        return self.size * self.dtype.itemsize
+        if self._nbytes is None:  # planners ask for it often
+            object.__setattr__(self, "_nbytes", self.size * self.dtype.itemsize)
+        return self._nbytes
 
     @property
     def is_float(self) -> bool:

@@ -81,7 +81,7 @@ def native_refusal() -> str | None:
     if platform.machine() not in MACHINES:
         known = " and ".join(MACHINES)
         return f"native code is made for {known}, and this processor is {platform.machine()}"
-    if importlib.util.find_spec("scipy") is None:
+    if not _has_scipy():
         return "native code needs the package scipy (its BLAS), which is not installed"
     try:
         import llvmlite.binding as llvm
@@ -91,6 +91,11 @@ def native_refusal() -> str | None:
         found = ".".join(map(str, llvm.llvm_version_info))
         return f"native code needs llvmlite 0.45 or newer (LLVM {OLDEST_LLVM}), not LLVM {found}"
     return None
+
+
+@lru_cache(maxsize=1)
+def _has_scipy() -> bool:
+    return importlib.util.find_spec("scipy") is not None
 
 
 def llvm_versions() -> str:

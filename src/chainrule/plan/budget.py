@@ -44,20 +44,22 @@ def within(
     found = _candidates(plan)
     code = code_nbytes(plan.works)
     beside = [code_nbytes(one.works) - code for one in found]
-    loads: list[tuple[int, int]] = []
-    best = None
-    for number, one in enumerate(found):
-        stored = _stored(plan, one.works, nbytes - beside[number])
-        if not stored.exceeds and stored.scratch_nbytes + beside[number] <= nbytes:
-            best = stored
+    for one, more in zip(found, beside, strict=True):
+        best = _stored(plan, one.works, nbytes - more)
+        if not best.exceeds and best.scratch_nbytes + more <= nbytes:
             break
-        loads.append((stored.load_nbytes + beside[number], number))
-    if best is None:
-        least = [number for _, number in sorted(loads)[:PLACED]]
-        made = [(_stored(plan, found[number].works), beside[number]) for number in least]
-        best, _ = min(made, key=lambda one: one[0].scratch_nbytes + one[1])
+    else:
+        best = _least(plan, [(one.works, more) for one, more in zip(found, beside, strict=True)])
     schedule = best.schedule(plan.graph)
     return replace(plan, schedule=schedule, works=tuple(best.works), load_nbytes=best.load_nbytes)
+
+
+def _least(plan: Plan, found: Sequence[tuple[Sequence[Work], int]]) -> Storage:
+    """The storage that needs the least; each comes with the bytes that count as well."""
+    loads = [_stored(plan, works, 0).load_nbytes + beside for works, beside in found]
+    least = sorted(range(len(found)), key=loads.__getitem__)[:PLACED]
+    made = [(_stored(plan, found[number][0]), found[number][1]) for number in least]
+    return min(made, key=lambda one: one[0].scratch_nbytes + one[1])[0]
 
 
 def _candidates(plan: Plan) -> list[Candidate]:

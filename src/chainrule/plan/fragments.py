@@ -38,6 +38,7 @@ class Fragments:
         self.cut: set[int] = set()
         self.once: set[int] = set()
         self._made: dict[tuple[int, frozenset[Node], frozenset[Node]], Work | None] = {}
+        self._touched: dict[tuple[int, ...], tuple[list[Node], frozenset[Node]]] = {}
         for number, work in enumerate(given):
             several = sum(node in saved for node in work.writes) > 1
             found = self._fragments(number, work) if several else []
@@ -93,7 +94,9 @@ class Fragments:
             yield self._apart(sequence)
             return
         yield self._joined(sequence)
-        yield self._joined(self._gathered(sequence))
+        gathered = self._gathered(sequence)
+        if gathered != list(sequence):
+            yield self._joined(gathered)
 
     def _gathered(self, sequence: Sequence[int]) -> list[int]:
         """The sequence in which fragments run first where the first of their work does, unless
@@ -118,13 +121,11 @@ class Fragments:
     def _joined(self, sequence: Sequence[int]) -> Homes:
         """The works of a sequence of numbers; fragments of one work that follow one another are
         one."""
-        runs = list(self._runs(sequence))
-        nodes = [frozenset(node for one in run for node in self.works[one].writes) for run in runs]
-        reads = [
-            [node for one in run for node in self.works[one].reads if node not in inside]
-            for run, inside in zip(runs, nodes, strict=True)
-        ]
-        lives = lives_of(zip(reads, nodes, strict=True))
+        runs = [tuple(run) for run in self._runs(sequence)]
+        for run in dict.fromkeys(runs):
+            if run not in self._touched:
+                self._touched[run] = self._touches(run)
+        lives = lives_of(self._touched[run] for run in runs)
         read = {life for found in lives.reads for life in found}
         found: Homes = []
         for place, run in enumerate(runs):
@@ -132,10 +133,17 @@ class Fragments:
                 found += self._apart(run)
                 continue
             wanted = {life.node for life in lives.writes[place] if life in read}
-            wanted.update(node for node in nodes[place] if node in self.outside)
+            _, nodes = self._touched[run]
+            wanted.update(node for node in nodes if node in self.outside)
             if wanted:
-                found += self._together(run, frozenset(wanted), nodes[place])
+                found += self._together(run, frozenset(wanted), nodes)
         return found
+
+    def _touches(self, run: Sequence[int]) -> tuple[list[Node], frozenset[Node]]:
+        """What a run reads that it does not write, and what it writes."""
+        nodes = frozenset(node for one in run for node in self.works[one].writes)
+        reads = [node for one in run for node in self.works[one].reads if node not in nodes]
+        return reads, nodes
 
     def _apart(self, sequence: Sequence[int]) -> Homes:
         return [(self.home[one], self.works[one]) for one in sequence]

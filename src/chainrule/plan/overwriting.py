@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import TypeGuard
 
 from chainrule.graph.node import Node
 from chainrule.plan.loops.fuse import is_one_hot, is_row_lookup
@@ -25,13 +26,18 @@ def harmful(work: Work, taken: Mapping[Node, Node]) -> list[Node]:
     return [node for node in found if not _may_take(work, node, taken[node])]
 
 
+def takes_over(work: Work) -> TypeGuard[NestWork]:
+    """Whether values of a work may take over the bytes of those that it reads last."""
+    return isinstance(work, NestWork) and len(work.layouts) == 1
+
+
 def successors(work: Work, dying: Collection[Node], written: Iterable[Node]) -> dict[Node, Node]:
     """For values that a work writes, the values whose bytes they may take over in place.
 
     `dying` are values that the work is the last to read, `written` those to find bytes for, the
     most important first.  Each value is taken once, by one with as many elements.
     """
-    if not isinstance(work, NestWork) or len(work.layouts) > 1:
+    if not takes_over(work):
         return {}
     found: dict[Node, Node] = {}
     for result in written:

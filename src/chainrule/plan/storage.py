@@ -7,15 +7,16 @@ writes.  Where that one is a result with an array of its own, the value lies in 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
+from operator import add
 
+from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.checks import reliance
-from chainrule.plan.overwriting import successors
+from chainrule.plan.overwriting import successors, takes_over
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.work import Work
 from chainrule.schedule.lives import BEFORE, Life, lives_of
@@ -61,14 +62,49 @@ class Storage:
         for life in self.scratch:
             self.dying[self.lives.last[life]].append(life)
         self.in_place = {Life(result): Life(one) for one, result in overwrites.items()}
-        self._place(self._inherited(), seconds, capacity)
+        self.exceeds = capacity is not None and (
+            self.load_at_least() > capacity or self.load_nbytes > capacity
+        )
+        if not self.exceeds:
+            self._place(seconds)
 
+    def load_at_least(self) -> int:
+        """Bytes of scratch memory that are in use at one work, whatever takes over whose bytes."""
+        first, last, outside = self.lives.first, self.lives.last, self._perhaps_outside()
+        size = len(self.works) + 1
+        change, written, dying = [0] * size, [0] * size, [0] * size
+        for life in self.scratch:
+            if life not in outside:
+                nbytes, begin, end = aligned(nbytes_of(life[0])), first[life], last[life]
+                written[begin] += nbytes
+                if begin < end:
+                    change[begin + 1] += nbytes
+                    change[end] -= nbytes
+                    dying[end] += nbytes
+        there = map(add, accumulate(change), map(max, written, dying))
+        spaces = (aligned(work.workspace_nbytes) for work in self.works)
+        return max(map(add, there, spaces), default=0)
+
+    def _perhaps_outside(self) -> set[Life]:
+        """Lives that may lie where a result does, as those are read last that are as large."""
+        found: set[Life] = set()
+        for number in reversed(range(len(self.works))):
+            written = self.lives.writes[number]
+            sizes = {nbytes_of(one.node) for one in written if one in self.buffers or one in found}
+            if sizes:
+                ending = self.dying.get(number, ())
+                found.update(one for one in ending if nbytes_of(one.node) in sizes)
+        return found
+
+    @cached_property
     def _inherited(self) -> dict[Life, Life]:
         """For lives with memory of their own, those in scratch whose bytes they take over."""
         found: dict[Life, Life] = {}
         for number, work in enumerate(self.works):
-            read = {*self.lives.reads[number]}
-            dying = {life.node: life for life in self.dying.get(number, ()) if life in read}
+            if not takes_over(work):
+                continue
+            ending = self.dying.get(number, ())
+            dying = {life.node: life for life in ending if self.lives.first[life] < number}
             if dying:
                 written = {life.node: life for life in self.lives.writes[number]}
                 own = [node for node, life in written.items() if life not in self.in_place]
@@ -77,8 +113,10 @@ class Storage:
                 found |= {written[node]: dying[value] for node, value in taken.items()}
         return found
 
-    def _place(self, inherited: Mapping[Life, Life], seconds: float, capacity: int | None) -> None:
-        """Find the buffers of what is neither given nor a result."""
+    @cached_property
+    def _requests(self) -> tuple[Request, ...]:
+        """For the lives in scratch memory, in their order, and for workspaces."""
+        inherited = self._inherited
         for result in self.results:
             life = Life(result)
             while life in inherited:
@@ -86,31 +124,38 @@ class Storage:
                 self.buffers[life] = self.buffers[Life(result)]
         scratch = [life for life in self.scratch if life not in self.buffers]
         places = {life: place for place, life in enumerate(scratch)}
+        first, last = self.lives.first, self.lives.last
+        same = (places[inherited[life]] if life in inherited else None for life in scratch)
         requests = [
-            Request(
-                nbytes_of(life.node),
-                self.lives.first[life],
-                self.lives.last[life],
-                places[inherited[life]] if life in inherited else None,
-            )
-            for life in scratch
+            Request(nbytes_of(life.node), first[life], last[life], one)
+            for life, one in zip(scratch, same, strict=True)
         ]
-        spaces = [(k, work.workspace_nbytes) for k, work in enumerate(self.works)]
-        spaces = [(number, nbytes) for number, nbytes in spaces if nbytes]
-        requests += [Request(nbytes, number, number) for number, nbytes in spaces]
-        self.load_nbytes = load_of(requests)
-        self.exceeds = capacity is not None and self.load_nbytes > capacity
-        if self.exceeds:
-            return
-        placement = _placed(tuple(requests), seconds)
+        spaces = (Request(nbytes, number, number) for number, nbytes in self._spaces)
+        return (*requests, *spaces)
+
+    @property
+    def _spaces(self) -> Iterator[tuple[int, int]]:
+        """The numbers of works that have a workspace, with its bytes."""
+        spaces = ((number, work.workspace_nbytes) for number, work in enumerate(self.works))
+        return ((number, nbytes) for number, nbytes in spaces if nbytes)
+
+    @cached_property
+    def load_nbytes(self) -> int:
+        """The most bytes of scratch memory in use at one work."""
+        return load_of(self._requests)
+
+    def _place(self, seconds: float) -> None:
+        """Find the buffers of what is neither given nor a result."""
+        placement = _placed(self._requests, seconds)
         self.load_nbytes, self.scratch_nbytes = placement.largest_load, placement.nbytes
         found = iter(placement.offsets)
-        for life in scratch:
-            self.buffers[life] = Buffer(SCRATCH, next(found), nbytes_of(life.node))
+        for life in self.scratch:
+            if life not in self.buffers:
+                self.buffers[life] = Buffer(SCRATCH, next(found), nbytes_of(life.node))
         self.workspaces = {
-            number: Buffer(SCRATCH, next(found), nbytes) for number, nbytes in spaces
+            number: Buffer(SCRATCH, next(found), nbytes) for number, nbytes in self._spaces
         }
-        for life, one in inherited.items():
+        for life, one in self._inherited.items():
             if self.buffers[life] == self.buffers[one]:
                 self.in_place[life] = one
 
@@ -168,7 +213,7 @@ def _placed(requests: Sequence[Request], seconds: float) -> Placement:
     found = place(requests, seconds=seconds)
     if not found.wasted_nbytes:
         return found
-    alone = place([replace(one, same_as=None) for one in requests])
+    alone = place([one._replace(same_as=None) for one in requests])
     return min(found, alone, key=lambda one: one.nbytes)
 
 

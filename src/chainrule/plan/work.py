@@ -8,6 +8,7 @@ from math import prod
 from typing import ClassVar
 
 from chainrule.graph.body import Body
+from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
 from chainrule.plan.checks import Check, checks_of
@@ -52,7 +53,7 @@ class NestWork:
 
     allocated_nbytes: ClassVar[int] = 0
 
-    @property
+    @cached_property
     def workspace_nbytes(self) -> int:
         """What the largest of them needs."""
         return max((aligned(one.workspace_nbytes) for one in self.layouts), default=0)

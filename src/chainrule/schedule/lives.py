@@ -52,10 +52,11 @@ def lives_of(
     Values of `given` are there before the first work.
     """
     found = Lives()
+    first, last = found.first, found.last
     now: dict[Node, Life] = {}
     for node in given:
         life = now[node] = Life(node)
-        found.first[life] = found.last[life] = BEFORE
+        first[life] = last[life] = BEFORE
     for number, (reads, writes) in enumerate(works):
         written: list[Life] = []
         read: list[Life] = []
@@ -66,13 +67,13 @@ def lives_of(
             life = now.get(node)
             if life is None:
                 life = now[node] = Life(node)
-                found.first[life] = BEFORE
-            found.last[life] = number
+                first[life] = BEFORE
+            last[life] = number
             read.append(life)
         for node in fresh:
             before = now.get(node)
-            life = now[node] = Life(node, 0 if before is None else before.number + 1)
-            found.first[life] = found.last[life] = number
+            life = now[node] = Life(node, 0 if before is None else before[1] + 1)
+            first[life] = last[life] = number
             written.append(life)
         found.reads.append(tuple(read))
         found.writes.append(tuple(written))

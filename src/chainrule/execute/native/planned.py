@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from chainrule.execute.budget import Needs, refuse_beyond_budget
 from chainrule.execute.native.native_overhead import code_nbytes, overhead_of
+from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.budget import within
@@ -13,6 +14,7 @@ from chainrule.plan.planner import Plan, plan
 from chainrule.schedule.usage import usage_of
 
 
+@without_collector
 def planned(
     graph: Graph,
     results: Sequence[Node],

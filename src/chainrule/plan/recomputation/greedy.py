@@ -7,6 +7,7 @@ ICLR 2021), with the distance to the next read, which is known here, for the sta
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -59,22 +60,26 @@ class Walk:
         self.now = 0
         self.looks = 0
         size = problem.size
-        self.resident = np.zeros(size, bool)
+        # One by one, bytes are read faster than elements of NumPy, which sees the same memory.
+        self.resident = bytearray(size)
         self.alive_nbytes = 0
         self.place = [0] * size
         for at, node in enumerate(problem.order):
             self.place[node] = at
         self.reads_at = [sorted(self.place[w] for w in problem.readers[v]) for v in range(size)]
         # Of values that are needed: where they are read next.  The end, for those that are kept.
-        self.next_read = np.full(size, -1)
+        self.next_read = array("q", [-1] * size)
         nbytes = np.maximum(np.array(problem.nbytes, float), 1e-9)
         cost = np.array(problem.cost, float) + 1e-6 * (1 + problem.plain_cost) / (size or 1)
         self.merit = nbytes**weights.nbytes / cost**weights.cost
         self.distance = weights.distance
         self.evictable = nbytes >= 1
-        self.may_run_again = np.ones(size, bool)
-        self.blocked = np.zeros(size, bool)  # computed from what may not run again
+        self.may_run_again = bytearray([1]) * size
+        self.blocked = bytearray(size)  # computed from what may not run again
         self.runs_no_more(problem.once)
+        self.residents = np.frombuffer(self.resident, bool)
+        self.able = np.frombuffer(self.may_run_again, bool)
+        self.next_reads = np.frombuffer(self.next_read, np.int64)
 
     def advance(self, node: int) -> bool:
         """Execute the node, and before it all that has to be computed again for it."""
@@ -97,7 +102,8 @@ class Walk:
     def runs_no_more(self, nodes: Iterable[int]) -> None:
         """These may not run again."""
         pending = list(nodes)
-        self.may_run_again[pending] = False
+        for node in pending:
+            self.may_run_again[node] = False
         while pending:
             node = pending.pop()
             if not self.blocked[node]:
@@ -159,11 +165,13 @@ class Walk:
         if self.alive_nbytes <= allowed:
             return True
         self.looks += LOOK * self.problem.size
-        candidates = np.flatnonzero(self.resident & self.evictable & (self.next_read >= 0))
-        distance = np.maximum(self.next_read[candidates] - self.now, 1)
-        score = self.merit[candidates] * distance**self.distance
-        for at in np.argsort(-score, kind="stable"):
-            u = int(candidates[at])
+        evictable = self.evictable & self.able
+        candidates = np.flatnonzero(self.residents & evictable & (self.next_reads >= 0))
+        score = self.merit[candidates]
+        if self.distance:
+            distance = np.maximum(self.next_reads[candidates] - self.now, 1)
+            score = score * (distance if self.distance == 1 else distance**self.distance)
+        for u in candidates[np.argsort(-score, kind="stable")].tolist():
             if not pinned.get(u) and self.recoverable(u):
                 self.drop(u)
                 if self.alive_nbytes <= allowed:
@@ -172,6 +180,9 @@ class Walk:
 
     def recoverable(self, node: int) -> bool:
         """Whether a value, once evicted, can be computed from what is there."""
+        if not self.blocked[node]:
+            self.looks += VISIT
+            return True
         pending, seen = [node], {node}
         while pending:
             self.looks += VISIT

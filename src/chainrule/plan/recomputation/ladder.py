@@ -82,7 +82,7 @@ class _Climb:
     def __init__(self, problem: Problem, effort: int, seed: int) -> None:
         self.problem, self.seed = problem, seed
         self.chains = ChainSchedules()
-        self.effort = effort
+        self.effort, self.slower = effort, IN_PYTHON if native_refusal() else 1
         self.best = found(problem, problem.order, "each node once, in the given order")
         order = early(problem)
         self._ordered = [found(problem, order, "each node once, what frees bytes early")]
@@ -132,7 +132,7 @@ class _Climb:
         every = (a_round.moves + a_round.moves_of_node * problem.size) * self.effort // EFFORT
         if problem.size <= SMALL:
             every = self.effort * problem.size
-        every = min(self.effort * problem.size, every) // (IN_PYTHON if native_refusal() else 1)
+        every = min(self.effort * problem.size, every) // self.slower
         for number, (part, one) in enumerate(a_round.coolings):
             moves, longest = int(part * every), len(best.sequence)
             run = annealed(problem, best, one, moves, inf, self.seed + number, bound, longest)

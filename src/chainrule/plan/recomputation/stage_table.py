@@ -8,7 +8,7 @@ alike, as the layers of a network are, are solved once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ class Forward:
     """A stage runs forward, and then only these of its values are there."""
 
     stage: int
-    kept: Set[int]
+    kept: frozenset[int]
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ class StagedSchedules:
         self.problem = problem
         self.stages = stages_of(problem)
         self._known: StageTable | None = None
+        self._made: dict[tuple[Event, ...], Found | None] = {}
         self._more = 0  # bytes by which a schedule needed less than the table said
 
     def best(self, budget: int) -> Found | None:
@@ -37,7 +38,7 @@ class StagedSchedules:
         for _ in range(TRIES):
             asked = min(budget + self._more, table.budget)
             events = table.schedule(asked) if asked > 0 else None
-            one = self._found(events) if events is not None else None
+            one = self._found(tuple(events)) if events is not None else None
             if one is None:
                 break
             best = one if best is None or one.beats(best, budget) else best
@@ -47,8 +48,12 @@ class StagedSchedules:
             self._more = asked - budget - (max(less, table.step) if less > 0 else less)
         return best
 
-    def _found(self, events: Iterable[Event]) -> Found | None:
-        sequence = _sequence(self.problem, self.stages, events)
+    def _found(self, events: tuple[Event, ...]) -> Found | None:
+        if events not in self._made:
+            self._made[events] = self._counted(_sequence(self.problem, self.stages, events))
+        return self._made[events]
+
+    def _counted(self, sequence: Sequence[int]) -> Found | None:
         if fault(self.problem, sequence):
             return None
         return found(self.problem, without_useless(self.problem, sequence), "stages run again")
@@ -72,7 +77,8 @@ class _Walk:
 
     def __init__(self, problem: Problem, stages: Sequence[Stage]) -> None:
         self.problem, self.stages = problem, stages
-        self.again = {node for stage in stages for node in stage.values}
+        again = {node for stage in stages for node in stage.values}
+        self.reads = [[u for u in reads if u in again] for reads in problem.inputs]
         self.there: set[int] = set()
         self.found: list[int] = []
         self.begun = 0  # how many stages ran forward
@@ -102,8 +108,7 @@ class _Walk:
         pending = [node]
         while pending:
             one = pending[-1]
-            reads = self.problem.inputs[one]
-            missing = [u for u in reads if u in self.again and u not in self.there]
+            missing = [u for u in self.reads[one] if u not in self.there]
             pending += missing
             if not missing:
                 pending.pop()

@@ -33,9 +33,9 @@ class Stage:
     backward_nbytes: int
     gradient_nbytes: int
 
-    def nodes(self, numbers: Iterable[int]) -> set[int]:
+    def nodes(self, numbers: Iterable[int]) -> frozenset[int]:
         """The nodes with these numbers within the stage."""
-        return {self.values[number] for number in numbers}
+        return frozenset([self.values[number] for number in numbers])
 
 
 def stages_of(problem: Problem) -> list[Stage]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 # Pairs of blocks that are alive together, up to which the strategies that look at every pair are
 # tried (about 0.5 s for all of them).
@@ -14,8 +14,7 @@ MOST_CONFLICTS = 300_000
 Offsets = list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """`size` bytes in use from instruction `first` to `last`, both included, that begin at a
     multiple of `alignment`."""
 

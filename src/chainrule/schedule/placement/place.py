@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import index
 from time import monotonic
+from typing import NamedTuple
 
 from chainrule.errors import InputError
 from chainrule.schedule.placement.blocks import Block, arena_nbytes, largest_load
@@ -23,8 +24,7 @@ from chainrule.tracebacks import entry
 MOST_NBYTES = 1 << 62  # of all buffers together: the search counts in 64 bits
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A buffer of `nbytes` that is in use from instruction `first` to `last`, both included.
 
     `same_as` is the index of an earlier request whose bytes it takes over in place.  It does so if
