@@ -1,0 +1,172 @@
+"""The built site in Chromium and Firefox: pages, search, zoom, reports, the playground, cells.
+
+Opens what `python3 scripts/website.py` built; without it these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firefox import Firefox, firefox
+
+SITE = Path(__file__).resolve().parents[2] / ".website" / "site"
+PATIENCE = 120_000  # milliseconds until Python has started; a busy machine is slow
+GRAPH = ".cr-graph svg"
+
+pytestmark = pytest.mark.slow
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files, and writes nothing."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where the newest version of the site is served."""
+    if not (SITE / "index.html").exists():
+        pytest.skip("there is no site in .website; make it by: python3 scripts/website.py")
+    handler = functools.partial(Quiet, directory=str(SITE))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        version = (SITE / "index.html").read_text(encoding="utf-8").split("url=")[1].split("/")[0]
+        yield f"http://127.0.0.1:{server.server_port}/{version}/"
+        server.shutdown()
+
+
+@pytest.fixture
+def visit(chromium: Any, address: str) -> Iterator[Callable[..., Any]]:
+    """Opens a page; at the end nothing was asked of another server, and nothing went wrong."""
+    contexts: list[Any] = []
+    said: list[str] = []
+
+    def open_(page: str, *, width: int = 1280, dark: bool = False) -> Any:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        )
+        contexts.append(context)
+        window = context.new_page()
+        window.set_default_timeout(PATIENCE)
+        window.on("pageerror", lambda error: said.append(f"error: {error}"))
+        context.on("response", lambda one: note(one.url, one.status))
+        window.goto(address + page)
+        return window
+
+    def note(url: str, status: int) -> None:
+        origin = address.split("/", 3)[:3]
+        if status >= 400 or (url.startswith("http") and url.split("/", 3)[:3] != origin):
+            said.append(f"{status} {url}")
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert said == []
+
+
+def test_pages_fit_the_screen_and_pictures_follow_the_scheme(visit: Callable[..., Any]) -> None:
+    for width, dark in ((1280, False), (390, True)):
+        window = visit("gallery.html", width=width, dark=dark)
+        assert window.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        names = window.evaluate(
+            """[...document.querySelectorAll(".md-content img")]
+            .filter((one) => getComputedStyle(one).display !== "none")
+            .map((one) => one.getAttribute("src").split("#")[0])"""
+        )
+        assert len(names) >= 6
+        assert all(name.endswith(".dark.svg") == dark for name in names)
+
+
+def test_a_picture_opens_and_closes_by_the_keyboard(visit: Callable[..., Any]) -> None:
+    window = visit("architecture.html")
+    picture = window.locator(".cr-picture:visible").first
+    picture.focus()
+    window.keyboard.press("Enter")
+    width = window.locator(".cr-zoom img").bounding_box()["width"]
+    window.keyboard.press("+")
+    window.wait_for_function(
+        "(width) => document.querySelector('.cr-zoom img').getBoundingClientRect().width > width",
+        arg=width,
+    )
+    window.keyboard.press("Escape")
+    window.wait_for_selector(".cr-zoom", state="detached")
+
+
+def test_the_search_finds_a_page(visit: Callable[..., Any]) -> None:
+    window = visit("index.html")
+    window.keyboard.press("Control+k")
+    window.keyboard.type("rematerialise")
+    window.wait_for_selector("a[href*='.html'] >> text=/recomput|budget|memory/i")
+
+
+def test_a_report_lives_in_the_site(visit: Callable[..., Any]) -> None:
+    window = visit("reports.html")
+    frame = window.frame_locator(".cr-report-frame")
+    frame.locator("html[data-ready=true]").wait_for(state="attached")
+    window.click("text=A second derivative")
+    window.wait_for_function("frames[0].location.pathname.endsWith('second.html')")
+
+
+def test_the_playground_follows_edits_and_stops_what_does_not_end(
+    visit: Callable[..., Any],
+) -> None:
+    window = visit("playground.html")
+    window.wait_for_selector(GRAPH)
+    window.wait_for_selector(".cr-equations .katex")
+    assert window.locator(".cr-equations").inner_text().startswith("Forward")
+    before = window.inner_html(".cr-graph"), window.inner_html(".cr-panel")
+    window.click(".cr-editor .cm-line >> text=np.maximum(z, 0)")
+    window.keyboard.press("End")
+    window.keyboard.type(" + z")
+    window.wait_for_function(
+        "(old) => document.querySelector('.cr-panel').innerHTML !== old", arg=before[1]
+    )
+    assert window.inner_html(".cr-graph") != before[0]
+    window.click("role=tab[name='NumPy source']")
+    assert "np.maximum" in window.inner_text(".cr-panel")
+    window.click(".cr-editor .cm-line >> text=np.maximum(z, 0)")
+    window.keyboard.press("End")
+    window.keyboard.type(" + W2")
+    window.wait_for_selector(".cr-error:visible")
+    assert "h = np.maximum" in window.inner_text(".cr-error")
+    assert "h = np.maximum" in window.inner_text(".cr-failed-line")
+    window.select_option(".cr-program", label="Attention")
+    window.wait_for_selector(".cr-error", state="hidden")
+    assert "softmax" in window.inner_html(".cr-graph")
+    window.click(".cr-editor .cm-line >> text=q = x @ Wq")
+    window.keyboard.press("Home")
+    window.keyboard.type("max(iter(int, 1)); ")  # never ends
+    window.wait_for_selector(".cr-error >> text=stopped after")
+    window.select_option(".cr-program", label="With a bias")
+    window.wait_for_selector(".cr-error", state="hidden")
+
+
+def test_the_playground_in_firefox(
+    address: str, firefox_program: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with firefox(firefox_program, tmp_path_factory.mktemp("profile")) as window:
+        window.open(address + "playground.html")
+        until(window, f"document.querySelector('{GRAPH}')")
+        until(window, "document.querySelector('.cr-equations .katex')")
+        window.script(
+            "const choice = document.querySelector('.cr-program'); choice.value = 'second';"
+            "choice.dispatchEvent(new Event('change'))"
+        )
+        until(window, "document.querySelector('.cr-editor').textContent.includes('sigmoid')")
+        until(window, "document.querySelector('.cr-graph').textContent.includes('σ')")
+
+
+def until(window: Firefox, expression: str) -> None:
+    """Wait until an expression is true in the page."""
+    end = time.monotonic() + PATIENCE / 1000
+    while not window.script(f"return Boolean({expression})"):
+        assert time.monotonic() < end, f"never true: {expression}"
+        time.sleep(0.05)
