@@ -11,8 +11,10 @@ from paper_models import CLUSTER, LARGE, SMALL, cluster, decoder
 from parallel_models import MODELS, ROWS, case
 
 import chainrule as cr
+from chainrule.devices.grid import Grid
 from chainrule.devices.parts import parts_at
 from chainrule.devices.planning.costs import costs_of, in_numpy
+from chainrule.devices.planning.model import orders_of
 from chainrule.devices.planning.paper.chain import chain_of
 from chainrule.devices.planning.paper.plans import (
     StagePlan,
@@ -156,7 +158,7 @@ def test_kept_values_of_a_decoder_are_those_of_a_step_that_is_split() -> None:
 def assert_kept(step: cr.TrainingStep, sizes: dict[str, int]) -> None:
     parts, prices = priced(step, sizes)
     micro = step.micro_batched(1)
-    placed = placed_step(micro, parts, 1, None, "time", "reference")
+    placed = placed_step(micro, parts, Grid(1), orders_of(1, 1, "1f1b"), None, "time", "reference")
     (stage,) = costs_of(parts, placed, in_numpy(cr.Devices.cpu(1).groups[0]))
     kept = {one for e in chain_of(parts, step.parameters).elements for one in e.kept}
     assert sum(int(one.type.nbytes) for one in kept) == stage.kept_nbytes

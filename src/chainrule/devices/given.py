@@ -24,15 +24,15 @@ def given_to_ranks(
     numbers: Mapping[str, np.ndarray],
 ) -> dict[Key, np.ndarray]:
     """What ranks are given: the state, data, and numbers of the optimizer."""
-    found = {}
+    found, memory, carried = {}, state.memory, set(step.whole.carried)
     for name, number in split.names.items():
-        if name in state.memory:
-            part = 0 if name in step.whole.carried else None  # the first part reads it
-            found[Key(number, part)] = state.memory[name]
+        if name in memory:
+            part = 0 if name in carried else None  # the first part reads it
+            found[Key(number, part)] = memory[name]
         elif name in numbers:
             found[Key(number, None)] = numbers[name]
     for item in step.accumulating.graph.inputs:
-        if item.name in state.memory:
+        if item.name in memory:
             continue
         if item.name in parts[0]:
             number = split.names[item.name]

@@ -237,7 +237,7 @@ class Programs:
             for reader in self._readers(node, holder):
                 if holder == stage:
                     made.append(Send(key, self._at(rank, reader)))
-                elif reader == stage:
+                elif reader == stage and holder < stage:  # else only its backward pass reads it
                     made.append(Receive(key, self._at(rank, holder)))
                     received.add(key)
         if grid.replicas > 1:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.devices.check import check_programs
 from chainrule.devices.commits import Commits, commits_of
 from chainrule.devices.cores import threads_of_rank
+from chainrule.devices.evening import evened
 from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import AllReduce, Key, Program, Run
 from chainrule.devices.job import launched
@@ -43,6 +44,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType
 from chainrule.graph.words import names_of
 from chainrule.plan.numpy_duration import node_nanoseconds
+from chainrule.plan.pipelines.stages import Orders
 from chainrule.plan.speeds import SPEEDS
 from chainrule.schedule.records import Compute
 from chainrule.train.step.micro_batches import MicroBatchedStep, note_part
@@ -50,6 +52,8 @@ from chainrule.version import VERSION
 
 if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep
+
+Seconds = Callable[[Node], float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +142,9 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     sums = {inputs[name]: graph.names[then] for name, then in parts.sums.items()}
     threads = threads_of_rank(step.ranks)
     executor = executor_on(step.parts.whole.executor, threads)
-    chunks = step.grid.all_chunks
     weights = weights_of(step.devices, step.grid, step.balance)
-    place = placed_step(step.parts, parts, chunks, step.ends, step.balance, executor, weights)
+    grid, orders = step.grid, step.orders
+    place = placed_step(step.parts, parts, grid, orders, step.ends, step.balance, executor, weights)
     making = Programs(
         parts,
         place,
@@ -262,27 +266,33 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
 def placed_step(
     step: MicroBatchedStep,
     parts: Parts,
-    stages: int,
+    grid: Grid,
+    orders: Orders,
     ends: Sequence[str] | None,
     balance: str,
     executor: str,
     weights: Sequence[float] = (),
 ) -> Placed:
-    """The stage of each node of the two passes; `ends` names what stages end with, if that is
+    """The chunk of each node of the two passes; `ends` names what chunks end with, if that is
     said; else `balance` is what is shared out evenly to them: bytes, or the times of `executor`,
-    which have `weights` where the devices of stages differ."""
-    graph = parts.summing
+    which have `weights` where the devices of stages differ.  Stages work in these `orders`."""
+    graph, chunks = parts.summing, grid.all_chunks
     inputs = {item.name: item.node for item in graph.inputs}
     sums = {inputs[name]: graph.names[then] for name, then in parts.sums.items()}
+    parameters = [inputs[name] for name in step.whole.parameters]
+    by_time = ends is None and balance != MEMORY and chunks > 1
+    seconds = _times(graph, executor, sums) if by_time else _no_time
     place = placed(
         graph,
         graph.names[parts.objective],
         sums,
-        [inputs[name] for name in step.whole.parameters],
+        parameters,
         {inputs[name]: graph.names[then] for name, then in parts.carried.items()},
-        stages,
-        _cuts(parts, stages, ends, balance, executor, sums, weights),
+        chunks,
+        _cuts(parts, chunks, ends, balance, seconds, weights),
     )
+    if by_time:
+        place = evened(place, parameters, grid, orders, seconds, weights)
     owner = dict(place.owner)
     for name, of in parts.summed.items():
         last = place.forward[graph.names[parts.objective]]
@@ -290,27 +300,35 @@ def placed_step(
     backward = dict(place.backward)
     for name, then in parts.sums.items():
         backward[graph.names[then]] = owner[inputs[name]]
-    return Placed(place.count, place.forward, backward, owner, place.everywhere)
+    return replace(place, backward=backward, owner=owner)
 
 
 def _cuts(
     parts: Parts,
-    stages: int,
+    chunks: int,
     ends: Sequence[str] | None,
     balance: str,
-    executor: str,
-    sums: Mapping[Node, Node],
+    seconds: Seconds,
     weights: Sequence[float],
 ) -> Callable[[Sequence[Node]], Mapping[Node, int]]:
-    graph = parts.summing
     if ends is not None:
-        return cuts_after(graph, ends)
+        return cuts_after(parts.summing, ends)
     if balance == MEMORY:
-        return cuts_of_least_memory(graph, parts.nbytes_of_parameters(), stages, weights)
+        state = parts.nbytes_of_parameters()
+        return cuts_of_least_memory(parts.summing, state, chunks, weights)
+    return cuts_of_least_load(parts.summing, seconds, chunks, weights)
+
+
+def _times(graph: Graph, executor: str, sums: Mapping[Node, Node]) -> Seconds:
+    """About how long a rank takes for each node."""
     if any(map(is_collective, graph.nodes)):
-        return cuts_of_least_load(graph, _seconds, stages, weights)
-    known = node_seconds(prepare(executor, graph, list(sums.values()), sums)) if stages > 1 else {}
-    return cuts_of_least_load(graph, lambda node: known.get(node, 0.0), stages, weights)
+        return _seconds
+    known = node_seconds(prepare(executor, graph, list(sums.values()), sums))
+    return lambda node: known.get(node, 0.0)
+
+
+def _no_time(node: Node) -> float:
+    return 0.0
 
 
 def weights_of(devices: Devices | None, grid: Grid, balance: str) -> tuple[float, ...]:

@@ -22,15 +22,17 @@ TIME, MEMORY = "time", "memory"  # what is shared out to stages so that the larg
 class Placed:
     """`forward` and `backward` map the nodes of the two passes to stages; `owner` does so for the
     inputs that live on one stage: parameters, the sums of their gradients, and the objective's own
-    state, where it is computed.  `everywhere` are
-    the nodes that each stage computes for itself.  Where stages have several chunks, these are
-    numbered here in place of stages: chunk c is on stage c % stages."""
+    state, where it is computed.  `everywhere` are the nodes that each stage computes for itself,
+    `moved` those of the backward pass that are earlier than what they are made for.  Where stages
+    have several chunks, these are numbered here in place of stages: chunk c is on stage
+    c % stages."""
 
     count: int
     forward: Mapping[Node, int]
     backward: Mapping[Node, int]
     owner: Mapping[Node, int]
     everywhere: frozenset[Node]
+    moved: frozenset[Node] = frozenset()
 
     @property
     def idle(self) -> list[int]:
@@ -44,9 +46,11 @@ class Placed:
         def places(known: Mapping[Node, int]) -> dict[Node, int]:
             return {other[node]: stage for node, stage in known.items()}
 
-        everywhere = frozenset(other[node] for node in self.everywhere)
+        everywhere, moved = (
+            frozenset(other[node] for node in nodes) for nodes in (self.everywhere, self.moved)
+        )
         forward, backward = places(self.forward), places(self.backward)
-        return Placed(self.count, forward, backward, places(self.owner), everywhere)
+        return Placed(self.count, forward, backward, places(self.owner), everywhere, moved)
 
 
 def placed(
@@ -156,6 +160,11 @@ def _backward(
     return found
 
 
+def message_seconds(node: Node) -> float:
+    """About how long it takes to send a value to another stage."""
+    return MESSAGE_SECONDS + int(node.type.nbytes) / BYTES_EACH_SECOND
+
+
 def cuts_after(graph: Graph, names: Sequence[str]) -> Callable[[Sequence[Node]], dict[Node, int]]:
     """Stages that end with values of these names: what they are computed from comes before."""
     for name in names:
@@ -203,7 +212,7 @@ def cuts_of_least_load(
             together[source] += work[node]
 
     def cut(nodes: Sequence[Node]) -> dict[Node, int]:
-        sent = [MESSAGE_SECONDS + int(node.type.nbytes) / BYTES_EACH_SECOND for node in nodes]
+        sent = [message_seconds(node) for node in nodes]
         return _cut(nodes, [together[node] for node in nodes], sent, count, slowness)
 
     return cut

@@ -15,7 +15,7 @@ from chainrule.devices.parts import Parts, parts_at
 from chainrule.devices.planning.candidates import Candidate, Candidates
 from chainrule.devices.planning.costs import StageCosts, compiled, costs_of, exchanging, in_numpy
 from chainrule.devices.planning.devices import Devices
-from chainrule.devices.planning.model import Prediction, predicted
+from chainrule.devices.planning.model import Prediction, orders_of, predicted
 from chainrule.devices.planning.pins import Pins, Way
 from chainrule.devices.reports.memory import ParallelMemory, memory_of
 from chainrule.devices.reports.timeline import timeline_of
@@ -195,7 +195,14 @@ class Search:
             if [one.primitive for one in nodes[0]] == [one.primitive for one in nodes[1]]:
                 return placed.on(dict(zip(*nodes, strict=True)))
         placed = placed_step(
-            step, graphs, chunks, self.pins.ends, way.balance, self.step.executor, weights
+            step,
+            graphs,
+            way.grid,
+            orders_of(way.stages, way.each, way.schedule, way.chunks),
+            self.pins.ends,
+            way.balance,
+            self.step.executor,
+            weights,
         )
         self._places.setdefault(key, (graphs, placed))
         return placed

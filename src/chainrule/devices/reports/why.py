@@ -205,6 +205,11 @@ class _Why:
         held = next((one for one in node.inputs if one in self.placed.owner), None)
         if held is not None and held.primitive is input_ and self._is_sum(held):
             return f"{said} is computed on {where}, where {self._named(held)} lies"
+        if node in self.placed.moved:
+            return (
+                f"{said} is computed on {where}, the earlier side of the cut that it goes back "
+                "over: a step takes less time then"
+            )
         of = self._named(source) if source is not None else ""
         if of and self._place(source) == stage:
             return (

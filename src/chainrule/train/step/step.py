@@ -17,6 +17,7 @@ from chainrule.execute.leaves import by_name, leaves_of, refuse_bare, taken_apar
 from chainrule.execute.prepared import Prepared
 from chainrule.execute.run import Keep
 from chainrule.graph.by_name import sizes_by_name
+from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -88,7 +89,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         """The forward pass that is evaluated: without training if the objective has that switch."""
         return self.switched or self.differentiated
 
-    @property
+    @cached_property
     def carried(self) -> tuple[str, ...]:
         """The arrays of the objective's own state, which are not trained; containers taken apart.
 
