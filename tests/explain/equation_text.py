@@ -38,7 +38,7 @@ class Row(np.ndarray):
 def read(text: str, values: Mapping[str, Any]) -> np.ndarray:
     """The value of an expression in which the names of `values` stand."""
     reader = _Reader(text, values)
-    if any(len([*_split(text, sign)]) > 1 for sign in (*COMPARISONS, " ∧ ", " ∨ ")):
+    if any(len([*split_by(text, sign)]) > 1 for sign in (*COMPARISONS, " ∧ ", " ∨ ")):
         return np.asarray(reader.condition(text))
     result = reader.sum()
     if reader.rest():
@@ -48,10 +48,10 @@ def read(text: str, values: Mapping[str, Any]) -> np.ndarray:
 
 def sides(text: str) -> list[str]:
     """The parts of an equation between its equality signs."""
-    return [*_split(text, " = ")]
+    return [*split_by(text, " = ")]
 
 
-def _split(text: str, by: str) -> Iterator[str]:
+def split_by(text: str, by: str) -> Iterator[str]:
     """The parts of a text between separators that are in no bracket."""
     depth, start = 0, 0
     for place, letter in enumerate(text):
@@ -165,7 +165,7 @@ class _Reader:
                 self.place += len(digits[0])
                 result = result ** float(digits[0].translate(SUPERSCRIPTS))
             elif self.take("["):
-                result = result[tuple(map(self.index, _split(self.inside(), ", ")))]
+                result = result[tuple(map(self.index, split_by(self.inside(), ", ")))]
             else:
                 break
         return result
@@ -195,7 +195,7 @@ class _Reader:
 
     def atom(self) -> Any:
         if self.take("prod("):
-            return self.pulled(*_split(self.inside(), ", "))
+            return self.pulled(*split_by(self.inside(), ", "))
         if name := self.name():
             is_call = name in FUNCTIONS and self.rest()[:1] in ("_", "(")  # a value may be `mean`
             found = FUNCTIONS[name] if is_call else self.values.get(name, FUNCTIONS.get(name))
@@ -216,7 +216,7 @@ class _Reader:
             case "𝟏":
                 return np.ones(shape_of(self.below()))
             case "⟨":
-                return np.sum(np.multiply(*map(self.of, _split(self.inside(), ", "))))
+                return np.sum(np.multiply(*map(self.of, split_by(self.inside(), ", "))))
             case "‖" | "|":
                 end = self.text.index(sign, self.place)
                 inner = self.of(self.text[self.place : end])
@@ -230,12 +230,12 @@ class _Reader:
             case "[":
                 return self.bracketed(self.inside())
             case "{":
-                return self.cases([*_split(self.inside(), "; ")])
+                return self.cases([*split_by(self.inside(), "; ")])
         raise Unreadable(self.text[self.place - 1 :])
 
     def bracketed(self, text: str) -> Any:
         """1 where a condition holds; arrays one after another; numbers."""
-        parts = [*_split(text, ", ")]
+        parts = [*split_by(text, ", ")]
         if len(parts) == 1 and re.search("[<>=≤≥≠¬]", text):
             return self.condition(text) * 1.0
         arrays = [self.of(one) for one in parts]
@@ -249,18 +249,18 @@ class _Reader:
     def cases(self, rows: list[str]) -> Any:
         result = self.of(rows[-1].removesuffix(" otherwise"))
         for one in rows[-2::-1]:
-            value, condition = _split(one, " if ")
+            value, condition = split_by(one, " if ")
             result = np.where(self.condition(condition), self.of(value), result)
         return result
 
     def condition(self, text: str) -> Any:
         for word, both in ((" ∨ ", np.logical_or), (" ∧ ", np.logical_and)):
-            if len(parts := [*_split(text, word)]) > 1:
+            if len(parts := [*split_by(text, word)]) > 1:
                 return reduce(both, map(self.condition, parts))
         if text.startswith("¬ "):
             return np.logical_not(self.condition(text[3:].removeprefix("(").removesuffix(")")))
         for sign, compare in COMPARISONS.items():
-            if len(parts := [*_split(text, sign)]) == 2:
+            if len(parts := [*split_by(text, sign)]) == 2:
                 return compare(*map(self.of, parts))
         return np.asarray(self.of(text), bool)
 
@@ -272,7 +272,7 @@ class _Reader:
         content = self.inside()
         if function is zeros:
             return self.placed(content, zeros(below))
-        given = [self.of(one) for one in _split(content, ", ")]
+        given = [self.of(one) for one in split_by(content, ", ")]
         if mark:
             (x,), h = given, STEP if mark == "′" else WIDE_STEP
             behind, here, ahead = (function(below, x + step) for step in (-h, 0, h))
@@ -281,8 +281,8 @@ class _Reader:
 
     def placed(self, text: str, into: np.ndarray) -> np.ndarray:
         """Zeros, with an array added at some places."""
-        array, places = _split(text, " at ")
-        index = tuple(map(self.index, _split(places[1:-1], ", ")))
+        array, places = split_by(text, " at ")
+        index = tuple(map(self.index, split_by(places[1:-1], ", ")))
         np.add.at(into, index, self.of(array))
         return into
 

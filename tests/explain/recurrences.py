@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from equation_functions import SUBSCRIPTS
-from equation_text import Unreadable, read, sides
+from equation_text import Unreadable, read, sides, split_by
 
 from chainrule.explain.equations import Equations
 from chainrule.explain.reading.symbols import notation_of
@@ -22,9 +22,10 @@ LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 RANGE = re.compile(r", (?P<letter>\w) (?:= (?P<ends>[^=]*?)|≥ 0)(?=, \w [=≥]|$)")
 INDEX = re.compile(r"_(?:\{(?P<several>[^{}]*)\}|(?P<one>[A-Za-z])(?![A-Za-z0-9_{]))")
 NAMED = re.compile(r"[\w.⁽⁾⁰¹²³⁴⁵⁶⁷⁸⁹′]*$")
+OVER = re.compile(r"∑_\{(?P<letter>\w) = (?P<ends>[^{}]*)\} ")
 STEPS_AT_MOST = 1000
 
-Line = tuple[list[tuple[str, str]], str, tuple]  # letters with their ends; the text; the shape
+Line = tuple[list[tuple[str, str]], str, tuple | None]  # letters with ends; the text; the shape
 
 
 class Solving:
@@ -32,6 +33,7 @@ class Solving:
 
     def __init__(self, values: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         self.values, self.numbers = dict(values), dict(sizes)
+        self.zeros: dict[str, str] = {}  # x₀, where it is called x
         self.conditions: dict[str, str] = {}  # by the letter for how often a loop is done
         self.series: set[tuple[str, int]] = set()  # what has so many indices on the left
 
@@ -57,8 +59,10 @@ class Solving:
     def _define(self, text: str, shape: tuple) -> None:
         left, *right = sides(text)
         shown = [self.said(side) for side in right if "prod(" not in side]
-        sizes = tuple(self._number(str(one).replace("-", "−")) for one in shape)
-        value = np.broadcast_to(self._read(shown[-1]), sizes)
+        value = self._read(shown[-1])
+        if shape is not None:
+            sizes = tuple(self._number(str(one).replace("-", "−")) for one in shape)
+            value = np.broadcast_to(value, sizes)
         self.values[self.said(left, is_new=True)] = value
 
     def _loop(self, group: list[Line]) -> None:
@@ -106,7 +110,7 @@ class Solving:
 
         Where it `is_new`, it is a name that gets a value.
         """
-        place = 0
+        text, place = self._added(text), 0
         while found := INDEX.search(text, place):
             try:
                 numbers = [self._number(one) for one in (found[1] or found[2]).split(",")]
@@ -121,7 +125,27 @@ class Solving:
             text, place = text[:start] + key + text[found.end() :], start + len(key)
         for letter, value in self.numbers.items():  # an index as a number: h_{t−1} t
             text = re.sub(rf"(?<![\w.]){letter}(?![\w.(\[₀-₉])", str(value), text)
+        for zero, name in self.zeros.items():
+            text = re.sub(rf"(?<![\w.]){zero}(?!,?[₀-₉])", name, text)
         return self._stacked(text)
+
+    def _added(self, text: str) -> str:
+        """The terms of ∑_{t = 1, …, 5} one after another."""
+        while found := OVER.search(text):
+            inside = _until_closed(text[found.end() :])
+            inside = re.split(r"; | if | otherwise", inside)[0]
+            body = next(split_by(next(split_by(next(split_by(inside, ", ")), " + ")), " − "))
+            letter, before = found["letter"], self.numbers.get(found["letter"])
+            terms = []
+            for step in self._steps(found["ends"]):
+                self.numbers[letter] = step
+                terms.append(f"({self.said(body)})")
+            self.numbers.pop(letter)
+            if before is not None:
+                self.numbers[letter] = before
+            end = found.end() + len(body)
+            text = f"{text[: found.start()]}({' + '.join(terms)}){text[end:]}"
+        return text
 
     def _read(self, text: str) -> Any:
         """The value of a text; Unreadable also where a gradient in it is not known yet."""
@@ -243,3 +267,67 @@ def solved(graph: Graph, equations: Equations, given: Mapping[str, Any]) -> dict
     solving.solve(lines)
     named = [one for one in equations if one.number]
     return {one.name: solving.values[sides(str(one))[0]] for one in named}
+
+
+def solved_as_printed(graph: Graph, printed: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The value of every named value, from the whole text: equal blocks stand there once.
+
+    `printed` has shapes, of a graph without named sizes.
+    """
+    notation = notation_of(graph).text
+    head, _, body = printed.partition("\n\nForward\n")
+    inputs = {item.name: given[item.name] for item in graph.inputs}
+    constants = {n: node.param("value").array for n, node in graph.names.items()
+                 if node.primitive.name == "constant"}  # fmt: skip
+    given = {**inputs, **constants}
+    solving = Solving({_lowered(notation(key)): np.asarray(one) for key, one in given.items()}, {})
+    solving.zeros = dict(re.findall(r"(\w+₀) = (\w+)", head.partition("\n\n")[2]))
+    owners = {item.node: item.name for item in graph.inputs}
+    parameters = [owners[one.wrt] for one in graph.gradients if one.wrt in owners]
+    lines: list[Line] = []
+    for line in body.splitlines():
+        if (found := re.match(r" *(?:\(\d+\)|where) +", line)) is None:
+            continue  # a heading
+        plain, *each = line[found.end() :].split(", for each of the ")
+        if re.fullmatch(r"(\w) = min\{.*", plain):
+            letter, condition = re.findall(r"(\w) = min\{\w ≥ 0 : ¬\((.*)\)\}", plain)[0]
+            solving.conditions[letter] = condition
+            continue
+        ranges = [(one["letter"], one["ends"] or "") for one in RANGE.finditer(plain)]
+        plain = RANGE.split(plain)[0]
+        plain, _, kind = plain.partition(" ∈ ")
+        plain = _lowered(plain)
+        shape = _shape(kind)
+        for owner in parameters if each else [""]:
+            said = plain if not owner else _said_of(plain, owner, notation)
+            lines.append((ranges, said, shape))
+        left = sides(plain)[0]
+        if ranges and (index := INDEX.search(left)) and index.end() == len(left):
+            solving.series.add((left[: index.start()], len((index[1] or index[2]).split(","))))
+    solving.solve(lines)
+    found = {}
+    for name in graph.names:
+        value = solving.values.get(_lowered(notation(name)))
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _lowered(text: str) -> str:
+    """k1_2 with its number lowered, as that of an index is."""
+    return re.sub(r"(?<=\w)_(\d+)(?![\w}])", lambda one: one[1].translate(LOWERED), text)
+
+
+def _shape(kind: str) -> tuple | None:
+    if not kind:
+        return None
+    sizes = re.search(r"\^\{(.*)\}|[ℝℤℕ}]\^?([⁰¹²³⁴⁵⁶⁷⁸⁹\d]+)$", kind)
+    if sizes is None:
+        return ()
+    raised = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+    return tuple(map(int, (sizes[1] or sizes[2]).translate(raised).split("×")))
+
+
+def _said_of(line: str, owner: str, notation: Any) -> str:
+    """A line about any parameter θ, of this one."""
+    return re.sub(r"θ((?:_\w+)?)", lambda found: notation(owner + found[1]), line)

@@ -39,17 +39,33 @@ def sizes(svg: str) -> Iterator[float]:
             yield from found or ([float(own)] if own else [])
 
 
-@pytest.mark.parametrize("width", [900, 390])
-@EVERY
-def test_no_letter_is_too_small_at_the_width_of_a_page_and_of_a_phone(name: str, width: int):
-    svg = draw(graph_of(name), width=width).svg()
+def assert_legible(graph: cr.Graph, width: int, phase: str = "both", taller: float = 1.0):
+    svg = draw(graph, width=width, phase=phase).svg()
     shown = picture(svg)
     scale = min(1.0, width / shown.width)
     assert min(sizes(svg)) * scale >= LEGIBLE
-    assert shown.height * scale <= TALLEST[width]
+    assert shown.height * scale <= TALLEST[width] * taller
     assert shown.overlaps() == []
     assert all(0 <= box.left and box.right <= shown.width for box in shown.boxes)
     assert all(note.right <= shown.width for note in shown.words)
+
+
+@pytest.mark.parametrize("width", [900, 390])
+@EVERY
+def test_no_letter_is_too_small_at_the_width_of_a_page_and_of_a_phone(name: str, width: int):
+    graph = graph_of(name)
+    for phase in ("both", "forward", "backward") if graph.gradients else ("both",):
+        assert_legible(graph, width, phase)
+
+
+@pytest.mark.parametrize("name", ["book", "LeNet", "GRU", "batch-norm MLP", "residual net"])
+def test_updates_are_legible_too(name: str):
+    graph = graph_of(name)
+    inputs = {item.node: item.name for item in graph.inputs}
+    wrt = [inputs[one.wrt] for one in graph.gradients if one.wrt in inputs]
+    step = cr.training_step(graph, wrt, cr.adam(1e-3), of=graph.gradients[0].of)
+    for width in TALLEST:
+        assert_legible(step.graph, width, taller=1.1)  # with the update below
 
 
 def test_one_row_of_many_columns_would_be_too_small():

@@ -315,7 +315,7 @@ def test_a_bound_graph_has_the_same_equations() -> None:
 
 
 def test_the_cost_of_an_equation_does_not_grow_with_the_graph() -> None:
-    """Calls of functions, which are the same on every machine: about 450 an equation."""
+    """Calls of functions, which are the same on every machine: about 900 an equation."""
 
     def deep(layers: int) -> Graph:
         def network(x: Any, W: Any) -> Any:
@@ -333,10 +333,11 @@ def test_the_cost_of_an_equation_does_not_grow_with_the_graph() -> None:
         graph, profile = deep(layers), cProfile.Profile()
         str(equations(graph))  # what is computed once
         profile.enable()
-        text = str(equations(graph))
+        found = equations(graph)
+        str(found)
         profile.disable()
-        costs.append(pstats.Stats(profile).total_calls / text.count("\n"))  # pyright: ignore
-    assert costs[1] < 1.05 * costs[0] < 550
+        costs.append(pstats.Stats(profile).total_calls / len(found))  # pyright: ignore
+    assert costs[1] < 1.05 * costs[0] < 1100
 
 
 @pytest.mark.slow

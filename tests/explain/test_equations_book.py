@@ -16,7 +16,7 @@ BOOK = {
     "s": "s = λ/2 (‖W⁽¹⁾‖²_F + ‖W⁽²⁾‖²_F) ∈ ℝ",
     "J": "J = L + s ∈ ℝ",
     "dJ/dL": "∂J/∂L = 1 ∈ ℝ",
-    "dJ/ds": "∂J/∂s = ∂J/∂L = 1 ∈ ℝ",
+    "dJ/ds": "∂J/∂s = 1 ∈ ℝ",
     "dJ/do": "∂J/∂o = prod(∂J/∂L, ∂L/∂o) = softmax(o) − onehot_q(y) ∈ ℝ^q",
     "dJ/dW2": "∂J/∂W⁽²⁾ = prod(∂J/∂o, ∂o/∂W⁽²⁾) + prod(∂J/∂s, ∂s/∂W⁽²⁾) "
     "= ∂J/∂o hᵀ + λ W⁽²⁾ ∈ ℝ^{q×h}",
@@ -73,5 +73,6 @@ def test_many_examples_in_rows() -> None:
 def test_the_text_as_a_whole() -> None:
     lines = str(equations(mlp())).splitlines()
     assert lines[0].startswith("Given x ∈ ℝ^{n×d}, y ∈ ℤ^n, W₁ ∈ ℝ^{d×h}")
-    assert lines[2:4] == ["Forward", " (1)  z = x W₁ ∈ ℝ^{n×h}"]
+    assert lines[2:4] == ["ℓ: cross-entropy", ""]
+    assert lines[4:6] == ["Forward", " (1)  z = x W₁ ∈ ℝ^{n×h}"]
     assert "Backward" in lines and lines[-1].startswith("(13)  ∂J/∂W₁ = ")

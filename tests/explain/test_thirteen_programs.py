@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recurrences import solved
+from recurrences import solved, solved_as_printed
 from thirteen_programs import PROGRAMS
 
 import chainrule as cr
@@ -50,3 +50,22 @@ def test_the_equations_alone_give_the_values_of_the_run(name: str) -> None:
         expected = np.asarray(run[key])
         scale = np.max(np.abs(expected), initial=1e-3)  # slopes are differences
         np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5 * scale, err_msg=key)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["transformer of 2 layers", "residual net", "GRU"])
+def test_equal_blocks_written_once_give_the_values_of_the_run(name: str) -> None:
+    made = PROGRAMS[name]()
+    graph = made.graph if isinstance(made, cr.TrainingStep) else made
+    sizes = {key: value for key, value in SIZES.items() if key in graph.sizes}
+    concrete = graph.bind(**sizes)
+    given = arguments(concrete)
+    run = graph.run(given)
+    printed = str(concrete.equations())
+    found = solved_as_printed(concrete, printed, given)
+    assert set(found) >= {one.name for one in graph.equations() if one.number}
+    for key in set(run).intersection(found):
+        expected = np.asarray(run[key])
+        scale = np.max(np.abs(expected), initial=1e-3)
+        np.testing.assert_allclose(found[key], expected, rtol=1e-5, atol=1e-5 * scale, err_msg=key)
+    assert (", l = " in printed) == (name != "GRU")

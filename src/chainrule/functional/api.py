@@ -88,6 +88,17 @@ def jvp(
     `primals` is a tuple of arguments (or one argument), `tangents` has the same containers,
     shapes and float dtypes.  Forward mode: one pass, whatever the number of outputs.
     """
+    return _pushed(function, primals, tangents, executor, lambda value, tangent: (value, tangent))
+
+
+def _pushed(
+    function: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    executor: str | None,
+    given: Callable[[Any, Any], Any],
+) -> tuple[Any, Any]:
+    """(value, tangent); the caller's code stores `given` of both, whose parts get its names."""
     require_function(function)
     args = primals if isinstance(primals, tuple) else (primals,)
     directions = tangents if isinstance(tangents, tuple) else (tangents,)
@@ -96,7 +107,11 @@ def jvp(
     def in_trace(building: Trace, frame: FrameType | None, pair: Any, _: Any) -> Any:
         values, moves = pair
         call = Call(building, function, values, {}, range(len(values)))
-        return call.pushed(moves, frame)
+        value, tangent = call.pushed(moves, frame)
+        if frame is not None:
+            for node, place in nodes_of(given(value, tangent)):
+                building.name_result(node, user_frame(frame), place)
+        return value, tangent
 
     def both(primals: Any, tangents: Any) -> Any:
         raise AssertionError("replaced by in_trace")
@@ -117,15 +132,19 @@ def hvp(
     """
     args = primals if isinstance(primals, tuple) else (primals,)
     gradient = grad(function, wrt=range(len(args)), executor=executor)
+
+    def given(_: Any, product: Any) -> Any:
+        return product if isinstance(primals, tuple) else product[0]
+
     try:
-        product = jvp(gradient, args, tangents, executor=executor)[1]
+        product = _pushed(gradient, args, tangents, executor, given)[1]
     except NotDifferentiableError as error:
         directions = tangents if isinstance(tangents, tuple) else (tangents,)
         try:
             product = vjp(gradient, *args, executor=executor)[1](directions)
         except NotDifferentiableError:
             raise error from None
-    return product if isinstance(primals, tuple) else product[0]
+    return given(None, product)
 
 
 @entry

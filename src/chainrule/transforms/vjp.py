@@ -93,6 +93,8 @@ def pull(
         contributions.reverse()  # the first consumer's part comes first, as textbooks write it
         total = contributions[0]
         origin = node.origin.derived(transform, node)
+        if len(contributions) > 1 and not node.inputs and node in terms:  # not where it is given
+            origin = terms[node][-1].consumer.origin.derived(transform, node)
         for part in contributions[1:]:
             total = add(total, part)
         if len(contributions) > 1:

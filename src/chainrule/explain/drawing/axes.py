@@ -14,7 +14,7 @@ LAST = ("softmax", "log_softmax", "logsumexp", "layer_norm", "sort")  # usually 
 
 
 def index_of(node: Node) -> str:
-    """`₁` for an operation along axis 1, `₀₂` for two axes, '' for one along all or without.
+    """`₁` for an operation along axis 1, `₀,₂` for two axes, '' for one along all or without.
 
     Of a transpose of more than two axes, the permutation.
     """
@@ -46,6 +46,4 @@ def _index(axes: Sequence[int], ndim: int) -> str:
 
 
 def _digits(axes: Iterable[int]) -> str:
-    axes = [*axes]
-    between = "," if any(axis > 9 for axis in axes) else ""
-    return between.join(map(str, axes)).translate(SUBSCRIPTS)
+    return ",".join(map(str, axes)).translate(SUBSCRIPTS)

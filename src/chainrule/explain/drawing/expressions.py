@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.explain.drawing.axes import index_of, index_of_call
 from chainrule.explain.drawing.signs import written
+from chainrule.explain.reading.numbers import root_of
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
 from chainrule.primitives.movement import reshape
@@ -211,5 +212,7 @@ def _size(text: str) -> tuple[str, int]:
 
 def _number(value: object) -> str:
     number = np.asarray(value).item()
+    if (inside := root_of(np.asarray(value)[()])) is not None:
+        return f"√{inside}" if inside > 0 else f"1/√{-inside}"
     text = f"{number:.4g}" if isinstance(number, float) else str(number)
     return text.replace("-", "−")

@@ -19,7 +19,7 @@ from chainrule.explain.drawing.outline import (
 )
 from chainrule.explain.drawing.units import Unit, Units
 
-FEW_BOXES = 60  # of a drawing in which also what repeats is drawn out
+FEW_BOXES, FEW_FORWARD = 60, 40  # of drawings in which also what repeats is drawn out
 MOST_BOXES = 120  # of a drawing that is not asked to show everything
 MOST_STRETCHES = 40  # of one pass, where nothing repeats and no function was called
 
@@ -55,6 +55,7 @@ class Folder:
             for at, band in enumerate(bands)
         ]
         self.fold_of: dict[Unit, Fold] = {}
+        self.few = FEW_BOXES if mirror is not None else FEW_FORWARD
         self.whole = False  # whether also sources that several folds read are inside one
 
     def folding(self, fold: str | Collection[str]) -> Folding:
@@ -95,12 +96,12 @@ class Folder:
 
     def _enough(self) -> None:
         """Folds until there are few boxes: repetitions, inner calls, outer calls, stretches."""
-        if self._count() <= FEW_BOXES:
+        if self._count() <= self.few:
             return
         self._repeats()
         deepest = max((one.depth for tree in self.trees for one in tree), default=0)
         for depth in range(deepest, 0, -1):
-            if self._count() <= FEW_BOXES:
+            if self._count() <= self.few:
                 return
             for tree in self.trees:
                 self._scopes(one for one in tree if one.depth == depth)

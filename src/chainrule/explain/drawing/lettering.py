@@ -18,7 +18,7 @@ _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾", "0123456789()", strict=True)) | {"ᵀ": "⊤"}
 SMALL = 0.7  # the size of indices, of the size of the line
 LEAST = 12  # pixels: no letter is smaller
-_NARROW, _THIN, _WIDE = "iljI.,;:'|!·()[]{}", "ftr/- ₁", "mwMW⊙Σ@—…ℓ"
+_NARROW, _THIN, _WIDE = "iljI.,;:'|!·()[]{}", "ftr/- ₁", "mwMW⊙Σ@—…"
 ELLIPSIS = "…"
 
 
@@ -133,8 +133,10 @@ def pieces(text: str, face: Face) -> Line:
     The face is for the letters of one-letter names; words are upright, as `softmax` is.
     """
     found: list[tuple[str, int]] = []
-    for letter in text:
+    for place, letter in enumerate(text):
         level = -1 if letter in _LOWERED else 1 if letter in _RAISED else 0
+        if letter == "," and found and found[-1][1] < 0 and text[place + 1 : place + 2] in _LOWERED:
+            level = -1  # between two indices
         shown = _LOWERED.get(letter) or _RAISED.get(letter) or letter
         if found and found[-1][1] == level:
             found[-1] = found[-1][0] + shown, level

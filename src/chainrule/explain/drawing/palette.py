@@ -107,8 +107,6 @@ def _forms(scope: str) -> str:
             f".title{{font-family:{SANS};font-size:13px;text-anchor:start}}",
             ".after{text-anchor:start}",
             ".before{text-anchor:end}",
-            ".i{font-style:italic}",
-            ".b{font-weight:bold}",
             ".box{stroke-width:1.6}",
             ".bar{stroke-width:1}",
             ".line{fill:none;stroke-width:1.6}",

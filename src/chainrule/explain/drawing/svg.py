@@ -11,7 +11,7 @@ from textwrap import wrap
 
 from chainrule.explain.drawing.bands import Role
 from chainrule.explain.drawing.figure import Arrow, Form, Placement, Rectangle
-from chainrule.explain.drawing.lettering import Face, Label, Line, Piece, shortened
+from chainrule.explain.drawing.lettering import Face, Label, Line, Piece, shortened, width
 from chainrule.explain.drawing.looks import BELOW_FRACTION, LINE, Look
 from chainrule.explain.drawing.palette import LINES, OUTLINES, css
 from chainrule.explain.drawing.scene import Scene
@@ -26,7 +26,10 @@ STUB, STUB_ROOM, STUB_SIZE = 26.0, 4.2, 12  # broken arrows; their names, in ems
 CLOSE = 14.0  # pixels: a number is not so near to the end of an arrow
 Ends = list[tuple[float, float]]  # where arrows begin and end at a box
 _FORBIDDEN = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_FACES = {Face.ITALIC: "i", Face.BOLD: "b", Face.UPRIGHT: ""}
+# Written on the elements themselves, and lines of several pieces from their left end on: not all
+# programs that read SVG take styles by class, or know the middle of several pieces.
+_FACES = {Face.ITALIC: ' font-style="italic"', Face.BOLD: ' font-weight="bold"', Face.UPRIGHT: ""}
+LIKELY = 0.87  # the width of letters, of the room that is left for them
 
 
 def svg_of(
@@ -247,14 +250,18 @@ def _label(x: float, y: float, label: Label) -> Iterator[str]:
 
 
 def _text(x: float, y: float, line: Line, size: float) -> str:
-    return f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}">{_pieces(line, size)}</text>'
+    start, side = x, ""
+    if len(line) > 1:
+        start, side = x - LIKELY * width(line, size) / 2, ' class="after"'
+    place = f'x="{_n(start)}" y="{_n(y)}" font-size="{_n(size)}"'
+    return f"<text{side} {place}>{_pieces(line, size)}</text>"
 
 
 def _pieces(line: Line, size: float) -> str:
     found, raised = [], 0.0
     for piece in line:
         wanted = {0: 0.0, 1: -0.36, -1: 0.2}[piece.level] * size
-        attributes = f' class="{_FACES[piece.face]}"' if _FACES[piece.face] else ""
+        attributes = _FACES[piece.face]
         attributes += f' dy="{_n(wanted - raised)}"' if wanted != raised else ""
         attributes += f' font-size="{_n(piece.size(size))}"' if piece.level else ""
         raised = wanted

@@ -93,6 +93,7 @@ def _call(scope: Scope, members: list[Node], present: set[Node]) -> Unit | None:
         textbook.symbol,
         textbook.latex,
         ", ".join(below),
+        scope.name,
         {key: now.get(v, v) if isinstance(v, Node) else v for key, v in given.items()},
         textbook.gradients,
     )

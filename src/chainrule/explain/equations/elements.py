@@ -27,6 +27,7 @@ from chainrule.explain.equations.parts import (
     Script,
     Symbol,
     row,
+    text,
     upright,
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar
@@ -70,7 +71,8 @@ def _multiply(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     if is_scalar(x) and is_scalar(y) and x.node is y.node:
         return dotted(left, right)
     if is_scalar(x):
-        return side_by_side(left, right)
+        is_whole = free or y.node.shape == formula.node.shape
+        return right if is_whole and text(left) == "1" else side_by_side(left, right)
     if left.negated is not None:
         return minus(elementwise(left.negated, right))
     return elementwise(left, right)

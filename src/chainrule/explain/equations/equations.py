@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from chainrule.errors import InputError, NameLookupError
+from chainrule.explain.equations.alike import LETTERS, Folds, Numbered
 from chainrule.explain.equations.bodies import Opened, Page
 from chainrule.explain.equations.building import Builder, Entry
 from chainrule.explain.equations.forms import FORMS
@@ -17,14 +19,18 @@ from chainrule.explain.equations.joining import fenced
 from chainrule.explain.equations.naming import Names
 from chainrule.explain.equations.opening import opened, page_of
 from chainrule.explain.equations.order import right_sides
-from chainrule.explain.equations.parts import Bound, Part
+from chainrule.explain.equations.parts import Bound, Part, Symbol
+from chainrule.explain.equations.parts import latex as latex_text
 from chainrule.explain.equations.setting import Setter
 from chainrule.explain.equations.sides import Sides
 from chainrule.explain.equations.spelling import spelling
+from chainrule.explain.equations.templates import symbol_of
+from chainrule.explain.equations.updates import Updates
 from chainrule.explain.equations.values import Shapes
 from chainrule.explain.equations.writing import Line, latex_of, markdown_of, save, text_of
-from chainrule.explain.reading.statements import FORWARD, Pass
+from chainrule.explain.reading.statements import FORWARD, Direction, Pass
 from chainrule.explain.reading.symbols import Indices, notation_of
+from chainrule.graph.cached import cached_property
 from chainrule.graph.collector import without_collector
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
@@ -70,8 +76,15 @@ class Equations(NotPickled):
     _called = "a list of equations"
     _instead = "str(equations) is its text"
 
-    def __init__(self, graph: Graph, all_: Iterable[Equation], given: Iterable[Line]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        all_: Iterable[Equation],
+        given: Iterable[Line],
+        signs: Iterable[Part] = (),
+    ) -> None:
         self._graph, self._all, self._given = graph, tuple(all_), tuple(given)
+        self._signs = tuple(signs)
         first = sorted(self._all, key=lambda one: one.number > 0)
         self._by_name = {one.name: one for one in first}
 
@@ -103,17 +116,17 @@ class Equations(NotPickled):
 
     @without_collector
     def __str__(self) -> str:
-        return text_of(self._nothing, self._given, self._sections())
+        return text_of(self._nothing, *self._sections)
 
     @without_collector
     def latex(self) -> str:
         """One `align*` with all equations and their numbers, for TeX, MathJax or KaTeX."""
-        return latex_of(self._nothing, self._given, self._sections())
+        return latex_of(self._nothing, *self._sections)
 
     @without_collector
     def markdown(self) -> str:
         """A list with mathematics between $$, for Markdown."""
-        return markdown_of(self._nothing, self._given, self._sections())
+        return markdown_of(self._nothing, *self._sections)
 
     @entry
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -141,11 +154,23 @@ class Equations(NotPickled):
             return f"{self._graph.name} computes nothing that has a name."
         return f"{self._graph.name} computes nothing of what was asked for: inputs are given."
 
-    def _sections(self) -> list[tuple[Pass, list[tuple[int, Line]]]]:
-        found: dict[Pass, list[tuple[int, Line]]] = {}
+    @cached_property
+    def _sections(self) -> tuple[list[Line], list[Part], list[tuple[Pass, list[Numbered]]]]:
+        """What is given, what signs mean, the lines of each pass: equal blocks and updates once."""
+        found: dict[Pass, list[Numbered]] = {}
         for one in self._all:
             found.setdefault(one.during, []).append((one.number, one.line))
-        return list(found.items())
+        taken = {name[:1] for name in self._graph.names if not name[1:2].isalpha()}
+        folds = Folds(next((one for one in LETTERS if one not in taken), "l"))
+        updates = Updates(self._graph)
+        inputs = updates.folded([(0, one) for one in self._given], given=True)
+        given = [line for _, line in folds.folded(inputs, given=True)]
+        sections = []
+        for during, lines in found.items():
+            if during.direction is Direction.UPDATE:
+                lines = updates.folded(lines)
+            sections.append((during, folds.folded(lines)))
+        return given, [*self._signs, *folds.remarks], sections
 
 
 @without_collector
@@ -172,7 +197,8 @@ def equations(
     notation = spelling(notation_of(graph, indices, symbols))
     written = {notation.text(name) for name in graph.names}
     known = Names(graph)
-    builder = Builder(Sides(known, Functions(known.reading, written)))
+    functions = Functions(known.reading, written)
+    builder = Builder(Sides(known, functions))
     setter = Setter(notation, Shapes(graph), _letter(written), FORMS)
     entries = builder.entries(right_sides(builder.sides))
     shown = _chosen(entries, chosen, phase)
@@ -187,7 +213,8 @@ def equations(
         elif one in shown:
             found.append(_equation(setter, one, numbers[one], shapes))
     given = _given(setter, graph) if chosen is None and shapes else ()
-    return Equations(graph, found, given)
+    signs = _signs(functions) if chosen is None and shapes else ()
+    return Equations(graph, found, given, signs)
 
 
 def _checked(graph: Any, names: Any, phase: Any, indices: Any) -> tuple[str, ...] | None:
@@ -279,6 +306,20 @@ def _equation(setter: Setter, entry: Entry, number: int, shapes: bool) -> Equati
 def _opened(one: Opened, entry: Entry) -> Equation:
     name = one.line.text.partition(" = ")[0]
     return Equation(name, 0, one.node, one.formulas, entry.statement.during, one.line)
+
+
+def _signs(functions: Functions) -> Iterator[Part]:
+    """`ℓ: cross-entropy`, for each sign of a composite that is no word."""
+    said: dict[str, dict[str, str]] = {}
+    for unit in functions.composites:
+        is_word = re.search("[a-z]{3}", unit.symbol) or unit.symbol.lower() in unit.name
+        if not is_word:
+            words = unit.name.replace("_", " ").replace("cross entropy", "cross-entropy")
+            said.setdefault(unit.symbol, {})[words] = unit.latex
+    for symbol, names in said.items():
+        words = " or ".join(names)
+        latex = latex_text(symbol_of(next(iter(names.values())), symbol))
+        yield Symbol(rf"{latex}\text{{: {words}}}", f"{symbol}: {words}")
 
 
 def _given(setter: Setter, graph: Graph) -> list[Line]:

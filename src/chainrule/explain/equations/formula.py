@@ -19,8 +19,8 @@ class Unit:
 
     `arguments` are, in the order of the call, nodes and texts of static arguments; `members` are
     what computes `result`; `symbol` and `latex` name the function, `below` stands under the symbol.
-    Of a composite, `call` are its arguments by name, and `gradients` their gradients in closed form
-    (see `Textbook`).
+    Of a composite, `name` is what the program calls it, `call` are its arguments by name, and
+    `gradients` their gradients in closed form (see `Textbook`).
     """
 
     result: Node
@@ -29,6 +29,7 @@ class Unit:
     symbol: str
     latex: str
     below: str = ""
+    name: str = ""
     call: Mapping[str, object] = field(default_factory=dict)
     gradients: Mapping[str, Callable[[Any, Any, Any], Any]] = field(default_factory=dict)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from chainrule.control import scan_primitive, unwind
 from chainrule.control.loops import Carry, Given
 from chainrule.control.scan_rules import shown_carries
+from chainrule.explain.equations.accumulators import accumulators
 from chainrule.explain.equations.bodies import Opened, Page, Sheet, indexed_name, indices
 from chainrule.explain.equations.formula import Applied, Formula, Held, Result
 from chainrule.explain.equations.indexing import Indexed, Iterations
@@ -23,7 +24,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.movement import broadcast_to
-from chainrule.primitives.notation import ADDITIVE, ATOM
+from chainrule.primitives.notation import ADDITIVE, ATOM, BIG
 from chainrule.primitives.sources import full, input_, iota
 
 Value = tuple[Indexed, int]  # and its index, counted from that of the iteration
@@ -51,13 +52,16 @@ class LoopText:
         self.first = self._earlier()
         self.same = self._same()
         self.before, self.after = self._offsets()
+        adds = bool(held.node.origin.transform) and (self.is_scan or self.is_back)
+        self.terms = accumulators(self.loop, self.graph) if adds else {}
+        self.sums: dict[Node, tuple[Formula, Setter]] = {}  # how the terms are written
         length = self.loop.length if self.is_scan else self._count()
         letter = page.alphabet.letter(len(around))
         self.iterations = Iterations(letter, length, self.loop.reverse, outer.shapes)
         self.sheet = Sheet(page, outer, self.graph, (*around, self.iterations))
         self.at: dict[Node, Value] = {}
         self.words: dict[Node, str] = {}  # the names that were wished for
-        self.states: list[Value] = []
+        self.states: list[Value | None] = []  # None where a sum is written
         self.again: list[tuple[Given, Indexed]] = []  # states of a loop that nothing else shows
         self.renamed: list[tuple[Value, Node]] = []  # states that are what has another name
         self._choose()
@@ -76,12 +80,23 @@ class LoopText:
             return Bound(Fence(separated([self.result(one) for one in range(count)])))
         stacked = self.stacked(place)
         if stacked is None:
-            value, offset = self.states[shown[place]]
+            state = self.states[shown[place]]
+            if state is None:
+                return self._sum(self.terms[shown[place]])
+            value, offset = state
             return value.at(self.iterations.end(offset, is_begin=False))
         if stacked in self.at:
             return Bound(Fence(separated(self.iterations.rows(*self.at[stacked])), "[", "]"))
         same = self.sheet.bounds[stacked]
         return Bound(Fence(separated(self.iterations.several(same, same)), "[", "]"))
+
+    def _sum(self, term: Node) -> Bound:
+        """∑ over the iterations of what each adds."""
+        formula, setter = self.sums[term]
+        below = replace(self.iterations, reverse=False).range
+        sign = Script(Symbol(r"\sum", "∑"), below)
+        body = fenced(setter.set(formula, False), BIG, BIG)
+        return Bound(row(sign, Symbol(" ", " "), body), BIG, BIG)
 
     def stacked(self, place: int) -> Node | None:
         """The value of an iteration whose rows the `place`-th result is; None of a state."""
@@ -147,8 +162,11 @@ class LoopText:
         loop, first = self.loop, self.first
         for one in loop.constants:
             self.sheet.fix(one.name, one.inner, self.formulas[one.outer], self.around)
-        for one in loop.carries:
-            self._state(one)
+        for place, one in enumerate(loop.carries):
+            if place in self.terms:
+                self.states.append(None)
+            else:
+                self._state(one)
         for one in loop.slices:
             self._slice(one)
         if first is not None:
@@ -270,7 +288,11 @@ class LoopText:
         old = set() if first is None else {n for n, one in self.same.items() if one in first.at}
         wanted = [n for n in self.graph.nodes if n in self.at and n not in old]
         wanted = [node for node in wanted if node.primitive is not input_]
-        for node, formulas, setter in self.sheet.values(wanted):
+        terms = [one for one in dict.fromkeys(self.terms.values()) if one not in wanted]
+        for node, formulas, setter in self.sheet.values([*wanted, *terms]):
+            self.sums[node] = formulas[0], setter
+            if node in terms:
+                continue
             left = self.sheet.bounds[node]
             self.sheet.say(node, formulas, left, setter, self.sheet.around)
         for (value, offset), node in self.renamed:

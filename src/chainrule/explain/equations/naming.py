@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from chainrule.explain.reading.statements import Direction, Pass, Reading
+from chainrule.explain.reading.statements import FORWARD, Direction, Pass, Reading
 from chainrule.explain.reading.symbols import parted
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
@@ -49,6 +49,8 @@ class Names:
         order = math.inf if is_any else during.order
         if order not in self._said_until:
             unsaid = {node for node, late in self.late.items() if late > order}
+            if during != FORWARD:  # zeros that derivatives begin with are not what the user named
+                unsaid |= self.zeros
             said = {node: name for node, name in self._said.items() if node not in unsaid}
             self._said_until[order] = said if unsaid else self._said
         return self._said_until[order]
@@ -139,6 +141,15 @@ class Names:
             if name in ranks and found[node] in ranks and ranks[name] < ranks[found[node]]:
                 found[node] = name
         return found
+
+    @cached_property
+    def zeros(self) -> frozenset[Node]:
+        """Arrays of zeros that have a name of their own: derivatives begin with the same."""
+        return frozenset(
+            node
+            for node, name in self._said.items()
+            if name and node.primitive is full and node.ndim and node.param("value") == 0
+        )
 
     @cached_property
     def only_intermediate(self) -> frozenset[Node]:

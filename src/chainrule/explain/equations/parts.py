@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from chainrule.explain.reading.symbols import Notation
 from chainrule.graph.cached import cached_property
@@ -133,6 +134,33 @@ def separated(parts: list[Part], by: Part = COMMA) -> Row:
     for part in parts:
         shown += [by, part] if shown else [part]
     return Row(tuple(shown))
+
+
+def replaced(part: Part, change: Callable[[Part], Part | None]) -> Part:
+    """The part with others in place of pieces of it: where `change` gives one."""
+    new = change(part)
+    if new is not None:
+        return new
+    match part:
+        case Bound(inner):
+            return replace(part, part=replaced(inner, change))
+        case Row(pieces):
+            return Row(tuple([replaced(one, change) for one in pieces]))
+        case Fraction(top, bottom):
+            return Fraction(replaced(top, change), replaced(bottom, change))
+        case Script(base, below, above):
+            scripts = (None if one is None else replaced(one, change) for one in (below, above))
+            return Script(replaced(base, change), *scripts)
+        case Root(body) | Fence(body):
+            return replace(part, body=replaced(body, change))
+        case Cases(rows):
+            new_rows = []
+            for value, held in rows:
+                first = replaced(value, change)
+                new_rows.append((first, None if held is None else replaced(held, change)))
+            return Cases(tuple(new_rows))
+        case _:
+            return part
 
 
 def latex(part: Part) -> str:

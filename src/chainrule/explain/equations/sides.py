@@ -171,12 +171,11 @@ class Sides:
         return [value] if chain is None else [chain, value]
 
     def of_second_name(self, node: Node, first: str, gradient: Gradient | None) -> list[Piece]:
-        """The right sides for another name of a value: its first name, and a number's value."""
-        sides = [Piece(Named, node, (), {"name": first})]
+        """The right sides for another name of a value: its first name, or the number that it is."""
+        is_number = node.primitive is full
+        sides = [Piece(Applied, node) if is_number else Piece(Named, node, (), {"name": first})]
         if gradient is not None and (chain := self.chain(gradient)) is not None:
             sides.insert(0, chain)
-        if node.primitive is full:
-            sides.append(Piece(Applied, node))
         return sides
 
     def upstream(self, gradient: Gradient) -> dict[Node, tuple[Node, str]]:

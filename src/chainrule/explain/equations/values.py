@@ -12,6 +12,7 @@ from chainrule.explain.equations.parts import (
     COMMA,
     Bound,
     Fence,
+    Fraction,
     Part,
     Row,
     Script,
@@ -20,10 +21,11 @@ from chainrule.explain.equations.parts import (
     separated,
 )
 from chainrule.explain.memory import polynomials
+from chainrule.explain.reading.numbers import root_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
-from chainrule.primitives.notation import ADDITIVE, ATOM, PRODUCT
+from chainrule.primitives.notation import ADDITIVE, ATOM, FRACTION, PRODUCT, TEXT_FRACTION
 
 SETS = {"b": (r"\{0, 1\}", "{0, 1}"), "i": (r"\mathbb{Z}", "ℤ"), "u": (r"\mathbb{N}", "ℕ")}
 REAL = (r"\mathbb{R}", "ℝ")
@@ -54,6 +56,12 @@ def _magnitude(value: Any) -> Bound:
         return Bound(Symbol(r"\mathrm{NaN}", "NaN"))
     if math.isinf(value):
         return Bound(Symbol(r"\infty ", "∞"))
+    if (inside := root_of(value)) is not None:
+        root = Symbol(rf"\sqrt{{{abs(inside)}}}", f"√{abs(inside)}")
+        one = Bound(Symbol("1", "1"))
+        if inside > 0:
+            return Bound(root)
+        return Bound(Fraction(one, Bound(root)), FRACTION, TEXT_FRACTION)
     shown = str(value)
     if isinstance(value, float | np.floating) and value >= 1e6:
         shown = np.format_float_scientific(value, trim="-")

@@ -38,8 +38,28 @@ class Line:
         self._composed, self._tail = composed, tail
 
     @cached_property
+    def composed(self) -> tuple[Bound, list[Bound], Part | None]:
+        """The left side, the right sides, and the set that the value is in."""
+        return self._composed()
+
+    @property
+    def tail_text(self) -> str:
+        """What follows, as text."""
+        return parts.text(self._tail)
+
+    def changed(
+        self, change: Callable[[Part], Part | None], tail: Part | None, *, keeps_kind: bool
+    ) -> Line:
+        """The line with other pieces (see `replaced`), and with more behind it."""
+
+        left, sides, kind = self.composed
+        several = [Bound(parts.replaced(one, change)) for one in (left, *sides)]
+        new = several[0], several[1:], kind if keeps_kind else None
+        return Line(lambda: new, self._tail if tail is None else Row((self._tail, tail)))
+
+    @cached_property
     def _parts(self) -> tuple[Part, Part]:
-        left, sides, kind = self._composed()
+        left, sides, kind = self.composed
         right: list[Part] = [part for side in sides for part in (parts.EQUALS, side)]
         if kind is not None:
             right += [IN, kind]
@@ -85,12 +105,15 @@ def title(one: Pass) -> str:
             return "Update"
 
 
-def text_of(nothing: str, given: Iterable[Line], sections: Sections) -> str:
+def text_of(
+    nothing: str, given: Iterable[Line], remarks: Iterable[Part], sections: Sections
+) -> str:
     """For terminals: one equation a line, numbers in front, without trailing newline."""
     blocks = [nothing] if nothing else []
     inputs = ", ".join(line.text for line in given)
     if inputs:
         blocks.append(f"Given {inputs}")
+    blocks += [said] if (said := ", ".join(map(parts.text, remarks))) else []
     width = max((len(f"({n})") for _, lines in sections for n, _ in lines), default=0)
     for during, lines in sections:
         shown = [
@@ -100,12 +123,16 @@ def text_of(nothing: str, given: Iterable[Line], sections: Sections) -> str:
     return "\n\n".join(blocks)
 
 
-def latex_of(nothing: str, given: Iterable[Line], sections: Sections) -> str:
+def latex_of(
+    nothing: str, given: Iterable[Line], remarks: Iterable[Part], sections: Sections
+) -> str:
     """One `align*` environment; numbers are tags."""
     rows: list[str] = []
     inputs = [Symbol(line.latex, "") for line in given]
     if inputs:
         rows.append(rf"&\text{{Given }} {parts.latex(separated([*inputs]))}")
+    said = [Symbol(parts.latex(one), "") for one in remarks]
+    rows += [f"&{parts.latex(separated([*said]))}"] if said else []
     for during, lines in sections:
         rows.append(rf"&\textbf{{{title(during)}}}")
         rows += [
@@ -120,12 +147,16 @@ def _plain(sentence: str) -> str:
     return "".join(one if one.isalnum() or one in " .,()" else "?" for one in sentence)
 
 
-def markdown_of(nothing: str, given: Iterable[Line], sections: Sections) -> str:
+def markdown_of(
+    nothing: str, given: Iterable[Line], remarks: Iterable[Part], sections: Sections
+) -> str:
     """Headings and displayed mathematics."""
     blocks = [nothing] if nothing else []
     inputs = ", ".join(f"${line.latex}$" for line in given)
     if inputs:
         blocks.append(f"Given {inputs}.")
+    said = ", ".join(f"${parts.latex(one)}$" for one in remarks)
+    blocks += [f"{said}."] if said else []
     for during, lines in sections:
         blocks.append(f"**{title(during)}**")
         for number, line in lines:
