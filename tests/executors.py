@@ -13,6 +13,6 @@ from chainrule.machine_code.target import native_refusal
 needs_native = pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
 needs_jax = pytest.mark.skipif(xla_refusal() is not None, reason=str(xla_refusal()))
 BY_XLA = pytest.param("xla", marks=[needs_jax, pytest.mark.exhaustive])
-EITHER = pytest.mark.parametrize(
-    "executor", ["reference", pytest.param("native", marks=needs_native), BY_XLA]
-)
+_WITHIN = ["reference", pytest.param("native", marks=needs_native)]
+WITHIN = pytest.mark.parametrize("executor", _WITHIN)  # those that obey a budget of memory
+EITHER = pytest.mark.parametrize("executor", [*_WITHIN, BY_XLA])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from array_layouts import backwards, unaligned, with_gaps
 from deep_programs import deep, network
-from executors import EITHER, needs_native
+from executors import WITHIN, needs_native
 
 import chainrule as cr
 from chainrule.errors import MemoryLimitError
@@ -83,7 +83,7 @@ def least_within(way: str, executor: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.sweep(5)
-@EITHER
+@WITHIN
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_copies_that_a_budget_has_no_room_for_are_refused(
@@ -116,7 +116,7 @@ def test_copies_that_a_budget_has_no_room_for_are_refused(
 
 @pytest.mark.slow
 @pytest.mark.sweep(5)
-@EITHER
+@WITHIN
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_copies_that_a_budget_has_room_for_are_made(name: str, executor: str) -> None:
     report, call = ways("step", executor, None)
@@ -127,7 +127,7 @@ def test_copies_that_a_budget_has_room_for_are_made(name: str, executor: str) ->
     assert call(other) == (want if executor == "native" else ways("step", executor, None)[1](other))
 
 
-@EITHER
+@WITHIN
 @pytest.mark.parametrize("name", ["in Fortran order", "of another byte order"])
 def test_copies_of_batches_in_parts_are_refused(name: str, executor: str) -> None:
     whole = PROGRAM.step(cr.sgd(0.1), executor=executor)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from deep_programs import PROGRAMS, N, deep, network
-from executors import EITHER, needs_native
+from executors import WITHIN, needs_native
 
 import chainrule as cr
 from chainrule.errors import InputError, MemoryLimitError
@@ -40,7 +40,7 @@ def least_of(report: Any) -> int:
 
 @pytest.mark.slow
 @pytest.mark.sweep(6)
-@EITHER
+@WITHIN
 @pytest.mark.parametrize("keep", ["outputs", "named", ["z", "dJ/dx"]])
 def test_compiled_graphs_within_budgets(executor: str, keep: Any) -> None:
     graph = gradients("Ws") if isinstance(keep, str) else gradients("Ws", "x")
@@ -67,7 +67,7 @@ def test_compiled_graphs_within_budgets(executor: str, keep: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.sweep(6)
-@EITHER
+@WITHIN
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_training_steps_within_budgets(executor: str, name: str) -> None:
     program = PROGRAMS[name]
@@ -87,7 +87,7 @@ def test_training_steps_within_budgets(executor: str, name: str) -> None:
             assert mine[key].tobytes() == array.tobytes()
 
 
-@EITHER
+@WITHIN
 def test_a_budget_that_is_large_enough_changes_nothing(executor: str) -> None:
     graph = gradients()
     plain = graph.memory(n=64, executor=executor)
@@ -98,7 +98,7 @@ def test_a_budget_that_is_large_enough_changes_nothing(executor: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.sweep(2)
-@EITHER
+@WITHIN
 def test_each_size_has_a_plan_of_its_own(executor: str) -> None:
     graph = gradients()
     limit = graph.memory(n=512, executor=executor).needed_nbytes - 300_000
@@ -112,7 +112,7 @@ def test_each_size_has_a_plan_of_its_own(executor: str) -> None:
         within(arguments(20_000))
 
 
-@EITHER
+@WITHIN
 def test_functions_are_compiled_within_a_budget(executor: str) -> None:
     program = deep(LAYERS, W)
     gradient = cr.grad(network, wrt="Ws")

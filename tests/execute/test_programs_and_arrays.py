@@ -68,7 +68,7 @@ def test_own_executors_keep_the_protocol() -> None:
         assert program.schedule({}).results == (graph["J"],)
         assert str(program.plan).startswith("plan of network")
         assert all(type(nbytes) is int for nbytes in program.overhead(3).values())
-        assert isinstance(program, InPlace) == (name == "native")
+        assert isinstance(program, InPlace) == (name != "reference")
 
 
 @EITHER

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executors import BY_XLA
 
 import chainrule as cr
 from chainrule import float64
@@ -20,6 +21,7 @@ INTERRUPTIBLE = (
     *("/train/step/state.py", "/train/step/bound.py", "/train/step/step.py"),
     *("/execute/prepared.py", "/execute/plain.py"),
     *("/runtime/held.py", "/runtime/machine.py"),
+    *("/execute/home.py", "/xla/calls.py"),
 )
 
 
@@ -80,7 +82,7 @@ def transposed(W: float64[3, 3], V: float64[3, 3], x: float64[3]):
 
 
 @pytest.mark.parametrize("objective", [plain, transposed])
-@pytest.mark.parametrize("executor", ["native", "reference"])
+@pytest.mark.parametrize("executor", ["native", "reference", BY_XLA])
 def test_a_step_that_is_interrupted_anywhere_was_taken_or_not(objective: Any, executor: str):
     random = np.random.default_rng(0)
     given = {"W": random.normal(size=(3, 3)), "V": random.normal(size=(3, 3))}

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from deep_programs import deep
-from executors import EITHER
+from executors import WITHIN
 
 import chainrule as cr
 from chainrule.errors import InputError, MemoryLimitError
@@ -16,7 +16,7 @@ PROGRAM = deep(8, 32)
 
 
 @pytest.mark.sweep(2)
-@EITHER
+@WITHIN
 def test_parts_and_update_are_within_the_budget_together(executor: str) -> None:
     plain = PROGRAM.step(executor=executor).micro_batched(PARTS)
     full = plain.memory(n=ROWS).needed_nbytes
@@ -50,7 +50,7 @@ def test_one_part_that_does_not_fit_says_so() -> None:
     assert f"what {nbytes:,} bytes leave for one of 4 parts" in "".join(error.value.__notes__)
 
 
-@EITHER
+@WITHIN
 def test_trainers_have_budgets(executor: str) -> None:
     def trained(**options: object) -> cr.Trainer:
         trainer = cr.Trainer(
@@ -78,7 +78,7 @@ def test_trainers_have_budgets(executor: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.sweep(2)
-@EITHER
+@WITHIN
 def test_what_a_refusal_advises_is_right(executor: str) -> None:
     """Every way that it names is taken, with the same budget."""
     optimizer = cr.adam(1e-3)

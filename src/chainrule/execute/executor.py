@@ -16,6 +16,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
 if TYPE_CHECKING:
+    from chainrule.execute.home import Home
     from chainrule.schedule.records import Schedule
 
 
@@ -126,6 +127,16 @@ class Program(Protocol):
         ...
 
 
+@runtime_checkable
+class Analysed(Protocol):
+    """What a program has, too, whose compiler says what memory a call takes."""
+
+    def compiled_nbytes(self) -> Mapping[str, int]:
+        """The bytes by what they are, of the compiler's own analysis; empty where there is none.
+        Compiles."""
+        ...
+
+
 class Call(Protocol):
     """A program bound to some of its arrays.
 
@@ -163,10 +174,14 @@ class InPlace(Protocol):
         the other inputs.  Values are new arrays; several threads may call at once."""
         ...
 
-    def hold(self, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then) -> Call:
+    def hold(
+        self, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then, home: Home
+    ) -> Call:
         """Calls by one caller at a time, for which the arrays of `held` stay in place.
 
-        Overwrites go into them, and the caller may change them between calls.  `then` is called
+        Overwrites go into them, and the caller may change them between calls.  Some of them are
+        those of `home.memory`: of these an executor may leave newer values on a device
+        (`home.expect`), where they are valid as long as they are in `home.away`.  `then` is called
         with the values when a run has come to its end, before the call returns, whatever
         interrupts it (Ctrl-C); and once more where it is itself interrupted.  Until then, no array
         of `held` has changed if anything is raised.  Values are valid until the next call.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from chainrule.execute.executor import Call, Executor, Program, Then
+    from chainrule.execute.home import Home
 
 VARIABLE = "CHAINRULE_EXECUTOR"
 GROUP = "chainrule.executors"  # entry points: a name, and the executor object
@@ -274,12 +275,12 @@ def call_of(
 
 
 def held_call(
-    program: Program, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then
+    program: Program, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then, home: Home
 ) -> Call:
     """Calls of a program by one caller, with arrays that stay; see `InPlace.hold`."""
     from chainrule.execute.executor import InPlace
     from chainrule.execute.plain import PlainCall
 
     if isinstance(program, InPlace):
-        return program.hold(order, held, then)
-    return PlainCall(program, {}, then)
+        return program.hold(order, held, then, home)
+    return PlainCall(program, {}, then, home)

@@ -24,6 +24,7 @@ from chainrule.graph.node import Node
 from chainrule.schedule.records import Compute, Schedule, View
 
 if TYPE_CHECKING:
+    from chainrule.execute.home import Home
     from chainrule.plan.speeds import Speeds
 
 Evaluate = Callable[
@@ -148,9 +149,13 @@ class PlainCall:
     overwritten: Mapping[Node, Node] = {}
 
     def __init__(
-        self, program: Program, fixed: Mapping[Node, Any], then: Then | None = None
+        self,
+        program: Program,
+        fixed: Mapping[Node, Any],
+        then: Then | None = None,
+        home: Home | None = None,
     ) -> None:
-        self.program, self.fixed, self.then = program, fixed, then
+        self.program, self.fixed, self.then, self.home = program, fixed, then, home
         self.graph, self.results = program.graph, program.results
         self.refuse_copies = getattr(program, "refuse_copies", None)  # of one with a budget
 
@@ -160,6 +165,8 @@ class PlainCall:
     def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
         """See `Call.take`."""
         given = {**self.fixed, **inputs}
+        if self.home is not None:
+            self.home.moved_in()
         if self.refuse_copies is not None:
             self.refuse_copies(swapped_nbytes(given))
         arrays = {node: _array(value, node) for node, value in given.items()}

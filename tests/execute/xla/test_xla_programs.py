@@ -175,7 +175,7 @@ def test_equal_graphs_share_their_code() -> None:
     assert made[0].code is made[1].code
     x = RANDOM.normal(size=3)
     traced("c").run(x=x, executor="xla")
-    assert code_of(made[0].graph, made[0].given, made[0].computed) is made[0].code
+    assert code_of(made[0].graph, made[0].computed) is made[0].code
 
 
 def test_values_are_the_callers_own() -> None:

@@ -12,6 +12,7 @@ from chainrule.execute import reference
 from chainrule.execute.budget import refuse_copies, with_copies
 from chainrule.execute.executor import Then
 from chainrule.execute.free_memory import give_back, refuse_beyond_free
+from chainrule.execute.home import Home
 from chainrule.execute.native.planned import needs_of
 from chainrule.execute.native.runtime.arrays import copied_nbytes
 from chainrule.execute.native.runtime.held import HeldCall
@@ -152,9 +153,11 @@ class NativeProgram:
         """See `InPlace.call`."""
         return QuickCall(self, order, fixed)
 
-    def hold(self, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then) -> HeldCall:
+    def hold(
+        self, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then, home: Home
+    ) -> HeldCall:
         """See `InPlace.hold`."""
-        return HeldCall(self, order, held, then)
+        return HeldCall(self, order, held, then, home)
 
     def raise_failure(self, inputs: Mapping[Node, Any]) -> NoReturn:
         """An index was out of range: the reference executor says which, where, in what call."""

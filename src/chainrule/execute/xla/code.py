@@ -5,69 +5,147 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from chainrule.execute.xla.foreign import Foreign
-from chainrule.execute.xla.jax_here import OPTIONS, jax_here, tracing
+import numpy as np
+
+from chainrule.execute.xla.foreign import Foreign, is_foreign
+from chainrule.execute.xla.jax_here import OPTIONS, jax_here, tracing, wide
+from chainrule.execute.xla.memory import (
+    analysed,
+    beside_arguments,
+    copied_nbytes,
+    refuse_beyond_device,
+)
 from chainrule.execute.xla.tracing import Space
 from chainrule.graph.body import inner_nodes
+from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.primitives.primitive import Given
+from chainrule.primitives.sources import constant
 
 REMEMBERED = 64  # codes; those that programs hold stay beside them
 
 
 class Code:
-    """What computes `results` of a graph: a function of the arrays of `given`, in this order.
+    """What computes `results` of a graph: a function of the arrays of `given_of` them.
 
-    `given` are the inputs and constants that the results need.
+    `inner` are the nodes in bodies.  With `overwritten`, which maps further results to inputs, it
+    is a function of two lists, of the arrays of these inputs, which it takes over, and of the
+    others; it gives their new values first, or the old ones where it failed.
     """
 
-    def __init__(self, given: Sequence[Node], results: Sequence[Node]) -> None:
+    def __init__(
+        self, results: Sequence[Node], overwritten: Mapping[Node, Node], inner: Iterable[Node]
+    ) -> None:
+        given = given_of(results, overwritten)
         self.foreign = Foreign()
-        order = topological(results)
+        self.taken = [array_of(one) for one in given]
+        self.donated = [array_of(one) for one in overwritten.values()]
+        self.results_nbytes = sum(int(one.type.nbytes) for one in results)
+        everything = [*overwritten, *results]
+        order = topological(everything)
 
-        def computed(*arrays: Any) -> Any:
+        def evaluated(values: dict[Node, Any]) -> Any:
             space = Space(self.foreign)
-            values = dict(zip(given, arrays, strict=True))
             with tracing():
                 space.evaluate(order, values)
-            found = [values[node] for node in results]
-            return found, (() if space.failed is False else (space.failed,))
+            return space
 
-        self.function = computed
-        self.jitted = jax_here().jit(computed, compiler_options=OPTIONS)
+        def computed(*arrays: Any) -> Any:
+            values = dict(zip(given, arrays, strict=True))
+            space = evaluated(values)
+            return [values[node] for node in results], _noted(space)
+
+        def updated(donated: Sequence[Any], arrays: Sequence[Any]) -> Any:
+            old = dict(zip(overwritten.values(), donated, strict=True))
+            values = {**old, **dict(zip(given, arrays, strict=True))}
+            space = evaluated(values)
+            new = [values[node] for node in overwritten]
+            if space.failed is not False:
+                pairs = zip(old.values(), new, strict=True)
+                new = [space.where(space.failed, one, other) for one, other in pairs]
+            return new, [values[node] for node in results], _noted(space)
+
+        function: Any = updated if overwritten else computed
+        options: dict[str, Any] = {"compiler_options": OPTIONS}
+        if overwritten and not any(map(is_foreign, (*order, *inner))):
+            options["donate_argnums"] = 0  # a call of NumPy may raise, and then they are needed
+        self.jitted = jax_here().jit(function, **options)
+
+    @cached_property
+    def nbytes(self) -> dict[str, int]:
+        """What a call takes, as XLA says; compiles, and the first call finds that done."""
+        with wide():
+            outlines = (self.donated, self.taken) if self.donated else self.taken
+            return analysed(self.jitted.lower(*outlines).compile())
+
+    def refuse_too_much(self, arrays: Iterable[Any]) -> None:
+        """MemoryLimitError where the device has no memory for a call with these arguments: before
+        it is compiled, if that can be said of its results and of what is copied alone."""
+        copied = copied_nbytes(arrays)
+        if "nbytes" not in self.__dict__:
+            refuse_beyond_device(copied + self.results_nbytes)
+        refuse_beyond_device(copied + beside_arguments(self.nbytes))
 
 
-def given_of(results: Sequence[Node]) -> list[Node]:
-    """The inputs and constants that the results need."""
-    return [one for one in topological(results) if isinstance(one.primitive.kernel, Given)]
+def array_of(node: Node) -> Any:
+    """The shape and dtype of a node, as JAX takes them."""
+    return jax_here().ShapeDtypeStruct(node.shape, node.dtype)
+
+
+def _noted(space: Space) -> tuple[Any, ...]:
+    return () if space.failed is False else (space.failed,)
+
+
+def is_given(node: Node) -> bool:
+    """Whether nothing computes it: inputs and constants."""
+    return isinstance(node.primitive.kernel, Given)
+
+
+def given_of(results: Sequence[Node], overwritten: Mapping[Node, Node] | None = None) -> list[Node]:
+    """The inputs and constants that the results need, but for those that are overwritten."""
+    overwritten = overwritten or {}
+    taken = set(overwritten.values())
+    needed = topological([*overwritten, *results])
+    return [one for one in needed if is_given(one) and one not in taken]
+
+
+def given_value(node: Node, inputs: Mapping[Node, Any]) -> np.ndarray:
+    """The value of an input or of a constant, in memory of its own."""
+    value = node.param("value").array if node.primitive is constant else inputs[node]
+    return np.array(value, node.dtype, order="C")
 
 
 _codes: OrderedDict[str, Code] = OrderedDict()
 _lock = threading.Lock()
 
 
-def code_of(graph: Graph, given: Sequence[Node], results: Sequence[Node]) -> Code:
+def code_of(
+    graph: Graph, results: Sequence[Node], overwritten: Mapping[Node, Node] | None = None
+) -> Code:
     """The code for these results of a concrete graph, made when it is first asked for."""
-    key = _key(graph, results)
+    overwritten = overwritten or {}
+    key = _key(graph, results, overwritten)
     with _lock:
         found = _codes.get(key)
         if found is None:
-            found = _codes[key] = Code(given, results)
+            found = _codes[key] = Code(results, overwritten, inner_nodes(graph))
         _codes.move_to_end(key)
         while len(_codes) > REMEMBERED:
             _codes.popitem(last=False)
     return found
 
 
-def _key(graph: Graph, results: Sequence[Node]) -> str:
+def _key(graph: Graph, results: Sequence[Node], overwritten: Mapping[Node, Node]) -> str:
     """What determines the code.  Names and the values of constants do not; primitives count by
     identity, since a user may declare two of one name."""
     places = {node: place for place, node in enumerate(graph.nodes)}
     wiring = [[places[parent] for parent in node.inputs] for node in graph.nodes]
     made = [id(node.primitive) for node in (*graph.nodes, *inner_nodes(graph))]
-    text = f"{graph.structural_hash}|{wiring}|{made}|{[places[node] for node in results]}"
+    wanted = [places[node] for node in results]
+    pairs = [(places[one], places[other]) for one, other in overwritten.items()]
+    text = f"{graph.structural_hash}|{wiring}|{made}|{wanted}|{pairs}"
     return hashlib.sha256(text.encode()).hexdigest()

@@ -18,7 +18,7 @@ class XlaExecutor:
     """See `Executor`; JAX is imported when a program is first called."""
 
     name = "xla"
-    traits = Traits(has_kernels=True)
+    traits = Traits(has_kernels=True, c_order_only=True)
 
     def refusal(self) -> str | None:
         """Why JAX cannot be used here."""
@@ -35,7 +35,7 @@ class XlaExecutor:
         """See `Executor.prepare`.  The first call raises UnsupportedError where JAX is missing."""
         from chainrule.execute.xla.xla_program import XlaProgram
 
-        return XlaProgram(graph, results, traced)
+        return XlaProgram(graph, results, overwrites, traced)
 
 
 XLA = XlaExecutor()

@@ -8,38 +8,41 @@ from typing import Any
 import numpy as np
 
 from chainrule.execute import reference
+from chainrule.execute.executor import Then
+from chainrule.execute.home import Home
 from chainrule.execute.plain import PlainPlan
-from chainrule.execute.xla.code import Code, code_of, given_of
+from chainrule.execute.xla.calls import XlaCall, XlaHeldCall
+from chainrule.execute.xla.code import Code, code_of, given_of, given_value, is_given
 from chainrule.execute.xla.foreign import is_foreign
-from chainrule.execute.xla.jax_here import jax_here, wide
+from chainrule.execute.xla.jax_here import jax_here, refusal, wide
+from chainrule.execute.xla.memory import device_failed
 from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.primitives.primitive import Given
 from chainrule.primitives.sources import constant
 from chainrule.schedule.records import Schedule
 
 
-def given_value(node: Node, inputs: Mapping[Node, Any]) -> np.ndarray:
-    """The value of an input or of a constant, in memory of its own."""
-    value = node.param("value").array if node.primitive is constant else inputs[node]
-    return np.array(value, node.dtype, order="C")
-
-
 class XlaProgram:
-    """See `Program`."""
+    """See `Program` and `InPlace`."""
 
-    def __init__(self, graph: Graph, results: Sequence[Node], traced: Graph | None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        overwrites: Mapping[Node, Node],
+        traced: Graph | None,
+    ) -> None:
         self.graph, self.results = graph, tuple(dict.fromkeys(results))
-        self.traced = traced
-        self.computed = [x for x in self.results if not isinstance(x.primitive.kernel, Given)]
+        self.overwrites, self.traced = overwrites, traced
+        self.computed = [one for one in self.results if not is_given(one)]
         self.given = given_of(self.computed)
 
     @cached_property
     def code(self) -> Code:
         """What computes the results that are not given; compiled by its first call."""
-        return code_of(self.graph, self.given, self.computed)
+        return code_of(self.graph, self.computed)
 
     @cached_property
     def constants(self) -> dict[Node, Any]:
@@ -56,12 +59,16 @@ class XlaProgram:
             self.constants[one] if one in self.constants else np.asarray(inputs[one], one.dtype)
             for one in self.given
         ]
+        self.code.refuse_too_much(arrays)
         try:
             with wide():
                 found, failed = self.code.jitted(*arrays)
             failed = any(map(bool, failed))
-        except jax_here().errors.JaxRuntimeError:
-            return self.as_reference(inputs, self.code.foreign.take())
+        except jax_here().errors.JaxRuntimeError as error:
+            raised = self.code.foreign.take()
+            if raised is None:
+                raise device_failed(error) from error
+            return self.as_reference(inputs, raised)
         if failed:
             return self.as_reference(inputs)
         values = dict(zip(self.computed, found, strict=True))
@@ -83,6 +90,16 @@ class XlaProgram:
             raise raised
         return found
 
+    def call(self, order: Sequence[Node | None], fixed: Mapping[Node, Any]) -> XlaCall:
+        """See `InPlace.call`."""
+        return XlaCall(self, order, fixed)
+
+    def hold(
+        self, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then, home: Home
+    ) -> XlaHeldCall:
+        """See `InPlace.hold`."""
+        return XlaHeldCall(self, order, held, then, home)
+
     def schedule(self, outlines: Mapping[Node, np.ndarray]) -> Schedule:
         """Every value an array of its own, in the order of the graph: XLA takes no more."""
         from chainrule.schedule.plain import plain_schedule
@@ -99,6 +116,14 @@ class XlaProgram:
         """The nodes that compiled code calls NumPy for."""
         nodes = (*topological(self.results), *inner_nodes(self.graph))
         return tuple(dict.fromkeys(node for node in nodes if is_foreign(node)))
+
+    def compiled_nbytes(self) -> Mapping[str, int]:
+        """See `Analysed.compiled_nbytes`."""
+        if not self.computed or refusal() is not None:
+            return {}
+        taken = {result: node for node, result in self.overwrites.items() if not is_given(result)}
+        results = [one for one in self.computed if one not in taken]
+        return code_of(self.graph, results, taken).nbytes
 
     def overhead(self, arrays: int) -> dict[str, int]:
         """Nothing is known before it is compiled."""

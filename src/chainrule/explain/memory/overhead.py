@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chainrule.execute.budget import refuse_copies
+from chainrule.execute.executor import Analysed
 from chainrule.execute.executors import memory_of
 from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.graph.bytes_text import in_bytes
@@ -24,9 +25,23 @@ def refuse_copies_of(run: RunMemory, executor: str) -> None:
         refuse_copies(run.graph, copied, needed, limit)
 
 
+def compiled_of(run: RunMemory) -> dict[str, int]:
+    """The bytes of the run as the executor's own compiler says, if it has one that does."""
+    program = run.program
+    return dict(program.compiled_nbytes()) if isinstance(program, Analysed) else {}
+
+
+def compiled_words(nbytes: Mapping[str, int]) -> str:
+    """What the compiler says, in one sentence."""
+    parts = ", ".join(f"{what} {in_bytes(one)}" for what, one in nbytes.items())
+    return f"the executor's compiler, which plans its own memory, says: {parts}"
+
+
 def overhead_words(overhead: Mapping[str, int]) -> str:
     """What is outside the numbers, in one sentence."""
     parts = ", ".join(f"{what} {in_bytes(nbytes)}" for what, nbytes in overhead.items() if nbytes)
+    if not parts:
+        return "outside these numbers: Python, its libraries and the compiler are not counted"
     return (
         f"outside these numbers, estimated: {in_bytes(sum(overhead.values()))} ({parts}); "
         "Python, its libraries and the compiler are not counted"

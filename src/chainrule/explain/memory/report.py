@@ -16,7 +16,7 @@ from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
 from chainrule.explain.memory.html import page, section
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.lying import Layout, Lying, lying_of
-from chainrule.explain.memory.overhead import overhead_of, refuse_copies_of
+from chainrule.explain.memory.overhead import compiled_of, overhead_of, refuse_copies_of
 from chainrule.explain.memory.picture import picture, save
 from chainrule.explain.memory.run_memory import RunMemory, run_memory_of
 from chainrule.explain.memory.schema import data
@@ -177,10 +177,14 @@ class MemoryReport(NotPickled):
     def overhead(self) -> Mapping[str, int]:
         """Estimated bytes that the main run takes outside arrays, by what they are.
 
-        Compiled code, thread stacks, and buffers of BLAS and NumPy; not Python, its libraries or
-        the compiler.  No other number of the report includes them.
+        Compiled code, thread stacks, buffers of BLAS and NumPy.  No other number includes them.
         """
         return overhead_of(self.main)
+
+    @property
+    def compiled(self) -> Mapping[str, int]:
+        """The bytes of the main run as the compiler of `xla` says; empty for others.  Compiles."""
+        return compiled_of(self.main)
 
     @property
     def overhead_nbytes(self) -> int:

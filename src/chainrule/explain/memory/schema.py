@@ -24,6 +24,7 @@ def data(report: MemoryReport) -> dict[str, Any]:
         "keep": report.keep if isinstance(report.keep, str) else list(report.keep),
         "predict": list(report.predict),
         "overhead": dict(report.overhead),
+        "compiled": dict(report.compiled),
         "training": None if report.training is None else _run(report.training),
         "prediction": _run(report.prediction),
         "values": [_value(report, value) for value in report.values.values()],

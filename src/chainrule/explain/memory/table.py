@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from chainrule.explain.memory.overhead import overhead_words
+from chainrule.explain.memory.overhead import compiled_words, overhead_words
 from chainrule.explain.memory.words import expression
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.words import printable
@@ -90,6 +90,8 @@ def notes(report: MemoryReport) -> list[str]:
         number = run.peak_instruction
         if number:
             found.append(f"at its peak, {name} computes {written(run, number)}")
+    if report.compiled:
+        found.append(compiled_words(report.compiled))
     return [*found, overhead_words(report.overhead)]
 
 

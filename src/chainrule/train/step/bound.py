@@ -63,7 +63,7 @@ class BoundStep:
         held = {nodes[name]: array for name, array in state.memory.items()}
         held |= {nodes[name]: array for name, (array, _) in self.scalars.items()}
         order = [item.node for item in arrays]
-        self.call = call = held_call(program, order, held, self._taken)
+        self.call = call = held_call(program, order, held, self._taken, state.home)
         place = {node: number for number, node in enumerate(call.results)}
         self.objective = place[concrete.names[step.objective]]
         moving = moved_by(step, concrete)

@@ -13,6 +13,7 @@ import numpy as np
 
 from chainrule.errors import NameLookupError, StateError
 from chainrule.execute.free_memory import refuse_beyond_free
+from chainrule.execute.home import Home
 from chainrule.graph.structure import Structure
 from chainrule.nearest import perhaps
 from chainrule.tracebacks import entry
@@ -46,9 +47,10 @@ class State(Mapping[str, Any]):
         structures: Mapping[str, Structure],
         carried: tuple[str, ...] = (),
     ) -> None:
-        self._memory = _in_one_arena(arrays)
-        self._views = {name: _read_only(array) for name, array in self._memory.items()}
-        self.begin, self.end = _span(self._memory.values())
+        self._arena = _in_one_arena(arrays)
+        self._views = {name: _read_only(array) for name, array in self._arena.items()}
+        self.begin, self.end = _span(self._arena.values())
+        self.home = Home(self._arena)
         self.steps_taken = 0
         # What this rank of a job has not, or only a part of: arrays without memory that show whole
         # shapes, and which rank has what.
@@ -73,14 +75,14 @@ class State(Mapping[str, Any]):
         """
         with self.updating:
             self._refuse_torn()
-            if name in self._memory and name not in self._elsewhere:
+            if name in self._arena and name not in self._elsewhere:
                 return self._memory[name].copy()
             structure = self._structures.get(name)
             if structure is not None or name in self._elsewhere:
                 self._refuse_elsewhere([name] if structure is None else structure.leaf_names)
             if structure is not None:
                 return structure.unflatten([self._memory[n].copy() for n in structure.leaf_names])
-        known = list(dict.fromkeys([*self._structures, *self._memory]))
+        known = list(dict.fromkeys([*self._structures, *self._arena]))
         raise NameLookupError(
             f"the state has no array called {name!r}",
             hint=f"{perhaps(name, known)}one of: {', '.join(known)}",
@@ -106,10 +108,16 @@ class State(Mapping[str, Any]):
 
     @property
     def _whole(self) -> Mapping[str, np.ndarray]:
-        """The arrays that this process has all of."""
+        """The arrays that this process has all of; a device may have newer ones."""
         if not self._elsewhere:
-            return self._memory
-        return {name: one for name, one in self._memory.items() if name not in self._elsewhere}
+            return self._arena
+        return {name: one for name, one in self._arena.items() if name not in self._elsewhere}
+
+    @property
+    def _memory(self) -> Mapping[str, np.ndarray]:
+        """The arrays, up to date."""
+        self.home.come_back()
+        return self._arena
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -192,8 +200,14 @@ class State(Mapping[str, Any]):
     def arrays(self) -> Mapping[str, np.ndarray]:
         """All arrays themselves, read-only: the parameters, then the optimizer's.
 
-        A step changes them.
+        A step changes them; an executor whose steps leave them on a device, when this is read.
         """
+        self.home.come_back()
+        return self.outlined
+
+    @property
+    def outlined(self) -> Mapping[str, np.ndarray]:
+        """As `arrays`, for their types: the device of an executor may have newer values."""
         self._refuse_torn()
         self._refuse_elsewhere(self._elsewhere)
         return MappingProxyType(self._views)
@@ -203,12 +217,14 @@ class State(Mapping[str, Any]):
         """What this process has of the arrays, read-only: of a rank of a job its own, or its part
         of them."""
         self._refuse_torn()
+        self.home.come_back()
         return MappingProxyType(self._views)
 
     @property
     def outlines(self) -> Mapping[str, np.ndarray]:
         """All arrays, read-only; those that other ranks have, or parts of, show shapes alone."""
         self._refuse_torn()
+        self.home.come_back()
         return {**self._views, **self._elsewhere}
 
     def hold(
@@ -222,9 +238,10 @@ class State(Mapping[str, Any]):
 
         The caller holds the state.
         """
-        self._memory = _in_one_arena(arrays)
-        self._views = {name: _read_only(array) for name, array in self._memory.items()}
-        self.begin, self.end = _span(self._memory.values())
+        self._arena = _in_one_arena(arrays)
+        self._views = {name: _read_only(array) for name, array in self._arena.items()}
+        self.begin, self.end = _span(self._arena.values())
+        self.home = Home(self._arena)
         self._elsewhere, self.shares = elsewhere, shares
         self.bound, self.latest = {}, None
 
@@ -288,12 +305,13 @@ class State(Mapping[str, Any]):
 
     def put(self, changes: Collection[tuple[str, np.ndarray]]) -> None:
         """Give arrays new values, by name; the caller holds the state."""
+        self.home.moved_in()
         for name, array in changes:
-            self._memory[name][...] = array
+            self._arena[name][...] = array
 
     @property
     def memory(self) -> Mapping[str, np.ndarray]:
-        """The arrays for who holds the state, to be updated in place."""
+        """The arrays for who holds the state, to be updated in place after `home.moved_in()`."""
         return self._memory
 
     def __repr__(self) -> str:

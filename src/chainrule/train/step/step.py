@@ -181,7 +181,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         from chainrule.train.step.bound import BoundStep
 
         prepared = Prepared(self.graph, partial(BoundStep, self, state), self.memory, state.bound)
-        return prepared.checked(self.arguments(state.arrays, given))[1]
+        return prepared.checked(self.arguments(state.outlined, given))[1]
 
     @entry
     def micro_batched(self, count: int, *, size: str | None = None) -> MicroBatchedStep:

@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.execute.executor import Then
 from chainrule.execute.free_memory import refuse_beyond_free
+from chainrule.execute.home import Home
 from chainrule.execute.native.runtime.arrays import binder, plain, pointer_of, usual
 from chainrule.execute.native.runtime.launch import given_value
 from chainrule.execute.native.runtime.machine import Context
@@ -27,8 +28,9 @@ class HeldCall:
         order: Sequence[Node],
         held: Mapping[Node, np.ndarray],
         then: Then,
+        home: Home,
     ) -> None:
-        self.program, self.held, self.then = program, dict(held), then
+        self.program, self.held, self.then, self.home = program, dict(held), then, home
         self.graph, self.launcher = program.graph, program.launcher
         launcher = self.launcher
         self.overwritten = launcher.overwritten
@@ -50,7 +52,7 @@ class HeldCall:
         if context is None:
             return None
         slots, begin, end = context.slots, self.begin, self.end
-        if not self.bind(arrays, slots):
+        if self.home.away or not self.bind(arrays, slots):
             return None
         for place in self.places:
             if begin <= (slots[place] or 0) < end:
@@ -59,6 +61,7 @@ class HeldCall:
 
     def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
         """See `Call.take`; the values of inputs that are held are those of their arrays."""
+        self.home.moved_in()
         launcher = self.launcher
         given = {node: value for node, value in inputs.items() if node not in self.held}
         copies = self.program.copied_nbytes(given)

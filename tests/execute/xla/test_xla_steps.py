@@ -1,0 +1,175 @@
+"""Training steps of the executor `xla`: the state stays on the device, and is right when read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule import float64, int64
+from chainrule.errors import IndexOutOfRangeError
+from chainrule.train.step.state import State
+from chainrule.train.step.step import TrainingStep
+
+pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("jax")]
+RANDOM = np.random.default_rng(8)
+
+
+@pytest.fixture(scope="module")
+def jax() -> Any:
+    return pytest.importorskip("jax")
+
+
+def objective(x: float64["n 6"], y: int64["n"], W1: float64["6 5"], W2: float64["5 4"], decay=1e-3):
+    o = np.tanh(x @ W1) @ W2
+    J = cr.cross_entropy(o, y) + decay * (np.sum(W1**2) + np.sum(W2**2))
+    return J
+
+
+WEIGHTS = {"W1": RANDOM.normal(size=(6, 5)), "W2": RANDOM.normal(size=(5, 4))}
+
+
+def step_by(executor: str) -> TrainingStep:
+    return cr.training_step(objective, ("W1", "W2"), cr.adam(0.05), executor=executor)
+
+
+def batch(rows: int) -> dict[str, Any]:
+    return {"x": RANDOM.normal(size=(rows, 6)), "y": RANDOM.integers(0, 4, rows)}
+
+
+def same(state: State, wanted: State) -> None:
+    assert state.steps == wanted.steps
+    for name in wanted:
+        np.testing.assert_allclose(state[name], wanted[name], rtol=1e-11, atol=1e-13)
+
+
+@pytest.fixture(scope="module")
+def steps() -> tuple[TrainingStep, TrainingStep]:
+    return step_by("xla"), step_by("reference")
+
+
+def test_steps_of_several_sizes_share_a_state_that_stays_on_the_device(steps: Any) -> None:
+    xla, reference = steps
+    state, wanted = (one.init(**WEIGHTS) for one in steps)
+    for rows in (7, 5, 7, 7, 5):
+        given = batch(rows)
+        J = xla(state, given)
+        assert type(J) is np.float64
+        np.testing.assert_allclose(J, reference(wanted, given), rtol=1e-12)
+        assert set(state.home.newer) == set(state)
+    before = state.home.away["W1"]
+    same(state, wanted)
+    assert not state.home.newer and state.home.away["W1"] is before  # read, and still there
+    xla(state, given)
+    assert before.is_deleted()  # donated
+    reference(wanted, given)
+    copied, restored = state.copy(), xla.restore({**state}, steps=state.steps)
+    for one in (state, copied, restored):
+        same(one, wanted)
+
+
+def test_what_is_read_is_a_copy_that_steps_leave_alone(steps: Any) -> None:
+    state = steps[0].init(**WEIGHTS)
+    steps[0](state, batch(5))
+    read = state["W1"]
+    kept = read.copy()
+    views = state.arrays
+    steps[0](state, batch(5))
+    np.testing.assert_array_equal(read, kept)
+    read += 1
+    np.testing.assert_array_equal(state["W1"], views["W1"])
+    assert not np.allclose(state["W1"], kept)
+
+
+def test_hyperparameters_are_arguments(steps: Any) -> None:
+    state, wanted = (one.init(**WEIGHTS) for one in steps)
+    given = batch(7)
+    for rate in ({}, {"learning_rate": 0.5}, {}, {"decay": 0.0}, {"learning_rate": np.float64(2)}):
+        for step, one in zip(steps, (state, wanted), strict=True):
+            step(one, given, **rate)
+    same(state, wanted)
+
+
+def test_a_step_that_fails_leaves_the_state(steps: Any) -> None:
+    xla, reference = steps
+    state, wanted = (one.init(**WEIGHTS) for one in steps)
+    wrong = batch(7)
+    wrong["y"][2] = 4
+    for _ in range(2):  # before anything was compiled, and after
+        with pytest.raises(IndexOutOfRangeError) as caught:
+            xla(state, wrong)
+        assert "index 4 (at position 2 of the indices)" in str(caught.value)
+        assert __file__ in str(caught.value)
+        same(state, wanted)
+        given = batch(7)
+        xla(state, given), reference(wanted, given)
+    same(state, wanted)
+
+
+def test_executors_may_take_turns_on_a_state(steps: Any) -> None:
+    state, wanted = (one.init(**WEIGHTS) for one in steps)
+    parts = [step.micro_batched(2) for step in steps]
+    for step in (steps[0], steps[1], steps[0], parts[0], steps[0], parts[1], steps[0]):
+        given = batch(8)
+        step(state, given)
+        steps[1](wanted, given)
+    same(state, wanted)
+
+
+def test_a_training_moves_between_executors(tmp_path: Path) -> None:
+    """Through its checkpoint, bit for bit; with micro-batches, evaluation and prediction."""
+    given = batch(24)
+
+    def trained(executor: str, folder: str, epochs: int) -> cr.Trainer:
+        trainer = cr.Trainer(
+            objective,
+            WEIGHTS,
+            cr.adam(0.05),
+            given,
+            batch_size=8,
+            micro_batches=2,
+            executor=executor,
+            folder=tmp_path / folder,
+            progress=False,
+        )
+        trainer.fit(epochs)
+        return trainer
+
+    first = trained("xla", "a", 1)
+    arrays = {name: first.state[name] for name in first.state}
+    found = trained("reference", "a", 1)  # has nothing left to do
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found.state[name], array, strict=True)
+    moved, wanted = trained("reference", "a", 2), trained("reference", "b", 2)
+    same(moved.state, wanted.state)
+    again = trained("reference", "c", 1)
+    for ask in (
+        lambda t: t.evaluate(given).objective,
+        lambda t: t.predict(x=given["x"], output="o"),
+    ):
+        np.testing.assert_allclose(ask(first), ask(again), rtol=1e-11)
+
+
+def test_what_the_objective_carries_may_be_given(steps: Any) -> None:
+    """The new value of `last` is the batch itself, that of `mean` is computed."""
+
+    def averaged(x: float64["4"], w: float64["4"], mean: float64["4"], last: float64["4"]):
+        return np.sum((w * x - last) ** 2), {"mean": 0.5 * mean + 0.5 * x, "last": x}
+
+    found = []
+    for executor in ("xla", "reference"):
+        step = cr.training_step(
+            averaged, "w", cr.sgd(0.1), state=("mean", "last"), executor=executor
+        )
+        state = step.init(w=np.ones(4), mean=np.zeros(4), last=np.zeros(4))
+        x = np.arange(4.0)
+        for _ in range(3):
+            step(state, x=x)
+            x = x + 1
+        np.testing.assert_array_equal(x, np.arange(3.0, 7))
+        found.append({name: state[name] for name in state})
+    for name, value in found[0].items():
+        np.testing.assert_allclose(value, found[1][name], rtol=1e-12)
