@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,68 @@ def test_a_damaged_file_is_refused(module: Any, tmp_path: Path):
     path.write_bytes(path.read_bytes()[:-300])
     with pytest.raises(DataFileError, match="PyTorch does not read"):
         cr.load_weights(path)
+
+
+def _cyclic() -> Any:
+    held: dict[str, Any] = {"w": torch.zeros(1)}
+    held["again"] = held
+    return held
+
+
+def _doubled() -> Any:
+    held: Any = torch.zeros(1)
+    for _ in range(40):
+        held = [held, held]
+    return held
+
+
+EVIL = {
+    "repeated": (lambda: {"w": torch.zeros(1).expand(1 << 40)}, "repeat their numbers: from w on"),
+    "shared": (
+        lambda: dict.fromkeys("abcdefghijkl", torch.zeros(9999)),
+        "from i on they take more",
+    ),
+    "cyclic": (_cyclic, "hold themselves"),
+    "doubled": (_doubled, "or more than 999 parts"),
+    "one name": (lambda: {"a": {"b": torch.zeros(1)}, "a.b": torch.ones(1)}, "are called 'a.b'"),
+    "program": (lambda: {"w": torch.nn.ReLU()}, "it holds torch.nn.modules.activation.ReLU, and"),
+}
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_a_small_file_that_means_much_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("chainrule.data.torch_file._MOST", 999)
+    monkeypatch.setattr("chainrule.data.torch_file._ALWAYS", 0)
+    make, said = EVIL[name]
+    torch.save(make(), tmp_path / "net.pt")
+    with pytest.raises(DataFileError, match=said):
+        cr.load_weights(tmp_path / "net.pt")
+
+
+def test_a_packed_archive_is_refused(tmp_path: Path):
+    torch.save({"w": torch.zeros(1 << 20)}, tmp_path / "plain.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "plain.pt") as plain,
+        zipfile.ZipFile(tmp_path / "net.pt", "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
+        for name in plain.namelist():
+            packed.writestr(name, plain.read(name))
+    with pytest.raises(DataFileError, match=r"has [\d,]+ bytes and claims to hold 4,19"):
+        cr.load_weights(tmp_path / "net.pt")
+
+
+def test_bfloat16_of_safetensors_is_widened(tmp_path: Path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    held = {"b": torch.tensor([1.5, -2.0, 3e38]).bfloat16().reshape(3, 1), "a": torch.ones(2)}
+    safetensors.save_file(held, tmp_path / "net.safetensors")
+    found = cr.load_weights(tmp_path / "net.safetensors")
+    for name, tensor in held.items():
+        np.testing.assert_array_equal(found[name], tensor.float().numpy())
+    safetensors.save_file({"w": torch.ones(2).to(torch.float8_e5m2)}, tmp_path / "net.safetensors")
+    with pytest.raises(DataFileError, match=r"w of .* is of type F8_E5M2"):
+        cr.load_weights(tmp_path / "net.safetensors")
 
 
 def test_without_pytorch_the_message_says_what_to_do(

@@ -19,6 +19,8 @@ from chainrule.errors import (  # noqa: E402
     UnsupportedError,
 )
 
+Y = value("y", None)
+
 
 def unknown() -> Any:
     nodes = [node("Foo", "x", "a"), node("Foo", "a", "b"), node("NonMaxSuppression", "b b", "y")]
@@ -80,6 +82,16 @@ def old() -> Any:
     return model([node("Relu", "x", "y")], [value("x", [3])], [value("y", [3])], opset=6)
 
 
+def without_outputs() -> Any:
+    return model([node("Relu", "x", "y")], [value("x", [3])], [])
+
+
+def of_a_graph() -> Any:
+    attributes = {"interleaved": old().graph}
+    nodes = [node("RotaryEmbedding", "x c c", "y", **attributes)]
+    return model(nodes, [value("x", [1, 2, 2, 4]), value("c", [1, 2, 2])], [Y], opset=23)
+
+
 def huge() -> Any:
     shape = tensor("shape", np.array([1 << 40, 1 << 40]))
     return model([node("ConstantOfShape", "shape", "y")], [], [value("y", None)], [shape])
@@ -103,6 +115,8 @@ def huge() -> Any:
         ),
         (laughs, DataFileError, "operations|nested"),
         (old, UnsupportedError, "the model is of operator set 6; 7 to 28 are read"),
+        (without_outputs, DataFileError, "or one without outputs"),
+        (of_a_graph, UnsupportedError, "RotaryEmbedding: its attribute interleaved is a graph"),
         (huge, cr.errors.ChainruleError, "(?s)ConstantOfShape|memory|bytes"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
@@ -113,6 +127,20 @@ def test_what_is_wrong_in_a_file_is_said(
     monkeypatch.setattr("chainrule.exchange.from_onnx.program.MOST_CALLS", 1000)
     with pytest.raises(kind, match=said):
         cr.from_onnx(text(make()))
+
+
+def test_named_dimensions_become_names_of_their_own() -> None:
+    shapes = {"a": ["n+2", "lambda"], "b": ["n*2", "max"], "c": ["n+2", "3d"]}
+    inputs = [value(name, shape) for name, shape in shapes.items()]
+    nodes = [node("Relu", name, f"{name}1") for name in shapes]
+    made = text(model(nodes, inputs, [value(f"{name}1", None) for name in shapes]))
+    found = cr.from_onnx(made).inputs
+    assert [str(one) for one in found.values()] == [
+        "float32[n_2, n_lambda]",
+        "float32[n_2_, n_max]",
+        "float32[n_2, n_3d]",
+    ]
+    assert cr.from_onnx(made, sizes={"n*2": 4, "n_2": 7}).inputs["b"].shape[0] == 4
 
 
 @pytest.mark.parametrize("content", [b"", b"no model at all", b"\x08\x07", b"\xff" * 100])

@@ -51,6 +51,9 @@ class Functions:
         """ONNX's own definition, which may depend on types and attributes."""
         onnx = self.onnx
         schema = onnx.defs.get_schema(call.operator, call.version, call.domain)
+        graphs = [name for name, value in call.attributes.items() if isinstance(value, Block)]
+        if graphs:
+            call.refuse(f"its attribute {graphs[0]} is a graph")
         node = onnx.helper.make_node(
             call.operator, call.inputs, call.outputs, domain=call.domain, **call.attributes
         )

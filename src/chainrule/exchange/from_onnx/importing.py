@@ -158,8 +158,8 @@ def _parsed(onnx: Any, source: Any) -> tuple[Any, Path | None, str]:
         raise DataFileError(
             f"{file} is no ONNX model: it cannot be parsed", hint="the file is damaged, or was cut"
         ) from None
-    if not proto.graph.node and not proto.graph.output:
-        raise DataFileError(f"{file} is no ONNX model, or an empty one")
+    if not proto.graph.output:
+        raise DataFileError(f"{file} is no ONNX model, or one without outputs")
     return proto, folder, file
 
 
@@ -212,6 +212,7 @@ def _types_of(
 ) -> dict[str, ArrayType]:
     """The types of the inputs that a run is given."""
     found: dict[str, ArrayType] = {}
+    words: dict[str, str] = {}
     for one in proto.graph.input:
         if one.name not in block.inputs or one.name in fixed:
             continue
@@ -233,11 +234,11 @@ def _types_of(
             name = dim.dim_param if re.search(r"[0-9A-Za-z]", dim.dim_param) else own
             if dim.HasField("dim_value"):
                 if dim.dim_value < 0 and not dim.dim_param:
-                    shape.append(_size(name, sizes))
+                    shape.append(_size(name, sizes, words))
                     continue
                 shape.append(dim.dim_value)
             else:
-                shape.append(_size(name, sizes))
+                shape.append(_size(name, sizes, words))
         if not tensor.HasField("shape"):
             raise UnsupportedError(
                 f"the input {one.name!r} has no shape in the file",
@@ -248,10 +249,14 @@ def _types_of(
     return found
 
 
-def _size(name: str, sizes: Mapping[str, int]) -> Any:
-    """The size of a named dimension: its number, or an identifier like its name."""
+def _size(name: str, sizes: Mapping[str, int], words: dict[str, str]) -> Any:
+    """The size of a named dimension: its number, or an identifier like its name, and like none of
+    those of others (`words`)."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_")
-    word = f"n_{word}" if not word or word[0].isdigit() or word in ("min", "max") else word
+    is_taken = word in ("", "min", "max") or keyword.iskeyword(word) or word[:1].isdigit()
+    word = f"n_{word}" if is_taken else word
+    while words.setdefault(word, name) != name:  # n*2 after n+2
+        word += "_"
     for one in (name, word):
         if one in sizes:
             return int(sizes[one])

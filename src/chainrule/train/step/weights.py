@@ -53,7 +53,8 @@ def save_weights(path: str | Path, parameters: Mapping[str, Any]) -> Path:
 @entry
 def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Reads the arrays of a safetensors file, by name, into new memory; or those of a file of
-    `torch.save` (`net.pt`) that holds a state_dict, by `torch.load(weights_only=True)`.
+    `torch.save` (`net.pt`) that holds a state_dict, by `torch.load(weights_only=True)`.  Arrays of
+    bfloat16 become float32.
 
     With `like`, which is what `save_weights` takes (`{"params": params}`), in such containers.
     Of a checkpoint of a `Trainer` the parameters, without what the optimizer keeps; of another
@@ -78,12 +79,23 @@ def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dic
     try:
         with safe_open(path, framework="numpy") as opened:
             metadata = opened.metadata() or {}
-            arrays = {name: opened.get_tensor(name) for name in opened.keys()}
+            kinds = {name: opened.get_slice(name).get_dtype() for name in opened.keys()}
+            narrow = [name for name, kind in kinds.items() if kind == "BF16"]
+            strange = {name: kind for name, kind in kinds.items() if kind.startswith(("F8", "F4"))}
+            plain = kinds.keys() - {*narrow, *strange}
+            arrays = {name: opened.get_tensor(name) for name in kinds if name in plain}
+            arrays |= _widened(path, narrow) if narrow else {}
     except Exception as error:  # whatever a damaged file makes of it
         raise DataFileError(
             f"the weights {path} cannot be read: {error}",
             hint="a .safetensors file, or a copy of it that is whole",
         ) from error
+    for name, kind in strange.items():
+        raise DataFileError(
+            f"{name} of {path} is of type {kind}: NumPy has no such arrays",
+            hint="save it as float32 or bfloat16",
+        )
+    arrays = {name: arrays[name] for name in kinds}
     rest, checksum = _entry(metadata)
     if checksum is not None and file.checksum(rest, arrays) != checksum:
         raise DataFileError(
@@ -93,6 +105,23 @@ def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dic
     names = _parameters(rest)
     found = {name: arrays[name] for name in (names or arrays) if name in arrays}
     return found if like is None else _in_containers(path, found, like)
+
+
+def _widened(path: Path, names: list[str]) -> dict[str, np.ndarray]:
+    """Tensors of bfloat16, whose bits are the upper half of those of float32.
+
+    The file is one that safetensors has checked: a length, so many bytes of JSON, and the data.
+    """
+    found = {}
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        for name in names:
+            begin, end = header[name]["data_offsets"]
+            file.seek(8 + length + begin)
+            bits = np.frombuffer(file.read(end - begin), "<u2").astype(np.uint32) << 16
+            found[name] = bits.view(np.float32).reshape(header[name]["shape"])
+    return found
 
 
 def _in_containers(
