@@ -26,7 +26,7 @@ from chainrule.exchange.pytorch.operators import (
 from chainrule.exchange.pytorch.program import Instruction, Program, Ref
 from chainrule.exchange.pytorch.refusals import Refusals
 from chainrule.exchange.pytorch.scalars import SCALARS, SIZES
-from chainrule.exchange.pytorch.sources import Frame, Made, frames_of, names_of
+from chainrule.exchange.pytorch.sources import NO_GRAD, Frame, Made, frames_of, names_of
 from chainrule.graph.sizes.sizes import size
 from chainrule.graph.types import array_type
 
@@ -249,6 +249,7 @@ class _Converting:
             "frame": self._line(found.frames),
             "path": modules[-1] if modules else "",
             "name": names.get(place, ""),
+            "has_gradient": NO_GRAD not in (node.meta.get("stack_trace") or ""),
         }
         args = tuple(self._argument(one) for one in node.args)
         options = {key: self._argument(one) for key, one in node.kwargs.items()}

@@ -6,8 +6,6 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from traceback import StackSummary
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +14,7 @@ import numpy as np
 from chainrule.errors import InputError, UnsupportedError
 from chainrule.exchange.model import Model
 from chainrule.exchange.pytorch.converting import converted
+from chainrule.exchange.pytorch.hidden import HiddenRules, noted
 from chainrule.exchange.pytorch.installed import imported_torch
 from chainrule.exchange.pytorch.kept import kept_whole
 from chainrule.exchange.pytorch.operators import KNOWN
@@ -71,10 +70,12 @@ def from_torch(
     shapes = examples.shapes((args, options), dynamic_shapes)
     names = _size_names(torch, (*given, *named.values()), shapes)
 
+    arrays: dict[str, np.ndarray] = {}  # of both modes: the module may be trained meanwhile
+
     def in_mode(training: bool) -> Model:
         with _mode(module, training):
             exported = _exported(torch, module, given, named, shapes)
-        return _model(torch, module, exported, names, training, in_mode)
+        return _model(torch, module, exported, names, arrays, training, in_mode)
 
     return in_mode(bool(module.training))
 
@@ -157,13 +158,26 @@ def _mode(module: Any, training: bool) -> Iterator[None]:
 
 def _exported(torch: ModuleType, module: Any, args: Any, options: Any, shapes: Any) -> Any:
     """The module in the operators of core ATen, and those of our table as they are."""
+    hidden = HiddenRules(torch, module)
     try:
-        with torch.no_grad(), warnings.catch_warnings(), kept_whole(torch), _every_line(torch):
+        # Gradients are on, so that `torch.no_grad` in the module is seen.
+        with (
+            torch.enable_grad(),
+            warnings.catch_warnings(),
+            kept_whole(torch),
+            noted(torch, hidden),
+        ):
             warnings.simplefilter("ignore")  # of PyTorch, about its own future
             exported = torch.export.export(
                 module, args, options or None, dynamic_shapes=shapes, strict=False
             )
+            hidden.look_at(exported.graph_module)
+            hidden.raise_all()
+            hidden.inline(exported.graph_module)
+            hidden.is_first_pass = False
             return exported.run_decompositions(_decompositions(torch))
+    except UnsupportedError:
+        raise
     except Exception as error:  # whatever the module, or the exporter, makes of it
         text = next((line for line in str(error).splitlines() if line.strip()), "")
         raise UnsupportedError(
@@ -171,33 +185,6 @@ def _exported(torch: ModuleType, module: Any, args: Any, options: Any, shapes: A
             hint="torch.export.export(module, args) shows the whole message; a branch that depends "
             "on values, say, is written with torch.where",
         ) from error
-
-
-@contextmanager
-def _every_line(torch: ModuleType) -> Iterator[None]:
-    """While it is open, helpers that a `forward` calls are noted with their lines, too."""
-    tracer, name = torch.fx.proxy.TracerBase, "_filter_traceback_frames"
-    before = getattr(tracer, name, None)
-    package, layers = str(Path(torch.__path__[0])), str(Path(torch.__path__[0], "nn"))
-    if before is None:  # of another version of PyTorch
-        yield
-        return
-
-    def noted(self: Any, summary: Any) -> Any:
-        known = [
-            one
-            for one in summary
-            if not one.filename.startswith(package)
-            or (one.name == "forward" and one.filename.startswith(layers))
-        ]
-        first = next((i for i, one in enumerate(known) if one.name == "forward"), len(known))
-        return StackSummary.from_list(known[first:])
-
-    setattr(tracer, name, noted)
-    try:
-        yield
-    finally:
-        setattr(tracer, name, before)
 
 
 def _decompositions(torch: ModuleType) -> Any:
@@ -240,6 +227,7 @@ def _model(
     module: Any,
     exported: Any,
     named_sizes: list[dict[int, str]],
+    arrays: dict[str, np.ndarray],
     training: bool,
     in_mode: Callable[[bool], Model],
 ) -> Model:
@@ -253,9 +241,9 @@ def _model(
     }
     order = [place for key, one in places.items() for place in flatten(one, key)[0]]
 
-    def compute(trace: Trace, inputs: Any, arrays: Any, key: Any) -> tuple[Any, dict[str, Any]]:
+    def compute(trace: Trace, inputs: Any, own: Any, key: Any) -> tuple[Any, dict[str, Any]]:
         leaves = dict(zip(order, inputs, strict=True))
-        values = [arrays[one] if isinstance(one, str) else leaves[one] for one in found.reads]
+        values = [own[one] if isinstance(one, str) else leaves[one] for one in found.reads]
         results = found.program.run(trace, values, key)
         pairs = zip(found.changed, results, strict=False)
         changed = {key: by_hand.named(value, f"{key}_next") for key, value in pairs}
@@ -264,8 +252,8 @@ def _model(
     return Model(
         name,
         types,
-        found.parameters,
-        found.buffers,
+        {key: arrays.setdefault(key, one) for key, one in found.parameters.items()},
+        {key: arrays.setdefault(key, one) for key, one in found.buffers.items()},
         compute,
         draws=found.program.draws,
         source="the exported program",

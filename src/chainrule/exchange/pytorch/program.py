@@ -14,6 +14,7 @@ from chainrule.exchange.pytorch.values import is_array
 from chainrule.frontend.by_hand import named, scope
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.numpy.of_one_primitive import stop_gradient
 from chainrule.random import keys
 
 
@@ -38,6 +39,7 @@ class Instruction:
     dtypes: Any = None  # a dtype, or one for each result; None: as it comes
     operands: np.dtype | None = None  # the dtype in which it computes
     makes: bool = False  # an array from sizes: its function takes the trace
+    has_gradient: bool = True  # not under torch.no_grad
     draws: int | None = None  # the i-th random numbers of the program: its function takes a key
 
 
@@ -92,7 +94,17 @@ def _computed(one: Instruction, known: list[Any], trace: Trace, key: Any) -> Any
         args = [trace, *args]
     if one.draws is not None:
         args = [keys.fold_in(key, one.draws), *args]
-    return _typed(one.function(*args, **options), one.dtypes)
+    found = _typed(one.function(*args, **options), one.dtypes)
+    return found if one.has_gradient else _without_gradient(found)
+
+
+def _without_gradient(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_without_gradient(one) for one in value]
+    if isinstance(value, Complex):
+        return Complex(_without_gradient(value.real), _without_gradient(value.imag))
+    is_float = isinstance(value, Traced) and value.dtype.kind == "f"
+    return stop_gradient(value) if is_float else value
 
 
 def _filled(value: Any, known: list[Any]) -> Any:

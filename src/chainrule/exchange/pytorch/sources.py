@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType
 
+NO_GRAD = "<no gradients>"  # the innermost line of an operator that ran without them
 _FRAME = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.M)
 
 
@@ -49,6 +50,7 @@ def frames_of(stack_trace: str, modules: Sequence[str]) -> tuple[Frame, ...]:
     found = [
         Frame(one["file"], int(one["line"]), one["function"])
         for one in _FRAME.finditer(stack_trace)
+        if one["file"] != NO_GRAD
     ]
     starts = [place for place, frame in enumerate(found) if frame.function == "forward"]
     if len(starts) != len(modules):  # hooks, or helpers that are called forward, too
