@@ -112,6 +112,26 @@ def _fold(below: str, g: Any) -> Any:
     return found
 
 
+def _spread(below: str, g: Any) -> Any:
+    """The transpose of mean pooling without overlaps."""
+    size = _options(below)["kernel_size"]
+    for axis, times in enumerate(size * (g.ndim - 2) if len(size) == 1 else size, 2):
+        g = np.repeat(g, times, axis) / times
+    return g
+
+
+def _normalised(x: Any, mean: Any, var: Any, weight: Any, bias: Any) -> Any:
+    mean, var, weight, bias = (
+        np.reshape(one, (-1, *(1,) * (np.ndim(x) - 2))) for one in (mean, var, weight, bias)
+    )
+    return (x - mean) / np.sqrt(var + 1e-5) * weight + bias
+
+
+def _by_groups(below: str, x: Any, weight: Any, bias: Any) -> Any:
+    (groups,) = _options(below)["num_groups"]
+    return cr.group_norm(x, groups, weight, bias)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _plain(getattr(np, name)) for name in ("exp", "log", "sin", "cos", "tanh", "sign")},
     **{name: _plain(getattr(cr, name)) for name in ("relu", "softplus", "erf")},
@@ -135,10 +155,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "∗": _of_images("conv"),
     "∗ᵀ": _of_images("conv_transpose"),
     "mean pool": _of_images("avg_pool"),
+    "mean poolᵀ": _spread,
     "max pool": _of_images("max_pool"),
     "windows": _windows,
     "fold": _fold,
     "LN": _plain(cr.layer_norm),
+    "BN": _plain(_normalised),
+    "GN": _by_groups,
     "pad": zeros,
     "scatter": zeros,
 }

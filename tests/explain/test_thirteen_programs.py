@@ -10,6 +10,7 @@ from recurrences import solved, solved_as_printed
 from thirteen_programs import PROGRAMS
 
 import chainrule as cr
+from chainrule import float64
 
 READ = [name for name in PROGRAMS if "12" not in name]
 SLOW = ("LeNet", "GRU", "LSTM", "transformer of 2 layers", "residual net", "batch-norm MLP")
@@ -69,3 +70,22 @@ def test_equal_blocks_written_once_give_the_values_of_the_run(name: str) -> None
         scale = np.max(np.abs(expected), initial=1e-3)
         np.testing.assert_allclose(found[key], expected, rtol=1e-5, atol=1e-5 * scale, err_msg=key)
     assert (", l = " in printed) == (name != "GRU")
+
+
+def normalised(x: float64[4, 2, 6, 6], K: float64[4, 2, 3, 3], w: float64[4], c: float64[4]):
+    a = cr.group_norm(cr.conv2d(x, K, stride=2, padding=1), 2, w, c)
+    b, _, _ = cr.batch_norm(np.tanh(a), None, None, w, c, training=True)
+    J = np.sum(cr.avg_pool2d(b[:, :, :2], (2, 3)) ** 2)
+    return J
+
+
+def test_norms_pooling_and_strides_are_written_as_what_they_are() -> None:
+    graph = cr.backward(cr.trace(normalised), wrt="all")
+    given = arguments(graph)
+    run = graph.run(given)
+    found = solved(graph, graph.equations(shapes=False), given)
+    for key, value in found.items():
+        np.testing.assert_allclose(value, run[key], rtol=1e-5, atol=1e-6, err_msg=key)
+    written = str(graph.equations())
+    assert "scatter" not in written and "fold" not in written
+    assert "windows_{(3, 3), stride = (2, 2)}" in written and "mean poolᵀ" in written

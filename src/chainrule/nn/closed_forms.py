@@ -6,10 +6,13 @@ name (see `Textbook`).  Nothing computes with them: they are read, and tests eva
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+
+from chainrule.frontend.composite import composite
 
 Gradients = Mapping[str, Callable[[Any, Any, Any], Any]]
 
@@ -179,22 +182,100 @@ def _said(options: dict[str, tuple[int, ...]]) -> dict[str, Any]:
 
 
 def _kernel(g: Any, out: Any, call: Any) -> Any:
-    """x convolved with g, the examples being the channels."""
-    from chainrule.nn import convolution
+    """The sum over examples and positions of what each window of x has to do with g there."""
+    from chainrule.numpy.windows import padded, windows
 
     options = _windows(call)
     if options is None or call.get("groups", 1) != 1:
         return None
-    turned = {"stride": options["dilation"], "dilation": options["stride"]}
-    function = getattr(convolution, f"conv{len(options['stride'])}d")
-    x, by = (np.swapaxes(one, 0, 1) for one in (call["x"], g))
-    found = function(x, by, **_said({**options, **turned}))
-    kept = tuple(slice(size) for size in call["weight"].shape[2:])
-    return np.swapaxes(found, 0, 1)[(slice(None), slice(None), *kept)]
+    x, count = call["x"], len(options["stride"])
+    size = call["weight"].shape[2:]
+    if not all(isinstance(one, int) for one in size):
+        return None
+    whole = padded(x, tuple((one, one) for one in options["padding"]))
+    seen = windows(whole, size, options["stride"], options["dilation"], "equations")
+    places, inside = "ijk"[:count], "uvw"[:count]
+    return np.einsum(f"no{places},nc{places}{inside}->oc{inside}", g, seen)
 
 
 def _channels(g: Any, out: Any, call: Any) -> Any:
     return np.sum(g, axis=(0, *range(2, g.ndim))) if g.ndim == call["weight"].ndim else None
+
+
+@composite(symbol="mean poolᵀ", latex=r"\operatorname{meanpool}^{\top}")
+def _mean_pool_transposed(x: Any, kernel_size: Any) -> Any:
+    """Each element shared equally by the window that it is the mean of."""
+    n, channels, *lengths = x.shape
+    ones = [one for length in lengths for one in (length, 1)]
+    sizes = [*zip(lengths, kernel_size, strict=True)]
+    wide = [one for pair in sizes for one in pair]
+    spread = np.broadcast_to(np.reshape(x, (n, channels, *ones)), (n, channels, *wide))
+    whole = tuple(length * size for length, size in sizes)
+    return np.reshape(spread, (n, channels, *whole)) / math.prod(kernel_size)
+
+
+def _mean_pool(g: Any, out: Any, call: Any) -> Any:
+    """Of windows that meet and do not overlap."""
+    x, size, stride = call["x"], call["kernel_size"], call.get("stride")
+    count = g.ndim - 2
+    several = tuple(size) if isinstance(size, (tuple, list)) else (size,) * count
+    plain = stride is None or stride in (size, several)
+    rest = ("padding", "ceil_mode", "divisor_override")
+    if not plain or any(call.get(one) for one in rest) or x.ndim != g.ndim or count < 1:
+        return None
+    lengths = zip(x.shape[2:], g.shape[2:], several, strict=True)
+    if not all(length == n * k for length, n, k in lengths):
+        return None
+    return _mean_pool_transposed(g, several)
+
+
+def _by_channel(one: Any, x: Any) -> Any:
+    return one if x.ndim == 2 else np.reshape(one, (-1, *(1,) * (x.ndim - 2)))
+
+
+def _of_channels(g: Any) -> Any:
+    """The sum over all axes but that of the channels."""
+    return np.sum(g, axis=(0, *range(2, g.ndim)))
+
+
+def _scaled(by: str) -> Callable[[Any, Any, Any], Any]:
+    """Of (x − mean)/√(var + ε), times weight, plus bias (Ioffe and Szegedy, 2015, section 3)."""
+
+    def gradient(g: Any, out: Any, call: Any) -> Any:
+        x, weight = call["x"], call.get("weight")
+        root = _by_channel(np.sqrt(call["var"] + call["eps"]), x)
+        normal = (x - _by_channel(call["mean"], x)) / root
+        inner = g if weight is None else g * _by_channel(weight, x)
+        match by:
+            case "x":
+                return inner / root
+            case "mean":
+                return -_of_channels(inner / root)
+            case "var":
+                return -_of_channels(inner * normal) / (2 * (call["var"] + call["eps"]))
+            case "weight":
+                return _of_channels(g * normal)
+            case _:
+                return _of_channels(g)
+
+    return gradient
+
+
+def _group_norm(by: str) -> Callable[[Any, Any, Any], Any]:
+    def gradient(g: Any, out: Any, call: Any) -> Any:
+        x, weight = call["x"], call.get("weight")
+        shape = (x.shape[0], call["num_groups"], -1)
+        normal, spread = _normalised(np.reshape(x, shape), -1, call.get("eps", 1e-5))
+        if by == "weight":
+            return _of_channels(g * np.reshape(normal, x.shape))
+        if by == "bias":
+            return _of_channels(g)
+        inner = np.reshape(g if weight is None else g * _by_channel(weight, x), shape)
+        along = np.mean(inner * normal, axis=-1, keepdims=True)
+        whole = inner - np.mean(inner, axis=-1, keepdims=True) - normal * along
+        return np.reshape(whole / spread, x.shape)
+
+    return gradient
 
 
 SOFTMAX: Gradients = {"x": _softmax}
@@ -205,4 +286,7 @@ SQUARED_ERROR: Gradients = {"prediction": _squared_error(1), "target": _squared_
 LAYER_NORM: Gradients = {"x": _layer_norm, "weight": _layer_weight, "bias": _added("bias")}
 RMS_NORM: Gradients = {"x": _rms_norm, "weight": _rms_weight}
 CONVOLUTION: Gradients = {"x": _convolution, "weight": _kernel, "bias": _channels}
+MEAN_POOL: Gradients = {"x": _mean_pool}
+BATCH_NORM: Gradients = {n: _scaled(n) for n in ("x", "mean", "var", "weight", "bias")}
+GROUP_NORM: Gradients = {name: _group_norm(name) for name in ("x", "weight", "bias")}
 ATTENTION: Gradients = {name: _attention(name) for name in ("query", "key", "value")}

@@ -15,8 +15,8 @@ from chainrule.numpy.statistics import count_along, mean, size_value, var, widen
 from chainrule.numpy.windows import counts_of, refuse, show
 
 
-@composite(symbol="BN", latex=r"\operatorname{BN}")
-def _scaled(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
+@composite(symbol="BN", latex=r"\operatorname{BN}", gradients=closed_forms.BATCH_NORM)
+def _batch_norm(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
     """(x - mean) / sqrt(var + eps) for each channel, times weight, plus bias."""
     scale = 1 / np.sqrt(var + eps)
     normal = (x - _channels(mean, x)) * _channels(scale, x)
@@ -54,7 +54,7 @@ def batch_norm(
                 "batch_norm with training=False needs running_mean and running_var",
                 "pass both, or training=True, which takes the statistics of the batch",
             )
-        y = _scaled(x, running_mean, running_var, weight, bias, eps)
+        y = _batch_norm(x, running_mean, running_var, weight, bias, eps)
         return y, running_mean, running_var
     axes = (0, *range(2, np.ndim(x)))
     count = count_along(x, axes)
@@ -65,7 +65,7 @@ def batch_norm(
             "train with larger batches, or pass training=False",
         )
     average, spread = mean(x, axis=axes), var(x, axis=axes)
-    y = _scaled(x, average, spread, weight, bias, eps)
+    y = _batch_norm(x, average, spread, weight, bias, eps)
     unbiased = spread * (count / _less_one(count, x))
     return y, _moved(running_mean, average, momentum), _moved(running_var, unbiased, momentum)
 
@@ -100,7 +100,7 @@ def _check_channels(asked: str, given: tuple[Any, ...], **arrays: Any) -> None:
             )
 
 
-@composite(symbol="GN", latex=r"\operatorname{GN}")
+@composite(symbol="GN", latex=r"\operatorname{GN}", gradients=closed_forms.GROUP_NORM)
 def group_norm(
     x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:

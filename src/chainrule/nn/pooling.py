@@ -9,6 +9,7 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.frontend.composite import composite
 from chainrule.frontend.errors.refusing import refuse, require_flag
+from chainrule.nn import closed_forms
 from chainrule.numpy.windows import batched, counts_of, padded, windows
 from chainrule.primitives.windows import Counts, span
 
@@ -67,7 +68,7 @@ def max_pool3d(
     return _largest(x, kernel_size, stride, padding, dilation, ceil_mode, "max_pool3d", 3)
 
 
-@composite(symbol="mean pool", latex=r"\operatorname{meanpool}")
+@composite(symbol="mean pool", latex=r"\operatorname{meanpool}", gradients=closed_forms.MEAN_POOL)
 def avg_pool1d(
     x: Any,
     kernel_size: Any,
@@ -84,7 +85,7 @@ def avg_pool1d(
     return _mean(x, kernel_size, stride, padding, ceil_mode, count_include_pad, "avg_pool1d", 1)
 
 
-@composite(symbol="mean pool", latex=r"\operatorname{meanpool}")
+@composite(symbol="mean pool", latex=r"\operatorname{meanpool}", gradients=closed_forms.MEAN_POOL)
 def avg_pool2d(
     x: Any,
     kernel_size: Any,
@@ -104,7 +105,7 @@ def avg_pool2d(
     return _mean(x, kernel_size, stride, padding, *options)
 
 
-@composite(symbol="mean pool", latex=r"\operatorname{meanpool}")
+@composite(symbol="mean pool", latex=r"\operatorname{meanpool}", gradients=closed_forms.MEAN_POOL)
 def avg_pool3d(
     x: Any,
     kernel_size: Any,

@@ -314,7 +314,7 @@ def _signs(functions: Functions) -> Iterator[Part]:
     for unit in functions.composites:
         is_word = re.search("[a-z]{3}", unit.symbol) or unit.symbol.lower() in unit.name
         if not is_word:
-            words = unit.name.replace("_", " ").replace("cross entropy", "cross-entropy")
+            words = unit.name.strip("_").replace("_", " ").replace("cross entropy", "cross-entropy")
             said.setdefault(unit.symbol, {})[words] = unit.latex
     for symbol, names in said.items():
         words = " or ".join(names)

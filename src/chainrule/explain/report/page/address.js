@@ -22,6 +22,10 @@ export function stateIn(hash, { model, scopes, data, budgets }) {
   if (id !== undefined) found.selected = id;
   else if (box !== null && (scopes.branches.has(scopes.bare(box)) || scopes.numberOf.has(box)))
     found.selected = box;
+  else if (found.cursor) {
+    const value = model.valueOfStep(found.cursor);
+    if (value !== null) found.selected = value;
+  }
   if (parts.has("open") || parts.has("fold")) {
     found.open = new Set(data.drawing.open);
     for (const key of parts.getAll("open")) if (scopes.branches.has(key)) found.open.add(key);

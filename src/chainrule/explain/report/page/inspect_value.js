@@ -10,12 +10,12 @@ import { histogramFigure } from "./histogram.js";
 import { loopContent, loopTitle } from "./inspect_loop.js";
 import { lifetime } from "./lifetime.js";
 import { mathematics } from "./mathematics.js";
+import { operandRows } from "./operands.js";
 import { pictureFigure } from "./picture.js";
 import { sourceLines, sourcePlace } from "./source_lines.js";
 import { isSingle, numbersTable, statisticsTable } from "./statistics_table.js";
 import { bytesText, countText, counted, kindText, typeText } from "./words.js";
 
-const NUMBERS = "Equations are numbered in the order of the program, steps in that of execution.";
 const DECLARED = ["input", "parameter", "state", "constant"]; // kinds that nothing computes
 
 /**
@@ -99,8 +99,7 @@ function equationSection(page, id) {
   const { equation } = page.model.values[id];
   if (!equation) return [];
   const block = equationBlock(equation.latex, equation.text);
-  const number = `(${countText(equation.number)}) of ${countText(page.model.equationCount)}`;
-  return [madeSection(page, id, `Equation ${number}`, block)];
+  return [madeSection(page, id, "Equation", block)];
 }
 
 function chainSection(page, gradient) {
@@ -113,7 +112,6 @@ function chainSection(page, gradient) {
 function madeSection(page, id, title, content) {
   const found = section(title, content);
   const heading = /** @type {HTMLElement} */ (found.firstChild);
-  heading.title = NUMBERS;
   if (page.model.madeBy[id]) heading.append(" · made at ", ...makerChips(page, id));
   return found;
 }
@@ -194,7 +192,7 @@ function againWithin({ budgets, model, store }, id) {
 
 function links(page, value, id) {
   const found = [];
-  if (value.reads.length) found.push(section("Made from", valueChips(page, value.reads)));
+  if (value.reads.length) found.push(section("Made from", operandRows(page, id)));
   if (value.read_by.length) found.push(section("Used by", valueChips(page, value.read_by)));
   const scope = page.scopes.around(page.scopes.keyOf(id) ?? "").at(-1);
   if (scope !== undefined) {

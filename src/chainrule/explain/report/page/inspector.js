@@ -8,10 +8,11 @@ import { stepChip, valueChip, valueChips } from "./chips.js";
 import { fitEquation, forgetFit } from "./equations.js";
 import { unnamedValue } from "./memory_rows.js";
 import { aliveAt } from "./memory_stack.js";
-import { bytesText } from "./words.js";
+import { asNumber, bytesText, numberText } from "./words.js";
 
 const PAUSE_MILLISECONDS = 120;
 const LARGEST_SHOWN_FIRST = 5;
+const GRADIENTS_SHOWN = 8;
 
 /**
  * @param {import("./chips.js").Page} page
@@ -80,7 +81,7 @@ function inspectWhole(page) {
     const told = `Largest at the peak of ${bytesText(data.memory.peak_nbytes)}`;
     found.push(section(told, ...largestAtPeak(page)));
   }
-  if (outputs.length) found.push(section("Gradients of parameters", valueChips(page, outputs, 8)));
+  if (outputs.length) found.push(section("Gradients of parameters", ...gradientRows(page, outputs)));
   if (data.notes.length) {
     found.push(section("Notes", ...data.notes.map((note) => element("p", {}, note))));
   }
@@ -88,6 +89,20 @@ function inspectWhole(page) {
     "Click a box to see everything about it. The keys . and , step through the computation; ? lists all keys.";
   found.push(element("p", { class: "muted hint" }, hint));
   return found;
+}
+
+/** The gradients, the one with the largest norm first, where there are numbers. */
+function gradientRows(page, ids) {
+  const norm = (id) => asNumber(page.model.values[id].stats?.norm);
+  if (!ids.some((id) => page.model.values[id].stats)) return [valueChips(page, ids, GRADIENTS_SHOWN)];
+  const sorted = [...ids].sort((one, other) => norm(other) - norm(one));
+  const rest = ids.length - GRADIENTS_SHOWN;
+  const rows = sorted.slice(0, GRADIENTS_SHOWN).map((id) => {
+    const text = `norm ${numberText(page.model.values[id].stats?.norm)}`;
+    return element("div", { class: "pair" }, valueChip(page, id), element("span", {}, text));
+  });
+  const more = `and ${rest} with smaller norms`;
+  return rest > 0 ? [...rows, element("p", { class: "muted" }, more)] : rows;
 }
 
 function largestAtPeak(page) {

@@ -8,7 +8,7 @@ const LEFT = 66;
 const RIGHT = 10;
 const TOP = 18;
 const BOTTOM = 20;
-const MOST_CHART_COLUMNS = 700;
+const MOST_CHART_COLUMNS = 4000;
 const LABEL_HEIGHT = 13;
 const LETTER_WIDTH = 6.4;
 const PEAK_ASIDE = 6; // between the words at the peak and the cursor
@@ -22,7 +22,8 @@ const PEAK_ASIDE = 6; // between the words at the peak and the cursor
  */
 export function drawMemory(svg, { data, model }, { width, height }) {
   const { memory } = data;
-  const stack = stackOf(memory, Math.min(MOST_CHART_COLUMNS, Math.max(Math.floor(width / 2), 50)));
+  const most = Math.max(Math.floor(width / 2), 50);
+  const stack = stackOf(memory, Math.min(MOST_CHART_COLUMNS, most));
   const { columns, bands, top } = stack;
   const step = Math.max(width - LEFT - RIGHT, 10) / columns.length;
   const x = (column) => LEFT + column * step;

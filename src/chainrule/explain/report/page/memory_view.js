@@ -8,6 +8,8 @@ import { aliveAt } from "./memory_stack.js";
 import { bytesText, countText } from "./words.js";
 
 const ROWS_SHOWN = 40;
+const MOST_ZOOM = 64;
+const CHART_ZOOM = 1.5;
 
 /**
  * @param {import("./chips.js").Page} page
@@ -22,14 +24,37 @@ export function createMemory(page) {
   }
   const svg = vector("svg", { class: "memory", role: "img", "aria-label": summary(page) });
   const cursor = vector("line", { class: "cursor-line" });
-  const chart = element("div", { class: "chart" }, svg);
+  const named = { role: "group", "aria-label": "Memory over time" };
+  const scroller = element("div", { class: "chart-scroller", ...named }, svg);
+  const zoomBy = (factor, aside = scroller.clientWidth / 2) => {
+    const before = zoom;
+    zoom = Math.min(Math.max(zoom * factor, 1), MOST_ZOOM);
+    anchor = ((scroller.scrollLeft + aside) * zoom) / before - aside;
+    draw();
+  };
+  const button = (text, label, factor) => {
+    const attributes = { type: "button", class: "quiet", "aria-label": label, title: label };
+    return element("button", { ...attributes, click: () => zoomBy(factor) }, text);
+  };
+  const zooms = element(
+    "div",
+    { class: "zooms" },
+    button("−", "Show more time of the memory chart", 1 / CHART_ZOOM),
+    button("+", "Show less time of the memory chart, larger", CHART_ZOOM),
+  );
+  const chart = element("div", { class: "chart" }, scroller, zooms);
   const alive = element("div", { class: "alive" });
   let scale = null;
   let size = { width: 0, height: 0 };
+  let zoom = 1;
+  let anchor = 0; // how far the chart is scrolled after it was zoomed
 
   const draw = oncePerFrame(() => {
-    size = { width: chart.clientWidth, height: chart.clientHeight };
+    size = { width: Math.round(chart.clientWidth * zoom), height: scroller.clientHeight };
     if (!size.width || !size.height) return;
+    svg.style.width = `${size.width}px`;
+    scroller.tabIndex = zoom > 1 ? 0 : -1; // what scrolls is reached by keys
+    scroller.scrollLeft = anchor;
     scale = drawMemory(svg, page, size);
     svg.append(cursor);
     moveCursor();
@@ -62,6 +87,19 @@ export function createMemory(page) {
     page.actions.goTo(page.model.stepAt(scale.instructionAt(place)));
     const band = event.target.closest?.("[data-value-id]");
     if (band) page.actions.reveal(Number(band.dataset.valueId));
+  });
+  svg.addEventListener(
+    "wheel",
+    (event) => {
+      if (event.deltaX || event.shiftKey) return;
+      event.preventDefault();
+      const aside = event.clientX - scroller.getBoundingClientRect().left;
+      zoomBy(event.deltaY < 0 ? CHART_ZOOM : 1 / CHART_ZOOM, aside);
+    },
+    { passive: false },
+  );
+  scroller.addEventListener("scroll", () => {
+    anchor = scroller.scrollLeft;
   });
   new ResizeObserver(draw).observe(chart);
   store.subscribe(["cursor"], () => {

@@ -7,6 +7,7 @@ import { numberText } from "./words.js";
 
 const NOT_FINITE = 255;
 const LARGEST_SIDE = 150;
+const SMALL_SIDE = 40;
 const NOT_FINITE_COLOUR = [212, 0, 127];
 const PIXEL_KEYS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
@@ -54,6 +55,24 @@ export function pictureFigure(picture, name) {
       ),
     ),
   );
+}
+
+/**
+ * The image alone, as small as an icon.
+ * @param {{width: number, height: number, bytes: string, caption: string, centred: boolean}} picture
+ * @param {string} name of the value
+ * @returns {HTMLElement}
+ */
+export function smallPicture({ width, height, bytes, caption, centred }, name) {
+  const label = `Picture of ${name}: ${caption}`;
+  const canvas = element("canvas", { class: "small", width, height, role: "img" });
+  canvas.setAttribute("aria-label", label);
+  canvas.title = label;
+  const times = Math.min(SMALL_SIDE / Math.max(width, height), 8);
+  canvas.style.width = `${Math.max(width * times, 4)}px`;
+  canvas.style.height = `${Math.max(height * times, 4)}px`;
+  paint(/** @type {HTMLCanvasElement} */ (canvas), atob(bytes), centred ? aroundZero : cividis);
+  return canvas;
 }
 
 /** Writes which pixel the pointer is on, or the arrow keys: `[3, 17] ≈ 0.213`. */
