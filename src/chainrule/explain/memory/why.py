@@ -101,7 +101,8 @@ def sentence(run: RunMemory, node: Node, name: str) -> str:
     what = f"{name}, {node.type}, {size},"
     base = seen_in(run, node)
     if base is not None:
-        return f"{what} is a view of {run.names[base]}, which {_life(run, base)}"
+        whole = run.graph.name_of.get(base) or expression(run.graph, base)
+        return f"{what} is a view of {whole}, which {_life(run, base)}"
     if node not in run.life_of:
         return f"{what} is never stored: {_used_at_once(run, node)}"
     return f"{what} {_life(run, node)}"
