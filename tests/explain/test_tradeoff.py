@@ -88,10 +88,12 @@ def test_text_numbers_and_picture(executor: str) -> None:
     found = trained(executor)[0].tradeoff(n=512)
     rows = str(found).splitlines()
     assert rows[0] == f"memory against time of objective, by {executor}"
-    assert len(rows) == 2 + len(found)
+    assert len(rows) == 3 + len(found) and "measure=True" in rows[-1]
     assert rows[2].split()[1:4] == ["100.0%", "0.0%", "0"]
+    assert rows[-2].split()[3] == "±" and rows[-2].split()[4].endswith("%")
     numbers = json.loads(json.dumps(found.json()))
     assert [one["needed_nbytes"] for one in numbers["points"]] == [p.needed_nbytes for p in found]
+    assert numbers["points"][0]["margin"] == 0 < numbers["points"][-1]["margin"] < 0.5
     picture = ElementTree.fromstring(found.svg())
     assert len(picture.findall("{http://www.w3.org/2000/svg}circle")) == len(found)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.errors import InputError, SizeError
 from chainrule.execute.free_memory import free_memory
+from chainrule.explain.memory.margins import MEASURE, in_words
 from chainrule.graph.bytes_text import in_bytes, nbytes_of
 
 if TYPE_CHECKING:
@@ -19,18 +20,23 @@ SHOWN = 3  # parts that the reason names
 
 @dataclass(frozen=True)
 class Way:
-    """A way to fit: what it is, the bytes it needs, and about how long it takes in nanoseconds;
-    `is_measured`: that is the time of runs."""
+    """A way to fit: what it is, the bytes it needs, and about how long it takes in nanoseconds.
+
+    `is_measured`: that is the time of runs.  Else it may be less or more by the fraction `margin`,
+    beside the time of the whole batch without a budget.
+    """
 
     what: str
     needed_nbytes: int
     nanoseconds: float
     is_measured: bool = False
+    margin: float = 0.0
 
     def __str__(self) -> str:
         about = "     " if self.is_measured else "about"
         milliseconds = f"{self.nanoseconds / 1e6:,.3g} ms"
-        return f"{in_bytes(self.needed_nbytes):>12}  {about} {milliseconds:>10}  {self.what}"
+        time = f"{about} {milliseconds:>10} {in_words(self.margin):<5}"
+        return f"{in_bytes(self.needed_nbytes):>12}  {time}  {self.what}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,10 @@ class Fit:
         return f"{text} ({most_of(self.parts, SHOWN)})"
 
     def __str__(self) -> str:
-        return "\n".join([self.reason, *(f"  {way}" for way in self.ways)])
+        lines = [self.reason, *(f"  {way}" for way in self.ways)]
+        if any(way.margin for way in self.ways):
+            lines.append(f"  {MEASURE}")
+        return "\n".join(lines)
 
 
 def most_of(parts: Mapping[str, int], count: int) -> str:

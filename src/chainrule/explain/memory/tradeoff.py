@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute.executors import executor_of, executor_with
+from chainrule.explain.memory.margins import MEASURE, margin
 from chainrule.explain.memory.repeats import Repeat, repeats_of
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.cached import cached_property
@@ -35,7 +36,7 @@ class Point:
     point, as a fraction; `extra_flops` are the operations done again.  `again` names the values
     that are computed again; `in_loops` says whether states of loops are, too.  `report` is the
     memory report of the plan, `speeds` are of the machine whose times are told; `is_measured`: the
-    times of the point are those of runs.
+    times of the point are those of runs.  Else they may be less or more by the fraction `margin`.
     """
 
     needed_nbytes: int
@@ -47,6 +48,7 @@ class Point:
     report: MemoryReport
     speeds: Speeds | None = None
     is_measured: bool = False
+    margin: float = 0.0
 
     @cached_property
     def repeats(self) -> tuple[Repeat, ...]:
@@ -107,6 +109,7 @@ class Tradeoff:
                     "nanoseconds": one.nanoseconds,
                     "extra": one.extra,
                     "is_measured": one.is_measured,
+                    "margin": one.margin,
                     "extra_flops": one.extra_flops,
                     "again": list(one.again),
                     "in_loops": one.in_loops,
@@ -154,7 +157,7 @@ class Tradeoff:
                 (
                     f"{one.needed_nbytes:,}",
                     f"{one.needed_nbytes / most:.1%}",
-                    f"{one.extra:.1%}",
+                    f"{one.extra:.1%}{_plus_minus(one)}",
                     f"{one.extra_flops:,}",
                     ", ".join(names) or "-",
                 )
@@ -168,6 +171,8 @@ class Tradeoff:
         ]
         measured = "measured " if self.times == "measured" else ""
         title = f"memory against {measured}time of {self.name}, by {self.executor}"
+        if any(one.margin for one in self.points):
+            lines.append(MEASURE)
         return "\n".join([title, *lines])
 
     def _repr_svg_(self) -> str:
@@ -222,9 +227,15 @@ def _measured(points: Sequence[Point], measure: Measure) -> list[Point]:
             nanoseconds=one.nanoseconds,
             extra=one.nanoseconds / first - 1,
             is_measured=one.is_measured,
+            margin=0.0 if one.is_measured else point.margin,
         )
         for point, one in zip(points, found, strict=True)
     ]
+
+
+def _plus_minus(one: Point) -> str:
+    """How far the extra time may be off, in the same percents."""
+    return f" ± {(1 + one.extra) * one.margin:.0%}" if one.margin else ""
 
 
 def refuse_without_budgets(executor: str) -> None:
@@ -263,6 +274,15 @@ def _point(report: MemoryReport, before: list[Point], speeds: Speeds | None) -> 
             done.add(one.nodes)
     extra = nanoseconds / first.nanoseconds - 1 if first and first.nanoseconds else 0.0
     in_loops = first is not None and len(run.graph.nodes) != len(first.report.main.graph.nodes)
+    plain = first.nanoseconds if first else nanoseconds
     return Point(
-        report.needed_nbytes, nanoseconds, extra, flops, tuple(again), in_loops, report, speeds
+        report.needed_nbytes,
+        nanoseconds,
+        extra,
+        flops,
+        tuple(again),
+        in_loops,
+        report,
+        speeds,
+        margin=margin(report.executor, nanoseconds, plain, is_whole=True),
     )

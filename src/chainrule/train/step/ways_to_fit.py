@@ -12,6 +12,7 @@ from chainrule.errors import InputError, MemoryLimitError, SizeError
 from chainrule.execute.executors import executor_of, executor_with
 from chainrule.explain.memory.fits import Fit, Way, fit_of
 from chainrule.explain.memory.lying import Layout
+from chainrule.explain.memory.margins import margin
 from chainrule.explain.memory.report import MemoryReport, memory_of_step
 from chainrule.plan.speeds import checked_speeds
 
@@ -26,11 +27,13 @@ SHOWN = 3  # of these, where more fit
 
 
 class Option(NamedTuple):
-    """A way, the runs that take it, and how many of them do."""
+    """A way, the runs that take it, how many of them do, and whether the whole batch goes at
+    once."""
 
     way: Way
     run: Callable[[Measure], Run]
     times: float = 1.0
+    is_whole: bool = False
 
 
 def fit_of_step(
@@ -74,6 +77,7 @@ def _ways_to_fit(
     found = [*_whole(step, plain, within, nbytes, speeds)]
     found += _in_parts(step, plain.sizes, within, nbytes, speeds)
     found += _smaller(step, plain, within, nbytes, speeds)
+    found = [_with_margin(one, plain, plain.nanoseconds(speeds)) for one in found]
     ways = [one.way for one in found] if measure is False else _measured(found, measure)
     return tuple(sorted(ways, key=lambda way: way.nanoseconds))
 
@@ -85,9 +89,21 @@ def _measured(found: list[Option], measure: Measure) -> list[Way]:
     runs = [one.run(measure) for one in found]
     estimated = [one.way.nanoseconds / one.times for one in found]
     return [
-        replace(one.way, nanoseconds=one.times * taken.nanoseconds, is_measured=taken.is_measured)
+        replace(
+            one.way,
+            nanoseconds=one.times * taken.nanoseconds,
+            is_measured=taken.is_measured,
+            margin=0.0 if taken.is_measured else one.way.margin,
+        )
         for one, taken in zip(found, timed(runs, estimated), strict=True)
     ]
+
+
+def _with_margin(one: Option, plain: MemoryReport, nanoseconds: float) -> Option:
+    """The option with how far its estimated time may be off."""
+    way = one.way
+    found = margin(plain.executor, way.nanoseconds, nanoseconds, is_whole=one.is_whole)
+    return one._replace(way=replace(way, margin=found))
 
 
 def _whole(
@@ -100,7 +116,8 @@ def _whole(
     what = "the whole batch"
     if plain.needed_nbytes > nbytes:
         what += f" within a budget: training_step(..., memory={nbytes})"
-    yield Option(Way(what, report.needed_nbytes, report.nanoseconds(speeds)), report.run)
+    way = Way(what, report.needed_nbytes, report.nanoseconds(speeds))
+    yield Option(way, report.run, is_whole=True)
 
 
 def _in_parts(
