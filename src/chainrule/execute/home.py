@@ -47,6 +47,7 @@ class Home:
 
     def moved_in(self) -> None:
         """The memory is what counts from now on, since somebody writes it."""
+        self.settle()
         if self.away:
             self.come_back()
             self.away.clear()

@@ -119,6 +119,16 @@ def test_executors_may_take_turns_on_a_state(steps: Any) -> None:
     same(state, wanted)
 
 
+def test_ranks_may_take_a_step_in_between(steps: Any) -> None:
+    """On memory that they update in place."""
+    state, wanted = (one.init(**WEIGHTS) for one in steps)
+    ranks = cr.parallel(steps[0], micro_batches=2, stages=2)
+    for step in (steps[0], ranks, steps[0], ranks, ranks, steps[0]):
+        given = batch(8)
+        np.testing.assert_allclose(step(state, given), steps[1](wanted, given), rtol=1e-11)
+    same(state, wanted)
+
+
 def test_a_training_moves_between_executors(tmp_path: Path) -> None:
     """Through its checkpoint, bit for bit; with micro-batches, evaluation and prediction."""
     given = batch(24)

@@ -47,7 +47,7 @@ class BoundStep:
     def __init__(self, step: TrainingStep, state: State, concrete: Graph) -> None:
         self.step, self.state = step, state
         concrete = in_memory(step.executor, concrete, partial(results_of, step))
-        given = [item for item in concrete.inputs if item.name not in state.memory]
+        given = [item for item in concrete.inputs if item.name not in state.home.memory]
         arrays = [item for item in given if item.default is None]
         self.arrays = tuple([item.name for item in arrays])
         program = prepare(step.executor, concrete, *results_of(step, concrete), traced=step.graph)
@@ -60,7 +60,7 @@ class BoundStep:
         self.refuse_copies = getattr(program, "refuse_copies", None)  # of one with a budget
         nodes = {item.name: item.node for item in concrete.inputs}
         self.scalar_nodes = {name: nodes[name] for name in self.scalars}
-        held = {nodes[name]: array for name, array in state.memory.items()}
+        held = {nodes[name]: array for name, array in state.home.memory.items()}
         held |= {nodes[name]: array for name, (array, _) in self.scalars.items()}
         order = [item.node for item in arrays]
         self.call = call = held_call(program, order, held, self._taken, state.home)
@@ -80,7 +80,7 @@ class BoundStep:
         """The arrays whose new values are those of other arrays, which were updated in place."""
         names, taken = {item.node: item.name for item in concrete.inputs}, self.call.overwritten
         others = {name: names[taken[node]] for name, node in moving.items() if node in taken}
-        memory = self.state.memory
+        memory = self.state.home.memory
         return [(name, memory[other]) for name, other in others.items() if other != name]
 
     def quick(self, batch: Mapping[str, Any]) -> Any:

@@ -311,8 +311,9 @@ class State(Mapping[str, Any]):
 
     @property
     def memory(self) -> Mapping[str, np.ndarray]:
-        """The arrays for who holds the state, to be updated in place after `home.moved_in()`."""
-        return self._memory
+        """The arrays for who holds the state, to be updated in place: a device has them no more."""
+        self.home.moved_in()
+        return self._arena
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}: {v.dtype.name}{list(v.shape)}" for k, v in self._views.items())
