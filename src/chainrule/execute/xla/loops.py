@@ -142,7 +142,7 @@ def _forth(
     limit: int | None,
     starts: Sequence[Any],
     segment: int = 1,
-) -> tuple[Any, list[Any], list[Any]]:
+) -> tuple[Any, list[Any], Sequence[Any]]:
     """The number of iterations, the last states, and `starts` with those before each segment."""
     jax = jax_here()
 
