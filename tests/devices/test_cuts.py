@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from alone import RanksAlone
 from executors import needs_native
 from parallel_models import MODELS, ROWS, case
+from test_rank_memory import taken_nbytes
 
 import chainrule as cr
 from chainrule.devices import splitting, stages
@@ -101,6 +103,10 @@ def test_a_product_that_goes_back_over_a_cut_is_where_a_step_takes_less_time(
         assert [split(own, batch) for _ in range(3)] == wanted
         for name in names:
             np.testing.assert_array_equal(own[name], state[name])
+    ranks = RanksAlone(split, weights, batch, monkeypatch)  # of what stages compute again, too
+    for rank, one in enumerate(split.memory(n=512).ranks):
+        ranks.run(rank)
+        assert taken_nbytes(ranks, rank) == one.allocated_nbytes
     split = cr.parallel(step, **options)
     product, sent = split.why("dJ/dh2", n=512), split.why("W3", n=512)
     assert product.startswith("dJ/dh2 is computed on stage 0 (rank 0), the earlier side of the cut")
