@@ -79,16 +79,27 @@ def outcome(function: Any, args: Any, kwargs: Any, old: int, counts: Counter[str
     ["elementwise", *(pytest.param(one, marks=pytest.mark.slow) for one in list(TABLES)[1:])],
 )
 def test_a_named_size_may_be_small(table: str) -> None:
+    """Every function in its first call, and in every third of the others."""
+    check_table(table, 3)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("table", TABLES)
+def test_in_every_call_a_named_size_may_be_small(table: str) -> None:
+    check_table(table, 1)
+
+
+def check_table(table: str, every: int) -> None:
     counts: Counter[str] = Counter()
     wrong = []
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for function, calls in TABLES[table].items():
-            for args, kwargs in calls:
+            for args, kwargs in calls[::every]:
                 lengths = {s for a in args if is_traced(a) for s in a.shape if s > 1}
                 for old in sorted(lengths):
                     wrong += outcome(function, args, kwargs, old, counts)
     assert not wrong, "\n".join(wrong)
-    assert counts["same"] > 400, counts
+    assert counts["same"] > 400 / every, counts
     assert counts["NumPy raises"] <= 6, counts  # np.nanargmax of a row of NaN alone
     assert counts["refused while tracing"] < 0.2 * counts["same"], counts

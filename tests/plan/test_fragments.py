@@ -23,8 +23,6 @@ from chainrule.plan.work import NestWork, Work
 from chainrule.testing import simulate
 from chainrule.train.step.bound import results_of
 
-LAYERS = 8
-
 
 def residual(x: Any, scales: Any) -> Any:
     """Nests of many layers: all of it is elementwise, or reduces rows."""
@@ -48,9 +46,9 @@ def attended(x: Any, scales: Any) -> Any:
     return J
 
 
-def step_of(objective: Any, dtype: Any, width: int) -> tuple[Any, Any, Any]:
+def step_of(objective: Any, dtype: Any, width: int, layers: int = 4) -> tuple[Any, Any, Any]:
     random = np.random.default_rng(width)
-    scales = [random.uniform(0.5, 1.5, width).astype(dtype) for _ in range(LAYERS)]
+    scales = [random.uniform(0.5, 1.5, width).astype(dtype) for _ in range(layers)]
     x = random.normal(size=(40, width)).astype(dtype)
     types = {"x": getattr(cr, np.dtype(dtype).name)["n", width], "scales": scales}
 
@@ -110,7 +108,7 @@ def least_and_most(made: Plan) -> tuple[int, int]:
 
 @pytest.mark.slow
 def test_layers_in_one_nest_are_computed_again_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    step, _, _ = step_of(residual, np.float32, 64)
+    step, _, _ = step_of(residual, np.float32, 64, layers=8)
     graph = step().graph.bind(n=4096)
     made = plan(graph, *results_of(step(), graph))
     least, most = least_and_most(made)

@@ -15,7 +15,6 @@ from chainrule.primitives.arithmetic import tanh
 from chainrule.primitives.primitive import Given, Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
 from chainrule.testing import CHECKS, planted_fault
-from chainrule.testing.checks import latex_of
 
 COMPUTED = [one for one in PRIMITIVES if not isinstance(one.kernel, Given)]
 EVERY = pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda one: one.name)
@@ -50,14 +49,15 @@ def others(primitive: Primitive) -> list[Sample]:
 @pytest.mark.slow
 @EVERY
 def test_every_check_passes_on_others(primitive: Primitive) -> None:
-    """On the last, and every second before it."""
-    check_samples(primitive, lambda one, sample: sample in others(one)[::-2])
+    """On the last, and every third before it."""
+    check_samples(primitive, lambda one, sample: sample in others(one)[::-3])
 
 
 @pytest.mark.exhaustive
 @EVERY
 def test_every_check_passes_on_all_others(primitive: Primitive) -> None:
-    check_samples(primitive, lambda one, sample: sample in others(one)[-2::-2])
+    further = [one for place, one in enumerate(others(primitive)[::-1]) if place % 3]
+    check_samples(primitive, lambda one, sample: sample in further)
 
 
 def test_a_check_that_fails_says_in_which_sample() -> None:
@@ -67,14 +67,6 @@ def test_a_check_that_fails_says_in_which_sample() -> None:
         check_samples(replace(wrong, samples=samples), lambda one, sample: True)
     sample, check = caught.value.__notes__[-2:]
     assert sample.startswith("in sample 1 of tanh: Sample(") and check == "in check derivatives"
-
-
-@EVERY
-def test_matplotlib_can_draw_the_equation(primitive: Primitive) -> None:
-    mathtext = pytest.importorskip("matplotlib.mathtext")
-    parser = mathtext.MathTextParser("path")
-    for latex in dict.fromkeys(latex_of(primitive, sample) for sample in primitive.samples):
-        parser.parse(f"${latex}$")
 
 
 def test_a_kernels_expression_reads_every_input() -> None:

@@ -93,7 +93,7 @@ def test_scheduled_steps_equal_those_of_pytorch(name, schedule):
     follow(name, "reference", schedule)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # clipped and scheduled below
 @EVERY
 def test_clipped_steps_equal_those_of_pytorch(name):
     follow(name, "reference", clips=True)

@@ -38,7 +38,7 @@ def measured(executor: str, name: str, share: float, *known: int) -> dict[str, A
     return json.loads(done.stdout)
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(11)
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs /proc of Linux")
 @pytest.mark.parametrize(("executor", "name", "share"), cases())
