@@ -105,6 +105,12 @@ def _to_onnx(graph: Graph, path: Any, **options: Any) -> bytes:
     return to_onnx(graph, path, **options)
 
 
+def _to_stablehlo(graph: Graph, path: Any, **options: Any) -> bytes:
+    from chainrule.exchange.to_stablehlo import to_stablehlo
+
+    return to_stablehlo(graph, path, **options)
+
+
 def _rich_graph(graph: Graph) -> Any:
     from chainrule.explain.terminal import rich_text
 
@@ -145,6 +151,7 @@ def provide_uses() -> None:
         nonfinite=_nonfinite,
         zeros=_zeros,
         to_onnx=_to_onnx,
+        to_stablehlo=_to_stablehlo,
         rich_graph=_rich_graph,
         text_of_run=_text_of_run,
         html_of_run=_html_of_run,

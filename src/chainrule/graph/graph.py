@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from chainrule.explain.zeros import Zeros
     from chainrule.graph.structure import Structure
 
+FilePath = str | os.PathLike[str]
 MOST_BOUND = 16  # graphs at other sizes that are remembered
 
 
@@ -238,9 +239,8 @@ class Graph(Frozen):
         it, with `placement_seconds` and within `memory` (as for `compile`).  Arguments are in C
         order, or lie as `layout` says, "F" or {"x": x}: compiled code has them copied.  Sizes not
         given are taken as 256, and the report says so; one that is called as one of these keywords
-        goes into the mapping `sizes`.
-
-        Raises SizeError as `bind` does, NameLookupError for unknown names (InputError in `layout`).
+        goes into the mapping `sizes`.  Raises SizeError as `bind` does, NameLookupError for unknown
+        names (InputError in `layout`).
         """
         given = self._by_name("memory", sizes, named)
         options: Any = {"keep": keep, "predict": predict, "executor": executor, "layout": layout}
@@ -294,8 +294,7 @@ class Graph(Frozen):
     ) -> Drawing:
         """The graph as a picture: squares are variables, circles operators (docs/drawing.md).
 
-        `graph.draw().save("graph.svg")`; a notebook shows it by itself.  See
-        `chainrule.explain.drawing.draw` for the options.
+        `graph.draw().save("graph.svg")`: see `chainrule.explain.drawing.draw` for the options.
         """
         options: Any = {"phase": phase, "detail": detail, "expand": expand, "fold": fold}
         options |= {"shapes": shapes, "nbytes": nbytes, "indices": indices, "symbols": symbols}
@@ -313,8 +312,7 @@ class Graph(Frozen):
     ) -> Equations:
         """Every named value (or those in `names`) as a textbook writes it, numbered.
 
-        `print(graph.equations())`, `graph.equations().latex()`; a notebook shows them set.  See
-        `chainrule.explain.equations.equations` for the options.
+        `print(graph.equations())`: see `chainrule.explain.equations.equations` for the options.
         """
         return uses.equations(
             self, names, phase=phase, indices=indices, symbols=symbols, shapes=shapes
@@ -341,12 +339,7 @@ class Graph(Frozen):
         of: str | Iterable[str] | None = None,
         **named: Any,
     ) -> Diagnosis | None:
-        """The first value of a run that is NaN or infinite and spoils a result; None if none does.
-
-        `print(graph.nonfinite(x=..., W1=...))` names it, its line, the elements it came from and
-        what it reached.  The arguments are those of `run`; `of` names the results that count (by
-        default the outputs and all gradients).  See `chainrule.explain.nonfinite.nonfinite`.
-        """
+        """The first NaN or inf that spoils a result: `chainrule.explain.nonfinite.nonfinite`."""
         return uses.nonfinite(self, {**(arguments or {}), **named}, of)
 
     @entry
@@ -364,7 +357,7 @@ class Graph(Frozen):
     @entry
     def to_onnx(
         self,
-        path: str | os.PathLike[str] | None = None,
+        path: FilePath | None = None,
         *,
         opset: int = 18,
         parameters: Mapping[str, Any] | None = None,
@@ -377,6 +370,13 @@ class Graph(Frozen):
         NameLookupError for parameters that do not fit.  Needs the package onnx (docs/onnx.md).
         """
         return uses.to_onnx(self, path, opset=opset, parameters=parameters)
+
+    @entry
+    def to_stablehlo(
+        self, path: FilePath | None = None, *, parameters: Mapping[str, Any] | None = None
+    ) -> bytes:
+        """The graph at given sizes as a program of JAX: see `chainrule.exchange.to_stablehlo`."""
+        return uses.to_stablehlo(self, path, parameters=parameters)
 
     def text(self, *, origins: bool = False) -> str:
         """The text form (docs/text-form.md); `origins` adds file and line of each node."""

@@ -36,6 +36,7 @@ class Uses:
     nonfinite: Callable[..., Diagnosis | None]
     zeros: Callable[..., Zeros]
     to_onnx: Callable[..., bytes]
+    to_stablehlo: Callable[..., bytes]
     rich_graph: Callable[..., Any]
     text_of_run: Callable[[Run], str]
     html_of_run: Callable[[Run], str]

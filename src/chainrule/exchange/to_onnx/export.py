@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError, UnsupportedError
+from chainrule.exchange.held import held_arrays
 from chainrule.exchange.package import onnx_package
 from chainrule.exchange.to_onnx.bodies import BODIES
 from chainrule.exchange.to_onnx.expressions import (
@@ -23,7 +24,6 @@ from chainrule.exchange.to_onnx.expressions import (
 from chainrule.exchange.to_onnx.programs import PROGRAMS, own_name, program_of, written_program
 from chainrule.exchange.to_onnx.rules import READING, RULES, is_late, value_of
 from chainrule.exchange.to_onnx.writer import Writer
-from chainrule.execute.leaves import leaves_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.graph.parts import Input
@@ -51,27 +51,13 @@ def to_onnx(
         raise InputError(
             f"opset={opset!r} is not written", hint=f"operator sets {OLDEST} to {NEWEST} are"
         )
-    held = _held(graph, parameters or {})
+    held = held_arrays(graph, parameters or {})
     model = _model(onnx, graph, opset, held)
     if path is not None:
         apart = sum(len(one.raw_data) for one in model.graph.initializer) > LARGEST
         location = f"{Path(path).name}.data" if apart else None
         onnx.save_model(model, os.fspath(path), save_as_external_data=apart, location=location)
     return model.SerializeToString()
-
-
-def _held(graph: Graph, parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The inputs whose values go into the file."""
-    held = {}
-    for name, value in leaves_of(graph, parameters).items():
-        node, array = graph[name], np.asarray(value)
-        if array.dtype != node.dtype or array.ndim != node.ndim:
-            raise InputError(
-                f"the parameter {name} is {array.dtype} of shape {array.shape}, not {node.type}",
-                hint="give the arrays that the graph takes, such as state.parameters",
-            )
-        held[name] = array
-    return held
 
 
 def _model(onnx: Any, graph: Graph, opset: int, held: Mapping[str, np.ndarray]) -> Any:
