@@ -34,7 +34,10 @@ def test_a_state_dict_is_read_by_name(module: Any, tmp_path: Path, zipped: bool)
         assert found[name].dtype == tensor.numpy().dtype
 
 
-def test_what_is_read_are_the_parameters_of_a_model(module: Any, tmp_path: Path):
+def test_what_is_read_are_the_parameters_of_a_model_and_they_go_back_by_name(
+    module: Any, tmp_path: Path
+):
+    safetensors = pytest.importorskip("safetensors.torch")
     torch.save(module.state_dict(), tmp_path / "net.pt")
     module.eval()
     model = cr.from_torch(module, cr.float32["n 3"])
@@ -42,6 +45,10 @@ def test_what_is_read_are_the_parameters_of_a_model(module: Any, tmp_path: Path)
     parameters = {name: found[name] for name in model.parameters}
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(model(x, parameters), model(x))
+    cr.save_weights(tmp_path / "net.safetensors", {**model.parameters, **model.buffers})
+    other = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    other.load_state_dict(safetensors.load_file(tmp_path / "net.safetensors"))
+    np.testing.assert_array_equal(other[0].weight.detach(), module[0].weight.detach())
 
 
 def test_tensors_in_containers_are_named_by_path_and_bfloat16_is_widened(tmp_path: Path):
@@ -54,15 +61,6 @@ def test_tensors_in_containers_are_named_by_path_and_bfloat16_is_widened(tmp_pat
     found = cr.load_weights(tmp_path / "all.pt")
     assert list(found) == ["model.w", "steps.0"]
     assert found["model.w"].dtype == np.float32 and found["steps.0"] == 3
-
-
-def test_saved_weights_go_back_to_pytorch_by_their_names(module: Any, tmp_path: Path):
-    safetensors = pytest.importorskip("safetensors.torch")
-    model = cr.from_torch(module.eval(), cr.float32["n 3"])
-    cr.save_weights(tmp_path / "net.safetensors", {**model.parameters, **model.buffers})
-    other = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
-    other.load_state_dict(safetensors.load_file(tmp_path / "net.safetensors"))
-    np.testing.assert_array_equal(other[0].weight.detach(), module[0].weight.detach())
 
 
 def test_a_whole_module_is_refused(module: Any, tmp_path: Path):
