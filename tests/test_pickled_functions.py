@@ -166,6 +166,7 @@ REFUSED: dict[str, Any] = {
     "ParallelPlan": cr.plan_parallel(STEP, cr.Devices.cpu(2), batch=4, micro_batches=2),
     "ParallelStep": cr.parallel(STEP, micro_batches=2, stages=2),
     "TrainingStep": STEP,
+    "Ways": cr.ways(MEAN, batch=4),
     "a cost": GRAPH.cost(n=4),
     "a plan": STEP.plan(n=4),
 }

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from chainrule.advice.batch.along import noise_along
     from chainrule.advice.batch.study import BatchStudy, batch_study
     from chainrule.advice.noise.noise import GradientNoise, gradient_noise
+    from chainrule.advice.ways.ways import Ways, ways
     from chainrule.control import cond, fori_loop, scan, while_loop
     from chainrule.custom import custom_derivative, primitive
     from chainrule.devices.parallel import ParallelStep
@@ -113,6 +114,7 @@ __all__ = [
     "StateArray",
     "Trainer",
     "TrainingStep",
+    "Ways",
     "adam",
     "adamw",
     "array",
@@ -199,6 +201,7 @@ __all__ = [
     "var",
     "vjp",
     "vmap",
+    "ways",
     "while_loop",
 ]
 __all__ += later.__all__
@@ -261,6 +264,8 @@ _LATER = {
     "sgd": "chainrule.train",
     "training_step": "chainrule.train",
     "vmap": "chainrule.functional.vmap",
+    "Ways": "chainrule.advice.ways.ways",
+    "ways": "chainrule.advice.ways.ways",
     "while_loop": "chainrule.control",
 }
 

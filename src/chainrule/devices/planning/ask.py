@@ -47,6 +47,33 @@ def asked(
     size: str | None,
 ) -> ParallelStep:
     """See `cr.parallel`, with devices."""
+    pins = micro_batches, stages, replicas, schedule, recompute, ways, split, shard, chunks
+    search = search_of(step, devices, batch, *pins, size)
+    refuse_state(search)
+    if not search.predictions:
+        raise _no_plan(search)
+    found = search.best()
+    if found is None:
+        raise refusal(search)
+    return found
+
+
+def search_of(
+    step: TrainingStep,
+    devices: Any,
+    batch: Any,
+    micro_batches: int | None = None,
+    stages: int | Sequence[str] | None = None,
+    replicas: int | None = None,
+    schedule: str | None = None,
+    recompute: bool | None = None,
+    ways: int | None = None,
+    split: Mapping[str, int | None] | None = None,
+    shard: bool | None = None,
+    chunks: int | None = None,
+    size: str | None = None,
+) -> Search:
+    """The search for what was asked, before it has begun; raises where that makes no sense."""
     from chainrule.devices.parallelise import refuse_without_ranks
 
     if not isinstance(devices, Devices):
@@ -85,14 +112,7 @@ def asked(
         refuse_sum(step, parts.size)
         refuse_carried(step)
     job = launched()
-    search = Search(step, devices, sizes, parts.size, pins, _ranks(devices, pins), job is not None)
-    refuse_state(search)
-    if not search.predictions:
-        raise _no_plan(search)
-    found = search.best()
-    if found is None:
-        raise refusal(search)
-    return found
+    return Search(step, devices, sizes, parts.size, pins, _ranks(devices, pins), job is not None)
 
 
 def _ways(

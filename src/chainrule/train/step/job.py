@@ -77,6 +77,11 @@ class SplitStep(Frozen):
     parts: MicroBatchedStep
 
     @property
+    def whole(self) -> TrainingStep:
+        """The step on a whole batch that is taken so."""
+        return self.parts.whole
+
+    @property
     @abstractmethod
     def job(self) -> Job:
         """The processes of which each is one rank; `ALONE` where ranks are threads of this one."""

@@ -27,13 +27,19 @@ SHOWN = 3  # of these, where more fit
 
 
 class Option(NamedTuple):
-    """A way, the runs that take it, how many of them do, and whether the whole batch goes at
-    once."""
+    """A way, its report, how many runs of that take as many rows as the batch has, the number of
+    its parts, and whether the whole batch goes at once."""
 
     way: Way
-    run: Callable[[Measure], Run]
+    report: MemoryReport | MicroBatchMemory
     times: float = 1.0
+    count: int = 1
     is_whole: bool = False
+
+    @property
+    def run(self) -> Callable[[Measure], Run]:
+        """The run, as `measured_runs.timed` takes it."""
+        return self.report.run
 
 
 def fit_of_step(
@@ -74,9 +80,9 @@ def _ways_to_fit(
     if getattr(executor_of(plain.executor), "within", None) is None:
         return ()
     within = executor_with(plain.executor, memory=nbytes)
-    found = [*_whole(step, plain, within, nbytes, speeds)]
-    found += _in_parts(step, plain.sizes, within, nbytes, speeds)
-    found += _smaller(step, plain, within, nbytes, speeds)
+    found = [*whole(step, plain, within, nbytes, speeds)]
+    found += in_parts(step, plain.sizes, within, nbytes, speeds)
+    found += smaller(step, plain, within, nbytes, speeds)
     found = [_with_margin(one, plain, plain.nanoseconds(speeds)) for one in found]
     ways = [one.way for one in found] if measure is False else _measured(found, measure)
     return tuple(sorted(ways, key=lambda way: way.nanoseconds))
@@ -106,9 +112,10 @@ def _with_margin(one: Option, plain: MemoryReport, nanoseconds: float) -> Option
     return one._replace(way=replace(way, margin=found))
 
 
-def _whole(
+def whole(
     step: TrainingStep, plain: MemoryReport, within: str, nbytes: int, speeds: Speeds | None
 ) -> Iterator[Option]:
+    """The whole batch, as it is or within a budget; nothing where no plan needs so little."""
     try:
         report = memory_of_step(step, plain.sizes, executor=within)
     except MemoryLimitError:
@@ -117,20 +124,21 @@ def _whole(
     if plain.needed_nbytes > nbytes:
         what += f" within a budget: training_step(..., memory={nbytes})"
     way = Way(what, report.needed_nbytes, report.nanoseconds(speeds))
-    yield Option(way, report.run, is_whole=True)
+    yield Option(way, report, is_whole=True)
 
 
-def _in_parts(
+def in_parts(
     step: TrainingStep,
     sizes: Mapping[str, int],
     within: str,
     nbytes: int,
     speeds: Speeds | None,
 ) -> Iterator[Option]:
+    """The batch in equal parts, the few first numbers of them that fit."""
     for count, report in islice(parts_that_fit(step, sizes, within), SHOWN):
         what = f"{count} parts of it: training_step(..., memory={nbytes}).micro_batched({count})"
         way = Way(what, report.needed_nbytes, report.nanoseconds(speeds))
-        yield Option(way, report.run)
+        yield Option(way, report, count=count)
 
 
 def parts_that_fit(
@@ -146,7 +154,7 @@ def parts_that_fit(
             yield count, report
 
 
-def _smaller(
+def smaller(
     step: TrainingStep, plain: MemoryReport, within: str, nbytes: int, speeds: Speeds | None
 ) -> Iterator[Option]:
     """The largest batch that fits without a budget, if this one does not; the time is that of as
@@ -161,4 +169,4 @@ def _smaller(
     part = memory_of_step(step, {**plain.sizes, name: size}, executor=within)
     times = plain.sizes[name] / size
     what = f"another batch, {name} = {size:,} (time for as many rows)"
-    yield Option(Way(what, part.needed_nbytes, times * part.nanoseconds(speeds)), part.run, times)
+    yield Option(Way(what, part.needed_nbytes, times * part.nanoseconds(speeds)), part, times)

@@ -1,0 +1,163 @@
+"""The study of batches: what it recommends, and what it says."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import chainrule as cr
+from chainrule.advice.batch.choice import between, recommended, training_with
+from chainrule.advice.plot import Axis, Plot, Series
+from chainrule.cli import main
+
+
+def objective(x: cr.float64["n 5"], y: cr.float64["n"], w) -> Any:
+    J = np.mean((x @ w - y) ** 2) / 2
+    return J
+
+
+def regression(rows: int = 600, noise: float = 1.0) -> tuple[Any, Any, dict[str, np.ndarray]]:
+    """A step, a state at zero, and data y = x w* + noise of unit normal x."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(rows, 5))
+    y = x @ np.ones(5) + noise * rng.normal(size=rows)
+    step = cr.training_step(objective, "w", cr.sgd(0.1), executor="reference", w=cr.float64[5])
+    return step, step.init(w=np.zeros(5)), {"x": x, "y": y}
+
+
+@pytest.mark.parametrize("scale", [3.0, 40.0, 700.0])
+def test_where_any_batch_takes_as_long_the_noise_scale_is_recommended(scale: float) -> None:
+    assert recommended(scale, lambda batch: 2.0, 1, 4096) == pytest.approx(scale, rel=1e-3)
+
+
+def test_a_step_that_takes_longer_for_more_rows_has_a_smaller_batch() -> None:
+    def seconds(batch: float) -> float:
+        return 1.0 + batch / 32
+
+    found = recommended(100.0, seconds, 1, 4096)
+    grid = np.geomspace(1, 4096, 20001)
+    products = [(1 + 100 / b) * seconds(b) * (1 + b / 100) for b in grid]
+    assert found == pytest.approx(float(grid[np.argmin(products)]), rel=1e-2) and found < 100
+    assert recommended(inf, seconds, 1, 64) == 64
+
+
+def test_seconds_between_batches_lie_between() -> None:
+    at = between([1, 4, 16], [1.0, 2.0, 8.0])
+    assert at(1) == 1.0 and at(4) == 2.0 and at(16) == 8.0
+    assert at(2) == pytest.approx(2**0.5) and at(64) > 8.0
+    assert training_with(10.0, 10, 3.0).seconds == 6.0
+
+
+def test_of_a_regression_the_noise_scale_is_the_closed_forms() -> None:
+    """At w = 0, with unit normal x: G = -w*, Σ = (|w*|² + σ²) I + w* w*ᵀ."""
+    step, state, data = regression(rows=20_000)
+    found = cr.gradient_noise(step, state, data)
+    w, variance = np.ones(5), 1.0
+    trace = 5 * (w @ w + variance) + w @ w
+    assert found.total.trace == pytest.approx(trace, rel=0.05)
+    assert found.total.scale == pytest.approx(trace / (w @ w), rel=0.05)
+    assert 1 / 1.3 < recommended(found.total.scale, lambda batch: 1.0, 1, 512) / 7 < 1.3
+    assert found.low < trace / (w @ w) < found.high
+
+
+def test_a_step_saves_what_the_noise_scale_says() -> None:
+    """Steps over a short way, with the best rate of each batch, are 1 + B / n times as many as
+    without noise, at a quarter of the noise scale B, at it, and at four times it."""
+    distance, near = 5.0, 4.6
+    scale = (5 * (distance + 64) + distance) / distance
+    least = 2 * (distance - near) / distance / 2  # steps without noise: each saves |w - 1|²
+    for batch in (round(scale / 4), round(scale), round(4 * scale)):
+        taken = _steps_with_best_rate(batch, distance, near)
+        expected = training_with(scale, batch, 1.0)
+        assert taken / least == pytest.approx(expected.steps, rel=0.2)
+        samples = taken * batch / (least * scale)
+        assert samples == pytest.approx(expected.samples, rel=0.2)
+
+
+def _steps_with_best_rate(batch: int, distance: float, near: float) -> float:
+    """The part of the way to `near` in one step of the best rate, as a number of steps: the mean
+    over many examples of what a step on a batch saves."""
+    rng = np.random.default_rng(batch)
+    w = np.full(5, 1 - np.sqrt(distance / 5))
+    gradients = []
+    for _ in range(max(40_000 // batch, 200)):
+        x = rng.normal(size=(batch, 5))
+        gradients.append(x.T @ (x @ (w - 1) - 8 * rng.normal(size=batch)) / batch)
+    g = np.array(gradients)
+    along, square = np.mean(g @ (w - 1)), np.mean(np.sum(g**2, axis=1))
+    saved = along**2 / square  # of |w - 1|², at the best rate: (E g·d)² / E|g|²
+    return (distance - near) / saved
+
+
+def test_a_study_is_shown_in_every_way(tmp_path: Any) -> None:
+    step, state, data = regression()
+    study = cr.batch_study(step, state, data, (4, 16, 64), at=(0, 3), measure=False, batch=8)
+    assert [one.batch for one in study.batches] == [4, 16, 64]
+    assert [one.steps for one in study.noise] == [0, 3]
+    assert state.steps == 0  # a copy was trained
+    text, page, numbers = str(study), study._repr_html_(), study.json()
+    assert "is recommended" in text and "noise scale" in text
+    assert page.count("<svg") == 2 and numbers["recommended"] == study.recommended
+    json.dumps(numbers, allow_nan=False)
+    study.time_plot.save(tmp_path / "time.svg")
+    picture = ElementTree.parse(tmp_path / "time.svg").getroot()
+    told = picture.find("{http://www.w3.org/2000/svg}desc")
+    assert told is not None and "A sample takes" in str(told.text)
+    with pytest.raises(cr.errors.InputError, match=r"cannot be written to .*time\.png"):
+        study.time_plot.save(tmp_path / "time.png")
+
+
+@pytest.mark.slow
+def test_times_are_measured() -> None:
+    step, state, data = regression()
+    study = cr.batch_study(step, state, data, (8, 32))
+    assert all(one.is_measured and one.seconds > 0 for one in study.batches)
+
+
+def test_what_does_not_fit_is_left_out() -> None:
+    step, state, data = regression()
+    need = step.memory(n=16, predict=None).needed_nbytes
+    study = cr.batch_study(step, state, data, (4, 16, 512), measure=False, memory=need)
+    assert [one.batch for one in study.batches] == [4, 16]
+    assert "n = 512 needs" in str(study)
+    with pytest.raises(cr.errors.InputError, match="a batch of 0 rows"):
+        cr.batch_study(step, state, data, (0,), measure=False)
+
+
+def test_words_in_pictures_are_escaped() -> None:
+    axis = Axis("<x>", str)
+    plot = Plot("<script>", axis, axis, [Series("<s>", [(1.0, 2.0), (3.0, inf)])], "<d>")
+    assert "<script" not in plot.svg() and "&lt;script&gt;" in plot.svg()
+    ElementTree.fromstring(plot.svg())
+
+
+MODEL = """
+import numpy as np
+import chainrule as cr
+
+
+def objective(x: cr.float64["n 5"], y: cr.float64["n"], w: cr.float64["5"]):
+    J = np.mean((x @ w - y) ** 2)
+    return J
+"""
+
+
+def test_the_command_prints_the_study(tmp_path: Any) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    np.savez(tmp_path / "data.npz", **regression()[2])
+    place = f"{tmp_path / 'model.py'}:objective"
+    options = ["--data", str(tmp_path / "data.npz"), "--sizes", "2,8", "--predict"]
+    done = CliRunner().invoke(
+        main, ["batch", place, *options, "--picture", str(tmp_path / "p.svg")]
+    )
+    assert done.exit_code == 0, done.output
+    assert "batches of objective: 600 samples an epoch" in done.output
+    assert (tmp_path / "p.svg").read_text().startswith("<svg")
+    done = CliRunner().invoke(main, ["batch", place])
+    assert done.exit_code == 2 and "there are no examples for x, y" in done.output

@@ -1,0 +1,157 @@
+"""The table of ways to train: what each changes, what fits, and that its code does it."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import chainrule as cr
+from chainrule.advice.ways.picture import best_line
+from chainrule.advice.ways.shared import Shared
+from chainrule.cli import main
+
+n = cr.size("n")
+
+
+def objective(x: cr.float32[n, 16], y: cr.int64[n], W1, W2, W3, V) -> Any:
+    h1 = np.tanh(x @ W1)
+    h2 = np.tanh(h1 @ W2)
+    h3 = np.tanh(h2 @ W3)
+    J = cr.cross_entropy(h3 @ V, y)
+    return J
+
+
+def made(function: Any = objective, optimizer: Any = None) -> cr.TrainingStep:
+    types: Any = {"W1": cr.float32[16, 64], "W2": cr.float32[64, 64], "W3": cr.float32[64, 64]}
+    types["V"] = cr.float32[64, 4]
+    wrt = ("W1", "W2", "W3", "V")
+    return cr.training_step(function, wrt, optimizer or cr.adam(), executor="reference", **types)
+
+
+@pytest.fixture(scope="module")
+def limited() -> tuple[cr.TrainingStep, cr.Ways]:
+    """A step of which three quarters fit, on four devices."""
+    step = made()
+    need = step.memory(n=256, predict=None).needed_nbytes
+    return step, cr.ways(step, batch=256, memory=need * 9 // 10, devices=4)
+
+
+def test_what_fits_comes_first_and_the_rest_says_why(limited: Any) -> None:
+    ways = limited[1]
+    assert [one.what for one in ways.others if one.kind == "whole"] == ["as it is"]
+    assert all("more than" in one.why_not for one in ways.others if one.needed_nbytes)
+    assert all(one.needed_nbytes <= ways.limit_nbytes for one in ways.fitting)
+    keeping = [one for one in ways.fitting if one.trajectory != "other"]
+    assert list(ways.fitting[: len(keeping)]) == keeping
+    times = [one.seconds_a_sample for one in keeping]
+    assert times == sorted(times) and ways.best is ways.fitting[0]
+
+
+def test_bytes_and_changes_are_those_of_the_reports(limited: Any) -> None:
+    step, ways = limited
+    kinds = {one.kind: one for one in ways}
+    assert {"parts", "recomputing", "smaller", "optimizer", "data parallel"} <= set(kinds)
+    assert {"data parallel, sharded states", "pipeline", "split products"} <= set(kinds)
+    parts = kinds["parts"]
+    report = eval(parts.code, {"step": step}).memory(n=256)
+    assert parts.needed_nbytes == report.needed_nbytes and parts.trajectory == "rounding"
+    fewer = kinds["smaller"]
+    assert fewer.noise == 256 / fewer.rows and fewer.trajectory == "other"
+    budget = kinds["recomputing"]
+    assert budget.trajectory == "none" and budget.extra_flops >= 0
+    for kind in ("data parallel", "pipeline", "split products", "data parallel, sharded states"):
+        one = kinds[kind]
+        split = eval(one.code, {"cr": cr, "step": step})
+        most = max(rank.most_nbytes for rank in split.memory(n=256).ranks)
+        assert one.needed_nbytes == most and one.devices == split.ranks == 4
+        assert one.sent_nbytes > 0 and 0 <= one.idle < 1
+
+
+def test_the_table_is_text_html_json_and_a_picture(limited: Any) -> None:
+    ways = limited[1]
+    text, page, numbers = str(ways), ways._repr_html_(), ways.json()
+    assert "does not fit: as it is" in text and "trajectory" in text and "<svg" in page
+    assert len(numbers["fitting"]) == len(ways.fitting)
+    json.dumps(numbers, allow_nan=False)
+    line = best_line(ways)
+    assert all(a.needed_nbytes > b.needed_nbytes for a, b in pairwise(line))
+
+
+def test_another_objective_is_another_training_in_parts() -> None:
+    def normalised(x: cr.float32[n, 16], y: cr.int64[n], W1, W2, W3, V) -> Any:
+        z = x @ W1
+        h = (z - np.mean(z, axis=0)) @ W2 @ W3
+        return cr.cross_entropy(h @ V, y)
+
+    ways = cr.ways(made(normalised, cr.sgd(0.1)), batch=64)
+    assert {one.trajectory for one in ways if one.kind == "parts"} == {"other"}
+    assert not [one for one in ways if one.kind == "optimizer"]
+
+
+def test_ctrl_c_gives_what_is_known() -> None:
+    def stopped(self: Any, kind: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with patch.object(Shared, "way", stopped):
+        ways = cr.ways(made(), batch=64, devices=2)
+    assert ways.fitting[0].what == "as it is"
+    assert ways.unknown[0] == "data parallel" and "pipeline" in ways.unknown
+    assert "not looked at: data parallel" in str(ways)
+
+
+@pytest.mark.slow
+def test_chosen_ways_are_measured() -> None:
+    ways = cr.ways(made(), batch=64, devices=2)
+    measured = ways.measure([0, 1])
+    assert [one.measured_seconds is not None for one in measured.fitting[:3]] == [True, True, False]
+    assert "measured" in str(measured)
+
+
+def test_what_is_no_step_for_it_is_refused() -> None:
+    budget = cr.training_step(
+        objective,
+        "W1",
+        cr.sgd(0.1),
+        memory="1 GiB",
+        W1=cr.float32[16, 64],
+        W2=cr.float32[64, 64],
+        W3=cr.float32[64, 64],
+        V=cr.float32[64, 4],
+    )
+    with pytest.raises(cr.errors.InputError, match="the step has a budget"):
+        cr.ways(budget, batch=64)
+    with pytest.raises(cr.errors.InputError, match="takes a training step, got"):
+        cr.ways(objective, batch=64)  # type: ignore[arg-type]
+    with pytest.raises(cr.errors.MemoryLimitError, match="no way was found"):
+        cr.ways(made(), batch=64, memory="20 KiB").best  # noqa: B018
+
+
+MODEL = """
+import numpy as np
+import chainrule as cr
+
+
+def objective(
+    x: cr.float32["n 16"], y: cr.int64["n"], W: cr.float32["16 64"], V: cr.float32["64 4"]
+):
+    J = cr.cross_entropy(np.tanh(x @ W) @ V, y)
+    return J
+"""
+
+
+def test_the_command_prints_the_table(tmp_path: Any) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    place = f"{tmp_path / 'model.py'}:objective"
+    with patch.dict("os.environ", {"CHAINRULE_EXECUTOR": "reference"}):
+        done = CliRunner().invoke(main, ["ways", place, "--dim", "n=64", "--devices", "2"])
+        assert done.exit_code == 0, done.output
+        assert "ways to train objective with n = 64" in done.output
+        assert "data parallel: 2 replicas" in done.output
+        done = CliRunner().invoke(main, ["ways", place])
+    assert done.exit_code == 2 and "try: --dim n=512" in done.output
