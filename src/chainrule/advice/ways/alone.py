@@ -154,6 +154,7 @@ class Alone:
             budgets = {least, *[int(least + share * (most - least)) for share in BUDGETS]}
             if tight:
                 budgets = {least, max(least, self.limit or 0)}
+        last = most
         for nbytes in sorted(budgets, reverse=True):
             within = executor_with(self.step.executor, memory=nbytes)
             for one in whole(self.step, self._report(), within, nbytes, self.speeds):
@@ -162,7 +163,8 @@ class Alone:
                 code = f"cr.training_step(..., memory={nbytes})"
                 what = f"recomputing, within {in_bytes(nbytes)}"
                 way = self._of_report(what, "recomputing", one.report, code)
-                if again or one.report.needed_nbytes < most:
+                if one.report.needed_nbytes < last:
+                    last = one.report.needed_nbytes
                     yield self.fitted(replace(way, extra_flops=again))
 
     def _least(self, most: int) -> int:
