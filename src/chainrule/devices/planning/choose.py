@@ -360,7 +360,7 @@ class Search:
                 return None
             fitting = [found]
         fitting = [self._keeping(one) for one in fitting]
-        exact = {one.way: self.timed(one) for one in fitting}
+        exact = {one.way: self._timed(one) for one in fitting}
         ranked = sorted(exact, key=lambda way: (exact[way].seconds, way))
         large = {way for way, one in self._followed.items() if one.excess > 1}
         known = exact.keys() | large
@@ -387,8 +387,7 @@ class Search:
         stages = range(grid.stages)
         return any(len({speeds[rank] for rank in grid.of_stage(one)}) > 1 for one in stages)
 
-    def timed(self, one: Followed) -> Candidate:
-        """What the programs of a plan take."""
+    def _timed(self, one: Followed) -> Candidate:
         split = one.split.split_at(self.sizes)
         found = timeline_of(one.split, split, self.sizes, None, one.memory)
         nbytes = max(rank.most_nbytes for rank in one.memory.ranks)
