@@ -279,7 +279,10 @@ def test_workers_block_signals():
     pool(2)
     masks = {}
     for thread in Path("/proc/self/task").iterdir():
-        lines = (thread / "status").read_text().splitlines()
+        try:
+            lines = (thread / "status").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread of another test has just ended
         masks[int(thread.name)] = next(
             line.split()[1] for line in lines if line.startswith("SigBlk")
         )
