@@ -125,18 +125,18 @@ def test_what_numpy_makes_beside_the_result_is_small(name: str) -> None:
 # An array that could be written over while it is read ---------------------------------------------
 
 
-@pytest.mark.parametrize("singular", [False, True])
-def test_an_array_that_may_be_taken_is_not_written_before_all_is_read(singular: bool) -> None:
-    graph = cr.trace(lambda x: np.linalg.inv(x[::-1]), x=STACK)
+@pytest.mark.parametrize("refused", [False, True])
+def test_an_array_that_may_be_taken_is_not_written_before_all_is_read(refused: bool) -> None:
+    graph = cr.trace(lambda x: np.linalg.pinv(x[::-1]), x=STACK)
     launcher = Launcher(graph, [graph["out"]], {graph["x"]: graph["out"]})
     x = STACK.copy()
-    if singular:
-        x[0] = 0
+    if refused:
+        x[0] = np.nan
         before = x.copy()
-        with pytest.raises(EvaluationError, match="Singular matrix"):
+        with pytest.raises(EvaluationError, match="SVD did not converge"):
             launcher({graph["x"]: x})
-        assert np.array_equal(x, before)
+        assert np.array_equal(x, before, equal_nan=True)
     else:
         made = launcher({graph["x"]: x})
         assert made is not None
-        assert np.array_equal(made.get(graph["out"], x), np.linalg.inv(STACK[::-1]))
+        assert np.array_equal(made.get(graph["out"], x), np.linalg.pinv(STACK[::-1]))

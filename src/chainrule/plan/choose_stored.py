@@ -16,7 +16,7 @@ from chainrule.plan.loops.fuse import Level, Nest
 from chainrule.plan.loops.sweeps import expression_cost
 from chainrule.plan.order import Alone, Unit
 from chainrule.plan.products.fold import Products
-from chainrule.plan.roles import Role, needed, sources
+from chainrule.plan.roles import Role, needed, sources, sources_of
 from chainrule.primitives.logic import equal, not_equal
 from chainrule.primitives.primitive import Gather
 
@@ -58,7 +58,7 @@ def stored_values(
                 must.update(needed(scalar, roles, extra))
         elif isinstance(unit, Alone):
             must.add(unit.node)
-            must.update(sources(unit.node, roles, extra))
+            must.update(sources_of(unit.operands, roles, extra))
         else:
             for member in unit.members:
                 read = sources(member, roles, extra)

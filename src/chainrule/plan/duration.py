@@ -13,10 +13,14 @@ from chainrule.plan.numpy_duration import iterations, node_nanoseconds
 from chainrule.plan.products.contraction import Gemm
 from chainrule.plan.products.tiles import Tiles
 from chainrule.plan.roles import nbytes_of
+from chainrule.plan.routine_work import CALL_NANOSECONDS, RoutineWork
 from chainrule.plan.speeds import Speeds
 from chainrule.plan.weights import weight
 from chainrule.plan.work import Call, ForeignWork, NestWork, ProductWork, Work
+from chainrule.primitives.routines import WIDE
 
+# How much longer LAPACK takes than products with as many operations in float64.
+LAPACK = 1.5
 # Of what is done at the same time, computing and moving, how much of the shorter is on top.
 OVERLAP = 0.3
 
@@ -34,6 +38,8 @@ def _nanoseconds(work: Work, speeds: Speeds) -> float:
         case ProductWork():
             root = work.products.root
             return speeds.instruction + sum(_call(one, root, speeds) for one in work.calls)
+        case RoutineWork():
+            return speeds.instruction + _routine(work, speeds)
         case ForeignWork(works=()):
             return node_nanoseconds(work.node, speeds.numpy)
         case ForeignWork():
@@ -54,6 +60,14 @@ def _call(call: Call, root: Node, speeds: Speeds) -> float:
     moving = speeds.moving(min(matrices * itemsize, arrays))
     product = gemm.calls * _product(gemm, call.tiles, itemsize, speeds) + moving
     return _nests(packs, speeds) + _shared(product, call.sharing.parts, speeds)
+
+
+def _routine(work: RoutineWork, speeds: Speeds) -> float:
+    """About how long a routine of LAPACK takes for all matrices."""
+    operations = speeds.vector_nbytes // WIDE.itemsize * 2  # of one instruction on vectors
+    multiplying = int(work.node.primitive.flops(work.node)) / operations * speeds.multiply_add
+    calls = CALL_NANOSECONDS * prod(work.stack)
+    return _shared(calls + LAPACK * multiplying, work.sharing.parts, speeds)
 
 
 # loop nests

@@ -18,7 +18,7 @@ from chainrule.plan.checks import Checked, checks_of
 from chainrule.plan.loops.candidates import Candidates
 from chainrule.plan.loops.fuse import Nest, is_one_hot
 from chainrule.plan.products.fold import Products
-from chainrule.plan.roles import FAILING, KERNELS, Role, needed, sources
+from chainrule.plan.roles import FAILING, KERNELS, Role, needed, sources, sources_of
 from chainrule.primitives.reduce import PLACES
 
 SMALL_TOTAL = 2048  # elements of a whole reduction that its own nest may go on with
@@ -26,9 +26,11 @@ SMALL_TOTAL = 2048  # elements of a whole reduction that its own nest may go on 
 
 @dataclass(frozen=True, eq=False)
 class Alone:
-    """A node that is computed by itself: scattered, assembled of regions, or without a kernel."""
+    """A node that is computed by itself, from its operands: scattered, assembled of regions, by a
+    routine, or without a kernel."""
 
     node: Node
+    operands: tuple[Node, ...]
 
 
 Unit = Nest | Products | Alone
@@ -41,7 +43,8 @@ class Ordering:
     given array (`overwrites`) is computed after everything that reads the array, and after all
     that may stop the run: of those that check the same index, the first.  `copied` are the results
     for which that is impossible, so that they need memory of their own.  `unreadable` are
-    transparent nodes that must be stored, or those that read them have no kernel.
+    transparent nodes that must be stored, or those that read them have no kernel.  `factors` are
+    read in place of the first operand (`routine_work.factors_of`).
     """
 
     def __init__(
@@ -52,8 +55,9 @@ class Ordering:
         stored: Collection[Node],
         overwrites: Mapping[Node, Node],
         layouts: Mapping[Node, tuple[int, ...]],
+        factors: Mapping[Node, Node],
     ) -> None:
-        self.layouts = layouts
+        self.layouts, self.factors = layouts, factors
         self.graph, self.roles, self.products, self.stored = graph, roles, products, stored
         absorbed = {node for one in products.values() for node in one.absorbed}
         given = {node for node in graph.nodes if roles[node] is Role.GIVEN}
@@ -91,7 +95,7 @@ class Ordering:
     def _require(self, node: Node) -> None:
         products = self.products.get(node)
         if products is None:
-            found = sources(node, self.roles, self.stored)
+            found = sources_of(self._operands(node), self.roles, self.stored)
         else:
             parts = [*(one for one, _ in products.terms)]
             found = [s for one in parts for s in sources(one, self.roles, self.stored)]
@@ -102,6 +106,12 @@ class Ordering:
         self.needs[node] = list(dict.fromkeys(found))
         for one in self.needs[node]:
             self.users.setdefault(one, []).append(node)
+
+    def _operands(self, node: Node) -> tuple[Node, ...]:
+        """What the node is computed from."""
+        if node not in self.factors:
+            return node.inputs
+        return (self.factors[node], *node.inputs[1:])
 
     def run(self) -> list[Unit]:
         """All units, in order."""
@@ -171,7 +181,7 @@ class Ordering:
             self.checked.add(check, self.position[node])
             for other in self.checking.get(check.indices, ()):
                 covered = all(self.checked.by(one) is not None for one in checks_of([other]))
-                if covered and self.roles[other] is not Role.FOREIGN:
+                if covered and self.roles[other] not in (Role.FOREIGN, Role.ROUTINE):
                     self.failing.pop(other, None)
 
     def _wake(self, node: Node) -> None:
@@ -222,17 +232,17 @@ class Ordering:
         if node in self.products:
             self.units.append(self.products[node])
             return [node]
-        if role in (Role.ASSEMBLED, Role.FOREIGN) or (
+        if role in (Role.ASSEMBLED, Role.ROUTINE, Role.FOREIGN) or (
             role is Role.SCATTER and not is_one_hot(node)
         ):
-            self.units.append(Alone(node))
+            self.units.append(Alone(node, self._operands(node)))
             return [node]
         nest = Nest(*self._domain(node), self.roles, self.done, self.stored, self.layouts)
         if not nest.join(node):
             unreadable = nest.unreadable(node)
             if unreadable is not None:
                 self.unreadable.add(unreadable)
-            self.units.append(Alone(node))
+            self.units.append(Alone(node, node.inputs))
             return [node]
         self._grow(nest, node)
         self.units.append(nest)

@@ -25,6 +25,7 @@ from chainrule.plan.products.fold import Products, folded_products
 from chainrule.plan.rematerialise import Again, mattering, order_with, rematerialisable
 from chainrule.plan.reorder import orders
 from chainrule.plan.roles import TRANSPARENT, Role, roles_of
+from chainrule.plan.routine_work import factors_of, with_factors
 from chainrule.plan.speeds import Speeds, speeds_of
 from chainrule.plan.storage import Storage
 from chainrule.plan.work import ForeignWork, Work, Worker
@@ -169,8 +170,12 @@ class _Planner:
     ) -> None:
         self.placement_seconds = placement_seconds
         self.traced, self.threads, self.worker, self.plain = graph, threads, worker, plain
-        self.graph = _needed(graph, results)
-        self.roles = roles_of(graph)
+        needed, self.computed = _needed(graph, results), graph
+        self.factors = factors_of(needed.nodes, roles_of(needed))
+        if self.factors:  # what routines read beside the nodes of the graph
+            needed = needed.replace(nodes=with_factors(needed.nodes, self.factors))
+            self.computed = graph.replace(nodes=with_factors(graph.nodes, self.factors))
+        self.graph, self.roles = needed, roles_of(self.computed)
         self.results = [
             node for node in dict.fromkeys(results) if self.roles[node] is not Role.GIVEN
         ]
@@ -195,7 +200,9 @@ class _Planner:
         graph, roles = self.graph, self.roles
         products = folded_products(graph, roles, self.results, self.overwrites)
         layouts = self._layouts(products)
-        ordering = Ordering(graph, roles, products, self.stored, self.overwrites, layouts)
+        ordering = Ordering(
+            graph, roles, products, self.stored, self.overwrites, layouts, self.factors
+        )
         units = ordering.run()
         if ordering.unreadable:
             self.stored |= ordering.unreadable
@@ -210,7 +217,7 @@ class _Planner:
         )
         strides = {
             node: layouts.get(node) or row_major(node.shape)
-            for node in self.traced.nodes
+            for node in self.computed.nodes
             if node in values or roles[node] is Role.GIVEN
         }
         worker = self.worker(roles, strides, set(overwrites.values()))
@@ -238,7 +245,7 @@ class _Planner:
         best = self._least(works, overwrites)
         if not self.plain:
             best = self._with_second_lives(best, made, worker, values)
-        schedule, load = best.schedule(self.traced), best.load_nbytes
+        schedule, load = best.schedule(self.computed), best.load_nbytes
         works, width = tuple(best.works), worker.vector_nbytes
         return Plan(self.traced, schedule, works, strides, overwrites, self.threads, width, load)
 
@@ -351,7 +358,7 @@ class _Planner:
         if isinstance(unit, Products):
             return worker.products(unit, available)
         if isinstance(unit, Alone):
-            return worker.alone(unit.node, available)
+            return worker.alone(unit, available)
         wanted = [node for node in unit.members if node in values]
         if not wanted:
             return []

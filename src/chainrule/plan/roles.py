@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from enum import Enum, auto
 from math import prod
 
@@ -48,13 +48,17 @@ class Role(Enum):
     SCATTER = auto()
     PRODUCT = auto()
     ASSEMBLED = auto()  # by nests that write regions one after another: pad, concatenate
+    ROUTINE = auto()  # by routines of LAPACK, matrix by matrix
     FOREIGN = auto()  # no kernel: the reference evaluation
 
 
 KERNELS = frozenset(
-    (Role.MAP, Role.FOLD, Role.GATHER, Role.SCATTER, Role.PRODUCT, Role.ASSEMBLED, Role.FOREIGN)
+    (
+        *(Role.MAP, Role.FOLD, Role.GATHER, Role.SCATTER, Role.PRODUCT, Role.ASSEMBLED),
+        *(Role.ROUTINE, Role.FOREIGN),
+    )
 )
-FAILING = (Role.GATHER, Role.SCATTER, Role.FOREIGN)  # whose computation may stop a run
+FAILING = (Role.GATHER, Role.SCATTER, Role.ROUTINE, Role.FOREIGN)  # which may stop a run
 WORTH_COMPILING = 4  # iterations of a loop: its body is then compiled
 # What needs no instruction: it can be read through, or repeated where it is read.
 TRANSPARENT = frozenset((Role.GENERATED, Role.MOVED, Role.SCALAR))
@@ -81,6 +85,8 @@ def _role(node: Node, roles: dict[Node, Role]) -> Role:
             return Role.MOVED
         case Library() if primitive in (fold_windows, recurrence) and _computes(node):
             return Role.ASSEMBLED
+        case Library(routine=routine) if routine is not None and _has_routine(node):
+            return Role.ROUTINE
         case Map():
             if not _computes(node):
                 return Role.FOREIGN
@@ -105,6 +111,11 @@ def _is_one_number(node: Node, roles: dict[Node, Role]) -> bool:
     if roles[node] is Role.GENERATED:
         return node.primitive is not iota
     return roles[node] is Role.SCALAR or (roles[node] is Role.GIVEN and node.shape == ())
+
+
+def _has_routine(node: Node) -> bool:
+    """Whether there are elements, and of the dtypes: LAPACK has no others."""
+    return all(one.dtype in FLOATS and 0 not in one.shape for one in (node, *node.inputs))
 
 
 def _computes(node: Node) -> bool:
@@ -149,8 +160,15 @@ def needed(node: Node, roles: Mapping[Node, Role], stored: Container[Node]) -> l
 def sources(node: Node, roles: Mapping[Node, Role], stored: Container[Node] = ()) -> list[Node]:
     """The nodes that must exist in memory, or be computed in the same kernel, to compute `node`:
     its inputs, with those that are transparent (and not `stored`) seen through."""
+    return sources_of(node.inputs, roles, stored)
+
+
+def sources_of(
+    operands: Sequence[Node], roles: Mapping[Node, Role], stored: Container[Node] = ()
+) -> list[Node]:
+    """The same for what is computed from these operands."""
     found: dict[Node, None] = {}
-    pending = list(reversed(node.inputs))
+    pending = list(reversed(operands))
     seen: set[Node] = set()
     while pending:
         one = pending.pop()

@@ -16,6 +16,7 @@ from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.products.formula import formula
 from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_of
+from chainrule.plan.routine_work import RoutineWork
 from chainrule.plan.sharing import WORTH_SHARING, Sharing
 from chainrule.plan.work import Call, ForeignWork, NestWork, ProductWork, Work
 from chainrule.schedule.lives import Life, lives_of
@@ -166,6 +167,8 @@ class _Text:
                             what = f"copy of {self.word(node)}: {_loops(matrix.pack)}"
                             yield what, shared(matrix.pack.sharing, threads)
                     yield _product(call), shared(call.sharing, threads)
+            case RoutineWork():
+                yield _routine(work), shared(work.sharing, threads)
             case ForeignWork(node=node) if repeats_compiled_code(node):
                 yield f"{_iterations(node)} of {REPEATED}", "one after another"
             case ForeignWork():
@@ -182,7 +185,7 @@ class _Text:
             case ProductWork():
                 computed = formula(work.products, self.word, self.named)
                 notes = [f"{computed}, in place" if in_place else computed]
-            case ForeignWork():
+            case RoutineWork() | ForeignWork():
                 place = work.node.origin.short()
                 notes = [work.node.expression + (f", at {place}" if place else "")]
         again = [n for n in work.inner if n in self.made and self.roles.get(n) is not Role.SCALAR]
@@ -242,6 +245,15 @@ def _product(call: Call) -> str:
     rows, columns = (gemm.m, gemm.n) if gemm.a_is_x else (gemm.n, gemm.m)
     count = "product" if gemm.calls == 1 else f"{gemm.calls} products"
     return f"{count} {rows} x {gemm.k} x {columns}"
+
+
+def _routine(work: RoutineWork) -> str:
+    """`LAPACK dpotrf, 3 matrices`, `LAPACK dtrsm, 2 blocks of columns`."""
+    *stack, blocks = work.stack
+    parts = [f"LAPACK {', '.join(work.routine.routines)}"]
+    parts += [f"{prod(stack):,} matrices"] if stack else []
+    parts += [f"{blocks} blocks of columns"] if blocks > 1 else []
+    return ", ".join(parts)
 
 
 def _microseconds(nanoseconds: float) -> str:

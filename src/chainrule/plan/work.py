@@ -20,10 +20,12 @@ from chainrule.plan.loops.loop_work import Builder, Instance, Kind, LoopNest, No
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.loops.successive import recurrence_nests
 from chainrule.plan.loops.windows import windows_cover, windows_nest
+from chainrule.plan.order import Alone
 from chainrule.plan.products.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
 from chainrule.plan.products.fold import Coefficient, Products
 from chainrule.plan.products.tiles import Tiles, tiles_for
-from chainrule.plan.roles import Role, needed, sources
+from chainrule.plan.roles import Role, needed, sources_of
+from chainrule.plan.routine_work import RoutineWork, routine_work
 from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
 from chainrule.primitives.affine import at_steps, row_major
 from chainrule.primitives.cumulative import recurrence
@@ -142,7 +144,7 @@ class ForeignWork:
         return checks_of(self.writes)
 
 
-Work = NestWork | ProductWork | ForeignWork
+Work = NestWork | ProductWork | RoutineWork | ForeignWork
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +185,9 @@ class Worker:
         fewer = decided.at_most(rows) if rows > 1 else decided.prevented(_rows(rows))
         return NestLayout(nest, self.vector_nbytes, fewer)
 
-    def alone(self, node: Node, available: set[Node]) -> list[Work]:
+    def alone(self, unit: Alone, available: set[Node]) -> list[Work]:
         """A node that no loop nest takes in with others."""
+        node, operands = unit.node, unit.operands
         match self.roles[node]:
             case Role.SCATTER:
                 nests = self._scatter(node, available)
@@ -193,8 +196,11 @@ class Worker:
                 nests = self._assemble(node, available)
                 computed = [one for one in computed_by(nests) if one in self.roles]
                 return [self._nests(nests, computed, node.primitive.name)]
-        reads = [n for n in sources(node, self.roles, available) if n in available]
-        inner = _scalar_nodes([*node.inputs], self.roles, available)
+        reads = [n for n in sources_of(operands, self.roles, available) if n in available]
+        inner = _scalar_nodes([*operands], self.roles, available)
+        if self.roles[node] is Role.ROUTINE:
+            places = self.roles, available, self.strides
+            return [routine_work(node, operands, reads, inner, *places, self.threads)]
         label = node.primitive.name
         fails = self.roles[node] is Role.FOREIGN
         given = {one: self.strides.get(one) or row_major(one.shape) for one in reads}

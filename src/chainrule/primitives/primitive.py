@@ -16,6 +16,7 @@ from chainrule.graph.types import ArrayType
 from chainrule.primitives.affine import Domain, IndexMap
 from chainrule.primitives.notation import Latex
 from chainrule.primitives.python import Python, calls
+from chainrule.primitives.routines import Writer
 
 # In derivative rules: x y are inputs, out the result (the node itself, so that its parameters can
 # be read), g the cotangent of the result, dx dy tangents of the inputs.
@@ -157,13 +158,25 @@ class Given:
 class Library:
     """A routine of the executor's own library, called as a whole.
 
-    `lapack`: a routine of LAPACK, which calls BLAS.  `keeps`: it may be a user's function, which
-    may keep the arrays that it gets.  `turns`, of a loop of bodies: how often `turns(out)` it
-    evaluates them, None where only a run can say.  `shorter`, of a loop, gives graphs of the same
-    values and bits, in which fewer and fewer states of such loops are kept.
+    `lapack`: a routine of LAPACK, which calls BLAS; `routine(out, *operands)`, where there is one,
+    says by which steps.  `factored`: the routine reads a factor in place of the first operand; the
+    first function gives for a node the value that is factored, which is this operand or what it is
+    the transpose of, the second for that value the node of the factor.  `by_columns`: any of the
+    result's columns need only those of the last operand, and the routine does so many `columns`.
+
+    `large_routine`: the one for a large matrix that is alone, whose steps threads share.
+
+    `keeps`: it may be a user's function, which may keep the arrays that it gets.  `turns`, of a
+    loop of bodies: how often `turns(out)` it evaluates them, None where only a run can say.
+    `shorter`, of a loop, gives graphs of the same values and bits, in which fewer and fewer states
+    of such loops are kept.
     """
 
     lapack: bool = False
+    routine: Writer | None = None
+    factored: tuple[Callable[[Node], Node], Callable[[Node], Node]] | None = None
+    by_columns: bool = False
+    large_routine: Writer | None = None
     keeps: bool = False
     turns: Callable[[Node], int | None] | None = None
     shorter: Callable[[Graph], Iterable[Graph]] | None = None

@@ -36,6 +36,12 @@ def swapped(x: Any) -> Any:
     return transpose(x, permutation=(*range(last - 1), last, last - 1))
 
 
+def is_swapped(x: Any) -> bool:
+    """Whether x is made by `swapped`."""
+    last = x.ndim - 1
+    return x.primitive is transpose and x.param("permutation") == (*range(last - 1), last, last - 1)
+
+
 def _rows(x: Any) -> Any:
     """x as one matrix: all axes but the last in one."""
     if x.ndim == 2:

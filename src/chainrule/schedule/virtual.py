@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 import numpy as np
 
-from chainrule.graph.node import Node
-from chainrule.primitives.primitive import Fold, Gather, Generate, Map, Move, Primitive
+from chainrule.graph.node import Node, structural_hash, topological
+from chainrule.primitives.primitive import Fold, Gather, Generate, Library, Map, Move, Primitive
 
 
 def shows_its_input(primitive: Primitive) -> bool:
@@ -27,6 +27,20 @@ def lacking(node: Node, within: Container[Node]) -> Node | None:
             return node
         node = node.inputs[0]
     return None
+
+
+def operands_read(node: Node, within: Iterable[Node]) -> tuple[Node, ...]:
+    """The inputs of a node; in place of the first its factor, where the routine of the node can
+    read that, and it is one of those `within`."""
+    kernel = node.primitive.kernel
+    if not isinstance(kernel, Library) or kernel.factored is None:
+        return node.inputs
+    base_of, factor_of = kernel.factored
+    factor = factor_of(base_of(node))
+    wanted = structural_hash(topological([factor]))
+    alike = (one for one in within if one.primitive is factor.primitive)
+    factor = next((one for one in alike if structural_hash(topological([one])) == wanted), None)
+    return node.inputs if factor is None else (factor, *node.inputs[1:])
 
 
 def shown(node: Node, of: Node, array: np.ndarray) -> np.ndarray | None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME, program
 from chainrule.execute.native.planned import planned
 from chainrule.execute.native.products.blas import ROUTINES
@@ -200,7 +201,7 @@ def is_sensible(artifact: Artifact) -> bool:
         and 0 <= artifact.allocated_nbytes
         and 1 <= artifact.threads <= MOST_THREADS
         and 0 <= artifact.barrier_count <= MOST_BARRIERS
-        and {*artifact.routines} <= {*ROUTINES} & {*RUNTIME}
+        and {*artifact.routines} <= {*ROUTINES, *LAPACK_ROUTINES} & {*RUNTIME}
         and all(_is_sensible_place(place, arenas) for place in places)
         and all(_has_room(one, artifact.scratch_nbytes) for one in foreign)
     )

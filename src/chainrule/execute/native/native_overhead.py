@@ -17,6 +17,7 @@ from chainrule.plan.planner import Plan
 from chainrule.plan.products.tiles import COLUMNS
 from chainrule.plan.roles import Role, repeats_compiled_code, roles_of
 from chainrule.plan.work import Work
+from chainrule.primitives.primitive import Library
 
 CODE_NBYTES = 4 << 10  # of any compiled graph or body of a loop: its entry, its counters
 CODE_NBYTES_PER_INSTRUCTION = 2 << 10  # measured: 250 to 1,300
@@ -33,7 +34,9 @@ def overhead_of(plan: Plan, graph: Graph, arrays: int) -> dict[str, int]:
     }
     evaluated = list(_evaluated(graph))
     no_tiles = host_target().vector_nbytes not in COLUMNS  # then all products are BLAS'
-    others = [*graph.nodes, *inner_nodes(graph)] if no_tiles else []
+    others = [*graph.nodes, *inner_nodes(graph)]
+    if not no_tiles:
+        others = [one for one in others if isinstance(one.primitive.kernel, Library)]
     if buffers := blas_nbytes(evaluated) + blas_nbytes(others):  # NumPy's, and SciPy's
         found["buffers of BLAS"] = buffers
     if evaluated:

@@ -160,7 +160,12 @@ class NativeProgram:
         return HeldCall(self, order, held, then, home)
 
     def raise_failure(self, inputs: Mapping[Node, Any]) -> NoReturn:
-        """An index was out of range: the reference executor says which, where, in what call."""
+        """An index was out of range, or LAPACK refused a matrix: the reference executor says which,
+        where, in what call."""
         arrays = {node: np.asarray(value, node.dtype) for node, value in inputs.items()}
         reference.evaluate(self.graph, arrays, self.results, self.traced)
-        raise EvaluationError("an index was out of range, but not for the reference executor")
+        raise EvaluationError(
+            "an index was out of range, or a matrix singular or not positive definite, but by so "
+            "little that it was not for the reference executor",
+            hint='run it with executor="reference", or add a little to the diagonal of the matrix',
+        )

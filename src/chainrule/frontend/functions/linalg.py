@@ -27,8 +27,10 @@ from chainrule.primitives.linalg.eigen import eigh, eigvalsh
 from chainrule.primitives.linalg.factors import cholesky, is_tall, qr
 from chainrule.primitives.linalg.solve import inv, pinv, solve
 from chainrule.primitives.linalg.svd import svd, svdvals
+from chainrule.primitives.linalg.triangular import solve_triangular
 from chainrule.primitives.movement import reshape, slice_
 from chainrule.primitives.primitive import Primitive
+from chainrule.primitives.products import is_swapped
 from chainrule.primitives.sources import constant, uniform
 
 
@@ -150,8 +152,19 @@ def traced_solve(trace: Trace, a: Any, b: Any) -> Node:
     batch = common_shape(trace, leading, "np.linalg.solve")
     left = to_shape(trace, left, (*batch, *left.type.shape[-2:]))
     right = to_shape(trace, right, (*batch, *right.type.shape[-2:]))
-    out = trace.build(solve, left, right)
+    triangle = _triangle_of_factor(left)
+    if triangle is None:
+        out = trace.build(solve, left, right)
+    else:
+        out = trace.build(solve_triangular, left, right, is_lower=triangle == "L", is_unit=False)
     return trace.build(reshape, out, shape=out.type.shape[:-1]) if is_vector else out
+
+
+def _triangle_of_factor(matrices: Node) -> str | None:
+    """L or U of a Cholesky factor and its transpose, whose systems need no other factor."""
+    if matrices.primitive is cholesky:
+        return "L"
+    return "U" if is_swapped(matrices) and matrices.inputs[0].primitive is cholesky else None
 
 
 def traced_slogdet(trace: Trace, a: Any) -> SlogdetResult:

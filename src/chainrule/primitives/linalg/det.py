@@ -34,7 +34,8 @@ from chainrule.primitives.linalg.parts import (
     product_of,
     trace_of_product,
 )
-from chainrule.primitives.linalg.solve import inv, regular, solve
+from chainrule.primitives.linalg.samples import regular
+from chainrule.primitives.linalg.solve import inv, solve
 from chainrule.primitives.linalg.svd import svd_flops
 from chainrule.primitives.movement import add_batch_axis, concatenate, reshape, slice_
 from chainrule.primitives.notation import ATOM, Latex

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.linalg.evaluation import (
     PANEL,
@@ -44,6 +45,16 @@ from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.primitive import Explicit, Library, Primitive, Sample
 from chainrule.primitives.products import matmul, swapped
 from chainrule.primitives.reduce import sum_
+from chainrule.primitives.routines import (
+    STATUS,
+    Block,
+    Call,
+    Copy,
+    Operand,
+    Room,
+    Routine,
+    result_block,
+)
 from chainrule.primitives.sources import full_like
 
 ANY = (-2.0, 2.0)
@@ -109,6 +120,41 @@ def eigh(x, uplo):
 
 SHAPES = ((3, 3), (2, 2, 2), (1, 1), (4, 4), (0, 0))
 
+
+def _by_syevd(out: Node, x: Operand, job: str, work: int, integers: int) -> Routine:
+    """The values in a room of that name, and in `matrix` the vectors, where `job` is V."""
+    n = _size(out)
+    matrix, values = Block("matrix", 1, n), Block("values", n)
+    rooms = (
+        Room("matrix", n * n),
+        Room("values", n),
+        Room("work", work),
+        Room("integers", integers, integers=True),
+    )
+    room = (Block("work"), work, Block("integers"), integers, Block(STATUS))
+    call = Call("dsyevd", (job, out.param("uplo"), n, matrix, n, values, *room), "nonzero")
+    return Routine((Copy(x.block, matrix, n, n), call), rooms)
+
+
+def _size(out: Node) -> int:
+    """How many rows each matrix of the operand has."""
+    return int(out.inputs[0].shape[-1])
+
+
+def _eigh_routine(out: Node, x: Operand) -> Routine:
+    n, result = _size(out), result_block(out)
+    made = _by_syevd(out, x, "V", max(1 + 6 * n + 2 * n * n, n * (2 + PANEL)), 3 + 5 * n)
+    values = Copy(Block("values", n), result, 1, n)
+    vectors = Copy(Block("matrix", 1, n), result.at(1, 0), n, n)
+    return Routine((*made.steps, values, vectors), made.rooms)
+
+
+def _eigvalsh_routine(out: Node, x: Operand) -> Routine:
+    n = _size(out)
+    made = _by_syevd(out, x, "N", n * (2 + PANEL) + 1, 1)
+    return Routine((*made.steps, Copy(Block("values", n), result_block(out), 1, n)), made.rooms)
+
+
 eigh = Primitive(
     name="eigh",
     doc="The eigenvalues of symmetric matrices, ascending, in a first row; under them the vectors.",
@@ -117,7 +163,7 @@ eigh = Primitive(
     evaluate=_eigh,
     derivative=Explicit((_eigh_tangent,), (_eigh_cotangent,)),
     batch=batch_stack,
-    kernel=Library(lapack=True),
+    kernel=Library(lapack=True, routine=_eigh_routine),
     library_bytes=lapack_bytes(lambda m, n, k: n * (n + 1), lambda m, n, k: n * (3 * n + 12) + 4),
     independent=every_stack_axis,
     # 9 n^3: Golub & Van Loan, Matrix Computations, section 8.3.
@@ -153,7 +199,7 @@ eigvalsh = Primitive(
     ),
     derivative=Explicit((_eigvalsh_tangent,), (_eigvalsh_cotangent,)),
     batch=batch_stack,
-    kernel=Library(lapack=True),
+    kernel=Library(lapack=True, routine=_eigvalsh_routine),
     library_bytes=lapack_bytes(lambda m, n, k: n, lambda m, n, k: n * (n + 3 + PANEL) + 2),
     independent=every_stack_axis,
     # 4 n^3 / 3: Golub & Van Loan, Matrix Computations, section 8.3.

@@ -13,8 +13,7 @@ from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.notation import ATOM
 from chainrule.primitives.primitive import Cut
 from chainrule.primitives.python import Python, Writing, Written
-
-WIDE = np.dtype(np.float64)  # in which NumPy's linear algebra computes, whatever the dtype
+from chainrule.primitives.routines import WIDE
 
 
 def square_type(x: ArrayType, **params: Any) -> ArrayType:
@@ -142,17 +141,26 @@ def gesdd_elements(m: int, n: int, k: int) -> int:
     """What NumPy takes for the thin factors of one matrix: its copy, the factors, 8 k integers and
     LAPACK's `lwork` (dgesdd, jobz='S')."""
     k = min(m, n)
+    return m * n + k * (m + n + 9) + gesdd_work(m, n)
+
+
+def gesdd_work(m: int, n: int) -> int:
+    """The `lwork` that dgesdd asks for (jobz='S')."""
+    k = min(m, n)
     if _is_long(m, n):  # a triangular factor first, and its factors
-        work = k * k + max(3 * k * k + 7 * k, 3 * k + 2 * k * PANEL)
-    else:
-        work = 3 * k + max(3 * k * k + 4 * k, (m + n) * PANEL)
-    return m * n + k * (m + n + 9) + work
+        return k * k + max(3 * k * k + 7 * k, 3 * k + 2 * k * PANEL)
+    return 3 * k + max(3 * k * k + 4 * k, (m + n) * PANEL)
 
 
 def gesdd_values_elements(m: int, n: int, k: int) -> int:
     """The same for the singular values alone (jobz='N')."""
+    return m * n + 9 * min(m, n) + gesdd_values_work(m, n)
+
+
+def gesdd_values_work(m: int, n: int) -> int:
+    """The `lwork` that dgesdd asks for (jobz='N')."""
     k = min(m, n)
-    return m * n + 9 * k + 3 * k + (2 * k if _is_long(m, n) else m + n) * PANEL
+    return 3 * k + (2 * k if _is_long(m, n) else m + n) * PANEL
 
 
 def _is_long(m: int, n: int) -> bool:

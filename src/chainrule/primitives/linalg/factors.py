@@ -36,13 +36,26 @@ from chainrule.primitives.linalg.parts import (
     stacked,
     symmetric,
 )
-from chainrule.primitives.linalg.solve import solve
+from chainrule.primitives.linalg.triangular import solve_triangular
 from chainrule.primitives.movement import concatenate
 from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.primitive import Explicit, Library, Primitive, Sample
 from chainrule.primitives.products import matmul, swapped
+from chainrule.primitives.routines import (
+    STATUS,
+    Block,
+    Call,
+    Copy,
+    Operand,
+    Room,
+    Routine,
+    Step,
+    Together,
+    result_block,
+)
 
 ANY = (-2.0, 2.0)
+BLOCK = 128  # columns of a large Cholesky factor that are done at once
 
 
 def _half_lower(x: Any) -> Any:
@@ -50,16 +63,58 @@ def _half_lower(x: Any) -> Any:
     return on_diagonal(0.5 * diagonal_of(x), lower(x, strictly=True))
 
 
+def _solved(triangle: Any, b: Any, *, is_lower: bool) -> Any:
+    """triangle^-1 b."""
+    return solve_triangular(triangle, b, is_lower=is_lower, is_unit=False)
+
+
 def _cholesky_tangent(dx: Any, out: Any, x: Any) -> Any:
-    once = solve(out, symmetric(dx))
-    return matmul(out, _half_lower(solve(out, swapped(once))))
+    once = _solved(out, symmetric(dx), is_lower=True)
+    return matmul(out, _half_lower(_solved(out, swapped(once), is_lower=True)))
 
 
 def _cholesky_cotangent(g: Any, out: Any, x: Any) -> Any:
     # Murray, Differentiation of the Cholesky decomposition (2016), section 4.
     other = swapped(out)
-    once = solve(other, _half_lower(matmul(other, g)))
-    return symmetric(solve(other, swapped(once)))
+    once = _solved(other, _half_lower(matmul(other, g)), is_lower=False)
+    return symmetric(_solved(other, swapped(once), is_lower=False))
+
+
+def _cholesky_routine(out: Node, x: Operand) -> Routine:
+    return _by_potrf(out, x, int(out.shape[-1]))
+
+
+def _large_cholesky_routine(out: Node, x: Operand) -> Routine:
+    return _by_potrf(out, x, BLOCK)
+
+
+def _by_potrf(out: Node, x: Operand, width: int) -> Routine:
+    """The factor, in blocks of this width: Golub & Van Loan, Matrix Computations, section 4.2.9.
+
+    What lies in rows, LAPACK sees transposed: x = U' U there, and U' is L here.
+    """
+    n, result = int(out.shape[-1]), result_block(out)
+    made = result if out.dtype == WIDE else Block("factor", n)
+    steps = list[Step | Together]([Copy(x.block, made, n, n, "lower")])
+    for first in range(0, n, width):
+        size = min(width, n - first)
+        corner, after = made.at(first, first), first + size
+        steps.append(Call("dpotrf", ("U", size, corner, n, Block(STATUS)), "nonzero"))
+        strips = [(made.at(j, 0), j, min(width, n - j)) for j in range(after, n, width)]
+        solved, updated = list[Call](), list[Call]()
+        for strip, j, rows in strips:
+            right, rest = strip.at(0, first), strip.at(0, after)
+            wanted = ("L", "U", "T", "N", size, rows, 1.0, corner, n, right, n)
+            solved.append(Call("dtrsm", wanted))
+            sizes = (j + rows - after, rows, size)
+            product = (made.at(after, first), n, right, n, 1.0, rest, n)
+            updated.append(Call("dgemm", ("T", "N", *sizes, -1.0, *product)))
+        steps += [Together(tuple(solved)), Together(tuple(updated))] if strips else []
+        if made is result and width < n:  # the products write above the diagonal, too
+            steps.append(Copy(corner, corner, size, size, "lower"))
+    if made is result:
+        return Routine(tuple(steps))
+    return Routine((*steps, Copy(made, result, n, n, "lower")), (Room("factor", n * n),))
 
 
 def _positive_definite(n: int) -> tuple[Any, Any]:
@@ -79,7 +134,7 @@ cholesky = Primitive(
     ),
     derivative=Explicit((_cholesky_tangent,), (_cholesky_cotangent,)),
     batch=batch_stack,
-    kernel=Library(lapack=True),
+    kernel=Library(lapack=True, routine=_cholesky_routine, large_routine=_large_cholesky_routine),
     library_bytes=lapack_bytes(lambda m, n, k: n * n, lambda m, n, k: n * n),
     independent=every_stack_axis,
     # n^3 / 3: Golub & Van Loan, Matrix Computations, section 4.2.
@@ -120,9 +175,9 @@ def qr_parts(packed: Any, x: Any) -> tuple[Any, Any]:
     return rows_of(packed, 0, m), swapped(rows_of(packed, m, n))
 
 
-def _over(x: Any, r: Any) -> Any:
-    """x R^-1."""
-    return swapped(solve(swapped(r), swapped(x)))
+def _over(x: Any, r: Any, *, is_lower: bool = False) -> Any:
+    """x R^-1 of an upper triangle R; `is_lower`: of a lower one."""
+    return swapped(_solved(swapped(r), swapped(x), is_lower=not is_lower))
 
 
 def _tall_tangent(dx: Any, q: Any, r: Any) -> tuple[Any, Any]:
@@ -138,7 +193,7 @@ def _tall_cotangent(by_q: Any, by_r: Any, q: Any, r: Any) -> Any:
     inner = matmul(r, swapped(by_r)) - matmul(swapped(by_q), q)
     below = lower(inner, strictly=True)
     mirrored = on_diagonal(diagonal_of(inner), below + swapped(below))
-    return _over(by_q + matmul(q, mirrored), swapped(r))
+    return _over(by_q + matmul(q, mirrored), swapped(r), is_lower=True)
 
 
 def _split(x: Any, k: int | Size) -> tuple[Any, Any]:
@@ -201,6 +256,23 @@ def _qr_flops(out: Node) -> int | Size:
     return stack_size(out.type) * (4 * m * n * k - 4 * k * k * k // 3)
 
 
+def _qr_routine(out: Node, x: Operand) -> Routine:
+    m, n = (int(size) for size in out.inputs[0].shape[-2:])
+    k, result = min(m, n), result_block(out)
+    made, status, work, most = Block("factors", 1, m), Block(STATUS), Block("work"), n * PANEL
+    shared = (made, m, Block("scales"), work, most, status)
+    return Routine(
+        (
+            Copy(x.block, made, m, n),
+            Call("dgeqrf", (m, n, *shared)),
+            Copy(made.transposed, result.at(m, 0), n, k, "lower"),
+            Call("dorgqr", (m, k, k, *shared)),
+            Copy(made, result, m, k),
+        ),
+        (Room("factors", m * n), Room("scales", k), Room("work", most)),
+    )
+
+
 QR = '''
 def qr(x):
     """The factors Q and R of matrices, the transposed R under Q."""
@@ -216,7 +288,7 @@ qr = Primitive(
     evaluate=_qr,
     derivative=Explicit((_qr_tangent,), (_qr_cotangent,)),
     batch=batch_stack,
-    kernel=Library(lapack=True),
+    kernel=Library(lapack=True, routine=_qr_routine),
     library_bytes=_qr_library_bytes,
     independent=every_stack_axis,
     flops=_qr_flops,

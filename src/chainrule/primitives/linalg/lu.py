@@ -21,13 +21,25 @@ from chainrule.primitives.linalg.evaluation import (
 )
 from chainrule.primitives.linalg.factors import is_tall
 from chainrule.primitives.linalg.parts import columns_of, lower, on_diagonal, rows_of, stacked
-from chainrule.primitives.linalg.solve import ANY, regular
+from chainrule.primitives.linalg.samples import ANY, regular
 from chainrule.primitives.linalg.triangular import solve_triangular
 from chainrule.primitives.movement import broadcast_to, concatenate, reshape
 from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.primitive import Explicit, Library, Primitive, Sample
 from chainrule.primitives.products import matmul, swapped
 from chainrule.primitives.python import calls_function
+from chainrule.primitives.routines import (
+    STATUS,
+    Block,
+    Call,
+    Copy,
+    Numbers,
+    Operand,
+    Room,
+    Routine,
+    Swap,
+    result_block,
+)
 from chainrule.primitives.sources import full_like, positions
 
 
@@ -176,6 +188,22 @@ def _of_one(m: int, n: int, k: int) -> int:
     return max(WIDE.itemsize * m * n + 4 * min(m, n), 8 * m)
 
 
+def _lu_routine(out: Node, x: Operand) -> Routine:
+    m, n = (int(size) for size in out.inputs[0].shape[-2:])
+    made, result = Block("factors", 1, m), result_block(out)
+    k, order = min(m, n), result.at(0, n)
+    return Routine(
+        (
+            Copy(x.block, made, m, n),
+            Call("dgetrf", (m, n, made, m, Block("pivots"), Block(STATUS))),
+            Copy(made, result, m, n),
+            Numbers(order, m),
+            Swap("pivots", order, k, 1),
+        ),
+        (Room("factors", m * n), Room("pivots", k, integers=True)),
+    )
+
+
 lu = Primitive(
     name="lu",
     doc="The factors of x = P L U, L below the diagonal; the last column has the order of rows.",
@@ -184,7 +212,7 @@ lu = Primitive(
     evaluate=_lu,
     derivative=Explicit((_lu_tangent,), (_lu_cotangent,)),
     batch=batch_stack,
-    kernel=Library(lapack=True),
+    kernel=Library(lapack=True, routine=_lu_routine),
     independent=every_stack_axis,
     flops=_lu_flops,
     scratch=scratch_of_one(_of_one),

@@ -25,29 +25,29 @@ from chainrule.primitives.linalg.evaluation import (
     stack_size,
     written,
 )
+from chainrule.primitives.linalg.lu import lu
+from chainrule.primitives.linalg.samples import ANY, REGULAR, regular
 from chainrule.primitives.linalg.svd import svd_flops
+from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import add_batch_axis
 from chainrule.primitives.notation import POWER, Latex
 from chainrule.primitives.primitive import Explicit, Joint, Library, Primitive, Sample
-from chainrule.primitives.products import matmul, swapped
+from chainrule.primitives.products import is_swapped, matmul, swapped
 from chainrule.primitives.python import Writing
-
-ANY = (-2.0, 2.0)
-
-
-def _by_diagonal(n: int, high: float = 3.0) -> tuple[Any, Any]:
-    """A domain of matrices that are far from singular."""
-    low = tuple(tuple(2.0 if i == j else -0.5 for j in range(n)) for i in range(n))
-    top = tuple(tuple(high if i == j else 0.5 for j in range(n)) for i in range(n))
-    return low, top
-
-
-REGULAR = {n: _by_diagonal(n) for n in (0, 1, 2, 3)}
-
-
-def regular(*shapes: tuple[int, ...]) -> tuple[Sample, ...]:
-    """Samples of matrices that are far from singular (and no matrices without elements)."""
-    return tuple(Sample((s,), (REGULAR[s[-1]] if s[-1] else ANY,)) for s in shapes)
+from chainrule.primitives.routines import (
+    STATUS,
+    Block,
+    Call,
+    Copy,
+    Operand,
+    Permute,
+    Regular,
+    Room,
+    Routine,
+    Unit,
+    result_block,
+    triangle,
+)
 
 
 def _solve_type(a: ArrayType, b: ArrayType) -> ArrayType:
@@ -83,6 +83,38 @@ def _solve_flops(out: Node) -> int | Size:
     return stack_size(out.type) * (2 * n * n * n // 3 + 2 * n * n * k)
 
 
+def _factored_by_solve(out: Node) -> Node:
+    """The matrices that are factored: one factor serves their transposes, too."""
+    a = out.inputs[0]
+    return a.inputs[0] if is_swapped(a) else a
+
+
+def _factor_of(matrices: Node) -> Node:
+    """In float64: what is solved by a rounded factor has its error times the condition."""
+    wide = matrices if matrices.dtype == WIDE else cast(matrices, dtype=WIDE, weak=False)
+    return lu(wide)
+
+
+def _solve_routine(out: Node, packed: Operand, b: Operand, columns: int) -> Routine:
+    """By the packed factors P L U of a, or of its transpose."""
+    n, k = int(out.shape[-2]), columns
+    factors, result = packed.block, result_block(out)
+    order, regular = factors.at(0, n), Regular(factors, n)
+    made = result if out.dtype == WIDE else Block("solution", k)
+    rooms = () if made is result else (Room("solution", n * k),)
+    if not is_swapped(out.inputs[0]):
+        by_lower = triangle(factors, made, n, k, is_lower=True, is_unit=True)
+        by_upper = triangle(factors, made, n, k, is_lower=False, is_unit=False)
+        steps = (regular, Permute(b.block, order, made, n, k), by_lower, by_upper)
+        return Routine(steps if made is result else (*steps, Copy(made, result, n, k)), rooms)
+    moved, other = Block("moved", k), factors.transposed
+    by_upper = triangle(other, moved, n, k, is_lower=True, is_unit=False)
+    by_lower = triangle(other, moved, n, k, is_lower=False, is_unit=True)
+    back = Permute(moved, order, result, n, k, back=True)
+    steps = (regular, Copy(b.block, moved, n, k), by_upper, by_lower, back)
+    return Routine(steps, (Room("moved", n * k),))
+
+
 solve = Primitive(
     name="solve",
     doc="The X with a X = b, for stacks of square matrices a and of matrices b; a is not singular.",
@@ -91,7 +123,12 @@ solve = Primitive(
     evaluate=lambda xp, a, b: in_float64(xp, xp.linalg.solve, a, b),
     derivative=Joint(_solve_tangent, _solve_cotangents),
     batch=_solve_batch,
-    kernel=Library(lapack=True),
+    kernel=Library(
+        lapack=True,
+        routine=_solve_routine,
+        by_columns=True,
+        factored=(_factored_by_solve, _factor_of),
+    ),
     library_bytes=lapack_bytes(lambda m, n, k: n * k, lambda m, n, k: n * (n + k + 1)),
     independent=every_stack_axis,
     flops=_solve_flops,
@@ -107,6 +144,22 @@ solve = Primitive(
     python=calls_linalg("solve", "solution"),
 )
 
+
+def _inv_routine(out: Node, x: Operand) -> Routine:
+    n = int(out.shape[-1])
+    matrix, inverse = Block("matrix", 1, n), Block("inverse", 1, n)
+    solved = (n, n, matrix, n, Block("pivots"), inverse, n, Block(STATUS))
+    return Routine(
+        (
+            Copy(x.block, matrix, n, n),
+            Unit(inverse, n),
+            Call("dgesv", solved, "nonzero"),
+            Copy(inverse, result_block(out), n, n),
+        ),
+        (Room("matrix", n * n), Room("inverse", n * n), Room("pivots", n, integers=True)),
+    )
+
+
 inv = Primitive(
     name="inv",
     doc="The inverse of each matrix of a stack; none is singular.",
@@ -118,7 +171,7 @@ inv = Primitive(
         cotangents=(lambda g, out, x: -matmul(matmul(swapped(out), g), swapped(out)),),
     ),
     batch=batch_stack,
-    kernel=Library(lapack=True),
+    kernel=Library(lapack=True, routine=_inv_routine),
     library_bytes=lapack_bytes(lambda m, n, k: n * n, lambda m, n, k: n * (2 * n + 1)),
     independent=every_stack_axis,
     # LU and n systems: Golub & Van Loan, Matrix Computations, section 3.

@@ -19,6 +19,8 @@ from chainrule.primitives.linalg.evaluation import (
     every_stack_axis,
     gesdd_elements,
     gesdd_values_elements,
+    gesdd_values_work,
+    gesdd_work,
     in_float64,
     lapack_bytes,
     matrix_type,
@@ -45,6 +47,16 @@ from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.primitive import Explicit, Library, Primitive, Sample
 from chainrule.primitives.products import matmul, swapped
 from chainrule.primitives.reduce import sum_
+from chainrule.primitives.routines import (
+    STATUS,
+    Block,
+    Call,
+    Copy,
+    Operand,
+    Room,
+    Routine,
+    result_block,
+)
 from chainrule.primitives.sources import full_like
 
 ANY = (-2.0, 2.0)
@@ -127,6 +139,45 @@ def svd_flops(x: Node) -> int | Size:
     return stack_size(x.type) * (14 * m * n * k + 8 * k * k * k)
 
 
+def _by_gesdd(out: Node, x: Operand, job: str, work: int) -> Routine:
+    """The singular values in the room `values`; where `job` is S, `left` has U and `right` V'."""
+    m, n = (int(size) for size in out.inputs[0].shape[-2:])
+    k = min(m, n)
+    vectors = job == "S"
+    matrix, left, right = Block("matrix", 1, m), Block("left", 1, m), Block("right", 1, k)
+    arrays = (job, m, n, matrix, m, Block("values"), left, m, right, k)
+    room = (Block("work"), work, Block("integers"), Block(STATUS))
+    rooms = (
+        Room("matrix", m * n),
+        Room("values", k),
+        Room("left", m * k if vectors else 1),
+        Room("right", k * n if vectors else 1),
+        Room("work", work),
+        Room("integers", 8 * k, integers=True),
+    )
+    call = Call("dgesdd", (*arrays, *room), "nonzero")
+    return Routine((Copy(x.block, matrix, m, n), call), rooms)
+
+
+def _svd_routine(out: Node, x: Operand) -> Routine:
+    m, n = (int(size) for size in out.inputs[0].shape[-2:])
+    k, result = min(m, n), result_block(out)
+    made = _by_gesdd(out, x, "S", gesdd_work(m, n))
+    parts = (
+        Copy(Block("left", 1, m), result, m, k),
+        Copy(Block("values", k), result.at(m, 0), 1, k),
+        Copy(Block("right", k), result.at(m + 1, 0), n, k),
+    )
+    return Routine((*made.steps, *parts), made.rooms)
+
+
+def _svdvals_routine(out: Node, x: Operand) -> Routine:
+    m, n = (int(size) for size in out.inputs[0].shape[-2:])
+    made = _by_gesdd(out, x, "N", gesdd_values_work(m, n))
+    values = Copy(Block("values", min(m, n)), result_block(out), 1, min(m, n))
+    return Routine((*made.steps, values), made.rooms)
+
+
 SVD = '''
 def svd(x):
     """The factors U, s and V of matrices, one under another."""
@@ -144,7 +195,7 @@ svd = Primitive(
     evaluate=_svd,
     derivative=Explicit((_svd_tangent,), (_svd_cotangent,)),
     batch=batch_stack,
-    kernel=Library(lapack=True),
+    kernel=Library(lapack=True, routine=_svd_routine),
     library_bytes=lapack_bytes(lambda m, n, k: min(m, n) * (m + n + 1), gesdd_elements),
     independent=every_stack_axis,
     flops=lambda out: svd_flops(out.inputs[0]),
@@ -185,7 +236,7 @@ svdvals = Primitive(
     evaluate=lambda xp, x: in_float64(xp, lambda x: xp.linalg.svd(x, compute_uv=False), x),
     derivative=Explicit((_svdvals_tangent,), (_svdvals_cotangent,)),
     batch=batch_stack,
-    kernel=Library(lapack=True),
+    kernel=Library(lapack=True, routine=_svdvals_routine),
     library_bytes=lapack_bytes(lambda m, n, k: min(m, n), gesdd_values_elements),
     independent=every_stack_axis,
     flops=_svdvals_flops,

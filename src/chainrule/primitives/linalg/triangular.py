@@ -17,12 +17,23 @@ from chainrule.primitives.linalg.evaluation import (
     stack_size,
 )
 from chainrule.primitives.linalg.parts import lower
-from chainrule.primitives.linalg.solve import ANY, regular
+from chainrule.primitives.linalg.samples import ANY, regular
 from chainrule.primitives.movement import add_batch_axis
 from chainrule.primitives.notation import POWER, Latex
 from chainrule.primitives.primitive import Joint, Library, Primitive, Sample
 from chainrule.primitives.products import matmul, swapped
 from chainrule.primitives.python import calls_function
+from chainrule.primitives.routines import (
+    Block,
+    Copy,
+    Operand,
+    Regular,
+    Room,
+    Routine,
+    read_where_it_lies,
+    result_block,
+    triangle,
+)
 
 
 def solve_triangular_by_lapack(a, b, is_lower, is_unit):
@@ -100,6 +111,21 @@ def _solve_triangular_flops(out: Node) -> int | Size:
     return stack_size(out.type) * n * n * k
 
 
+def _solve_triangular_routine(out: Node, a: Operand, b: Operand, columns: int) -> Routine:
+    n, k = int(out.shape[-2]), columns
+    is_lower, is_unit = out.param("is_lower"), out.param("is_unit")
+    matrix, steps, rooms = read_where_it_lies(a, n, n, "matrix")
+    result = result_block(out)
+    made = result if out.dtype == WIDE else Block("solution", k)
+    if not is_unit:
+        steps = (*steps, Regular(matrix, n))
+    solved = triangle(matrix, made, n, k, is_lower=is_lower, is_unit=is_unit)
+    steps = (*steps, Copy(b.block, made, n, k), solved)
+    if made is result:
+        return Routine(steps, rooms)
+    return Routine((*steps, Copy(made, result, n, k)), (*rooms, Room("solution", n * k)))
+
+
 def _triangular_sample(
     shape: tuple[int, ...], columns: int, is_lower: bool, is_unit: bool
 ) -> Sample:
@@ -119,7 +145,7 @@ solve_triangular = Primitive(
     evaluate=_solve_triangular,
     derivative=Joint(_solve_triangular_tangent, _solve_triangular_cotangents),
     batch=_solve_triangular_batch,
-    kernel=Library(lapack=True),
+    kernel=Library(lapack=True, routine=_solve_triangular_routine, by_columns=True),
     independent=every_stack_axis,
     flops=_solve_triangular_flops,
     scratch=scratch_of_one(lambda m, n, k: WIDE.itemsize * n * (n + k)),

@@ -17,7 +17,7 @@ from chainrule.schedule.lives import BEFORE
 from chainrule.schedule.names_in_messages import Wording
 from chainrule.schedule.outline import arena_sizes, stored_under, stored_values
 from chainrule.schedule.records import ALIGNMENT, SCRATCH, Buffer, Compute, Free, Schedule, View
-from chainrule.schedule.virtual import lacking
+from chainrule.schedule.virtual import lacking, operands_read
 from chainrule.testing.simulator.in_place import rearranged_on_the_way
 from chainrule.testing.simulator.indices import is_made_of_integers
 from chainrule.testing.simulator.layout import Layout, layout_of_view, whole
@@ -266,7 +266,7 @@ class _Replay:
                 self.fault(node, f"computes {name(node)}")
             if isinstance(node.primitive.kernel, Given):
                 self.fault(node, f"computes {name(node)}, which can only be given")
-            for parent in node.inputs:
+            for parent in operands_read(node, kernel.reads):
                 if (missing := lacking(parent, within)) is not None:
                     which = f"{name(node)}, but neither reads nor computes {name(missing)}"
                     self.fault(node, f"computes {which}")

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES
+from chainrule.execute.native.lapack.routine_code import emit_routine
 from chainrule.execute.native.plan_to_ir.emit import Module
 from chainrule.execute.native.plan_to_ir.enter import emit_enter
 from chainrule.execute.native.plan_to_ir.nest_code import NestCode
@@ -25,6 +27,7 @@ from chainrule.graph.node import Node
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import roles_of
+from chainrule.plan.routine_work import RoutineWork
 from chainrule.plan.work import Call, ForeignWork, ProductWork, Work
 from chainrule.schedule.records import Buffer, Compute
 
@@ -32,6 +35,7 @@ RUNTIME = (
     *("scratch", "failed", "finished", "barriers", "pool", "run", "wait"),
     *("sgemm", "dgemm", "sgemv", "dgemv"),
     *("blas_state", "blas_get", "blas_set"),
+    *LAPACK_ROUTINES,
 )
 Placed = tuple[Compute, Work, Mapping[Node, Buffer]]  # where what it reads and writes lies
 SMALL = 8000  # multiplications in a product for which BLAS never uses threads of its own
@@ -114,6 +118,7 @@ class Writer:
         calls = [c for w in self.plan.works if isinstance(w, ProductWork) for c in w.calls]
         sizes = (call.gemm.m * call.gemm.n * call.gemm.k for call in calls if call.tiles is None)
         large = any(size > SMALL for size in sizes)
+        large = large or any(isinstance(work, RoutineWork) for work in plan.works)
         for segment in self.segments:
             emit_enter(
                 self.module,
@@ -160,6 +165,16 @@ class Writer:
         else:
             emit_tiled_product(scratch, name, call.gemm, call.tiles, dtype, call.parts)
         return self._function(scratch, name, "@product")
+
+    def routine(self, work: RoutineWork) -> list[str]:
+        """The functions of a routine of LAPACK, one for each phase."""
+        self.routines.update(work.routine.routines)
+        found = list[str]()
+        for phase in work.routine.phases:
+            scratch, name = Module(), f"routine{len(self.kernels)}"
+            emit_routine(scratch, name, work, phase, self.attributes)
+            found.append(self._function(scratch, name, "@routine"))
+        return found
 
     def _function(self, scratch: Module, name: str, general: str) -> str:
         """What the function that was written as `name` is called; helpers are there once."""

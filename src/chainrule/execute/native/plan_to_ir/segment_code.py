@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,9 @@ from chainrule.execute.native.products.product_code import SMALLEST, routine_nam
 from chainrule.execute.native.products.scale_factors import Coefficients
 from chainrule.graph.node import Node
 from chainrule.plan.loops.nest import FAILED_NBYTES, NestLayout
+from chainrule.plan.routine_work import RoutineWork
 from chainrule.plan.work import Call, Matrix, NestWork, ProductWork, Work
+from chainrule.primitives.routines import Together
 from chainrule.schedule.records import SCRATCH, Buffer, Compute, aligned
 
 if TYPE_CHECKING:
@@ -77,7 +80,9 @@ class SegmentWriter:
                     self._nest(layout, compute.workspace)
             case ProductWork():
                 self._products(work, compute.workspace)
-        self.may_have_failed = self.may_have_failed or bool(work.checks)
+            case RoutineWork():
+                self._routine_calls(work, compute.workspace)
+        self.may_have_failed = self.may_have_failed or bool(work.checks) or work.fails
 
     def stamp(self, number: int) -> None:
         """In timed code, write when so many instructions are done: seconds and nanoseconds."""
@@ -206,6 +211,39 @@ class SegmentWriter:
         arrays += [self.value(root), alpha, beta, helper, part, i64(call.parts)]
         self._run(self.writer.product(call, root.dtype), arrays)
 
+    def _routine_calls(self, work: RoutineWork, workspace: Buffer | None) -> None:
+        """A routine of LAPACK for each matrix of a stack."""
+        code, count = self.code, prod(work.stack)
+        parts = work.sharing.parts if count > 1 else 1
+        names = self.writer.routine(work)
+
+        def run(name: str, first: Operand, after: Operand, part: Operand, step: Operand) -> None:
+            arrays = [self.value(one.node) for one in work.operands]
+            rooms = self.pointer(workspace) if workspace is not None else NULL
+            flag = self.slot("failed")
+            if parts > 1:
+                offset = code.binary("mul", part, i64(work.room_nbytes))
+                rooms = code.address(rooms, offset, "i8") if workspace is not None else NULL
+                flag = code.address(flag, code.binary("mul", part, i64(FAILED_NBYTES)), "i8")
+            routines = [self.slot(one) for one in work.routine.routines]
+            arrays += [self.value(work.node), rooms, flag, *routines]
+            self._run(name, [*arrays, first, after, step])
+
+        def run_part(part: Operand) -> None:
+            first, after = i64(0), i64(count)
+            if parts > 1:
+                first = _share(code, count, part, parts)
+                after = _share(code, count, code.binary("add", part, i64(1)), parts)
+            run(names[0], first, after, part, i64(0))
+
+        if count > 1:
+            self._parts(parts, run_part)
+            return
+        for name, phase in zip(names, work.routine.phases, strict=True):
+            steps = len(phase.steps) if isinstance(phase, Together) else 1
+            alone = i64(0), i64(1), i64(0)
+            self._parts(steps, lambda step, name=name, alone=alone: run(name, *alone, step))
+
     def _never_zero(self, beta: Operand) -> Operand:
         """beta, or the smallest number for 0, with which NaN in the array would be overlooked."""
         is_zero = self.code.compare("fcmp oeq", beta, constant(0.0, beta.type))
@@ -249,4 +287,6 @@ def parts_of(work: Work) -> int:
     if isinstance(work, ProductWork):
         packs = [m.pack.parts for c in work.calls for m in (c.x, c.y) if m.pack is not None]
         return max([*packs, *(call.parts for call in work.calls)])
+    if isinstance(work, RoutineWork):
+        return work.sharing.parts
     return 1

@@ -58,11 +58,11 @@ def load_blas() -> Blas:
 
     EvaluationError where this SciPy's integers are not those of 32 bits.
     """
-    module = _cython_blas()
+    module = _cython_module("scipy.linalg.cython_blas")
     capsules: dict[str, object] = module.__pyx_capi__
-    if not _signature(capsules["sgemm"]).startswith(GEMM):
+    if not signature(capsules["sgemm"]).startswith(GEMM):
         raise EvaluationError(
-            f"this SciPy's sgemm is {_signature(capsules['sgemm'])}, not with 32-bit integers",
+            f"this SciPy's sgemm is {signature(capsules['sgemm'])}, not with 32-bit integers",
             hint='install SciPy from PyPI or conda-forge, or use executor="reference"',
         )
     # Found through the extension module, the functions are of the library that it is linked to:
@@ -71,7 +71,7 @@ def load_blas() -> Blas:
     configuration = _openblas(linked, "get_config")
     corename = _openblas(linked, "get_corename")
     core = _text(corename) if corename else ""
-    sgemm, dgemm, sgemv, dgemv, sdot, ddot = (_pointer(capsules[name]) for name in ROUTINES)
+    sgemm, dgemm, sgemv, dgemv, sdot, ddot = (pointer(capsules[name]) for name in ROUTINES)
     return Blas(
         name="OpenBLAS" if configuration else "BLAS",
         version=_after(_text(configuration), "OpenBLAS") if configuration else "",
@@ -104,9 +104,13 @@ def thread_functions(linked: ctypes.CDLL) -> dict[str, int | None]:
     }
 
 
-def _cython_blas() -> ModuleType:
-    """SciPy's table of the BLAS functions, without the rest of scipy.linalg where it can be."""
-    name = "scipy.linalg.cython_blas"
+def exported(name: str) -> dict[str, object]:
+    """The functions that a module of SciPy exports, as capsules."""
+    return _cython_module(name).__pyx_capi__
+
+
+def _cython_module(name: str) -> ModuleType:
+    """SciPy's table of functions, without the rest of scipy.linalg where it can be."""
     if name not in sys.modules and "scipy.linalg" not in sys.modules:
         try:
             return _extension_alone(name)
@@ -135,16 +139,18 @@ def _extension_alone(name: str) -> ModuleType:
     return module
 
 
-def _signature(capsule: object) -> str:
+def signature(capsule: object) -> str:
+    """How SciPy describes the function of a capsule."""
     get = ctypes.pythonapi.PyCapsule_GetName
     get.argtypes, get.restype = (ctypes.py_object,), ctypes.c_char_p
     return get(capsule).decode()
 
 
-def _pointer(capsule: object) -> int:
+def pointer(capsule: object) -> int:
+    """The address of the function of a capsule."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.argtypes, get.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
-    return get(capsule, _signature(capsule).encode())
+    return get(capsule, signature(capsule).encode())
 
 
 def _openblas(linked: ctypes.CDLL, name: str) -> Any:

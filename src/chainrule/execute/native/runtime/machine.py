@@ -23,6 +23,7 @@ from chainrule.execute.native.artifact import (
     key_of,
     slot_count,
 )
+from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES, lapack_addresses
 from chainrule.execute.native.plan_to_ir.barriers import BARRIER_NBYTES
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME
 from chainrule.execute.native.planned import planned
@@ -100,6 +101,11 @@ class Context:
             self.slots[RUNTIME.index(name)] = value
 
 
+def _routine_address(name: str, blas: Blas | None) -> int:
+    """Where a function of LAPACK or of BLAS is."""
+    return lapack_addresses()[name] if name in LAPACK_ROUTINES else getattr(blas, name)
+
+
 def _zeros(nbytes: int) -> np.ndarray:
     """Bytes in memory of Python's."""
     return np.frombuffer(bytearray(nbytes), np.uint8)
@@ -153,7 +159,7 @@ class Machine:
             threads = pool(self.artifact.threads)
             fixed.update(pool=threads.address, run=threads.run_address, wait=threads.wait_address)
         for name in self.artifact.routines:
-            fixed[name] = getattr(self.blas, name)
+            fixed[name] = _routine_address(name, self.blas)
         if self.artifact.threaded_products:
             fixed.update(_blas_threads(self.blas))
         context = Context(self.artifact, fixed, scratch)

@@ -1,0 +1,1 @@
+"""Routines of LAPACK in LLVM's text, and their addresses."""
