@@ -36,12 +36,18 @@ def overhead_of(plan: Plan, graph: Graph, arrays: int) -> dict[str, int]:
     no_tiles = host_target().vector_nbytes not in COLUMNS  # then all products are BLAS'
     others = [*graph.nodes, *inner_nodes(graph)]
     if not no_tiles:
-        others = [one for one in others if isinstance(one.primitive.kernel, Library)]
+        others = [one for one in others if _has_routine(one)]
     if buffers := blas_nbytes(evaluated) + blas_nbytes(others):  # NumPy's, and SciPy's
         found["buffers of BLAS"] = buffers
     if evaluated:
         found["buffers of NumPy"] = numpy_nbytes()
     return found
+
+
+def _has_routine(node: Node) -> bool:
+    """Whether SciPy's LAPACK is called for it."""
+    kernel = node.primitive.kernel
+    return isinstance(kernel, Library) and kernel.routine is not None
 
 
 def code_nbytes(works: Sequence[Work]) -> int:
