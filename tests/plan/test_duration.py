@@ -133,3 +133,13 @@ def test_numpy_takes_longer_for_what_it_has_no_loop_for():
     assert 10 * taken(np.tanh, "1000 100") < taken(cr.erf, "1000 100")
     assert taken(multiplied, "300 300", "300 300") > 5 * taken(multiplied, "100 100", "100 100")
     assert taken(lambda x: x.T, "1000 1000") == taken(lambda x: x.T, "10 10")  # a view
+
+
+def test_blas_does_large_products_where_registers_are_few():
+    def call(shapes: Any, vector_nbytes: int) -> Any:
+        (work,) = planned(lambda x, y: x @ y, *shapes, vector_nbytes=vector_nbytes).works
+        return work.calls[0]
+
+    large, small = ((512, 784), (784, 2048)), ((64, 64), (64, 64))
+    assert call(large, 32).tiles is None
+    assert call(large, 64).tiles is not None and call(small, 32).tiles is not None

@@ -23,7 +23,7 @@ from chainrule.plan.loops.windows import windows_cover, windows_nest
 from chainrule.plan.order import Alone
 from chainrule.plan.products.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
 from chainrule.plan.products.fold import Coefficient, Products
-from chainrule.plan.products.tiles import Tiles, tiles_for
+from chainrule.plan.products.tiles import Tiles, is_for_blas, tiles_for
 from chainrule.plan.roles import Role, needed, sources_of
 from chainrule.plan.routine_work import RoutineWork, routine_work
 from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
@@ -317,7 +317,9 @@ class Worker:
             found[place] = Matrix(found[place].node, 0, packed, workspace)
             workspace += nbytes
         decided = sharing(product_nanoseconds(gemm), self.threads)
-        tiles = tiles_for(gemm, term.dtype, self.vector_nbytes, decided.parts)
+        width, tiles = self.vector_nbytes, None
+        if not is_for_blas(gemm, width):
+            tiles = tiles_for(gemm, term.dtype, width, decided.parts)
         call = Call(gemm, found[0], found[1], alpha, decided, tiles, workspace)
         if tiles is not None:
             workspace += decided.parts * aligned(tiles.packed_nbytes(term.dtype.itemsize))

@@ -16,7 +16,7 @@ from chainrule.machine_code.target import host_target
 from chainrule.plan.planner import Plan
 from chainrule.plan.products.tiles import COLUMNS
 from chainrule.plan.roles import Role, repeats_compiled_code, roles_of
-from chainrule.plan.work import Work
+from chainrule.plan.work import ForeignWork, ProductWork, Work
 from chainrule.primitives.primitive import Library
 
 CODE_NBYTES = 4 << 10  # of any compiled graph or body of a loop: its entry, its counters
@@ -33,7 +33,7 @@ def overhead_of(plan: Plan, graph: Graph, arrays: int) -> dict[str, int]:
         "ends of arrays": arrays_nbytes(arrays + 1),
     }
     evaluated = list(_evaluated(graph))
-    no_tiles = host_target().vector_nbytes not in COLUMNS  # then all products are BLAS'
+    no_tiles = host_target().vector_nbytes not in COLUMNS or _multiplies_by_blas(plan.works)
     others = [*graph.nodes, *inner_nodes(graph)]
     if not no_tiles:
         others = [one for one in others if _has_routine(one)]
@@ -42,6 +42,17 @@ def overhead_of(plan: Plan, graph: Graph, arrays: int) -> dict[str, int]:
     if evaluated:
         found["buffers of NumPy"] = numpy_nbytes()
     return found
+
+
+def _multiplies_by_blas(works: Iterable[Work]) -> bool:
+    """Whether BLAS does a product of matrices, in an instruction or in a body of loops."""
+    for work in works:
+        if isinstance(work, ForeignWork) and _multiplies_by_blas(work.works):
+            return True
+        calls = work.calls if isinstance(work, ProductWork) else ()
+        if any(one.tiles is None and one.gemm.routine == "gemm" for one in calls):
+            return True
+    return False
 
 
 def _has_routine(node: Node) -> bool:
