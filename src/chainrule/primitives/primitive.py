@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from chainrule.graph.types import ArrayType
 from chainrule.primitives.affine import Domain, IndexMap
 from chainrule.primitives.notation import Latex
 from chainrule.primitives.python import Python, calls
-from chainrule.primitives.routines import Writer
+
+if TYPE_CHECKING:
+    from chainrule.primitives.routines import Writer
 
 # In derivative rules: x y are inputs, out the result (the node itself, so that its parameters can
 # be read), g the cotangent of the result, dx dy tangents of the inputs.
