@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from chainrule.train.evaluation.evaluate import evaluate
     from chainrule.train.evaluation.measures import Measures
     from chainrule.train.evaluation.predict import predict
+    from chainrule.train.loop.following import follow
     from chainrule.train.loop.trainer import Trainer
     from chainrule.train.optimizers import schedules
     from chainrule.train.optimizers.clipping import clip_by_global_norm
@@ -138,6 +139,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "follow",
     "fori_loop",
     "from_onnx",
     "from_torch",
@@ -238,6 +240,7 @@ _LATER = {
     "custom_derivative": "chainrule.custom",
     "dropout": "chainrule.random.dropout",
     "evaluate": "chainrule.train.evaluation.evaluate",
+    "follow": "chainrule.train.loop.following",
     "fori_loop": "chainrule.control",
     "from_onnx": "chainrule.exchange.from_onnx.importing",
     "from_torch": "chainrule.exchange.pytorch.importing",

@@ -22,6 +22,7 @@ from chainrule.errors import IdleStageWarning
 from chainrule.execute.arguments import sizes_from
 from chainrule.graph.by_name import sizes_by_name
 from chainrule.graph.graph import Graph
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.pipelines.stages import Orders
 from chainrule.plan.speeds import checked_speeds
 from chainrule.tracebacks import entry, warn_user
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class ParallelStep(SplitStep):
+class ParallelStep(SplitStep, ShownByText):
     """A training step on several ranks; `cr.parallel` makes it.
 
     `parts` is the step in micro-batches that is split, `grid` says over how many ranks, `ends` are

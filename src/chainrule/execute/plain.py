@@ -20,6 +20,7 @@ from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import Node
 from chainrule.schedule.records import Compute, Schedule, View
 
@@ -121,7 +122,7 @@ class PlainProgram:
 
 
 @dataclass(frozen=True, eq=False)
-class PlainPlan(NotPickled):
+class PlainPlan(NotPickled, ShownByText):
     """The schedule of a plain program; `print` shows it."""
 
     _called = "a plan"

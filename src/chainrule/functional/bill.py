@@ -11,13 +11,14 @@ from chainrule.execute.free_memory import SWITCH, refuse_beyond_free
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.schedule.plain import most_nbytes
 
 SUGGESTED = (64, 16, 4, 1)  # rows at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Bill:
+class Bill(ShownByText):
     """What one call takes: `rows` rows of `width` numbers, `at_once` of them at a time.
 
     `in_parts` says that `rows=` asked for this, and that the result is filled part by part.

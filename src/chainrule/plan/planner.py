@@ -12,6 +12,7 @@ from chainrule.errors import SizeError
 from chainrule.graph.body import Body
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import Node, topological
 from chainrule.graph.uses import uses
 from chainrule.plan.choose_stored import stored_values
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan(NotPickled):
+class Plan(NotPickled, ShownByText):
     """How a graph runs: for each instruction that computes, the work that it stands for.
 
     `strides` are those, in elements, of the array of every value in memory.  `overwrites` maps

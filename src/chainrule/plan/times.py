@@ -8,6 +8,7 @@ from functools import cached_property
 from math import fsum
 from typing import TYPE_CHECKING
 
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.text import instructions
 
@@ -18,7 +19,7 @@ Row = tuple[str, str, str, str, str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class PlanTimes:
+class PlanTimes(ShownByText):
     """What `plan.measured()` gives: nanoseconds, one number for each instruction of the plan.
 
     `print` it for a table: for each instruction what it is, both times, the measured one by the

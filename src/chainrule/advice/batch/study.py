@@ -22,6 +22,7 @@ from chainrule.explain.cost.measured_runs import run_of_report, timed
 from chainrule.explain.memory.report import MemoryReport
 from chainrule.graph.bytes_text import in_bytes, nbytes_of
 from chainrule.graph.frozen import NotPickled
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.speeds import Speeds, checked_speeds, speeds_of
 from chainrule.tracebacks import entry
 from chainrule.train.step.check_arguments import refuse_no_state
@@ -60,7 +61,7 @@ class OfBatch:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchStudy(NotPickled):
+class BatchStudy(NotPickled, ShownByText):
     """What each batch takes, and which one is recommended; `cr.batch_study` makes it.
 
     `recommended` is the batch with the least product of time and samples to a target, `quickest`

@@ -18,6 +18,7 @@ from chainrule.execute.arguments import checked, sizes_from
 from chainrule.execute.free_memory import free_memory
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import topological
 from chainrule.random import fold_in
 from chainrule.tracebacks import entry
@@ -40,7 +41,7 @@ class OfParameter:
 
 
 @dataclass(frozen=True, eq=False)
-class GradientNoise(NotPickled):
+class GradientNoise(NotPickled, ShownByText):
     """The noise of gradients on one batch, at one state; `cr.gradient_noise` makes it.
 
     `total` are the estimates for all parameters together: tr Σ, |g|² and the noise scale, which is

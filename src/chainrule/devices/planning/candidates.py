@@ -9,6 +9,7 @@ from chainrule.devices.reports.memory_text import aligned
 from chainrule.devices.reports.timeline_text import duration
 from chainrule.devices.stages import TIME
 from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.words import printable
 
 HEAD = (
@@ -70,7 +71,7 @@ def _count(number: int, what: str) -> str:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class Candidates(ShownByText):
     """What a search has found: `ranked` are the best plans, the one that was chosen first.
 
     `compared` is how many there were; `too_large` of them do not fit into the memory of their

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.devices.stages import BYTES_EACH_SECOND, MESSAGE_SECONDS
 from chainrule.errors import InputError
 from chainrule.graph.bytes_text import nbytes_of
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.speeds import SPEEDS, Speeds, checked_speeds, scaled, speeds_of
 from chainrule.tracebacks import entry
 
@@ -143,7 +144,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Devices:
+class Devices(ShownByText):
     """Devices that a step can be split over; device i runs rank i.
 
     `groups` are groups of alike devices, `between` is the link between devices of different groups,

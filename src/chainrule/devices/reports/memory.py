@@ -40,6 +40,7 @@ from chainrule.devices.reports.waiting import waiting_nbytes
 from chainrule.execute.executors import executor_of
 from chainrule.explain.memory.kinds import Kind
 from chainrule.graph.frozen import NotPickled
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.primitives.sources import constant
 from chainrule.schedule.in_numpy import outline_in_c_order, without_memory
 
@@ -106,7 +107,7 @@ class RankMemory:
 
 
 @dataclass(frozen=True, eq=False)
-class ParallelMemory(NotPickled):
+class ParallelMemory(NotPickled, ShownByText):
     """The bytes of each rank of a split step, before a step is taken."""
 
     _called = "a report of memory"

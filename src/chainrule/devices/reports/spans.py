@@ -15,6 +15,7 @@ from chainrule.explain.image import image_of
 from chainrule.explain.memory.picture import save as save_svg
 from chainrule.explain.writing import write_beside
 from chainrule.graph.frozen import NotPickled
+from chainrule.graph.in_notebooks import ShownByText
 
 FORWARD, RECOMPUTE = "forward", "recompute"
 BACKWARD, GRADIENTS, UPDATE = "backward", "gradients", "update"
@@ -72,7 +73,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, eq=False)
-class ParallelTimeline(NotPickled):
+class ParallelTimeline(NotPickled, ShownByText):
     """When each rank of a split step does what: `ranks[r]` are the spans of rank r in order.
 
     `is_measured` says whether they were measured in a step, or are predicted.  `lower_bound` is
@@ -202,7 +203,7 @@ def save_timelines(timelines: Sequence[ParallelTimeline], path: Path) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class StepTrace(NotPickled):
+class StepTrace(NotPickled, ShownByText):
     """A step that was taken, and what was measured in it: `objective` is what the step gives,
     `measured` when its ranks did what, `predicted` when they were to."""
 

@@ -17,6 +17,7 @@ from chainrule.graph.bind import check_sizes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
 from chainrule.tracebacks import entry
@@ -69,7 +70,7 @@ class ValueCost(Count):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cost(NotPickled):
+class Cost(NotPickled, ShownByText):
     """What a graph takes at `sizes`, of which some or all may be open: then `flops` and `nbytes`
     are polynomials in `names`.
 

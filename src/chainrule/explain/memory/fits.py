@@ -11,6 +11,7 @@ from chainrule.errors import InputError, SizeError
 from chainrule.execute.free_memory import free_memory
 from chainrule.explain.memory.margins import MEASURE, in_words
 from chainrule.graph.bytes_text import in_bytes, nbytes_of
+from chainrule.graph.in_notebooks import ShownByText
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
@@ -19,7 +20,7 @@ SHOWN = 3  # parts that the reason names
 
 
 @dataclass(frozen=True)
-class Way:
+class Way(ShownByText):
     """A way to fit: what it is, the bytes it needs, and about how long it takes in nanoseconds.
 
     `is_measured`: that is the time of runs.  Else it may be less or more by the fraction `margin`,
@@ -40,7 +41,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(ShownByText):
     """True where `needed_nbytes` are at most `limit_nbytes`; as text, the reason.
 
     `ways`, of a training step: the ways in which it fits, the quickest first; planned when asked

@@ -9,11 +9,12 @@ from chainrule.errors import SizeError
 from chainrule.explain.memory import polynomials
 from chainrule.explain.memory.polynomials import Polynomial
 from chainrule.graph.cached import cached_property
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.sizes import size_values
 
 
 @dataclass(frozen=True)
-class Formula:
+class Formula(ShownByText):
     """Bytes as a function of named sizes, each an integer of at least 1.
 
     The instruction at which most bytes are live may be another one at other sizes: `peaks` are the

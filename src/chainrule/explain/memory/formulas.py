@@ -10,11 +10,12 @@ from chainrule.explain.memory.formula import Formula, formula
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.polynomials import Polynomial
 from chainrule.explain.memory.run_memory import RunMemory
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import Node
 
 
 @dataclass(frozen=True, eq=False)
-class PhaseFormulas:
+class PhaseFormulas(ShownByText):
     """Formulas of one run, training or prediction, in logical bytes: elements times their size.
 
     `peak` is the most that is live, `parts` what it is for, `values` the bytes of every named
@@ -59,7 +60,7 @@ class PhaseFormulas:
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryFormulas:
+class MemoryFormulas(ShownByText):
     """The formulas of a report: those of its main run, and of training and of prediction.
 
     The order of instructions is the one planned at the sizes `reference`.

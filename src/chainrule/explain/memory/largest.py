@@ -10,6 +10,7 @@ from chainrule.errors import InputError, MemoryLimitError, SizeError
 from chainrule.explain.memory.formula import Formula
 from chainrule.graph.bind import check_conditions
 from chainrule.graph.bytes_text import in_bytes, nbytes_of
+from chainrule.graph.in_notebooks import ShownByText
 
 if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
@@ -22,7 +23,7 @@ LARGEST = 1 << 62
 
 
 @dataclass(frozen=True)
-class Largest:
+class Largest(ShownByText):
     """The largest size found that fits, and what a run at that size needs.
 
     `planned` are the needs, in bytes, at all sizes for which a real plan was made.

@@ -28,6 +28,7 @@ from chainrule.graph.cached import cached_property
 from chainrule.graph.collector import without_collector
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import Node
 from chainrule.tracebacks import entry
 from chainrule.transforms.forward_only import predicting_graph
@@ -43,7 +44,7 @@ REFERENCE_SIZE = 256  # of a named size that was not given
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryReport(NotPickled):
+class MemoryReport(NotPickled, ShownByText):
     """What a graph needs at `sizes`, run by `executor` with `keep`.
 
     `training` is the whole graph, forward and backward propagation (and the update of a training

@@ -13,6 +13,7 @@ from chainrule.explain.memory.margins import MEASURE, margin
 from chainrule.explain.memory.repeats import Repeat, repeats_of
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.cached import cached_property
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.speeds import checked_speeds
 from chainrule.schedule.records import Compute
 from chainrule.tracebacks import entry
@@ -63,7 +64,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Tradeoff:
+class Tradeoff(ShownByText):
     """Bytes against time: `points` from no value computed again to the least bytes.
 
     Each saves at least a 64th of what can be saved more than the one before it, but for the last,

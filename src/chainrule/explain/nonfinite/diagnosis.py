@@ -8,6 +8,7 @@ from typing import Any
 
 from chainrule.explain.nonfinite.phrases import number
 from chainrule.explain.values.statistics import Statistics
+from chainrule.graph.in_notebooks import ShownByText
 
 IN_PROGRAM = "in the program"  # the phase of a constant
 
@@ -52,7 +53,7 @@ class Poisoned:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(ShownByText):
     """The first value that is not finite and reached a result, and the chain after it.
 
     `value` is its name, else its expression (then `part_of` is the named value it is a part of);

@@ -17,6 +17,7 @@ from chainrule.explain.zeros.causes import Splitter, Why
 from chainrule.explain.zeros.units import DeadUnits, dead_units
 from chainrule.explain.zeros.words import because
 from chainrule.graph.graph import Graph
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import Node, topological
 from chainrule.primitives.sources import constant, input_
 from chainrule.transforms.backward import gradient_name
@@ -54,7 +55,7 @@ class ZeroElements:
 
 
 @dataclass(frozen=True)
-class Zeros:
+class Zeros(ShownByText):
     """What `zeros` found: `gradients` with an element that is 0, and values with dead units."""
 
     graph: str

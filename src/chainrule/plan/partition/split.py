@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from chainrule.errors import InputError, MemoryLimitError
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.partition.anywhere import anywhere
 from chainrule.plan.partition.loads import Stages, bytes_of, fault, loads
 from chainrule.plan.partition.parts import parts_of
@@ -19,7 +20,7 @@ from chainrule.tracebacks import entry
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(ShownByText):
     """Which nodes lie on which device.
 
     `stages[d]` are the nodes of device d, in ascending order; hosts come behind the devices.

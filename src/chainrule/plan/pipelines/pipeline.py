@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from chainrule.errors import InputError, MemoryLimitError
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.pipelines import exact
 from chainrule.plan.pipelines import orders as known
 from chainrule.plan.pipelines.bounds import lower_bound
@@ -29,7 +30,7 @@ NAMES = ("gpipe", "1f1b", INTERLEAVED, "zb-h1", "zb-h2", SEARCH)
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class Pipeline(ShownByText):
     """A schedule of a pipeline and its times.
 
     `timeline[s]` has the tasks of stage s, with their starts and ends in seconds.  `cost` is the

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from chainrule.errors import InputError, MemoryLimitError
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.recomputation.problem import Problem, problem
 from chainrule.plan.recomputation.search import LITTLE_EFFORT, Found, found, searched
 from chainrule.plan.recomputation.sequence import fault
@@ -21,7 +22,7 @@ DEFAULT_EFFORT = 50_000  # moves for each node
 
 
 @dataclass(frozen=True)
-class Recomputation:
+class Recomputation(ShownByText):
     """A sequence of executions: node numbers, repeated where a value is computed again.
 
     `cost` is the sum over all executions, `plain_cost` that of each node once, `peak_nbytes` the

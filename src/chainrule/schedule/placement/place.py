@@ -15,6 +15,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from chainrule.errors import InputError
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.schedule.placement.blocks import Block, arena_nbytes, largest_load
 from chainrule.schedule.placement.improve import Found, improved
 from chainrule.schedule.placement.quick import side_by_side, strategies
@@ -39,7 +40,7 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Placement:
+class Placement(ShownByText):
     """An offset for each buffer, in an arena of `nbytes`: where the highest one ends.
 
     `largest_load` is the largest sum of bytes in use at one moment; `lower_bound` is proved, too:

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.errors import IndexOutOfRangeError
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.train.step.counting import Accuracy
 
 
 @dataclass(frozen=True)
-class Measures:
+class Measures(ShownByText):
     """The objective over `count` rows, and, where classes were asked for, how many were right.
 
     `objective` is the mean of the batches' objectives, each counted by its rows: the objective of

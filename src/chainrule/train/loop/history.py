@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -22,11 +22,13 @@ class History:
     """The lines of a training, in memory and, with `path`, in a file.
 
     Each line is a dict of numbers with "step" and "epoch".  What is not finite is None: JSON has no
-    NaN.  `open` makes the file have exactly these lines; `write` appends to it.
+    NaN.  `open` makes the file have exactly these lines; `write` appends to it, and then tells
+    `listeners`.
     """
 
     def __init__(self, lines: Sequence[Mapping[str, Any]] = (), path: Path | None = None) -> None:
         self.path = path
+        self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self.lines: list[dict[str, Any]] = []
         self._file: FileIO | None = None
         self._digest, self._nbytes = hashlib.sha256(), 0
@@ -62,6 +64,8 @@ class History:
             except OSError as error:
                 raise self._unwritable(error) from error
         self._take(own)
+        for listener in self.listeners:
+            listener(own)
 
     def sync(self) -> None:
         """Bring the lines to the disk.  A file that was removed is written anew, whole.

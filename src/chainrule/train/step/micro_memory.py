@@ -17,6 +17,7 @@ from chainrule.explain.memory.report import MemoryReport, memory_of_step, of_ste
 from chainrule.graph.bind import check_sizes
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.graph import Graph
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ SHARED = ("stacks of threads", "buffers of BLAS", "buffers of NumPy", "freed arr
 
 
 @dataclass(frozen=True, eq=False)
-class MicroBatchMemory:
+class MicroBatchMemory(ShownByText):
     """The bytes of one step, all parts and the update.
 
     `sizes` are those of the whole batch.  `accumulating` is the report of one part, `updating` that

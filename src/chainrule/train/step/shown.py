@@ -24,6 +24,9 @@ class ShownAsGraph:
         """The whole step as a picture; the options are those of `Graph.draw`."""
         return self.graph.draw(**options)
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return self.graph._repr_mimebundle_()
+
     @entry
     def equations(self, names: str | Iterable[str] | None = None, **options: Any) -> Equations:
         """Its values as a textbook writes them; the options are those of `Graph.equations`."""

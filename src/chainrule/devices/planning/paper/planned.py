@@ -32,6 +32,7 @@ from chainrule.devices.tensor.choosing import MOST_WAYS, can_choose, not_shared
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.frozen import NotPickled
+from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import Node
 from chainrule.plan.pipelines.pipeline import INTERLEAVED
 from chainrule.tracebacks import entry
@@ -57,7 +58,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class ParallelPlan(NotPickled):
+class ParallelPlan(NotPickled, ShownByText):
     """The plans of a step on devices, the best first; `cr.plan_parallel` makes it.
 
     `ranked` are the ten best; `compared` is how many there were, of which `too_large` do not fit.
