@@ -119,6 +119,7 @@ def _prose(text: str, source: Path, target: Path, linked: list[Path]) -> str:
 
     text = PICTURE.sub(both, IMAGE.sub(both, text))
     text = text.replace("<details>", '<details markdown="1">')
+    text = text.replace("<!-- cells -->", '<div class="cr-cells"></div>')  # its Python can be run
     return LINK.sub(link, _with_python_markdown_lists(text))
 
 
