@@ -47,11 +47,10 @@ REFERENCE_SIZE = 256  # of a named size that was not given
 class MemoryReport(NotPickled, ShownByText):
     """What a graph needs at `sizes`, run by `executor` with `keep`.
 
-    `training` is the whole graph, forward and backward propagation (and the update of a training
-    step); None for a graph without a backward pass.  `prediction` is what `predict` needs.
-    `assumed` are the sizes that nobody gave: a reference, at which the order is chosen.
-    `concrete` is the graph at these sizes, `predicting` the graph of prediction, without dropout;
-    `lying` says how arguments lie that are not in C order.
+    `training` is the whole graph, an update included; None for a graph without a backward pass.
+    `prediction` is what `predict` needs.  `assumed` are the sizes that nobody gave: a reference, at
+    which the order is chosen.  `concrete` is the graph at these sizes, `predicting` the graph of
+    prediction, without dropout; `lying` says how arguments lie that are not in C order.
     """
 
     _called = "a report of memory"
