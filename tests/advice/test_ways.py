@@ -53,6 +53,17 @@ def test_what_fits_comes_first_and_the_rest_says_why(limited: Any) -> None:
     assert times == sorted(times) and ways.best is ways.fitting[0]
 
 
+def test_the_limit_is_that_of_each_device(limited: Any) -> None:
+    step, found = limited
+    limit = found.limit_nbytes
+    others = cr.ways(step, batch=256, memory=limit, devices=cr.Devices.cpu(4))
+    assert [one.what for one in others] == [one.what for one in found]
+    assert all(one.needed_nbytes <= limit for one in others.fitting)
+    own = cr.ways(step, batch=256, memory=limit, devices=cr.Devices.cpu(4, memory=limit // 3))
+    apart = [one for one in own.fitting if one.devices > 1]
+    assert apart and all(one.needed_nbytes <= limit // 3 for one in apart)
+
+
 def test_bytes_and_changes_are_those_of_the_reports(limited: Any) -> None:
     step, ways = limited
     kinds = {one.kind: one for one in ways}

@@ -178,8 +178,8 @@ def ways(
     """Every way to train a step with a batch: `print(cr.ways(step, batch=512, memory="2 GiB"))`.
 
     As it is, a smaller batch, micro-batches, recomputation within budgets, an optimizer that keeps
-    less; on `devices` (a number of ranks of this machine with so much `memory` each, or a
-    `cr.Devices`) data parallel, sharded, as a pipeline, with products split, and combined.  Each
+    less; on `devices` (a number of ranks of this machine, or a `cr.Devices`; `memory` limits each
+    device) data parallel, sharded, as a pipeline, with products split, and combined.  Each
     with the bytes of the device that needs most, predicted time (of a known processor, or by
     `speeds=cr.measured_speeds()`), operations beyond those of the plain step, bytes sent, the share
     of time in which devices wait, what becomes of noise and trajectory, and the code that does it.
@@ -204,6 +204,8 @@ def ways(
     speeds = checked_speeds(speeds)
     if devices is not None and not isinstance(devices, Devices):
         devices = Devices.cpu(devices, memory=memory, speeds=speeds)
+    elif devices is not None and limit is not None:
+        devices = _limited(devices, limit)
     alone = Alone(step, sizes, parts.size, limit, speeds)
     found, unknown = _done(
         _tasks(alone, devices), progress=sys.stderr.isatty() if progress is None else progress
@@ -211,6 +213,16 @@ def ways(
     fitting = sorted((one for one in found if one.fits), key=_order)
     others = tuple(one for one in found if not one.fits)
     return Ways(step.graph.name, sizes, limit, tuple(fitting), others, unknown, speeds)
+
+
+def _limited(devices: Devices, limit: int) -> Devices:
+    """The devices with at most so many bytes each."""
+    known = [one.memory_nbytes for one in devices.groups]
+    groups = tuple(
+        replace(group, memory_nbytes=limit if own is None else min(own, limit))
+        for group, own in zip(devices.groups, known, strict=True)
+    )
+    return replace(devices, groups=groups)
 
 
 def _order(way: TrainingWay) -> tuple[bool, float]:
