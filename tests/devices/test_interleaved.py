@@ -36,6 +36,55 @@ def test_stages_of_several_chunks_are_the_step(
     assert_near(trained(split, weights, batch), wanted, 1e-12)
 
 
+def two_products(
+    x: cr.float64["n 6"], W1: cr.float64[6, 6], W2: cr.float64[6, 6], W3: cr.float64[6, 6]
+):
+    """Two chunks read h, and the gradients of W2 and W3 are products with the same transposed h."""
+    h = np.tanh(x @ W1)
+    a = np.tanh(h @ W2)
+    b = np.tanh(h @ W3)
+    J = np.mean(np.sum(a * b, axis=1) ** 2)
+    return J
+
+
+@pytest.mark.parametrize(
+    ("stages", "options"),
+    [
+        (1, {"stages": ("a",), "chunks": 2}),
+        (1, {"stages": ("h", "a"), "chunks": 3}),
+        (1, {"stages": ("a",), "chunks": 2, "replicas": 2}),
+        (1, {"stages": ("a",), "chunks": 2, "ways": 2}),
+        (1, {"stages": ("a",), "chunks": 2, "replicas": 2, "ways": 2}),
+        (2, {"stages": ("h", "a", "b"), "chunks": 2, "ways": 2}),
+    ],
+)
+def test_gradients_that_share_a_value_over_a_cut_are_there_in_time(
+    stages: int, options: Any
+) -> None:
+    step = cr.training_step(two_products, ("W1", "W2", "W3"), cr.adamw(0.01), executor="reference")
+    random = np.random.default_rng(4)
+    weights = {name: random.normal(size=(6, 6)) for name in ("W1", "W2", "W3")}
+    batch = {"x": random.normal(size=(12, 6))}
+    wanted = trained(step.micro_batched(2), weights, batch)
+    split = cr.parallel(step, micro_batches=2, schedule="interleaved", **options)
+    assert split.stages == stages
+    found = trained(split, weights, batch)
+    if "ways" in options:  # products are added up in another order
+        assert_near(found, wanted, 1e-14)
+    else:
+        assert found[1] == wanted[1]
+        assert all(np.array_equal(found[0][name], wanted[0][name]) for name in weights)
+
+
+def test_a_gradient_that_is_computed_early_says_where_its_parameter_is() -> None:
+    step = cr.training_step(two_products, ("W1", "W2", "W3"), cr.adamw(0.01), executor="reference")
+    split = cr.parallel(step, micro_batches=2, stages=("a",))
+    assert split.why("W3", n=12) == (
+        "W3 lies on stage 0 (rank 0), the first stage that computes a part of its gradient; it is "
+        "updated there, and sent to stage 1 (rank 1) at the beginning of each step"
+    )
+
+
 def test_each_stage_has_the_chunks_that_one_says() -> None:
     step, weights, batch = case("skipping", "adamw", "reference")
     ends = ("a", "b", "c")

@@ -7,11 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from carrying_models import carrying
 from parallel_models import ROWS, case
 
 import chainrule as cr
+from chainrule.devices import parallel, splitting
 from chainrule.devices.check import check_programs
-from chainrule.devices.instructions import AllReduce, Clear, Program, Receive, Run, Send
+from chainrule.devices.given import given_to_ranks
+from chainrule.devices.instructions import AllReduce, Clear, Key, Program, Receive, Run, Send
+from chainrule.devices.lives import freeing
 from chainrule.errors import InvariantError
 
 Change = Callable[[list[Any]], None]
@@ -103,6 +107,46 @@ def test_a_planted_fault_is_found(programs: tuple[Program, ...], fault: str) -> 
     wrong = replace(programs[rank], instructions=tuple(instructions))
     with pytest.raises(InvariantError, match=told):
         check_programs([wrong if one.rank == rank else one for one in programs])
+
+
+def test_a_value_that_nobody_computes_is_not_given(programs: tuple[Program, ...]) -> None:
+    """Each run of a piece of the passes is dropped, and what it gave is taken as given."""
+    inputs = {key for program in programs for key in program.given}
+    check_programs(programs, inputs)
+    first = programs[0]
+    for at in places(list(first.instructions), Run):
+        left = (*first.instructions[:at], *first.instructions[at + 1 :])
+        wrong = freeing(0, left, first.results)
+        if set(wrong.given) <= inputs:  # nobody reads what it gives, or a sum begins with less
+            continue
+        with pytest.raises(InvariantError, match=r"rank 0 takes Key.* as given, which is no input"):
+            check_programs([wrong, *programs[1:]], inputs)
+        break
+    else:
+        pytest.fail("no rank reads what a piece gives")
+
+
+@pytest.mark.parametrize(("model", "replicas"), [("averaged", 2), ("centred", 1)])
+def test_what_programs_may_take_is_given(
+    model: str, replicas: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may, has = set[Key](), set[Key]()
+
+    def check(programs: Any, inputs: Any) -> None:
+        may.update(inputs)
+        check_programs(programs, inputs)
+
+    def give(*given: Any) -> Any:
+        found = given_to_ranks(*given)
+        has.update(found)
+        return found
+
+    monkeypatch.setattr(splitting, "check_programs", check)
+    monkeypatch.setattr(parallel, "given_to_ranks", give)
+    step, state, batch = carrying(model, "scheduled", "reference")
+    split = cr.parallel(step, micro_batches=2, stages=2, replicas=replicas)
+    split(split.init(state), batch)
+    assert may and may <= has
 
 
 def test_values_are_freed_once_they_are_not_needed(programs: tuple[Program, ...]) -> None:

@@ -2,13 +2,13 @@
 
 Programs are plain records, so they can be followed without computing anything: a message that
 nobody sends, ranks that wait for each other in a circle, collectives in another order on another
-rank, a value that is read before it is there.
+rank, a value that is read before it is there, one that is taken as given and that no step gives.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from chainrule.devices.instructions import (
     COLLECTIVES,
@@ -30,8 +30,18 @@ from chainrule.devices.instructions import (
 from chainrule.errors import InvariantError
 
 
-def check_programs(programs: Sequence[Program]) -> None:
-    """InvariantError, with rank and instruction, for the first fault."""
+def check_programs(programs: Sequence[Program], inputs: Collection[Key] | None = None) -> None:
+    """InvariantError, with rank and instruction, for the first fault.
+
+    `inputs` are the values that a step can give to ranks; None takes what they name as given.
+    """
+    for program in programs:
+        for key in program.given:
+            if inputs is not None and key not in inputs:
+                raise InvariantError(
+                    f"rank {program.rank} takes {key} as given, which is no input of the step, and "
+                    "which nobody has computed by then"
+                )
     _Followed(programs).follow()
 
 

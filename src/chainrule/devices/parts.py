@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from chainrule.devices.carried import varying_of, with_own_values
+from chainrule.devices.instructions import Key
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.rebuild import ordered
@@ -35,6 +36,23 @@ class Parts:
     following: Mapping[str, str]
     owned: Mapping[str, str]
     varying: frozenset[str]
+
+    def given(self, numbers: Mapping[str, int], count: int) -> set[Key]:
+        """What a step with `count` parts can give to ranks: the inputs, by their `numbers`, but for
+        sums and for what follows the objective's state, which ranks compute."""
+        computed = {*self.sums, *self.carried.values()}
+
+        def parts(name: str) -> Iterable[int | None]:
+            if name in self.varying:
+                return range(count)
+            return (0,) if name in self.carried else (None,)  # the first part reads the state
+
+        return {
+            Key(number, part)
+            for name, number in numbers.items()
+            if name not in computed
+            for part in parts(name)
+        }
 
     def nbytes_of_parameters(self) -> dict[Node, int]:
         """The bytes that belong to each parameter: its own, its sum's, the optimizer's arrays."""

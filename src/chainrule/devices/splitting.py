@@ -167,7 +167,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         )
         programs, pieces = overlapping.programs(programs), overlapping.made
     try:
-        check_programs(programs)
+        check_programs(programs, parts.given(making.names, step.parts.count))
     except InvariantError:
         making.carrying.refuse_circles(parts, step.order)
         raise
@@ -294,6 +294,11 @@ def placed_step(
     if by_time:
         place = evened(place, parameters, grid, orders, seconds, weights)
     owner = dict(place.owner)
+    for name, of in parts.summed.items():  # no later than what is added, which never goes forward
+        if of is not None:
+            added = graph.names[parts.sums[name]].inputs
+            early = [place.backward[one] for one in added if one in place.backward]
+            owner[inputs[of]] = min([owner[inputs[of]], *early])
     for name, of in parts.summed.items():
         last = place.forward[graph.names[parts.objective]]
         owner[inputs[name]] = last if of is None else owner[inputs[of]]

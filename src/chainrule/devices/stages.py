@@ -21,11 +21,12 @@ TIME, MEMORY = "time", "memory"  # what is shared out to stages so that the larg
 @dataclass(frozen=True)
 class Placed:
     """`forward` and `backward` map the nodes of the two passes to stages; `owner` does so for the
-    inputs that live on one stage: parameters, the sums of their gradients, and the objective's own
-    state, where it is computed.  `everywhere` are the nodes that each stage computes for itself,
-    `moved` those of the backward pass that are earlier than what they are made for.  Where stages
-    have several chunks, these are numbered here in place of stages: chunk c is on stage
-    c % stages."""
+    inputs that live on one stage: parameters, on the first stage that reads them or computes a part
+    of their gradients; the sums of these; and the objective's own state, where it is computed.
+    `everywhere` are the nodes that each stage computes for itself, `moved` those of the backward
+    pass that are earlier than what they are made for.  Where stages have several chunks, these are
+    numbered here in place of stages: chunk c is on stage c % stages.
+    """
 
     count: int
     forward: Mapping[Node, int]

@@ -112,10 +112,9 @@ class _Why:
             "",
         )
         of = f" for {first}" if first else ""
-        words = (
-            f"{said} lies on {self._where([stage])}, the first stage that reads it{of}; "
-            "it is updated there"
-        )
+        does = f"reads it{of}" if stage in forward else "computes a part of its gradient"
+        words = f"{said} lies on {self._where([stage])}, the first stage that {does}; it is updated"
+        words += " there"
         others = self._elsewhere(readers, stage)
         if others:
             words += f", and sent to {self._where(others)} at the beginning of each step"
