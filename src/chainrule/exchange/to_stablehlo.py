@@ -51,7 +51,7 @@ def to_stablehlo(
         )
     held = held_arrays(graph, parameters or {})
     results = [node for _, node in graph.outputs]
-    _refuse_calls_of_numpy(graph, XlaProgram(graph, results, None).refused)
+    _refuse_calls_of_numpy(graph, XlaProgram(graph, results, {}, None).refused)
     inputs = {item.name: item.node for item in graph.inputs if item.name not in held}
     own = {graph[name]: array for name, array in held.items()}
     order = topological(results)
