@@ -27,6 +27,10 @@ STYLE = (
     ".s1{color:#63c3dd}.s2{color:#f0a04b}.s3{color:#9aa1ad}}"
 )
 
+# Marks between two powers of ten, or of two: the first that are enough are taken.
+FINER = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
+FINER_BINARY = ((1,), (1, 1.5), (1, 1.25, 1.5, 1.75))
+
 Point = tuple[float, float]
 
 
@@ -52,11 +56,17 @@ class Series:
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis measures; `shown` writes a value of it."""
+    """What an axis measures; `shown` writes a value of it.
+
+    Marks are at whole numbers where these are all it has (`whole`), and at powers of two and parts
+    of them where that is how it counts (`binary`, of logarithmic ones).
+    """
 
     name: str
     shown: Callable[[float], str]
     logarithmic: bool = False
+    whole: bool = False
+    binary: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,20 +115,23 @@ class _Scale:
         return self.begin + (self.end - self.begin) * min(max(part, 0.0), 1.0)
 
     def ticks(self) -> list[float]:
-        """Round values: powers of ten and parts of them, or multiples of one step."""
+        """Round values: powers of ten or two and parts of them, or multiples of one step."""
         if not self.axis.logarithmic:
             step = 10 ** floor(log10(self.high - self.low))
             step *= next(
                 k for k in (0.1, 0.2, 0.25, 0.5, 1) if (self.high - self.low) / k < 6 * step
             )
+            step = max(step, 1.0) if self.axis.whole else step
             first = ceil(self.low / step)
             return [step * k for k in range(first, floor(self.high / step) + 1)]
-        for factors in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+        base = 2.0 if self.axis.binary else 10.0
+        each = log10(base)
+        for factors in FINER_BINARY if self.axis.binary else FINER:
             found = [
-                factor * 10.0**power
-                for power in range(floor(self.low), ceil(self.high) + 1)
+                factor * base**power
+                for power in range(floor(self.low / each), ceil(self.high / each) + 1)
                 for factor in factors
-                if self.low <= log10(factor) + power <= self.high
+                if self.low <= log10(factor) + power * each <= self.high
             ]
             if len(found) >= 4:
                 break
@@ -182,6 +195,10 @@ class _Drawing:
                 for (x, _), (low, _) in zip(places, one.band, strict=True)
             ]
             lines.append(f'<path class="band" d="M{"L".join([*above, *below[::-1]])}Z"/>')
+            lines += [
+                f'<path class="line" d="M{top}L{bottom}"/>'
+                for top, bottom in zip(above, below, strict=True)
+            ]
         if one.line and len(known) > 1:
             path = f"M{known[0][0]:.1f} {known[0][1]:.1f}"
             for x, y in known[1:]:
@@ -204,12 +221,15 @@ class _Drawing:
 
     def _labels(self, one: Series, places: Sequence[Point]) -> list[str]:
         """Words beside points, where there is room."""
-        lines, taken = [], list[tuple[float, float, float]]()
+        lines, taken = [], [(x - 6, x + 6, y + 4) for x, y in places]
         for (x, y), label in zip(places, one.labels, strict=False):
             wide = len(label) * LETTER
             begin = x + 8 if x + 8 + wide <= RIGHT + 20 else x - 8 - wide
-            for up in (4.0, -10.0, 18.0, -24.0, 32.0):
-                if all(abs(y + up - b) > 13 or begin > e or a > begin + wide for a, e, b in taken):
+            for up in (4.0, -10.0, 18.0):
+                free = all(
+                    abs(y + up - b) > 13 or begin > e or a > begin + wide for a, e, b in taken
+                )
+                if free and y + up < BOTTOM - 2:
                     taken.append((begin, begin + wide, y + up))
                     lines.append(_words(begin, y + up, label, "ink", size=11))
                     break

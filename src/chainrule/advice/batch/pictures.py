@@ -25,7 +25,7 @@ def noise_plot(study: BatchStudy) -> Plot:
     told = "; ".join(words) or "no scale is known"
     return Plot(
         f"Noise scale of {study.name} along training",
-        Axis("steps", lambda value: f"{value:,.0f}"),
+        Axis("steps", lambda value: f"{value:,.0f}", whole=True),
         Axis("noise scale, in samples", number, logarithmic=True),
         [Series("noise scale", points, 0, words=words, band=band)],
         f"The noise scale, with its interval: {told}.",

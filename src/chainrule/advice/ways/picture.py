@@ -59,7 +59,7 @@ def plot(ways: Ways) -> Plot:
     first = f"The quickest that fits is {best.what}: " if best else "None fits. "
     return Plot(
         f"Ways to train {ways.name}: bytes against time",
-        Axis("bytes of the device that needs most", lambda n: in_bytes(int(n)), logarithmic=True),
+        Axis("bytes of the device that needs most", lambda n: in_bytes(int(n)), True, binary=True),
         Axis("time a sample", duration, logarithmic=True),
         series,
         first + "; ".join(words) + ".",
