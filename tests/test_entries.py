@@ -253,6 +253,11 @@ WRITTEN = [
     (["model.py:objective", "-o", "a.xyz"], "a.xyz"),
 ]
 OF_COMMANDS: dict[str, list[tuple[list[str], str]]] = {
+    "batch": [
+        (["missing.py:f"], "missing.py"),
+        (["model.py:objective"], "there are no examples for"),
+        (["model.py:objective", "--data", "missing.npz"], "missing.npz"),
+    ],
     "cost": OF_FUNCTIONS,
     "devices": [
         (["missing.toml"], "File 'missing.toml' does not exist"),
@@ -293,6 +298,11 @@ OF_COMMANDS: dict[str, list[tuple[list[str], str]]] = {
         (["--output-folder", "binary.py"], "cannot write to the folder binary.py"),
         (["--output-folder", "folder", "--resume"], "there is no training in folder"),
         (["--data", "nope"], "'nope' is not one of"),
+    ],
+    "ways": [
+        (["missing.py:f"], "missing.py"),
+        (["model.py:objective"], "nothing says what n is"),
+        (["model.py:objective", "--dim", "n=8", "--memory", "much"], "much"),
     ],
 }
 ENDINGS = {"draw": ".svg", "equations": ".tex", "explain": ".html"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from advice.programs import Program, programs
+from noisy_programs import Program, programs
 
 import chainrule as cr
 from chainrule.advice.noise.estimates import interval, noise_of, two_batch_noise

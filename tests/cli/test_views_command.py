@@ -143,7 +143,7 @@ def test_source_can_go_into_a_file_and_delete_what_is_not_needed():
 
 
 def test_a_whole_training_step_can_be_seen():
-    assert "w_next" in printed(
+    assert "θ_next = θ − learning_rate ∂J/∂θ, for each of the 3 parameters θ" in printed(
         "equations", "model.py:objective", "--wrt", "all", "--optimizer", "sgd", "--dim", "d=3"
     )
     text = printed("equations", "model.py:objective", "--wrt", "w", "--optimizer", "sgd")

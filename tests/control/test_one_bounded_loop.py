@@ -60,7 +60,7 @@ def test_equations_are_those_of_a_while_loop_with_its_bound() -> None:
     lines = str(of_order(1).equations(shapes=False))
     assert "T = min{t ≥ 0 : ¬(|x_t · x_t − a| > 10⁻⁹)} ≤ 40" in lines
     assert "x_t = (x_{t−1} + a/x_{t−1})/2, t = 1, …, T" in lines
-    assert "dx_{t−1} = −b_{1,t} (a/x_{t−1}) + dx_t/2, t = T, …, 1" in lines
+    assert "dx_{t−1} = −(dx_t/2)/x_{t−1} (a/x_{t−1}) + dx_t/2, t = T, …, 1" in lines
     assert lines.count("x_{t−1} + a/x_{t−1}") == 1  # not once more for the way back
     alone = cr.trace(lambda a: cr.grad(root)(a), A)  # of which only the way back is left
     lines = str(alone.equations(shapes=False))

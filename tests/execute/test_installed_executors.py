@@ -162,6 +162,7 @@ def test_nothing_is_compared_with_the_name_of_an_executor() -> None:
 MAY_IMPORT_NATIVE = {
     "devices/cores.py",  # shares out the threads of compiled code, and of BLAS
     "devices/given.py",  # sums in memory that compiled code has let go of
+    "advice/batch/study.py",  # asks for the threads of compiled code
     "devices/planning/measuring.py",  # measures devices
     "devices/launcher.py",  # shares out the threads of compiled code
     "execute/executors.py",

@@ -44,6 +44,10 @@ def _(primals: Any, tangents: Any) -> Any:
 
 GRAPH = cr.trace(total, V)
 STEP = cr.training_step(cr.trace(lambda w: total(w), V), "w", cr.sgd(0.1))
+ROWS = np.arange(12.0).reshape(4, 3)
+MEAN = cr.training_step(
+    lambda x, w: np.mean((x @ w) ** 2), "w", cr.sgd(0.1), x=cr.float64["n 3"], w=cr.float64["3"]
+)
 
 # How each function is called with arrays.  Each array in turn gets a mask.
 CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
@@ -151,6 +155,18 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         (V, M),
     ),
     "training_step": (lambda w: STEP.init(w=w), (V,)),
+    "batch_study": (
+        lambda x: cr.batch_study(MEAN, MEAN.init(w=np.ones(3)), {"x": x}, sizes=(1, 2)),
+        (ROWS,),
+    ),
+    "gradient_noise": (
+        lambda x: cr.gradient_noise(MEAN, MEAN.init(w=np.ones(3)), x=x),
+        (ROWS,),
+    ),
+    "noise_along": (
+        lambda x: cr.noise_along(MEAN, MEAN.init(w=np.ones(3)), {"x": x}, at=(0,), batch=2),
+        (ROWS,),
+    ),
     "value_and_grad": (cr.value_and_grad(total), (V,)),
     "var": (cr.var, (V,)),
     "vjp": (lambda x: cr.vjp(np.sin, x), (V,)),
@@ -217,9 +233,9 @@ WITHOUT_ARRAYS = {
     "a type": "Array ArrayType bool_ float16 float32 float64 int32 int64 uint8 uint32",
     "a result": "CompiledGraph Drawing Equations Graph Measures MemoryReport Node Report Run State "
     "StateArray TrainingStep ParallelStep ParallelPlan Devices Optimizer Size Checkpoints "
-    "Placement Model",
+    "Placement Model BatchStudy GradientNoise Ways",
     "a graph": "backward deduplicate prune simplify report transforms testing.simulate parallel "
-    "plan_parallel",
+    "plan_parallel ways follow",
     "numbers of a person's": "clip_by_global_norm adam adamw rmsprop sgd schedules",
     "sizes": "size sizes size_value maximum minimum place_buffers",
     "an executor": "register_executor measured_speeds",

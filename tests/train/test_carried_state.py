@@ -53,7 +53,10 @@ def test_it_is_named_and_shown_as_the_parameters_are():
     outputs = [name for name, _ in one.graph.outputs]
     assert outputs[:6] == ["J", "W_next", "w_next", "mean_next", "var_next", "seen_next"]
     update = str(one.equations()).partition("\nUpdate\n")[2].splitlines()
-    assert update[0].split(maxsplit=1)[1] == "mean_next = 0.9 stop(mean) + 0.1 stop(a₁) ∈ ℝ⁴"
+    assert (
+        update[0].split(maxsplit=1)[1]
+        == "mean_next = 0.9 stop(mean) + 0.1 stop(mean_{axis 0}(z)) ∈ ℝ⁴"
+    )
     shown = one.draw().mermaid().replace("#95;", "_")
     assert "mean_next" in shown and "seen_next" in shown
     run = one.run(one.init(beginning()), rows(8), keep="named")
