@@ -126,6 +126,7 @@ class _Scale:
             return [step * k for k in range(first, floor(self.high / step) + 1)]
         base = 2.0 if self.axis.binary else 10.0
         each = log10(base)
+        found: list[float] = []
         for factors in FINER_BINARY if self.axis.binary else FINER:
             found = [
                 factor * base**power

@@ -94,8 +94,15 @@ class _Evening:
             cut = backward[node] - 1 if node in backward else forward[node]
             messages[cut] = max(messages[cut], message_seconds(node))
         transfer = [max(messages[stage :: grid.stages]) for stage in range(grid.stages)]
-        figures = (tuple(one) for one in (ahead, back, rest, transfer))
-        stages = Stages(grid.stages, self.parts, *figures, grid.chunks)
+        stages = Stages(
+            grid.stages,
+            self.parts,
+            tuple(ahead),
+            tuple(back),
+            tuple(rest),
+            tuple(transfer),
+            grid.chunks,
+        )
         return timeline(stages, self.orders).duration
 
     def _leaves(self, node: Node, chunk: int, backward: Chunks) -> bool:

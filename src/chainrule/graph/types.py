@@ -68,9 +68,11 @@ class ArrayType:
     @property
     def nbytes(self) -> int | Size:
         """The number of bytes of the elements, without padding."""
-        if self._nbytes is None:  # planners ask for it often
-            object.__setattr__(self, "_nbytes", self.size * self.dtype.itemsize)
-        return self._nbytes
+        known = self._nbytes
+        if known is None:  # planners ask for it often
+            known = self.size * self.dtype.itemsize
+            object.__setattr__(self, "_nbytes", known)
+        return known
 
     @property
     def is_float(self) -> bool:

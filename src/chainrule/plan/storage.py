@@ -147,7 +147,8 @@ class Storage:
     def _place(self, seconds: float) -> None:
         """Find the buffers of what is neither given nor a result."""
         placement = _placed(self._requests, seconds)
-        self.load_nbytes, self.scratch_nbytes = placement.largest_load, placement.nbytes
+        vars(self)["load_nbytes"] = placement.largest_load  # counted already
+        self.scratch_nbytes = placement.nbytes
         found = iter(placement.offsets)
         for life in self.scratch:
             if life not in self.buffers:

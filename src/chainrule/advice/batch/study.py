@@ -269,7 +269,7 @@ def batch_study(
         least = _least_seconds(step, flops, moved, speeds)
         lines.append(least)
         training = training_with(scale, each, taken) if noise else None
-        shares = [one / taken if taken else 0.0 for one in least]
+        of_best, of_memory = (one / taken if taken else 0.0 for one in least)
         batches.append(
             OfBatch(
                 each,
@@ -278,7 +278,8 @@ def batch_study(
                 is_measured,
                 flops,
                 moved,
-                *shares,
+                of_best,
+                of_memory,
                 ceil(count / each),
                 training,
             )

@@ -8,7 +8,7 @@ added are the norms.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chainrule.advice.noise.holding import Held, bound_node, holding
@@ -155,7 +155,7 @@ class _Making:
                 moves[node] = direction
                 called = self._name(f"direction({name})")
                 inputs.append(Input(called, direction))
-                names[name] = Names(*[*vars(names[name]).values()][:3], called)
+                names[name] = replace(names[name], direction=called)
             tangent = push(nodes, moves).get(end)
             along = self._name(f"slopes({self.objective})")
             outputs.append((along, batched.value(tangent, end)))

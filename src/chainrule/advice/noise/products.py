@@ -100,7 +100,7 @@ def square(terms: list[Node]) -> Any:
         return _square(_term(terms[0], keeping=True))
     known = [_term(one, keeping=False) for one in terms]
     dense = [one for one in known if isinstance(one, Node)]
-    others = [one for one in known if not isinstance(one, Node)]
+    others: list[Term] = [one for one in known if not isinstance(one, Node)]
     if dense:
         total = dense[0]
         for one in dense[1:]:
@@ -129,7 +129,8 @@ def _term(node: Node, *, keeping: bool) -> Term:
         x_axes, y_axes, axes = labels_of(node)
         for one in reversed(permutations):
             axes = tuple([axes[axis] for axis in one]) if not keeping else axes
-        return Product(*node.inputs, x_axes, y_axes, axes)
+        x, y = node.inputs
+        return Product(x, y, x_axes, y_axes, axes)
     if node.primitive is scatter_add and (keeping or not permutations):
         return Rows(node)
     if not keeping:

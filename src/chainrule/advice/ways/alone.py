@@ -184,11 +184,11 @@ class Alone:
         once = _flops_at(self.step, self.sizes)
         for one in in_parts(self.step, self.sizes, within, self.limit, self.speeds):
             assert isinstance(one.report, MicroBatchMemory)
-            again = one.count * _again(one.report.accumulating)
+            again = one.parts * _again(one.report.accumulating)
             if not again:
                 return  # parts fit by themselves
-            way = self._of_parts(one.count, one.report, changes, once)
-            code = f"cr.training_step(..., memory={self.limit}).micro_batched({one.count})"
+            way = self._of_parts(one.parts, one.report, changes, once)
+            code = f"cr.training_step(..., memory={self.limit}).micro_batched({one.parts})"
             what = f"{way.what}, recomputing, within {in_bytes(self.limit)}"
             more = way.extra_flops + again
             yield replace(way, what=what, kind="parts recomputing", code=code, extra_flops=more)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chainrule.advice.ways.way import OTHER, ROUNDING, TrainingWay
 from chainrule.devices.instructions import AllGather, AllReduce, Begin, ReduceScatter, Send
@@ -24,6 +24,7 @@ from chainrule.train.step.step import TrainingStep
 
 if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep
+    from chainrule.devices.splitting import Split
 
 EACH = (1, 2, 4, 8)  # micro-batches of a replica
 ORDER = "1f1b"
@@ -139,7 +140,7 @@ class Shared:
             why_not = f"a device needs {in_bytes(nbytes)}, more than {in_bytes(min(known))}"
         forward = self.step.graph.cost(dict(self.sizes)).phases.get("forward")
         again = forward.flops if forward is not None and plan.recompute else 0
-        made = replace(split, devices=None, candidates=None)
+        made: Any = replace(split, devices=None, candidates=None)
         return TrainingWay(
             f"{kind.name}: {_words(plan)}",
             kind.name,
@@ -157,7 +158,7 @@ class Shared:
         )
 
 
-def _sent(split: ParallelStep, programs: object) -> int:
+def _sent(split: ParallelStep, programs: Split) -> int:
     """The bytes that devices give to others in a step: messages, and their parts of sums."""
     values = values_of(split, programs)
     found = 0

@@ -33,7 +33,7 @@ class Option(NamedTuple):
     way: Way
     report: MemoryReport | MicroBatchMemory
     times: float = 1.0
-    count: int = 1
+    parts: int = 1
     is_whole: bool = False
 
     @property
@@ -138,7 +138,7 @@ def in_parts(
     for count, report in islice(parts_that_fit(step, sizes, within), SHOWN):
         what = f"{count} parts of it: training_step(..., memory={nbytes}).micro_batched({count})"
         way = Way(what, report.needed_nbytes, report.nanoseconds(speeds))
-        yield Option(way, report, count=count)
+        yield Option(way, report, parts=count)
 
 
 def parts_that_fit(
