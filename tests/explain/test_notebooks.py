@@ -36,7 +36,7 @@ SHOWN = {  # the cell, and for each kind of output what it has
     "graph.equations()": {"text/latex": r"\begin{align*}", "text/markdown": "$$"},
     "graph.run(x=x, W=W)": {"text/html": "<table"},
     "step.memory(n=4)": {"text/html": "<table", "text/plain": "memory of objective"},
-    "graph.cost(n=4)": {"text/html": "<table"},
+    "graph.cost(n=4)": {"text/html": "<pre"},
     "step.plan(n=4)": {"text/plain": "plan of objective\n"},
     "graph.zeros(x=0 * x, W=W)": {"text/html": "<", "text/plain": "dJ/dW"},
     "cr.report(graph, {'x': x, 'W': W})": {"text/plain": "objective"},
