@@ -257,6 +257,7 @@ OF_COMMANDS: dict[str, list[tuple[list[str], str]]] = {
         (["missing.py:f"], "missing.py"),
         (["model.py:objective"], "there are no examples for"),
         (["model.py:objective", "--data", "missing.npz"], "missing.npz"),
+        (["model.py:objective", "--picture", "a.png"], "the plot is an SVG picture"),
     ],
     "cost": OF_FUNCTIONS,
     "devices": [
@@ -303,6 +304,7 @@ OF_COMMANDS: dict[str, list[tuple[list[str], str]]] = {
         (["missing.py:f"], "missing.py"),
         (["model.py:objective"], "nothing says what n is"),
         (["model.py:objective", "--dim", "n=8", "--memory", "much"], "much"),
+        (["model.py:objective", "--picture", "missing/a.svg"], "a folder that exists"),
     ],
 }
 ENDINGS = {"draw": ".svg", "equations": ".tex", "explain": ".html"}

@@ -9,8 +9,7 @@ from html import escape
 from math import ceil, floor, inf, isfinite, log10
 from pathlib import Path
 
-from chainrule.errors import InputError
-from chainrule.explain.writing import write_beside
+from chainrule.explain.writing import write_svg
 from chainrule.graph.words import printable
 
 WIDTH, HEIGHT = 720, 420
@@ -85,13 +84,7 @@ class Plot:
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, whose name ends in .svg."""
-        path = Path(path)
-        if path.suffix.lower() != ".svg":
-            raise InputError(
-                f"the picture is SVG, and cannot be written to {path}",
-                hint=f"a file whose name ends in .svg: {path.with_suffix('.svg')}",
-            )
-        write_beside(path, self.svg().encode())
+        write_svg(Path(path), self.svg(), "plot")
 
 
 class _Scale:

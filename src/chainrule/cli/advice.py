@@ -70,6 +70,7 @@ def batch(
     from chainrule.cli.graphs import step_of
 
     with ending_well():
+        _refuse_unwritable(picture)
         step = step_of(program, wrt, of, optimizer or "sgd")
         examples, parameters = _arrays(program, step, data, seed)
         study = batch_study(
@@ -133,6 +134,7 @@ def ways(
             "--cluster says how many devices there are\n  try: leave out --devices"
         )
     with ending_well():
+        _refuse_unwritable(picture)
         step = step_of(program, wrt, of, optimizer or "adam")
         sizes = {**program.sizes(step.graph), **sizes_of(dims)}
         missing = [name for name in step.graph.sizes if name not in sizes]
@@ -149,6 +151,15 @@ def ways(
         if picture is not None:
             found.plot.save(picture)
         _show(found, as_json=as_json)
+
+
+def _refuse_unwritable(picture: Path | None) -> None:
+    """Before anything is measured."""
+    from chainrule.explain.writing import refuse_no_svg, refuse_unwritable
+
+    if picture is not None:
+        refuse_no_svg(picture, "plot")
+        refuse_unwritable(picture)
 
 
 def _show(found: Any, *, as_json: bool) -> None:

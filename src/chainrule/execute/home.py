@@ -9,10 +9,11 @@ import numpy as np
 
 
 class Home:
-    """Arrays by name: in `memory`, and those that a device has, too, in `away`.
+    """Arrays by name: all are in `memory`; `away` has the arrays on a device.
 
-    Of those in `newer` the device has the values that count.  Who reads the memory calls
-    `come_back` first, and who writes it `moved_in`.  What is away is read by `np.asarray`.
+    The names in `newer` are out of date in memory: the device has their current values.  Call
+    `come_back` before you read the memory, and `moved_in` before you write it.  `np.asarray` reads
+    an array that is away.
     """
 
     def __init__(self, memory: Mapping[str, np.ndarray]) -> None:
@@ -24,7 +25,7 @@ class Home:
     def expect(self, names: Sequence[str], made: list[Any]) -> None:
         """A run takes over the arrays of these names; at its end, `made` has their new values.
 
-        So whoever looks in the same moment (the handler of a signal) finds them.
+        A signal handler that looks at that moment finds them here.
         """
         self._coming = names, made
 
@@ -46,14 +47,14 @@ class Home:
             self.newer.discard(name)
 
     def moved_in(self) -> None:
-        """The memory is what counts from now on, since somebody writes it."""
+        """From now on the memory has the current values: the caller writes it."""
         self.settle()
         if self.away:
             self.come_back()
             self.away.clear()
 
     def forget(self) -> None:
-        """The memory counts as it is: what the device has is of no use any more."""
+        """Keep the memory as it is, and drop what the device has."""
         self._coming = None
         self.newer.clear()
         self.away.clear()

@@ -32,6 +32,21 @@ def refuse_unwritable(path: Path) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
 
+def write_svg(path: Path, svg: str, what: str) -> None:
+    """Write a picture as `write_beside` does; `what` it is, messages say."""
+    refuse_no_svg(path, what)
+    write_beside(path, svg.encode())
+
+
+def refuse_no_svg(path: Path, what: str) -> None:
+    """InputError where the file's name does not end in .svg."""
+    if path.suffix.lower() != ".svg":
+        raise InputError(
+            f"the {what} is an SVG picture, and cannot be written to {path}",
+            hint=f"a file whose name ends in .svg: {path.with_suffix('.svg')}",
+        )
+
+
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
     """The name of the partial file, which is gone at the end; InputError for what the system

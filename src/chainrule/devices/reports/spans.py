@@ -12,8 +12,7 @@ from chainrule.devices.grid import Grid
 from chainrule.devices.pieces import PASSES
 from chainrule.errors import InputError
 from chainrule.explain.image import image_of
-from chainrule.explain.memory.picture import save as save_svg
-from chainrule.explain.writing import write_beside
+from chainrule.explain.writing import write_beside, write_svg
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.in_notebooks import ShownByText
 
@@ -191,7 +190,7 @@ def save_timelines(timelines: Sequence[ParallelTimeline], path: Path) -> None:
 
     match path.suffix.lower():
         case ".svg":
-            save_svg(timelines[0].svg(), path)
+            write_svg(path, timelines[0].svg(), "timeline")
         case ".json":
             write_beside(path, json.dumps(events_of(timelines), indent=1).encode())
         case _:

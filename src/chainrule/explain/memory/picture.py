@@ -10,14 +10,11 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import pairwise
-from pathlib import Path
 
-from chainrule.errors import InputError
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.run_memory import WORKSPACE, RunMemory
 from chainrule.explain.memory.table import written
 from chainrule.explain.memory.timeline import Moment
-from chainrule.explain.writing import write_beside
 from chainrule.graph.bytes_text import UNITS, in_bytes
 from chainrule.graph.words import printable
 
@@ -62,16 +59,6 @@ Layer = tuple[
 def picture(run: RunMemory, title: str) -> str:
     """The bytes in use by instruction, as SVG."""
     return _Picture(run, title).svg()
-
-
-def save(svg: str, path: Path) -> None:
-    """Write a picture beside the file, then rename it."""
-    if path.suffix.lower() != ".svg":
-        raise InputError(
-            f"the timeline is an SVG picture, and cannot be written to {path}",
-            hint=f"a file whose name ends in .svg: {path.with_suffix('.svg')}",
-        )
-    write_beside(path, svg.encode())
 
 
 def columns(moments: Sequence[Moment]) -> list[Column]:

@@ -17,12 +17,13 @@ from chainrule.explain.memory.html import page, section
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.lying import Layout, Lying, lying_of
 from chainrule.explain.memory.overhead import compiled_of, overhead_of, refuse_copies_of
-from chainrule.explain.memory.picture import picture, save
+from chainrule.explain.memory.picture import picture
 from chainrule.explain.memory.run_memory import RunMemory, run_memory_of
 from chainrule.explain.memory.schema import data
 from chainrule.explain.memory.table import ROWS, picture_title, runs, text
 from chainrule.explain.memory.value import Value
 from chainrule.explain.memory.why import reason, sentence
+from chainrule.explain.writing import write_svg
 from chainrule.graph.bind import check_sizes, named_nodes, with_sizes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.collector import without_collector
@@ -226,7 +227,7 @@ class MemoryReport(NotPickled, ShownByText):
 
         InputError for a name that does not end in .svg.
         """
-        save(self.timeline_svg(run), Path(path))
+        write_svg(Path(path), self.timeline_svg(run), "timeline")
 
     def __str__(self) -> str:
         return text(self)

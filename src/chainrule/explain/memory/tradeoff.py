@@ -145,9 +145,9 @@ class Tradeoff(ShownByText):
     @entry
     def save(self, path: str | Path) -> None:
         """Write the picture to a file, whose name ends in .svg."""
-        from chainrule.explain.memory.picture import save
+        from chainrule.explain.writing import write_svg
 
-        save(self.svg(), Path(path))
+        write_svg(Path(path), self.svg(), "plot")
 
     def __str__(self) -> str:
         rows = [("needed", "of all", "more time", "operations again", "computed again")]
