@@ -9,9 +9,9 @@ pytestmark = pytest.mark.peers
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from in_onnxruntime import agrees  # noqa: E402
 from namespaces import with_gradients  # noqa: E402
 from programs import Program, random_programs  # noqa: E402
-from test_to_onnx import agrees  # noqa: E402
 
 import chainrule as cr  # noqa: E402
 from chainrule.errors import UnsupportedError  # noqa: E402

@@ -1,9 +1,8 @@
-"""Graphs as ONNX models: every primitive, gradients, training steps; and what ONNX lacks."""
+"""Graphs as ONNX models: names, gradients, training steps; and what ONNX lacks."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -14,149 +13,17 @@ pytestmark = pytest.mark.peers
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 
+from in_onnxruntime import agrees, ran  # noqa: E402
+
 import chainrule as cr  # noqa: E402
-from chainrule.control.cond_node import cond  # noqa: E402
-from chainrule.control.scan_node import scan  # noqa: E402
-from chainrule.control.while_node import unwind, while_  # noqa: E402
 from chainrule.errors import (  # noqa: E402
     InputError,
     NotDifferentiableError,
     UnsupportedError,
 )
-from chainrule.exchange.to_onnx.programs import PROGRAMS  # noqa: E402
 from chainrule.frontend.traced import Traced  # noqa: E402
 from chainrule.primitives.arithmetic import exp  # noqa: E402
-from chainrule.primitives.primitive import Library, Map, Primitive, Sample  # noqa: E402
-from chainrule.primitives.registry import PRIMITIVES  # noqa: E402
-from chainrule.primitives.sources import input_  # noqa: E402
-from chainrule.testing.samples import sample_arrays, sample_graph  # noqa: E402
-
-runtime.set_default_logger_severity(4)
-ALL = (*[one for one in PRIMITIVES if one is not input_], scan, cond, while_, unwind)
-
-
-# Primitives that no operator of ONNX computes to the last digits but one.
-QUICK = [
-    one
-    for one in ALL
-    if one.name not in PROGRAMS or one.name in ("erfc", "lu", "solve", "eigvalsh")
-]
-
-
-def ran(model: bytes, given: dict[str, Any]) -> list[np.ndarray]:
-    """What onnxruntime computes, or ONNX's reference where that has no kernel for a type."""
-    onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
-    try:
-        return runtime.InferenceSession(model).run(None, given)
-    except (runtime.capi.onnxruntime_pybind11_state.NotImplemented, RuntimeError) as error:
-        if "NOT_IMPLEMENTED" not in str(error):
-            raise
-    reference: Any = importlib.import_module("onnx.reference")
-    found: Any = reference.ReferenceEvaluator(onnx.load_from_string(model)).run(None, given)
-    return found
-
-
-def signs(node: Any, found: np.ndarray, wanted: np.ndarray) -> Any:
-    """The signs of eigenvectors and of pairs of singular vectors, as each library has its own."""
-    start = {"eigh": 1, "svd": 0}.get(node.primitive.name)
-    if start is None or not found.size:
-        return found.dtype.type(1)
-    last = node.inputs[0].shape[-2] + start
-    along = np.sum(found[..., start:last, :] * wanted[..., start:last, :], axis=-2, keepdims=True)
-    rows = np.arange(node.shape[-2])[:, None]
-    is_value = rows == (0 if start else last)
-    return np.where(is_value, 1, np.sign(along)).astype(found.dtype)
-
-
-def agrees(graph: cr.Graph, given: dict[str, Any], rtol: float = 2e-5, **options: Any) -> None:
-    """The exported graph gives what the reference executor does."""
-    wanted = graph.run(given)
-    held = options.get("parameters", {})
-    found = ran(graph.to_onnx(**options), {k: v for k, v in given.items() if k not in held})
-    for (name, node), array in zip(graph.outputs, found, strict=True):
-        one = wanted[name]
-        array = array * signs(node, array, one)
-        assert array.dtype == one.dtype and array.shape == one.shape, name
-        largest = np.max(np.abs(one[np.isfinite(one)]), initial=0) if one.dtype.kind == "f" else 0
-        atol = 1e-6 * float(largest)
-        np.testing.assert_allclose(array, one, rtol=rtol, atol=atol, err_msg=name)
-
-
-def check_sample(primitive: Primitive, sample: Sample, dtype: str) -> None:
-    arrays = sample_arrays(sample, dtype=dtype if sample.dtype.startswith("float") else None)
-    try:
-        graph = sample_graph(primitive, sample, arrays)
-    except TypeError:
-        return  # bodies of other types
-    names = [item.name for item in graph.inputs]
-    agrees(graph, dict(zip(names, arrays, strict=True)))
-
-
-@pytest.mark.parametrize("primitive", QUICK, ids=lambda one: one.name)
-def test_every_primitive_is_written(primitive: Primitive) -> None:
-    for sample in primitive.samples[:1]:
-        check_sample(primitive, sample, "float32")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("primitive", ALL, ids=lambda one: one.name)
-def test_every_sample_is_written(primitive: Primitive) -> None:
-    if primitive.name in PROGRAMS:  # which are long, two of them very long
-        if primitive.name not in ("betaln", "bessel_derivative"):
-            check_sample(primitive, primitive.samples[1], "float64")
-        return
-    for sample in primitive.samples:
-        for dtype in ("float32", "float64"):
-            check_sample(primitive, sample, dtype)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("primitive", ALL, ids=lambda one: one.name)
-def test_every_sample_of_programs(primitive: Primitive) -> None:
-    if primitive.name in PROGRAMS:
-        for sample in primitive.samples:
-            for dtype in ("float32", "float64"):
-                check_sample(primitive, sample, dtype)
-
-
-def matrices(kind: str) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    if kind == "stack":
-        return rng.normal(size=(2, 3, 5, 5))
-    q, _ = np.linalg.qr(rng.normal(size=(12, 12)))
-    values = {"singular": [0, 0, 1, 2, 3, 3, 3, 5, 5, 5, 6, 1], "large": 1e6 * np.arange(1, 13)}
-    return q @ np.diag(values[kind]) @ q.T
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["stack", "large", "singular"])
-def test_matrices_of_other_sizes(kind: str) -> None:
-    """Factors give the matrix, and have orthogonal columns, also where values are equal or 0."""
-    x = matrices(kind)
-    square = np.linalg.inv(x) if kind != "singular" else np.linalg.pinv(x, rtol=1e-12)
-
-    def f(x):
-        inverse = np.linalg.pinv(x, rtol=1e-12) if kind == "singular" else np.linalg.inv(x)
-        values, vectors = np.linalg.eigh(x + np.swapaxes(x, -1, -2))
-        u, s, vh = np.linalg.svd(x, full_matrices=False)
-        return inverse, values, vectors, u, s, vh, np.linalg.eigvalsh(x), cr.expm(x / 1e6)
-
-    inverse, values, vectors, u, s, vh, others, power = ran(cr.trace(f, x=x).to_onnx(), {"x": x})
-
-    def close(found: np.ndarray, wanted: np.ndarray) -> None:
-        np.testing.assert_allclose(found, wanted, atol=1e-12 * np.max(np.abs(wanted)))
-
-    def transposed(x: np.ndarray) -> np.ndarray:
-        return np.swapaxes(x, -1, -2)
-
-    unit = np.broadcast_to(np.eye(x.shape[-1]), x.shape)
-    close(inverse, square)
-    close(vectors * values[..., None, :] @ transposed(vectors), x + transposed(x))
-    close(u * s[..., None, :] @ vh, x)
-    for one in (vectors, u, transposed(vh)):
-        close(transposed(one) @ one, unit)
-    close(others, np.linalg.eigvalsh(x))
-    close(power, np.asarray(cr.expm(x / 1e6)))
+from chainrule.primitives.primitive import Library, Map  # noqa: E402
 
 
 def mlp(
