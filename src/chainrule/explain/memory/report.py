@@ -223,10 +223,7 @@ class MemoryReport(NotPickled, ShownByText):
 
     @entry
     def save_timeline(self, path: str | Path, run: str | None = None) -> None:
-        """Write `timeline_svg` to a file, which is there as a whole or not at all.
-
-        InputError for a name that does not end in .svg.
-        """
+        """Write `timeline_svg` to a file whose name ends in .svg, else InputError; atomically."""
         write_svg(Path(path), self.timeline_svg(run), "timeline")
 
     def __str__(self) -> str:
