@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from math import inf, isnan
 
+from chainrule.graph.columns import in_columns
 from chainrule.graph.words import printable
 
 Row = tuple[str, ...]
@@ -42,20 +43,13 @@ class Table:
 
     def text(self) -> str:
         """Columns of equal width."""
-        rows = [tuple(map(printable, row)) for row in self.rows]
-        lines = [self.head, *rows]
-        widths = [max(len(row[place]) for row in lines) for place in range(len(self.head))]
-
-        def line(row: Row, mark: str) -> str:
-            cells = [
-                cell.rjust(width) if place in self.numbers else cell.ljust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        rows = [self.head, *(tuple(map(printable, row)) for row in self.rows)]
+        shown = in_columns(rows, self.numbers)
+        if self.chosen is not None:
+            shown = [
+                f"{'>' if place == self.chosen + 1 else ' '} {one}"
+                for place, one in enumerate(shown)
             ]
-            return f"{mark}{'  '.join(cells)}".rstrip()
-
-        space = "" if self.chosen is None else "  "
-        marks = ["> " if place == self.chosen else space for place in range(len(rows))]
-        shown = [line(self.head, space), *map(line, rows, marks)]
         notes = ["", *map(printable, self.notes)] if self.notes else []
         return "\n".join([printable(self.title), "", *shown, *notes])
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from chainrule.devices.reports.memory_text import aligned
 from chainrule.devices.reports.timeline_text import duration
 from chainrule.devices.stages import TIME
 from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.columns import in_columns
 from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.words import printable
 
@@ -138,7 +138,7 @@ class Candidates(ShownByText):
                 f"{printable(self.name)} on {self.devices} device{plural}, "
                 f"{sizes or 'all sizes fixed'}: {self.compared} plans{large}",
                 "",
-                *aligned([HEAD, *rows], (0, 1, 2, 3, 4, 7, 8, 9)),
+                *in_columns([HEAD, *rows], (0, 1, 2, 3, 4, 7, 8, 9)),
             ]
         )
 

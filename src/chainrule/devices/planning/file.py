@@ -228,7 +228,7 @@ def _said(key: str, value: float, words: Callable[[float], str]) -> str:
 
 def table_of(devices: Devices) -> str:
     """The devices for people: a line for each group, and the links."""
-    from chainrule.devices.reports.memory_text import aligned
+    from chainrule.graph.columns import in_columns
 
     rows = [("group", "devices", "memory of each", "products", "memory", "link")]
     for one in devices.groups:
@@ -238,7 +238,7 @@ def table_of(devices: Devices) -> str:
         moved = in_rate(one.memory_bandwidth, "B")
         rows.append((one.name, count, memory, each, moved, _words(one.link)))
     plural = "s" if devices.count > 1 else ""
-    lines = [f"{devices.count} device{plural}", "", *aligned(rows, ())]
+    lines = [f"{devices.count} device{plural}", "", *in_columns(rows, ())]
     if devices.count > devices.groups[0].devices:
         lines += ["", f"between groups: {_words(devices.between)}"]
     return "\n".join(lines)

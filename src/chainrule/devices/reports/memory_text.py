@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.columns import in_columns
 from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def text(report: ParallelMemory, rows: int = ROWS) -> str:
         shown = one.held[:rows]
         left = one.held[rows:]
         lines += ["", f"{called(ranks)}, {one.peak_nbytes:,} bytes at {one.at}"]
-        lines += aligned(
+        lines += in_columns(
             [
                 (
                     f"  {value.name}",
@@ -68,7 +69,7 @@ def _table(alike: Sequence[Sequence[RankMemory]]) -> list[str]:
     table = [head, *rows]
     if is_wide:
         table = list(zip(*table, strict=True))
-    return aligned(table, range(1, len(table[0])))
+    return in_columns(table, range(1, len(table[0])))
 
 
 def together(ranks: Iterable[RankMemory]) -> list[list[RankMemory]]:
@@ -88,16 +89,3 @@ def called(ranks: Sequence[RankMemory]) -> str:
         ", ".join(numbers) if len(numbers) < 5 else f"{numbers[0]}, {numbers[1]} ... {numbers[-1]}"
     )
     return f"ranks {shown}"
-
-
-def aligned(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """The rows of a table, in columns; those of `right` are flush right."""
-    rows, flush = list(rows), set(right)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            f"{cell:>{width}}" if at in flush else f"{cell:{width}}"
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

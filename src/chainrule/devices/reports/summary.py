@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from chainrule.devices.instructions import Run
 from chainrule.devices.reports.memory import memory_of
-from chainrule.devices.reports.memory_text import aligned
 from chainrule.devices.reports.timeline import timeline_of
 from chainrule.devices.reports.timeline_text import duration
 from chainrule.devices.splitting import Split, split_of
 from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.columns import in_columns
 from chainrule.graph.words import printable
 from chainrule.train.step.micro_memory import sizes_of_parts
 
@@ -81,7 +81,7 @@ def summary(step: ParallelStep) -> str:
         f"  {numbers or 'all sizes fixed'}{assumed}, executor {step.parts.whole.executor}: "
         f"{duration(timeline.seconds)} predicted, {100 * timeline.bubble:.1f} % bubble",
         "",
-        *aligned(rows, (2, 4)),
+        *in_columns(rows, (2, 4)),
     ]
     if idle:
         lines.append(f"{len(idle)} stages have nothing to compute")

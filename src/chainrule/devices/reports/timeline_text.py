@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.devices.reports.memory_text import aligned
 from chainrule.devices.reports.spans import (
     ADDING,
     BACKWARD,
@@ -19,6 +18,7 @@ from chainrule.devices.reports.spans import (
     Span,
 )
 from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.columns import in_columns
 from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def text(timeline: ParallelTimeline, width: int = WIDTH) -> str:
         f"    {_legend(timeline)}",
         *hidden_words(timeline),
         "",
-        *aligned(rows, range(4)),
+        *in_columns(rows, range(4)),
     ]
     if len(timeline.ranks) > ROWS:
         lines.append(f"and {len(timeline.ranks) - ROWS} ranks more")

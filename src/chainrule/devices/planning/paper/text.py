@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.devices.reports.memory_text import aligned
 from chainrule.devices.reports.timeline_text import duration
 from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.columns import in_columns
 from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _ranked(plan: ParallelPlan) -> list[str]:
                 in_bytes(one.nbytes),
             )
         )
-    return aligned(rows, (0, 1, 2, 3, 4, 8, 9))
+    return in_columns(rows, (0, 1, 2, 3, 4, 8, 9))
 
 
 def _order(way: Way) -> str:
@@ -82,7 +82,7 @@ def _stages(plan: ParallelPlan) -> list[str]:
                 in_bytes(one.nbytes),
             )
         )
-    return aligned(rows, (0, 1, *range(3, len(rows[0]))))
+    return in_columns(rows, (0, 1, *range(3, len(rows[0]))))
 
 
 def why(plan: ParallelPlan) -> str:
