@@ -35,40 +35,41 @@ def arguments(graph: cr.Graph) -> dict[str, Any]:
     return found
 
 
+def ran(name: str) -> tuple[cr.Graph, cr.Graph, dict[str, Any], cr.Run]:
+    """The graph of a program, the same with numbers for its sizes, what it is given, its run."""
+    made = PROGRAMS[name]()
+    graph = made.graph if isinstance(made, cr.TrainingStep) else made
+    concrete = graph.bind(**{key: value for key, value in SIZES.items() if key in graph.sizes})
+    given = arguments(concrete)
+    return graph, concrete, given, graph.run(given)
+
+
+def assert_near(found: Any, expected: Any, name: str) -> None:
+    expected = np.asarray(expected)
+    scale = np.max(np.abs(expected), initial=1e-3)  # slopes are differences
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * scale, err_msg=name)
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in READ]
 )
 def test_the_equations_alone_give_the_values_of_the_run(name: str) -> None:
-    made = PROGRAMS[name]()
-    graph = made.graph if isinstance(made, cr.TrainingStep) else made
-    sizes = {key: value for key, value in SIZES.items() if key in graph.sizes}
-    concrete = graph.bind(**sizes)
-    given = arguments(concrete)
-    run = graph.run(given)
+    graph, concrete, given, run = ran(name)
     found = solved(concrete, concrete.equations(shapes=False), given)
     assert set(found) == {one.name for one in graph.equations() if one.number}
     for key, value in found.items():
-        expected = np.asarray(run[key])
-        scale = np.max(np.abs(expected), initial=1e-3)  # slopes are differences
-        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5 * scale, err_msg=key)
+        assert_near(value, run[key], key)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["transformer of 2 layers", "residual net", "GRU"])
 def test_equal_blocks_written_once_give_the_values_of_the_run(name: str) -> None:
-    made = PROGRAMS[name]()
-    graph = made.graph if isinstance(made, cr.TrainingStep) else made
-    sizes = {key: value for key, value in SIZES.items() if key in graph.sizes}
-    concrete = graph.bind(**sizes)
-    given = arguments(concrete)
-    run = graph.run(given)
+    graph, concrete, given, run = ran(name)
     printed = str(concrete.equations())
     found = solved_as_printed(concrete, printed, given)
     assert set(found) >= {one.name for one in graph.equations() if one.number}
     for key in set(run).intersection(found):
-        expected = np.asarray(run[key])
-        scale = np.max(np.abs(expected), initial=1e-3)
-        np.testing.assert_allclose(found[key], expected, rtol=1e-5, atol=1e-5 * scale, err_msg=key)
+        assert_near(found[key], run[key], key)
     assert (", l = " in printed) == (name != "GRU")
 
 
