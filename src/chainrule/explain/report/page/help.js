@@ -29,7 +29,6 @@ const READING = [
   ["dashed outline", "freed before this step"],
   ["thick ring", "computed in this step"],
   ["step 9", "the place in the order of execution, as at the circles"],
-  ["(7)", "the number of an equation, in the order of the program"],
 ];
 
 const BUDGETS = [["dashed, ↻", "computed again within the budget that the tab Budget chooses"]];
