@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import gcd
 
-from ortools.sat.python import cp_model  # pyright: ignore[reportMissingImports]  # optional
+from ortools.sat.python import cp_model
 
 from chainrule.schedule.placement.place import Placement, place_buffers
 

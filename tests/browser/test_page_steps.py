@@ -207,4 +207,6 @@ def test_an_equation_says_at_which_step_it_is_made_and_has_no_number_of_its_own(
     page = opened("mlp", at="#value=dJ%2Fdh")
     calm(page)
     heading = page.locator("#inspector h3").first
-    assert re.fullmatch(r"(?i)equation\s*· made at\s*step \d+\s*of 12", heading.inner_text().strip())
+    assert re.fullmatch(
+        r"(?i)equation\s*· made at\s*step \d+\s*of 12", heading.inner_text().strip()
+    )

@@ -38,7 +38,7 @@ def unpacked(trace: Trace, whole: Node, types: Sequence[ArrayType]) -> list[Node
     """The arrays of these types out of the one that holds them."""
     if len(types) == 1:
         return [whole]
-    found = []
+    found: list[Node] = []
     starts = accumulate((one.size for one in types), initial=0)
     for start, one in zip(starts, types, strict=False):
         part = trace.build(slice_, whole, start=(start,), step=(1,), shape=(one.size,))

@@ -27,7 +27,7 @@ def read_parquet(
     or of another type; InputError for a name in `columns` that there is not, and without pyarrow.
     """
     try:
-        import pyarrow.parquet  # pyright: ignore[reportMissingImports]  # optional
+        import pyarrow.parquet
     except ImportError as error:
         raise InputError(
             "reading Parquet files needs pyarrow, which is not installed",
@@ -75,7 +75,7 @@ def _check_sizes(path: Path, metadata: Any) -> None:
 
 def _column(path: Path, name: str, column: Any) -> np.ndarray:
     """The column as an array; DataFileError where it is none of numbers or texts."""
-    import pyarrow.types as kinds  # pyright: ignore[reportMissingImports]  # optional
+    import pyarrow.types as kinds
 
     if column.null_count:
         row = next(i for i, one in enumerate(column) if not one.is_valid)

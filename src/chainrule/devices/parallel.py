@@ -59,7 +59,7 @@ class ParallelStep(SplitStep, ShownByText):
     _called = "a training step on several ranks"
     _instead = TrainingStep._instead
 
-    parts: MicroBatchedStep
+    parts: MicroBatchedStep  # pyrefly: ignore[bad-override]
     grid: Grid
     ends: tuple[str, ...] | None
     asked: Mapping[str, int | None] | None

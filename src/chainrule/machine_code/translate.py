@@ -28,7 +28,7 @@ Floats = Any  # the same of float64
 TYPES = {"int": "i64", "float": "double", "Ints": "ints", "Floats": "floats", "None": "void"}
 ELEMENTS = {"ints": "i64", "floats": "double"}
 
-INTEGER = {
+INTEGER: dict[type[ast.operator], str] = {
     ast.Add: "add",
     ast.Sub: "sub",
     ast.Mult: "mul",
@@ -40,8 +40,13 @@ INTEGER = {
     ast.LShift: "shl",
     ast.RShift: "ashr",
 }
-FLOAT = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
-COMPARED = {
+FLOAT: dict[type[ast.operator], str] = {
+    ast.Add: "fadd",
+    ast.Sub: "fsub",
+    ast.Mult: "fmul",
+    ast.Div: "fdiv",
+}
+COMPARED: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Lt: ("slt", "olt"),
     ast.LtE: ("sle", "ole"),
     ast.Gt: ("sgt", "ogt"),

@@ -129,7 +129,7 @@ def changed(how: str) -> Callable[[Any, Any, Any], Any]:
 
 def _put_back(trace: Trace, x: Any, part: Part, new: Any) -> Any:
     """x with the new elements in place of a part."""
-    new = np.reshape(new, part.counts)
+    new: Any = np.reshape(new, part.counts)
     if is_whole(x.node, part):
         return new
     place = dict(start=part.starts, step=part.steps, shape=x.shape)

@@ -121,10 +121,11 @@ def _drawn(key: Any, shape: Any, asked: str, wanted: Wanted) -> list[Any]:
 
 def _encrypted(trace: Trace, key: Any, place: Any, wanted: Wanted) -> list[Any]:
     """The pairs (0, place) under the key, as nodes of the trace."""
-    key, place = (
+    traced: Any = (
         one if isinstance(one, Traced) else Traced(as_node(trace, one), trace)
         for one in (key, place)
     )
+    key, place = traced
     given = (*(np.broadcast_to(key[at], place.shape) for at in (0, 1)), np.zeros_like(place), place)
     nodes = [as_node(trace, one) for one in given]
     return [Traced(trace.build(one, *nodes), trace) for one in wanted]

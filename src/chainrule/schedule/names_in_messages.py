@@ -35,6 +35,7 @@ class Wording:
             return "the beginning of the schedule"
         if number >= len(self.schedule.instructions):
             return "the end of the schedule"
+        what = ""
         match self.schedule.instructions[number]:
             case Compute(label=label, nodes=nodes):
                 what = label or ", ".join(map(self.name, nodes)) or "nothing"

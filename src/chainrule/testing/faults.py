@@ -189,7 +189,7 @@ def _negative_flops(primitive: Primitive) -> Primitive:
 
 
 def _fractional_flops(primitive: Primitive) -> Primitive:
-    return replace(primitive, flops=lambda out: primitive.flops(out) + 0.5)
+    return replace(primitive, flops=lambda out: primitive.flops(out) + 0.5)  # pyrefly: ignore[bad-argument-type]
 
 
 def _wrong_kernel(primitive: Primitive) -> Primitive | None:

@@ -81,7 +81,7 @@ def over_shards(
         _of_inputs(updating, layouts),
         ends=_at_end(parts, updating, layouts),
     )
-    cuts = {
+    cuts: dict[str, tuple[tuple[str, int], ...]] = {
         name: ((SHARDS, layout.axis),)
         for name, layout in layouts.items()
         if layout.axis is not None and name not in parts.sums

@@ -7,7 +7,7 @@ All compute with float64, whose polynomials are those of compiled code; ends and
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from chainrule.execute.native.libm.erfcx_coefficients import ERFCX, ERFCX_SLOPE
 
 END = 27.5  # from where on exp(-x²) is 0, and exp(x²) inf
 ROOT_PI = math.sqrt(math.pi)
-Table = dict[str, tuple[float, ...]]
+Table = Mapping[str, tuple[float, ...]]
 
 
 def polynomial(x: Any, coefficients: Sequence[float]) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from chainrule.errors import InputError
-from chainrule.explain.drawing import bundles
 from chainrule.explain.drawing.bands import Flat, Role, operator_key, value_key
+from chainrule.explain.drawing.bundles import Bundle, mirrored, of_updates, parameters_of
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.mirrored import Mirror
 from chainrule.explain.drawing.outline import (
@@ -41,7 +41,7 @@ class Folding:
 
     folds: dict[str, Fold] = field(default_factory=dict)
     box_of: dict[str, str] = field(default_factory=dict)
-    bundles: dict[str, bundles.Bundle] = field(default_factory=dict)
+    bundles: dict[str, Bundle] = field(default_factory=dict)
     open_branches: dict[int, list[Branch]] = field(default_factory=dict)  # by place of the band
 
 
@@ -84,11 +84,11 @@ class Folder:
         wrt = {one.node for one in self.bands[0].entries if one.role is Role.PARAMETER}
         repeated = {one.key: one.count for one in result.folds.values()}
         found = [
-            *bundles.parameters_of(self.bands, box_of),
-            *bundles.of_updates(self.bands, box_of, repeated, wrt),
+            *parameters_of(self.bands, box_of),
+            *of_updates(self.bands, box_of, repeated, wrt),
         ]
         if self.mirror is not None:
-            below = [bundles.mirrored(one, self.mirror) for one in found]
+            below = [mirrored(one, self.mirror) for one in found]
             found += [one for one in below if one is not None]
         for one in found:
             result.bundles[one.key] = one

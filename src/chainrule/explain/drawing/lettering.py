@@ -6,16 +6,22 @@ Nothing is measured: widths come from a small table for serif faces, a little on
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from itertools import groupby
 
 LOWERED_LETTERS = "tsijklmruv"  # those that have a lowered form
-_INDICES = dict(zip("ₜₛᵢⱼₖₗₘᵣᵤᵥ₊₋", "tsijklmruv+−", strict=True))
-_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)) | _INDICES
-_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾", "0123456789()", strict=True)) | {"ᵀ": "⊤"}
+_INDICES: Mapping[str, str] = dict(zip("ₜₛᵢⱼₖₗₘᵣᵤᵥ₊₋", "tsijklmruv+−", strict=True))
+_LOWERED: Mapping[str, str] = {
+    **dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)),
+    **_INDICES,
+}
+_RAISED: Mapping[str, str] = {
+    **dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾", "0123456789()", strict=True)),
+    "ᵀ": "⊤",
+}
 SMALL = 0.7  # the size of indices, of the size of the line
 LEAST = 12  # pixels: no letter is smaller
 _NARROW, _THIN, _WIDE = "iljI.,;:'|!·()[]{}", "ftr/- ₁", "mwMW⊙Σ@—…"

@@ -253,8 +253,8 @@ class LoopText:
             value = self.page.alphabet.indexed(name, one.inner, below=indices(self.around))
             self.at[one.inner] = value, -1
             self.again.append((one, value))
-        elif isinstance(formula, Result) and (value := self._row(formula)) is not None:
-            self.at[one.inner] = value
+        elif isinstance(formula, Result) and (stacked := self._row(formula)) is not None:
+            self.at[one.inner] = stacked
         elif known is not None:
             self.at[one.inner] = known, 0
         elif count is not None:

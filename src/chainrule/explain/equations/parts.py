@@ -9,8 +9,8 @@ from chainrule.explain.reading.symbols import Notation
 from chainrule.graph.cached import cached_property
 from chainrule.primitives.notation import ATOM, SIDE_BY_SIDE, TEXT_FRACTION
 
-SUPERSCRIPTS = dict(zip("0123456789+−()T", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ᵀ", strict=True))
-SUBSCRIPTS = dict(zip("0123456789+−", "₀₁₂₃₄₅₆₇₈₉₊₋", strict=True))
+SUPERSCRIPTS: dict[str, str] = dict(zip("0123456789+−()T", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ᵀ", strict=True))
+SUBSCRIPTS: dict[str, str] = dict(zip("0123456789+−", "₀₁₂₃₄₅₆₇₈₉₊₋", strict=True))
 
 
 @dataclass(frozen=True)

@@ -55,12 +55,12 @@ class Updates:
         """The parameter whose state or update a line is about; '' for none."""
         left = line.composed[0]
         while not isinstance(left, Name) and hasattr(left, "part"):
-            left = left.part  # type: ignore[union-attr]
+            left = left.part
         if not isinstance(left, Name):
             return ""
         if left.name not in self._owners:
             some = (one for one in self.parameters if left.name.startswith(f"{one}_"))
-            self._owners[left.name] = next(some, "")
+            self._owners[left.name] = next(some, "")  # pyrefly: ignore[unsupported-operation]
         return self._owners[left.name]
 
     def _skeleton(self, line: Line, owner: str, given: bool) -> str:

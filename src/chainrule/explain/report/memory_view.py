@@ -29,7 +29,7 @@ def memory_data(
     places = sorted(range(len(own)), key=lambda at: (-own[at].nbytes, at))
     shown = set(places[:MOST_LIVES])
     changes: dict[str, list[int]] = {}
-    lives = []
+    lives: list[dict[str, Any]] = []
     for at, life in enumerate(own):
         kind = str(run.kinds[life.node])
         if at in shown:

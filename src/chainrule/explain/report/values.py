@@ -219,7 +219,8 @@ def _written(equations: Equations, graph: Graph) -> dict[str, dict[str, Any]]:
         if one in apart:
             continue
         if one.number:
-            latest = found[one.name] = {"number": one.number, "latex": [], "text": lines(str(one))}
+            latest = {"number": one.number, "latex": [], "text": lines(str(one))}
+            found[one.name] = latest
         else:
             latest["text"] += f"\nwhere {lines(str(one))}"
         latest["latex"].append(one.latex())

@@ -29,7 +29,7 @@ from chainrule.frontend.frozen.system_reads import KEYS, Asked, Made, is_in
 from chainrule.graph.origin import Origin
 
 EVERY_RUN = "the same in every run"
-_told: dict[object, object] = {}  # which places Python's "default" filter has shown already
+_told: dict[Any, int] = {}  # which places Python's "default" filter has shown already
 _watched = threading.local()  # whether a program of this thread is watched already
 
 
@@ -122,5 +122,5 @@ def _tell(what: str, origin: Origin, hint: str) -> None:
         FrozenRandomWarning,
         where.filename,
         where.line,
-        registry=_told,  # type: ignore[arg-type]
+        registry=_told,
     )

@@ -24,7 +24,7 @@ ROOTS = (arithmetic.sqrt, logic.where, arithmetic.absolute)
 _FUNCTIONS = frozenset({"erf", "erfc", "logistic", "ndtr", "negative"})
 _SCALED = frozenset({"multiply", "divide"})
 _ROOTS = frozenset(one.name for one in ROOTS)
-REWRITTEN = {
+REWRITTEN: dict[np.ufunc, frozenset[str]] = {
     **dict.fromkeys((np.add, np.subtract, np.log, np.log1p), _FUNCTIONS),
     **dict.fromkeys((np.multiply, np.power), _ROOTS),
 }

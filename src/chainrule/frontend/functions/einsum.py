@@ -86,7 +86,7 @@ def _path(terms: list[Term], output: Labels, optimize: Any) -> list[tuple[int, .
     if any(label not in letters for _, labels in terms for label in labels):
         return []
     texts = ["".join(letters[label] for label in labels) for _, labels in terms]
-    shapes = []
+    shapes: list[Any] = []
     for node, _ in terms:
         names = {name: TYPICAL for size in node.type.shape for name in sizes.names(size)}
         shapes.append(tuple(size_values.evaluate(size, names) for size in node.type.shape))

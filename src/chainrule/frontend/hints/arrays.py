@@ -12,7 +12,7 @@ import numpy as np
 Value = Callable[[ast.AST], Any]  # what an expression stands for, as far as names tell
 
 MAKERS = ("array", "asarray", "asanyarray", "ascontiguousarray")
-UPDATES = {
+UPDATES: dict[type[ast.operator], str] = {
     ast.Add: "add",
     ast.Sub: "subtract",
     ast.Mult: "multiply",

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from functools import lru_cache, reduce
 from operator import add, floordiv, mod, mul, sub
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from chainrule.graph.sizes.sizes import Size, maximum, minimum, size
 
 _LONGEST_TEXT = 1000
 _TOKENS = re.compile(r"(?:\s|[0-9]+\b|[A-Za-z_][A-Za-z_0-9]*|[-+*/%(),])*", re.ASCII)
 _EXTREMES = {"min": minimum, "max": maximum}
-_SYMBOLS = {ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.FloorDiv: floordiv, ast.Mod: mod}
+_SYMBOLS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: add,
+    ast.Sub: sub,
+    ast.Mult: mul,
+    ast.FloorDiv: floordiv,
+    ast.Mod: mod,
+}
 
 
 @lru_cache(maxsize=4096)

@@ -132,7 +132,7 @@ def _times(name: str, values: Sequence[float], size: int) -> Times:
 
 def _count(name: str, value: object) -> int:
     try:
-        count = index(value)  # pyright: ignore[reportArgumentType]
+        count = index(value)  # pyrefly: ignore[bad-argument-type]
     except TypeError:
         raise InputError(f"{name} is {value!r}, which is no integer", hint="how many") from None
     if count < 0:

@@ -26,7 +26,7 @@ def improved(
     passes; the given ones where nothing better is found in the time."""
     if any(task.kind is Kind.WHOLE_BACKWARD for order in orders for task in order):
         return orders
-    from ortools.sat.python import cp_model  # pyright: ignore[reportMissingImports]  # optional
+    from ortools.sat.python import cp_model
 
     times = timeline(stages, orders)
     scale = HORIZON / times.duration

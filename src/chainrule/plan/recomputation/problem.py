@@ -134,7 +134,7 @@ def problem(
 
 def _integer(name: str, value: object) -> int:
     try:
-        return index(value)  # pyright: ignore[reportArgumentType]
+        return index(value)  # pyrefly: ignore[bad-argument-type]
     except TypeError:
         raise InputError(
             f"{name} has {value!r}, which is no integer",

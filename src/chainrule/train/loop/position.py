@@ -82,7 +82,8 @@ def _sums_json(sums: Sums) -> dict[str, Any]:
 
 
 def _sums(found: dict[str, Any]) -> Sums:
-    sums = Sums(**{**found, "objective": float(found["objective"])})
+    written: dict[str, Any] = {**found, "objective": float(found["objective"])}
+    sums = Sums(**written)
     if type(sums.rows) is not int or not all(
         type(one) in (int, float) for one in (sums.seconds, sums.correct)
     ):

@@ -34,7 +34,9 @@ class Maker:
     @property
     def place(self) -> str:
         """File and line of the function, '' where it is none."""
-        code = self.function and getattr(inspect.unwrap(self.function), "__code__", None)
+        if self.function is None:
+            return ""
+        code: Any = getattr(inspect.unwrap(self.function), "__code__", None)
         return "" if code is None else Origin(code).describe()
 
     def refused(self, what: str) -> InputError:

@@ -69,7 +69,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         "step.restore(np.load(file)); or cr.Checkpoints"
     )
 
-    graph: Graph
+    graph: Graph  # pyrefly: ignore[bad-override]
     differentiated: Graph
     switched: Graph | None
     objective: str

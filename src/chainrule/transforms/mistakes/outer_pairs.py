@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from chainrule.errors import BroadcastWarning, ChainruleError
 from chainrule.graph.node import Node, topological
@@ -21,7 +22,7 @@ from chainrule.tracebacks import warn_user
 from chainrule.transforms.mistakes.only_summed import only_summed
 from chainrule.transforms.vjp import depends_on
 
-_told: dict[object, object] = {}  # which places Python's "default" filter has shown already
+_told: dict[Any, int] = {}  # which places Python's "default" filter has shown already
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def warn_of_outer_pairs(
                 BroadcastWarning,
                 where.filename,
                 where.line,
-                registry=_told,  # type: ignore[arg-type]
+                registry=_told,
             )
 
 

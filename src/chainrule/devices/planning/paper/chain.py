@@ -139,7 +139,7 @@ def _backward(
 
 def _signatures(groups: Sequence[Sequence[Node]], trained: set[Node]) -> list[Signature]:
     """What each group of nodes computes, of which kinds of values."""
-    found = []
+    found: list[Signature] = []
     for nodes in groups:
         number = {node: at for at, node in enumerate(nodes)}
 

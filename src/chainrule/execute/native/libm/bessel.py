@@ -6,6 +6,8 @@ over √x.  Derivatives are differences that cancel, so they have polynomials of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from chainrule.execute.native.libm.bessel_coefficients import (
     I0_FAR,
     I0_NEAR,
@@ -62,7 +64,7 @@ class Parts:
         self.size = self.terms.absolute(x)
         self.is_near = self.terms.compare("ole", self.size, END)
 
-    def near(self, coefficients: dict[str, tuple[float, ...]]) -> Operand:
+    def near(self, coefficients: Mapping[str, tuple[float, ...]]) -> Operand:
         """A polynomial in x², times exp(-|x|)."""
         square = self.terms.real("fmul", self.size, self.size)
         decay = exp(self.terms.code, self.terms.code.negative(self.size))
@@ -70,7 +72,7 @@ class Parts:
             "fmul", self.terms.polynomial(square, coefficients[self.base]), decay
         )
 
-    def far(self, coefficients: dict[str, tuple[float, ...]]) -> Operand:
+    def far(self, coefficients: Mapping[str, tuple[float, ...]]) -> Operand:
         """A polynomial in 1/|x|, over √|x|."""
         t = self.terms.real("fsub", self.terms.real("fdiv", 2 * END, self.size), 1.0)
         value = self.terms.polynomial(t, coefficients[self.base])
@@ -80,13 +82,13 @@ class Parts:
         """By the size of x."""
         return self.terms.select(self.is_near, near, far)
 
-    def level(self, coefficients: dict[str, tuple[float, ...]]) -> Operand:
+    def level(self, coefficients: Mapping[str, tuple[float, ...]]) -> Operand:
         """A polynomial in |x| - 4, over (|x| + 1)²."""
         t = self.terms.real("fsub", self.size, END / 2)
         above = self.terms.real("fadd", self.size, 1.0)
         value = self.terms.polynomial(t, coefficients[self.base])
         return self.terms.real("fdiv", value, self.terms.real("fmul", above, above))
 
-    def beyond(self, coefficients: dict[str, tuple[float, ...]]) -> Operand:
+    def beyond(self, coefficients: Mapping[str, tuple[float, ...]]) -> Operand:
         """A polynomial in 1/|x|, over |x| √|x|."""
         return self.terms.real("fdiv", self.far(coefficients), self.size)
