@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
 import warnings
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -18,11 +20,28 @@ from chainrule.graph.types import array_type
 NEEDED = re.compile(r"computed from the input (.+)\n")
 
 
+NODES = "onnx.backend.test.case.node"
+
+
 @cache
-def cases() -> dict[str, Any]:
-    """Every case by its name; the models are made in this process."""
-    loader: Any = importlib.import_module("onnx.backend.test.loader")
-    return {case.name: case for case in loader.load_model_tests(kind="node")}
+def modules() -> list[str]:
+    """The modules that make the cases, one for each operator."""
+    package: Any = importlib.import_module(NODES)
+    found = pkgutil.walk_packages(package.__path__, f"{NODES}.")
+    return sorted(one.name for one in found if not one.ispkg)
+
+
+def cases(wanted: Iterable[str]) -> dict[str, Any]:
+    """The cases of modules by name: each is made, and computed by ONNX, where it is imported."""
+    return {case.name: case for module in wanted for case in _made_by(module)}
+
+
+@cache
+def _made_by(module: str) -> list[Any]:
+    every = importlib.import_module(NODES)._NodeTestCases
+    count = len(every)
+    importlib.import_module(module)
+    return every[count:]
 
 
 def arrays(case: Any) -> tuple[dict[str, np.ndarray], list[Any]]:

@@ -38,14 +38,7 @@ LOST = {
     "the gradient of a `while_loop` with `max_steps`": r"Loop: its condition must be known",
 }
 QUICK = ("tutorial.md", "gallery.md")
-LONG = ("README.md", "CONTRIBUTING.md", "compiling.md", "devices.md", "memory-budget.md")
-LONG += (
-    "conventions.md",
-    "coming-from-pytorch.md",
-    "memory-formulas.md",
-    "second-order.md",
-    "custom-operations.md",
-)
+OTHERS = ("control-flow.md", "random.md", "onnx.md", "nonfinite.md", "course.md")  # slow ones
 # Graphs that are too large for a test, or shown because they fail.
 WITHOUT_VALUES = {
     "custom-operations.md": 1,
@@ -56,8 +49,10 @@ WITHOUT_VALUES = {
 
 
 def marked(page: Path) -> Any:
-    mark = () if page.name in QUICK else pytest.mark.slow
-    return pytest.param(page, marks=pytest.mark.exhaustive if page.name in LONG else mark)
+    if page.name in QUICK:
+        return page
+    mark = pytest.mark.slow if page.name in OTHERS else pytest.mark.exhaustive
+    return pytest.param(page, marks=mark)
 
 
 def in_onnxruntime(graph: cr.Graph, given: dict[str, Any]) -> list[str]:

@@ -39,7 +39,7 @@ class Images(torch.nn.Module):
 
 
 class Words(torch.nn.Module):
-    """Recurrent layers and a transformer over a sequence, whose length the exporter fixes."""
+    """Recurrent layers and a layer of a transformer over a sequence whose length is fixed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Words(torch.nn.Module):
         self.l = nn.LSTM(8, 6, bidirectional=True, batch_first=True)
         self.g = nn.GRU(12, 6, batch_first=True)
         layer = nn.TransformerEncoderLayer(6, 2, 12, batch_first=True)
-        self.t = nn.TransformerEncoder(layer, 2)
+        self.t = nn.TransformerEncoder(layer, 1)
         self.o = nn.Linear(6, 11)
 
     def forward(self, x: Any) -> Any:

@@ -114,10 +114,14 @@ TRAININGS = {
     "loop": (unrolled, cr.sgd(0.1, momentum=0.9)),
 }
 QUICK_TRAININGS = ("momentum", "clipped")
+SLOW_TRAININGS = ("schedule", "state", "loop")
 
 
 def marked(name: str) -> Any:
-    return pytest.param(name, marks=() if name in QUICK_TRAININGS else pytest.mark.slow)
+    if name in QUICK_TRAININGS:
+        return name
+    mark = pytest.mark.slow if name in SLOW_TRAININGS else pytest.mark.exhaustive
+    return pytest.param(name, marks=mark)
 
 
 @pytest.mark.filterwarnings("ignore:J contains a sum of squares")

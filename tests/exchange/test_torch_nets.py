@@ -47,7 +47,15 @@ NETS = {
     "LSTM": Net(torch_nets.Recurrent, SEQUENCES, "rnn"),
     "GRU": Net(lambda: torch_nets.Recurrent(kind="GRU"), SEQUENCES, "rnn"),
 }
-EVERY_NET = pytest.mark.parametrize("net", NETS.values(), ids=NETS)
+OF_EACH_KIND = ("MobileNet", "GPT", "LSTM")  # convolutions, attention, a loop
+
+
+def marked(name: str) -> Any:
+    marks = () if name in OF_EACH_KIND else pytest.mark.exhaustive
+    return pytest.param(NETS[name], marks=marks, id=name)
+
+
+EVERY_NET = pytest.mark.parametrize("net", [marked(name) for name in NETS])
 
 
 @functools.cache
