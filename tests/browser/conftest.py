@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from browser_options import ARGUMENTS, find_chromium
 from report_pages import PAGES
+from waiting import calm
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALL = f"install it by: {sys.executable} scripts/browsers.py"
@@ -74,40 +75,88 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return write
 
 
-@pytest.fixture
-def opened(chromium: Any, written: Callable[[str], Path]) -> Iterator[Callable[..., Any]]:
-    """Opens a page and waits until it is ready; at the end it must have been quiet.
+class Windows:
+    """Windows that pages are opened in, one after the other: a new window costs more than a page.
 
-    Quiet: no message of the console, no error, no request but for itself.
+    `said` has what must not be: messages of the console, errors, requests but for the page itself.
     """
-    contexts: list[Any] = []
-    said: list[str] = []
 
-    def open_(
-        page: str | Path, *, width: int = 1440, height: int = 900, dark: bool = False, at: str = ""
+    def __init__(self, chromium: Any) -> None:
+        self.context = chromium.new_context(reduced_motion="reduce")
+        self.context.on("request", lambda request: self._note(request.url))
+        self.free: list[Any] = []
+        self.used: list[Any] = []
+        self.shared: dict[str, Any] = {}
+        self.said: list[str] = []
+        self.pages = ["about:", "data:", "blob:"]
+
+    def open(
+        self, path: Path, *, width: int = 1440, height: int = 900, dark: bool = False, at: str = ""
     ) -> Any:
-        path = page if isinstance(page, Path) else written(page)
-        context = chromium.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if dark else "light",
-            reduced_motion="reduce",
-        )
-        contexts.append(context)
-        window = context.new_page()
-        window.set_default_timeout(PATIENCE * 1000)
-        window.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-        window.on("pageerror", lambda error: said.append(f"error: {error}"))
-        context.on("request", lambda request: note(request.url, path))
+        """A page that is ready, in a window that no other one is in."""
+        window = self.free.pop() if self.free else self._new()
+        self.used.append(window)
+        self.pages.append(path.as_uri())
+        window.set_viewport_size({"width": width, "height": height})
+        window.emulate_media(media="null", color_scheme="dark" if dark else "light")
         window.goto(path.as_uri() + at)
         window.wait_for_selector("html[data-ready]", state="attached", timeout=SECONDS * 1000)
-        assert window.evaluate("document.documentElement.dataset.ready") == "true", said
+        assert window.evaluate("document.documentElement.dataset.ready") == "true", self.said
         return window
 
-    def note(url: str, path: Path) -> None:
-        if not url.startswith(("data:", "blob:", path.as_uri())):
-            said.append(f"request: {url}")
+    def end(self) -> list[str]:
+        """Empties the windows; what was said since the last time."""
+        for window in self.used:
+            window.goto("about:blank")
+        self.free += self.used
+        said, self.used, self.said = self.said, [], []
+        return said
 
-    yield open_
-    for context in contexts:
-        context.close()
-    assert said == []
+    def _new(self) -> Any:
+        window = self.context.new_page()
+        window.set_default_timeout(PATIENCE * 1000)
+        window.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
+        window.on("pageerror", lambda error: self.said.append(f"error: {error}"))
+        return window
+
+    def _note(self, url: str) -> None:
+        if not url.startswith(tuple(self.pages)):
+            self.said.append(f"request: {url}")
+
+
+@pytest.fixture(scope="session")
+def windows(chromium: Any) -> Iterator[Windows]:
+    made = Windows(chromium)
+    yield made
+    made.context.close()
+
+
+@pytest.fixture
+def opened(windows: Windows, written: Callable[[str], Path]) -> Iterator[Callable[..., Any]]:
+    """Opens a page and waits until it is ready; at the end it must have been quiet."""
+    windows.end()
+    yield lambda page, **how: windows.open(page if isinstance(page, Path) else written(page), **how)
+    assert windows.end() == []
+
+
+@pytest.fixture
+def shared(opened: Callable[..., Any], windows: Windows) -> Callable[[str], Any]:
+    """A page that tests before have used: all of it in sight, at its first step and tab, and
+    nothing selected.  The focus, and what was typed or sorted, is as they left it."""
+
+    def show(name: str) -> Any:
+        if name not in windows.shared:
+            windows.shared[name] = opened(name)
+            windows.used.remove(windows.shared[name])
+        window = windows.shared[name]
+        window.evaluate(
+            """() => {
+              history.replaceState(null, "", "#");
+              dispatchEvent(new HashChangeEvent("hashchange"));
+              document.querySelector("#fit").click();
+            }"""
+        )
+        calm(window)
+        return window
+
+    return show

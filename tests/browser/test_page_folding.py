@@ -91,7 +91,15 @@ def check(drawn: dict[str, Any]) -> None:
             assert any(is_at(box, end) for box in drawn["boxes"].values()), points
 
 
-@pytest.mark.parametrize("name", ["transformer", "blocks", "compiled", "adam", "recurrent"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "transformer",
+        "blocks",
+        "recurrent",
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("compiled", "adam")),
+    ],
+)
 def test_whatever_is_unfolded_nothing_overlaps_and_arrows_end_at_boxes(opened, name: str) -> None:
     page = opened(name, width=2400, height=1500)
     check(shapes(page))
@@ -128,7 +136,9 @@ def test_both_passes_of_a_scope_unfold_from_either(opened) -> None:
     assert {first, f"backward of {first}"} <= shapes(page)["frames"].keys()
 
 
-@pytest.mark.parametrize("name", ["many_blocks", "many_names"])
+@pytest.mark.parametrize(
+    "name", ["many_blocks", pytest.param("many_names", marks=pytest.mark.exhaustive)]
+)
 def test_folding_in_a_graph_of_3_000_nodes_is_quick(opened, name: str) -> None:
     page = opened(name)
     times = []

@@ -14,8 +14,8 @@ def text_of(page: Any, key: str) -> str:
     return page.locator("#inspector").inner_text()
 
 
-def test_a_result_of_a_loop_shows_the_recurrence(opened) -> None:
-    page = opened("recurrent")
+def test_a_result_of_a_loop_shows_the_recurrence(shared) -> None:
+    page = shared("recurrent")
     text = text_of(page, "value o")
     assert "loop (scan of cell)" in text.lower()
     assert "40 iterations of the loop, from the first to the last slice." in text
@@ -27,8 +27,8 @@ def test_a_result_of_a_loop_shows_the_recurrence(opened) -> None:
         assert len(row.inner_text().split()) >= 5, "name, shape, three statistics"
 
 
-def test_a_slider_shows_what_the_loop_computes_at_each_t(opened) -> None:
-    page = opened("recurrent")
+def test_a_slider_shows_what_the_loop_computes_at_each_t(shared) -> None:
+    page = shared("recurrent")
     text_of(page, "value o")
     slider = page.locator("#inspector .iterations input")
     numbers = page.locator("#inspector table.at-iteration tbody")
@@ -45,8 +45,8 @@ def test_a_slider_shows_what_the_loop_computes_at_each_t(opened) -> None:
     assert told.inner_text() == "t = 7 (slice 6)", "the page forgot which t was looked at"
 
 
-def test_the_circle_of_the_loop_says_the_same(opened) -> None:
-    page = opened("recurrent")
+def test_the_circle_of_the_loop_says_the_same(shared) -> None:
+    page = shared("recurrent")
     step = page.evaluate(
         """() => [...document.querySelectorAll("#graph .node.operator")]
              .map((one) => one.dataset.key).find((key) => /\\d+\\.\\d+/.test(key))"""

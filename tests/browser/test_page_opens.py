@@ -10,7 +10,9 @@ import pytest
 MOST_NBYTES = 1_500_000  # of the page of the network of the README
 
 
-@pytest.mark.parametrize("name", ["mlp", "symbolic", "adam", "blocks"])
+@pytest.mark.parametrize(
+    "name", ["mlp", "symbolic", pytest.param("adam", marks=pytest.mark.exhaustive)]
+)
 def test_a_page_opens_from_a_file_and_is_quiet(opened, name: str) -> None:
     page = opened(name)
     assert page.url.startswith("file:///")
@@ -23,15 +25,15 @@ def test_the_page_of_a_network_is_small(written) -> None:
     assert written("mlp").stat().st_size < MOST_NBYTES
 
 
-def test_the_facts_and_the_title_are_there(opened) -> None:
-    page = opened("mlp")
+def test_the_facts_and_the_title_are_there(shared) -> None:
+    page = shared("mlp")
     assert page.title() == "objective"
     assert "203,264" in page.locator("header .facts").inner_text()
     assert page.locator("h1").first.inner_text() == "objective"
 
 
-def test_every_font_that_mathematics_asks_for_is_in_the_page(opened) -> None:
-    page = opened("mlp")
+def test_every_font_that_mathematics_asks_for_is_in_the_page(shared) -> None:
+    page = shared("mlp")
     used = page.evaluate(
         """async () => {
           for (const tree of document.querySelectorAll(".katex")) tree.getBoundingClientRect();

@@ -8,8 +8,8 @@ import re
 from waiting import calm
 
 
-def test_a_pixel_says_its_index_and_number(opened) -> None:
-    page = opened("mlp")
+def test_a_pixel_says_its_index_and_number(shared) -> None:
+    page = shared("mlp")
     page.locator('#graph .node[data-key="value W2"]').click()
     calm(page)
     figure = page.locator("#inspector figure.picture").first
@@ -28,7 +28,7 @@ def test_tables_of_numbers_do_not_lie_on_each_other(opened) -> None:
     page = opened("mlp")
     for width in (1400, 390):
         page.set_viewport_size({"width": width, "height": 800})
-        for box in page.locator('#graph .node[data-key^="value "]').all()[:6]:
+        for box in page.locator('#graph .node[data-key^="value "]').all()[:6:2]:
             box.dispatch_event("click")
             calm(page)
             columns = [one.bounding_box() for one in page.locator("#inspector .pictures").all()]

@@ -43,8 +43,8 @@ def test_everything_can_be_unfolded_and_folded_again(opened) -> None:
     assert sorted(keys(page)) == sorted(before)
 
 
-def test_a_double_click_unfolds_a_box_where_it_is(opened) -> None:
-    page = opened("blocks")
+def test_a_double_click_unfolds_a_box_where_it_is(shared) -> None:
+    page = shared("blocks")
     box = page.locator("#graph .node.folded").first
     key = box.get_attribute("data-key")
     count = len(keys(page))
@@ -58,8 +58,8 @@ def test_a_double_click_unfolds_a_box_where_it_is(opened) -> None:
     assert frame["x"] + frame["width"] >= place["x"] and frame["y"] + frame["height"] >= place["y"]
 
 
-def test_what_is_found_is_unfolded_and_marked(opened) -> None:
-    page = opened("blocks")
+def test_what_is_found_is_unfolded_and_marked(shared) -> None:
+    page = shared("blocks")
     page.locator("#find").fill("block_3.h")
     options = page.locator("#find-results [role=option]")
     assert options.count() >= 1
@@ -72,8 +72,8 @@ def test_what_is_found_is_unfolded_and_marked(opened) -> None:
     assert page.locator("#outline-tree .selected").is_visible()
 
 
-def test_what_is_not_there_is_not_found(opened) -> None:
-    page = opened("blocks")
+def test_what_is_not_there_is_not_found(shared) -> None:
+    page = shared("blocks")
     page.locator("#find").fill("nowhere")
     assert page.locator("#find-results").inner_text() == "no name and no line has nowhere"
     page.keyboard.press("Escape")
@@ -109,8 +109,8 @@ def test_the_mouse_moves_and_zooms_the_graph(opened) -> None:
     assert node.bounding_box()["width"] < moved["width"] * 1.6
 
 
-def test_a_function_is_found_by_the_lines_that_call_it(opened) -> None:
-    page = opened("recurrent")
+def test_a_function_is_found_by_the_lines_that_call_it(shared) -> None:
+    page = shared("recurrent")
     page.locator("#find").fill("cr.scan(")
     found = page.locator("#find-results [role=option]")
     assert found.count() >= 1

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import numpy as np
-import pytest
 from report_pages import network_inputs
 from waiting import calm, settle
 
@@ -23,8 +22,8 @@ def mathematics(inspector: Any) -> list[str]:
     return inspector.locator(".katex annotation").all_text_contents()
 
 
-def test_a_click_shows_the_equation_of_a_value(opened) -> None:
-    page = opened("mlp")
+def test_a_click_shows_the_equation_of_a_value(shared) -> None:
+    page = shared("mlp")
     inspector = click(page, "value z")
     assert inspector.locator("#value-path").inner_text().startswith("z")
     assert any(r"\mathbf{x}\,\mathbf{W}" in latex for latex in mathematics(inspector))
@@ -36,17 +35,24 @@ def test_a_click_shows_the_equation_of_a_value(opened) -> None:
     assert "256 KiB" in row.inner_text()
 
 
-@pytest.mark.parametrize(
-    "key", ["value W1", "operator h", "gradient dJ/dh", "backward h", "gradient dJ/dW1", "value J"]
-)
-def test_every_kind_of_box_can_be_clicked(opened, key: str) -> None:
-    page = opened("mlp")
-    name = key.split()[1].removeprefix("dJ/d") if "gradient" in key else key.split()[1]
-    assert name in click(page, key).inner_text()
+def test_every_kind_of_box_can_be_clicked(shared) -> None:
+    page = shared("mlp")
+    shown = {
+        "value W1": "W1",
+        "operator h": "h",
+        "gradient dJ/dh": "dJ/dh",
+        "backward h": "dJ/dz",  # which that circle makes
+        "gradient dJ/dW1": "dJ/dW1",
+        "value J": "J",
+    }
+    for key, name in shown.items():
+        click(page, key)
+        assert page.locator(f'#graph .selected[data-key="{key}"]').count() == 1
+        assert name in page.locator("#inspector #value-path").inner_text(), key
 
 
-def test_the_numbers_are_those_of_the_run(opened) -> None:
-    page = opened("mlp")
+def test_the_numbers_are_those_of_the_run(shared) -> None:
+    page = shared("mlp")
     text = click(page, "value z").inner_text()
     given = network_inputs()
     z = given["x"] @ given["W1"]
@@ -58,9 +64,9 @@ def test_the_numbers_are_those_of_the_run(opened) -> None:
     assert "256 KiB" in text and "float32" in text
 
 
-def test_a_person_finds_the_four_answers(opened) -> None:
+def test_a_person_finds_the_four_answers(shared) -> None:
     """What is dJ/dh, why is h kept, what is largest at the peak, on which line was z computed."""
-    page = opened("mlp")
+    page = shared("mlp")
     inspector = click(page, "gradient dJ/dh")
     joined = "\n".join(mathematics(inspector))
     assert r"\frac{\partial J}{\partial \mathbf{h}} = " in joined
@@ -74,16 +80,16 @@ def test_a_person_finds_the_four_answers(opened) -> None:
     assert "784 KiB" in largest, largest
 
 
-def test_from_a_value_to_what_it_is_made_from_and_used_by(opened) -> None:
-    page = opened("mlp")
+def test_from_a_value_to_what_it_is_made_from_and_used_by(shared) -> None:
+    page = shared("mlp")
     inspector = click(page, "value h")
     inspector.get_by_role("button", name="z", exact=True).first.click()
     calm(page)
     assert inspector.locator("#value-path").inner_text().startswith("z")
 
 
-def test_a_gradient_shows_every_term_of_the_chain_rule(opened) -> None:
-    page = opened("mlp")
+def test_a_gradient_shows_every_term_of_the_chain_rule(shared) -> None:
+    page = shared("mlp")
     inspector = click(page, "gradient dJ/dW1")
     heading = inspector.get_by_role("heading", name=re.compile("chain rule", re.IGNORECASE))
     assert heading.count() == 1
@@ -135,7 +141,7 @@ def test_curves_are_drawn_where_there_is_a_history(opened) -> None:
     assert without.locator("#tab-training").count() == 0
 
 
-def test_instructions_of_the_plan_are_told_from_steps(opened) -> None:
-    text = click(opened("mlp"), "value h").inner_text()
+def test_instructions_of_the_plan_are_told_from_steps(shared) -> None:
+    text = click(shared("mlp"), "value h").inner_text()
     assert re.search(r"kept from instruction \d+ to \d+", text), text
     assert "All 12 steps are 48 instructions of the reference executor." in text
