@@ -31,7 +31,7 @@ def _no_message_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @needs_native
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_arrays_of_the_state_are_updated_in_place(

@@ -66,6 +66,7 @@ def test_every_value_is_in_the_frame_of_its_stage() -> None:
     assert "stage 1#58; ranks 1#44; 3" in mermaid and mermaid.count("==>") == 4
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("stages", [2, 3])
 def test_every_split_is_drawn_and_thick_arrows_are_messages(model: str, stages: int) -> None:

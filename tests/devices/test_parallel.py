@@ -33,7 +33,7 @@ def assert_near(found: Any, wanted: Any, tolerance: float) -> None:
     np.testing.assert_allclose(found[1], wanted[1], rtol=tolerance)
 
 
-@pytest.mark.sweep(29)
+@pytest.mark.sweep(37)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 @pytest.mark.parametrize("model", MODELS)
@@ -52,7 +52,7 @@ def test_stages_give_the_bits_of_micro_batches(model: str, stages: int, schedule
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(37)
+@pytest.mark.sweep(57)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("executor", ["reference", "native"])
 @pytest.mark.parametrize("model", MODELS)
@@ -72,7 +72,7 @@ def test_any_split_is_the_step_to_rounding(
             assert_near(found, whole, 1e-12)
 
 
-@pytest.mark.sweep(13)
+@pytest.mark.sweep(19)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_computed_again_has_the_same_bits(model: str, schedule: str) -> None:

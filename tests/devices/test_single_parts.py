@@ -18,7 +18,7 @@ from chainrule.devices import overlap
 from chainrule.devices.instructions import Clear
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize(
     "executor",
     ["reference", pytest.param("native", marks=(needs_native, pytest.mark.slow))],

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import failures
 import numpy as np
 import pytest
 import training_program
-from jobs import HOST_AND_PID, needs_mpi, run, written
+from jobs import HOST_AND_PID, is_running, needs_mpi, run, written
 from training_program import made, summary, trained
 
 from chainrule.data import minibatches
@@ -46,10 +47,15 @@ def check_close(found: dict[str, Any], wanted: dict[str, Any]) -> None:
             assert one[key] == pytest.approx(other[key], rel=1e-12), (key, one["step"])
 
 
+@cache
+def trained_alone() -> dict[str, Any]:
+    return trained("alone", 3)
+
+
 @pytest.mark.parametrize("plan", [one for one in training_program.PLANS if one != "alone"])
 def test_a_split_step_trains_as_the_step_does(plan: str, tmp_path: Path) -> None:
     """On threads; history, schedule, evaluation and what is saved too."""
-    found, wanted = trained(plan, 3, folder=tmp_path), trained("alone", 3)
+    found, wanted = trained(plan, 3, folder=tmp_path), trained_alone()
     check_close(found, wanted)
     assert found["objective"] == pytest.approx(wanted["objective"], rel=1e-12)
     assert found["history"][0].keys() == wanted["history"][0].keys()
@@ -58,8 +64,9 @@ def test_a_split_step_trains_as_the_step_does(plan: str, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
-    "plan", ["two replicas", "three stages", "two shards", "a sharded optimizer", "alone"]
+    "plan", ["two shards", "two replicas", "three stages", "a sharded optimizer", "alone"]
 )
 def test_training_goes_on_with_another_plan(plan: str, tmp_path: Path) -> None:
     for step in (1, 2):
@@ -76,7 +83,7 @@ def test_training_goes_on_with_another_plan(plan: str, tmp_path: Path) -> None:
 @needs_mpi
 def test_processes_train_with_the_bits_of_threads(tmp_path: Path) -> None:
     """Two jobs: the second goes on where the first has stopped, with the same plan and others."""
-    plan, count, folder, out = "three stages", 3, tmp_path / "run", tmp_path / "out"
+    plan, count, folder, out = "two stages", 2, tmp_path / "run", tmp_path / "out"
     code, printed, errors, _ = started(
         count, "train", str(out), [(plan, 2, {"folder": str(folder), "progress": True})]
     )
@@ -114,30 +121,30 @@ def test_processes_with_parts_of_arrays_save_whole_ones(tmp_path: Path) -> None:
     found = written(out, 2)
     assert found[0] == found[1]
     assert found[0][:2] == [as_json(trained(plan, 2)) for plan in plans]
+    alone = as_json(trained_alone())
     for later in found[0][2:]:
-        check_close(later, as_json(trained("alone", 3)))
+        check_close(later, alone)
 
 
 @pytest.mark.slow
 @needs_mpi
-@pytest.mark.parametrize("plan", ["two stages", "two shards", "a sharded optimizer"])
-def test_processes_find_where_training_diverged(plan: str, tmp_path: Path) -> None:
+def test_processes_find_where_training_diverged(tmp_path: Path) -> None:
     """The state before the bad step is saved, and all ranks have the words of the first."""
-    out = str(tmp_path / "out"), str(tmp_path / "of ranks")
-    code, _, errors, _ = started(2, "diverge", *out, plan)
+    of_ranks, alone = tmp_path / "of ranks", tmp_path / "alone"
+    plans = ("two stages", "two shards", "a sharded optimizer")
+    runs = [("two stages", "every step"), *[(plan, "auto") for plan in plans]]
+    code, _, errors, _ = started(2, "diverge", str(tmp_path / "out"), str(of_ranks), runs)
     assert code == 0, errors
-    found = written(tmp_path / "out", 2)
-    assert found[0] == found[1]
-    training_program.diverge(str(tmp_path / "own"), str(tmp_path / "alone"), plan)
-    assert found[0] == written(tmp_path / "own", 1)[0]
-    assert re.search(
-        r"step 3 left a state .*\n  x\[\d+, 2\] is inf before the step", found[0][0][0]
-    )
-    for one in ("auto", "every step"):
+    training_program.diverge(str(tmp_path / "own"), str(alone), runs)
+    found, own = written(tmp_path / "out", 2), written(tmp_path / "own", 1)[0]
+    where = r"step 3 left a state .*\n  x\[\d+, 2\] is inf before the step"
+    for number, (plan, nonfinite) in enumerate(runs):
+        assert found[0][number] == found[1][number] == own[number], (plan, nonfinite)
+        assert nonfinite != "auto" or re.search(where, own[number][0]), plan
         names = [
-            {path.name for path in (tmp_path / of / one).iterdir()} for of in ("of ranks", "alone")
+            {path.name for path in (one / plan / nonfinite).iterdir()} for one in (of_ranks, alone)
         ]
-        assert names[0] == names[1] and "step-000000002.safetensors" in names[0]
+        assert names[0] == names[1] and "step-000000002.safetensors" in names[0], plan
 
 
 @pytest.mark.slow
@@ -183,21 +190,24 @@ def test_ranks_that_were_told_to_end_have_the_time_to_save(tmp_path: Path) -> No
         text=True,
     )
     assert process.stdout is not None
-    for line in process.stdout:
-        if "begun" in line:
-            break
+    lines: list[str] = []
+    while sum("begun" in line for line in lines) < 2:
+        lines.append(process.stdout.readline())
+        assert lines[-1], process.communicate()[1]
     process.send_signal(signal.SIGTERM)
     began = time.monotonic()
     printed, errors = process.communicate(timeout=60)
     assert process.returncode == 143, errors
     assert 0.8 < time.monotonic() - began < STOPPING
     assert "stopped before step 11" in printed
+    pids = re.findall(r"begun (\d+)", "".join(lines))
+    assert len(pids) == 2 and not any(is_running(int(pid)) for pid in pids)
     assert (folder / "step-000000010.safetensors").exists()
 
 
 @pytest.mark.slow
 @needs_mpi
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_a_full_disk_of_one_rank_leaves_the_checkpoints_that_were_there(
     rank: int, tmp_path: Path
 ) -> None:
@@ -231,7 +241,7 @@ APART = {
 
 @pytest.mark.slow
 @needs_mpi
-@pytest.mark.parametrize("how", APART)
+@pytest.mark.parametrize("how", ["collect", pytest.param("break", marks=pytest.mark.exhaustive)])
 def test_what_one_rank_does_alone_is_told(how: str) -> None:
     code, _, errors, _ = started(2, "apart", how)
     assert code == 70
@@ -239,6 +249,12 @@ def test_what_one_rank_does_alone_is_told(how: str) -> None:
 
 
 @pytest.mark.slow
+@needs_mpi
+def test_a_rank_that_is_killed_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
+    assert failures.check("kill", 2, 1, 0.1, tmp_path / "run") == ""
+
+
+@pytest.mark.exhaustive
 @needs_mpi
 def test_whatever_fails_at_whatever_moment_ends_as_promised(record_property: Any) -> None:
     assert failures.main(4, seed=1) == 0

@@ -57,7 +57,7 @@ def carrying(devices: bool, **options: Any) -> cr.Trainer:
     rows = {"x": random.normal(size=(ROWS, 4)), "y": random.normal(size=(ROWS, 3))}
     usual = {"data": rows, "batch_size": BATCH, "validation": rows, "progress": False}
     if devices:
-        usual |= {"devices": cr.Devices.cpu(4), "micro_batches": 6}
+        usual |= {"devices": cr.Devices.cpu(2), "micro_batches": 6}
     else:
         step = step.micro_batched(6)
     return cr.Trainer(step, weights, **{**usual, **options})
@@ -116,18 +116,19 @@ def train(file: str, runs: list[tuple[str, int, dict[str, Any]]]) -> None:
     Path(f"{file}-{RANK}").write_text(json.dumps(found))
 
 
-def diverge(file: str, folder: str, plan: str) -> None:
-    """Training whose data have an inf; and one that takes no step without a look."""
+def diverge(file: str, folder: str, runs: list[tuple[str, str]]) -> None:
+    """Trainings whose data have an inf, each of a plan and of what its `nonfinite` says."""
     bad = data(ROWS, 1)
     bad["x"][50, 2] = np.inf
     found = []
-    for option in ("auto", "every step"):
-        own = f"{folder}/{option}"
-        trainer = made(plan, data=bad, folder=own, nonfinite=option, key=cr.random.key(3))
+    for plan, nonfinite in runs:
+        own = f"{folder}/{plan}/{nonfinite}"
+        trainer = made(plan, data=bad, folder=own, nonfinite=nonfinite, key=cr.random.key(3))
         try:
             trainer.fit(3)
         except cr.errors.NonFiniteError as error:
             found.append([str(error), trainer.state.steps, digests(trainer.collect())])
+    assert len(found) == len(runs), "one was trained to the end"
     Path(f"{file}-{RANK}").write_text(json.dumps(found))
 
 
