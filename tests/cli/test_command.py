@@ -210,18 +210,9 @@ def test_ctrl_c_ends_the_real_command_with_130(tmp_path: Path):
 
 @pytest.mark.slow
 def test_the_command_is_also_a_module():
-    for arguments, shown in (
-        (["--version"], f"chainrule {cr.__version__}"),
-        (["--help"], "train"),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", "chainrule", *arguments],
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert shown in done.stdout
+    command = [sys.executable, "-m", "chainrule", "--version"]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    assert f"chainrule {cr.__version__}" in done.stdout
 
 
 @pytest.mark.slow
@@ -259,7 +250,7 @@ def test_a_bar_is_drawn_only_where_someone_watches(tmp_path: Path, monkeypatch):
     for ci in ("true", "false"):
         lead, follow = pty.openpty()
         with subprocess.Popen(
-            [sys.executable, "-m", "chainrule", "train", "--epochs", "2"],
+            [sys.executable, "-m", "chainrule", "train", "--epochs", "2", "--no-report"],
             cwd=tmp_path,
             env={**environment(), "CI": ci, "TERM": "xterm"},
             stdout=follow,

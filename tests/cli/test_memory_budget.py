@@ -34,14 +34,14 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shown(*options: str) -> Result:
-    of = ("memory", "deep.py:objective", "--dim", "n=4096", "--optimizer", "sgd")
+    of = ("memory", "deep.py:objective", "--dim", "n=1024", "--optimizer", "sgd")
     return run(*of, "--executor", "reference", *options)
 
 
 def test_the_report_is_that_of_a_run_within_the_budget() -> None:
     plain = shown()
     assert plain.exit_code == 0, plain.output
-    found = re.search(r"memory=(\d+) is enough", shown("--budget", "1MiB").output)
+    found = re.search(r"memory=(\d+) is enough", shown("--budget", "100KiB").output)
     assert found is not None
     least = int(found[1])  # what is beside arrays depends on BLAS
     within = shown("--budget", least)
@@ -51,7 +51,7 @@ def test_the_report_is_that_of_a_run_within_the_budget() -> None:
 
 
 def test_a_budget_that_is_too_small_is_refused() -> None:
-    found = shown("--budget", "1MiB")
+    found = shown("--budget", "100KiB")
     assert found.exit_code == 1
     assert "needs at least" in found.output and "is enough" in found.output
     wrong = shown("--budget", "much")

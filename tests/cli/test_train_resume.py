@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,6 +43,20 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 TIMES = ("seconds", "samples_per_second")
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a training that is done; nobody changes it."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert train(folder).exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def done(tmp_path: Path, whole: Path) -> None:
+    """The test's folder has such a training."""
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+
+
 @pytest.fixture
 def at_step(monkeypatch: pytest.MonkeyPatch) -> Any:
     """`at_step(50, act)`: act just before the step that comes after 50 others, once."""
@@ -65,9 +80,8 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Any:
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"]
 )
 def test_stopped_in_the_middle_of_an_epoch_it_goes_on_by_the_command_it_says(
-    number: int, status: int, tmp_path: Path, at_step: Any
+    number: int, status: int, tmp_path: Path, whole: Path, at_step: Any
 ) -> None:
-    assert train(tmp_path / "whole").exit_code == 0
     folder = tmp_path / "a run"
     at_step(59, lambda: signal.raise_signal(number))
     stopped = train(folder, "--seed", 0)
@@ -84,8 +98,8 @@ def test_stopped_in_the_middle_of_an_epoch_it_goes_on_by_the_command_it_says(
     assert f"going on from {folder / 'step-000000060.safetensors'}: step 61" in went_on.stdout
     assert "3 epochs of 45 steps, of which 1 were done before" in went_on.stdout
     for name in (WEIGHTS, GRAPH):
-        assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert lines(folder) == lines(tmp_path / "whole") and len(lines(folder)) == 3
+        assert (folder / name).read_bytes() == (whole / name).read_bytes()
+    assert lines(folder) == lines(whole) and len(lines(folder)) == 3
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
@@ -102,15 +116,15 @@ def test_a_second_ctrl_c_stops_at_once_and_says_the_same(tmp_path: Path, at_step
 
 
 @pytest.mark.slow
-def test_more_epochs_go_on_from_the_end(tmp_path: Path) -> None:
+def test_more_epochs_go_on_from_the_end(tmp_path: Path, whole: Path) -> None:
     assert train(tmp_path / "whole", "--epochs", 4).exit_code == 0
-    assert train(tmp_path / "run").exit_code == 0
+    shutil.copytree(whole, tmp_path / "run")
     assert train(tmp_path / "run", "--epochs", 4, "--resume").exit_code == 0
     assert contents(tmp_path / "run")[WEIGHTS] == contents(tmp_path / "whole")[WEIGHTS]
 
 
+@pytest.mark.usefixtures("done")
 def test_a_training_that_is_done_is_told_again(tmp_path: Path) -> None:
-    assert train(tmp_path).exit_code == 0
     weights = (tmp_path / WEIGHTS).read_bytes()
     again = train(tmp_path, "--epochs", 2, "--resume")
     assert again.exit_code == 0 and "nothing to do: 3 epochs are done" in again.stdout
@@ -118,8 +132,8 @@ def test_a_training_that_is_done_is_told_again(tmp_path: Path) -> None:
     assert json.loads((tmp_path / METRICS).read_text())["settings"]["epochs"] == 3
 
 
+@pytest.mark.usefixtures("done")
 def test_a_folder_that_has_a_training_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    assert train(tmp_path).exit_code == 0
     before = contents(tmp_path)
     refused = train(tmp_path)
     assert (refused.exit_code, refused.stdout) == (2, "")
@@ -140,6 +154,7 @@ def test_where_there_is_nothing_to_go_on_with_that_is_said(tmp_path: Path, exist
     assert folder.exists() == exists and (not exists or not contents(folder))
 
 
+@pytest.mark.usefixtures("done")
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -151,7 +166,6 @@ def test_where_there_is_nothing_to_go_on_with_that_is_said(tmp_path: Path, exist
     ],
 )
 def test_other_options_are_refused(tmp_path: Path, arguments: Any, told: str) -> None:
-    assert train(tmp_path).exit_code == 0
     before = contents(tmp_path)
     refused = train(tmp_path, *arguments, "--resume")
     assert (refused.exit_code, refused.stdout) == (2, "") and told in refused.stderr
@@ -171,9 +185,9 @@ def test_a_training_that_diverged_goes_on_with_a_smaller_rate(tmp_path: Path) ->
     assert saved == ["step-000000000.safetensors", "step-000000001.safetensors"]
 
 
+@pytest.mark.usefixtures("done")
 @pytest.mark.filterwarnings("default")
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning_of_one_line(tmp_path: Path) -> None:
-    assert train(tmp_path).exit_code == 0
     weights = (tmp_path / WEIGHTS).read_bytes()
     newest = tmp_path / "step-000000135.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1])
@@ -184,9 +198,9 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning_of_one_line(tmp_path
     assert (tmp_path / WEIGHTS).read_bytes() == weights
 
 
+@pytest.mark.usefixtures("done")
 @pytest.mark.filterwarnings("default")
 def test_checkpoints_that_are_all_damaged_end_with_1(tmp_path: Path) -> None:
-    assert train(tmp_path).exit_code == 0
     for path in tmp_path.glob("step-*"):
         path.write_bytes(b"")
     refused = train(tmp_path, "--resume")
@@ -194,8 +208,8 @@ def test_checkpoints_that_are_all_damaged_end_with_1(tmp_path: Path) -> None:
     assert re.search(r"none of the \d checkpoints in .* can be read", refused.stderr)
 
 
+@pytest.mark.usefixtures("done")
 def test_a_folder_in_which_another_process_trains_is_refused(tmp_path: Path) -> None:
-    assert train(tmp_path).exit_code == 0
     program = (
         "import sys, time\nfrom pathlib import Path\n"
         "from chainrule.train.checkpoints.lock import FolderLock\n"

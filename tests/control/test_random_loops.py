@@ -65,12 +65,12 @@ def check(program: Program, seed: int, reverse: bool) -> None:
     agree(*second)
 
 
-@random_programs(5, empty=False)
+@random_programs(3, empty=False)
 def test_a_loop_over_a_random_program(program: Program, seed: int) -> None:
     check(program, seed, bool(seed % 2))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @random_programs(20, repeatable=False, empty=False)
 def test_many_loops_over_random_programs(program: Program, seed: int) -> None:
     check(program, seed, bool(seed % 2))
@@ -93,7 +93,7 @@ def test_a_choice_between_random_programs(program: Program, seed: int) -> None:
     agree(cr.grad(chosen, places)(*arguments), cr.grad(expected, places)(*arguments))
 
 
-@random_programs(4, empty=False)
+@random_programs(2, empty=False)
 def test_a_batch_of_loops_over_a_random_program(program: Program, seed: int) -> None:
     many = [given(program, seed + k) for k in range(2)]
     places = range(len(many[0]))

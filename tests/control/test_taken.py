@@ -48,7 +48,7 @@ def inside_a_choice(a: Any) -> Any:
     )
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("f", [first, second, inside_a_scan, inside_a_choice])
 def test_a_branch_that_is_not_taken_need_not_end(f: Callable[[Any], Any], executor: str) -> None:

@@ -103,11 +103,12 @@ def test_a_forked_child_goes_on_where_the_parent_is() -> None:
 
 
 ENDINGS = {
-    "an iterator is left open": "ahead = Ahead(square, 0, 10**6, 2); next(ahead)",
-    "it waits for room": "ahead = Ahead(square, 0, 10**6, 1); next(ahead); time.sleep(0.1)",
+    "iterators are left open, one in a cycle, and wait for room": (
+        "ahead = Ahead(square, 0, 10**6, 1); next(ahead); "
+        "a = [Ahead(square, 0, 10**6, 2)]; a.append(a); next(a[0]); time.sleep(0.1)"
+    ),
     "it makes something long": "ahead = Ahead(slow, 0, 9, 2); time.sleep(0.1)",
     "the program fails": "ahead = Ahead(square, 0, 10**6, 2); next(ahead); raise SystemExit(0)",
-    "it is in a cycle": "a = [Ahead(square, 0, 10**6, 2)]; a.append(a); next(a[0])",
 }
 PROGRAM = """
 import time

@@ -106,7 +106,7 @@ def server(tmp_path: Path) -> Iterator[str]:
     folder = written(tmp_path / "published")
     Quiet.requests.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, daemon=True)
+        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{httpd.server_address[1]}/"
         httpd.shutdown()

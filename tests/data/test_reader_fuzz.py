@@ -125,12 +125,12 @@ def test_a_file_that_is_cut_short_is_never_half_read(name: str, tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(3)
 @EVERY_FILE
 def test_flipped_bits_give_an_error_or_an_array(name: str, tmp_path: Path) -> None:
     content = FILES[name]()
     whole = content_of(outcome(tmp_path / name, content))
-    for changed in flips(content, 200):
+    for changed in flips(content, 80):
         found = outcome(tmp_path / name, changed)
         if name in GUARDED and found is not None:
             # dates, names of members and the like may change, numbers may not
@@ -139,13 +139,14 @@ def test_flipped_bits_give_an_error_or_an_array(name: str, tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.sweep(2)
+@pytest.mark.parametrize("every", [4, 1])
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".npz")])
-def test_a_damaged_byte_of_an_archive_loses_no_array(name: str, tmp_path: Path) -> None:
+def test_a_damaged_byte_of_an_archive_loses_no_array(name: str, every: int, tmp_path: Path) -> None:
     """Not one in its directory either: zipfile reads what a directory still lists."""
     content, path = FILES[name](), tmp_path / name
     path.write_bytes(content)
     whole = content_of(read(path))
-    for place, byte in enumerate(content):
+    for place, byte in [*enumerate(content)][::every]:
         for changed in {0, byte ^ 1 << place % 8} - {byte}:
             path.write_bytes(content[:place] + bytes([changed]) + content[place + 1 :])
             with suppress(DataFileError):
@@ -181,7 +182,7 @@ def test_a_small_file_with_a_huge_promise_takes_no_memory(rows: int, tmp_path: P
 @pytest.mark.slow
 def test_gzip_that_unpacks_to_far_more_is_refused_without_unpacking_it(tmp_path: Path) -> None:
     begin = struct.pack(">BBBBI", 0, 0, 8, 1, 10)
-    bomb = gzip.compress(begin + bytes(200 << 20), 1)
+    bomb = gzip.compress(begin + bytes(50 << 20), 1)
     assert outcome(tmp_path / "a.idx.gz", bomb) is None
     line = gzip.compress(b"a\n" + bytes(64) * (1 << 20), 1)
     assert outcome(tmp_path / "a.csv.gz", line) is None
@@ -219,7 +220,7 @@ print(refused)
 """
 
 
-def test_damaged_parquet_files_give_an_error_or_arrays(tmp_path: Path, count: int = 600) -> None:
+def test_damaged_parquet_files_give_an_error_or_arrays(tmp_path: Path, count: int = 200) -> None:
     pytest.importorskip("pyarrow.parquet")
     command = [sys.executable, "-c", PARQUET, str(tmp_path / "a.parquet"), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)

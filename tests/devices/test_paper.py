@@ -124,7 +124,8 @@ def test_seven_billion_parameters_have_the_bytes_of_formulas(
 @pytest.mark.parametrize(
     ("devices", "rows", "seconds"),
     [
-        (16, 128, 30),
+        (8, 16, 30),
+        pytest.param(16, 128, 30, marks=pytest.mark.exhaustive),
         pytest.param(64, 512, 60, marks=pytest.mark.exhaustive),
         pytest.param(1000, 4000, 300, marks=pytest.mark.exhaustive),
     ],

@@ -225,7 +225,7 @@ def test_keys_are_jaxs(seed: int) -> None:
 
 
 @pytest.mark.peers
-@pytest.mark.parametrize("shape", [(), (40, 5)])
+@pytest.mark.parametrize("shape", [(40, 5), pytest.param((), marks=pytest.mark.exhaustive)])
 def test_draws_are_jaxs(shape: tuple[int, ...]) -> None:
     with jax_random() as random:
         theirs = random.key(7)

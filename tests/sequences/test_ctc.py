@@ -49,6 +49,7 @@ def test_it_is_the_sum_over_all_paths() -> None:
 
 
 @pytest.mark.peers
+@pytest.mark.sweep(4)
 @EITHER
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_values_and_gradients_behind_a_log_softmax_are_pytorchs(

@@ -22,9 +22,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "stacked, both ways": {"num_layers": 2, "bidirectional": True},
     "without biases": {"bias": False, "batch_first": True, "num_layers": 2},
 }
-NETWORKS = [(kind, options) for kind in GATES for options in OPTIONS.values()] + [
-    ("lstm", {"proj_size": 1, "num_layers": 2, "bidirectional": True}),
+NETWORKS: list[tuple[str, dict[str, Any]]] = [
     ("rnn", {"nonlinearity": "relu"}),
+    *[(kind, options) for kind in GATES for options in OPTIONS.values()],
+    ("lstm", {"proj_size": 1, "num_layers": 2, "bidirectional": True}),
 ]
 
 
@@ -49,6 +50,7 @@ def module_of(kind: str, options: dict[str, Any]) -> tuple[Any, dict[str, np.nda
 
 
 @pytest.mark.peers
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("kind", "options"), NETWORKS, ids=[f"{k} {o}" for k, o in NETWORKS])
 def test_outputs_states_and_gradients_are_pytorchs(kind: str, options: dict[str, Any]) -> None:
     torch = pytest.importorskip("torch")

@@ -12,7 +12,7 @@ from chainrule.errors import MemoryLimitError
 from chainrule.graph.structure import flatten
 from chainrule.machine_code.target import native_refusal
 
-LENGTH, WIDTH = 3_000, 64
+LENGTH, WIDTH = 800, 64
 STATES = LENGTH * WIDTH * 8  # bytes
 RANDOM = np.random.default_rng(0)
 WEIGHTS = {
@@ -74,7 +74,7 @@ def test_more_bytes_never_cost_more_time(executor: str) -> None:
     graph = cr.backward(cr.trace(objective, **WEIGHTS, **DATA), wrt=tuple(WEIGHTS))
     needed = graph.memory(executor=executor).needed_nbytes
     before = 0.0
-    for part in (0.0, 0.2, 0.4, 0.6):
+    for part in (0.0, 0.3, 0.6):
         run = graph.memory(executor=executor, memory=int(needed - part * STATES)).main
         assert sum(run.durations()) >= before
         before = sum(run.durations())
@@ -100,7 +100,7 @@ def test_gradients_and_hessians_have_the_same_bits(executor: str) -> None:
 @EXECUTOR
 def test_a_refusal_says_what_is_enough(executor: str) -> None:
     with pytest.raises(MemoryLimitError, match="needs at least") as caught:
-        training(executor, 100_000)
+        training(executor, 70_000)
     least = caught.value.needed_nbytes
     step, _ = training(executor)
     assert least < step.memory().needed_nbytes - 0.7 * STATES

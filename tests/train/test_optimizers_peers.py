@@ -44,7 +44,9 @@ SCHEDULERS = {
     "piecewise": lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [20, 30, 70], gamma=0.5),
     "cosine": lambda o: torch.optim.lr_scheduler.LambdaLR(o, cosine),
 }
-EXECUTORS = pytest.mark.parametrize("executor", ["reference", "native"])
+EXECUTORS = pytest.mark.parametrize(
+    "executor", ["reference", pytest.param("native", marks=pytest.mark.exhaustive)]
+)
 EVERY = pytest.mark.parametrize("name", OPTIMIZERS)
 
 
@@ -80,13 +82,14 @@ def follow(name: str, executor: str, schedule: str | None = None, clips: bool = 
     assert_close(state, {name: value.detach().numpy() for name, value in theirs.items()})
 
 
-@EXECUTORS
+@EXECUTORS  # the native one below, with more
 @EVERY
 def test_steps_equal_those_of_pytorch(name, executor):
     follow(name, executor)
 
 
 @pytest.mark.slow  # a schedule does not ask which optimizer it serves: below is each with one
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", ["sgd", "rmsprop with all", "adamw"])
 def test_scheduled_steps_equal_those_of_pytorch(name, schedule):
@@ -99,6 +102,7 @@ def test_clipped_steps_equal_those_of_pytorch(name):
     follow(name, "reference", clips=True)
 
 
+@pytest.mark.sweep(2)
 @EVERY
 def test_clipped_and_scheduled_steps_equal_those_of_pytorch(name):
     follow(name, "native", "cosine", clips=True)

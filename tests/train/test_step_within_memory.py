@@ -12,7 +12,7 @@ import chainrule as cr
 from chainrule.errors import InputError, MemoryLimitError
 
 ROWS, PARTS = 512, 4
-PROGRAM = deep(8, 32)
+PROGRAM, SMALL = deep(8, 32), deep(4, 32)
 
 
 @pytest.mark.sweep(2)
@@ -25,7 +25,7 @@ def test_parts_and_update_are_within_the_budget_together(executor: str) -> None:
     assert error.value.budget_nbytes == 0
     state = PROGRAM.state(plain)
     want = [plain(state, x=PROGRAM.batch(ROWS)) for _ in range(2)]
-    for saved in (0, 16_000, 40_000, 60_000):
+    for saved in (0, 60_000):
         nbytes = full - saved
         step = PROGRAM.step(executor=executor, memory=nbytes).micro_batched(PARTS)
         assert step.memory(n=ROWS).needed_nbytes <= nbytes
@@ -41,12 +41,12 @@ def test_parts_and_update_are_within_the_budget_together(executor: str) -> None:
 
 def test_one_part_that_does_not_fit_says_so() -> None:
     with pytest.raises(MemoryLimitError) as alone:
-        parts = PROGRAM.step(executor="reference", memory=0).micro_batched(PARTS)
+        parts = SMALL.step(executor="reference", memory=0).micro_batched(PARTS)
         parts.accumulating.memory(n=ROWS // PARTS)
     nbytes = alone.value.needed_nbytes + 1000
-    step = PROGRAM.step(executor="reference", memory=nbytes).micro_batched(PARTS)
+    step = SMALL.step(executor="reference", memory=nbytes).micro_batched(PARTS)
     with pytest.raises(MemoryLimitError, match="needs at least") as error:
-        step(PROGRAM.state(step), x=PROGRAM.batch(ROWS))
+        step(SMALL.state(step), x=SMALL.batch(ROWS))
     assert f"what {nbytes:,} bytes leave for one of 4 parts" in "".join(error.value.__notes__)
 
 

@@ -121,8 +121,9 @@ def check_same(found: cr.Trainer, whole: cr.Trainer) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.exhaustive)])
 def test_killed_at_any_moment_it_ends_as_the_uninterrupted_training(
-    tmp_path: Path, killer: Killer, record_property: Any, kills: int = 30
+    tmp_path: Path, killer: Killer, record_property: Any, kills: int
 ):
     """Trainings by each optimizer in turn, each killed until it is done."""
     wholes = {name: made(name) for name in OPTIMIZERS}

@@ -139,7 +139,7 @@ def killer() -> Iterator[Killer]:
 
 
 @posix_only
-@pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.slow, id="many")])
+@pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.exhaustive, id="many")])
 def test_killed_at_any_moment_the_newest_checkpoint_loads_and_no_step_is_lost(
     tmp_path: Path, step: cr.TrainingStep, rounds: int, killer: Killer
 ):
