@@ -158,8 +158,9 @@ class _Choosing:
         self, graph: Graph, objective: Node, parameters: Collection[str], ways: int
     ) -> None:
         nodes = topological([objective])
-        inputs = [item for item in graph.inputs if item.node in set(nodes)]
-        names = {name: node for name, node in graph.names.items() if node in set(nodes)}
+        within = set(nodes)
+        inputs = [item for item in graph.inputs if item.node in within]
+        names = {name: node for name, node in graph.names.items() if node in within}
         self.forward = Graph(graph.name, tuple(inputs), (("", objective),), tuple(nodes), names)
         self.nodes = {item.node: item.name for item in inputs if item.name in parameters}
         self.parameters, self.ways = tuple(parameters), ways

@@ -144,11 +144,11 @@ def _signatures(groups: Sequence[Sequence[Node]], trained: set[Node]) -> list[Si
         number = {node: at for at, node in enumerate(nodes)}
 
         def read(one: Node, number: Mapping[Node, int] = number) -> object:
-            return number.get(one, (str(one.type), one in trained))
+            return number.get(one, (one.type, one in trained))
 
         found.append(
             tuple(
-                (node.primitive.name, node.params, str(node.type), *map(read, node.inputs))
+                (node.primitive.name, node.params, node.type, *map(read, node.inputs))
                 for node in nodes
             )
         )

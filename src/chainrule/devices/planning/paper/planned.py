@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
-from chainrule.devices.parts import parts_at
+from chainrule.devices.parts import Parts, parts_at
 from chainrule.devices.planning.ask import advice_on_parts, refuse_sum
 from chainrule.devices.planning.devices import Devices, Group, count_of
 from chainrule.devices.planning.paper.chain import Chain, chain_of
@@ -185,6 +186,11 @@ class _Search:
         self.limit = min(known, default=None)
         self.group: Group = min(devices.groups, key=lambda one: one.flops("float32"))
 
+    @cached_property
+    def whole(self) -> Parts:
+        """The step with the whole batch."""
+        return parts_at(self.micro, self.sizes)
+
     def chain(self, rows: int) -> tuple[Chain, dict[Node, int]]:
         """The chain for micro-batches of so many rows, and the optimizer's bytes by parameter."""
         if rows not in self.chains:
@@ -219,7 +225,7 @@ class _Search:
         """Whether so many ranks of `cr.parallel` can share a product; of layers, which are alike,
         those of the first are looked at."""
         if ways not in self.shared:
-            parts = parts_at(self.micro, self.sizes)
+            parts = self.whole
             graph = parts.summing
             chain, _ = self.chain(1)
             elements = chain.elements

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from math import fsum
 from operator import mul
@@ -195,12 +195,17 @@ def stages_of(way: Way, totals: Totals, limit: int | None) -> list[StagePlan] | 
         return None
     each = [_seconds(one, way) for one in prices]
     low, high = max(each), fsum(each)
-    best = _filled(way, totals, each, high, limit)
+
+    @cache
+    def plan(stage: int, first: int, last: int) -> StagePlan:
+        return stage_plan(way, stage, totals, [(first, last)])
+
+    best = _filled(way.stages, each, high, limit, plan)
     if best is None:
         return None
     for _ in range(40):
         middle = (low + high) / 2
-        found = _filled(way, totals, each, middle, limit)
+        found = _filled(way.stages, each, middle, limit, plan)
         if found is None:
             low = middle
         else:
@@ -215,28 +220,43 @@ def _seconds(one: Price, way: Way) -> float:
 
 
 def _filled(
-    way: Way, totals: Totals, each: Sequence[float], most: float, limit: int | None
+    stages: int,
+    each: Sequence[float],
+    most: float,
+    limit: int | None,
+    plan: Callable[[int, int, int], StagePlan],
 ) -> list[StagePlan] | None:
+    """Each stage with as many elements as it may have; None where the last ones are too many."""
+    at = 0
+    for stage in range(stages - 1):  # without memory in mind: else the last stage has no less
+        at = _end(stages, stage, each, at, most) + 1
+    if fsum(each[at:]) > most * (1 + 1e-6):
+        return None
     found: list[StagePlan] = []
-    at, count = 0, len(totals.prices)
-    for stage in range(way.stages):
-        last = count - (way.stages - stage)  # each later stage has an element, too
-        end, seconds = at, each[at]
-        if stage == way.stages - 1:
-            end, seconds = last, fsum(each[at:])
-        else:
-            while end < last and seconds + each[end + 1] <= most * (1 + 1e-9):
-                end += 1
-                seconds += each[end]
-        made = stage_plan(way, stage, totals, [(at, end)])
-        while limit is not None and made.nbytes > limit and end > at and stage < way.stages - 1:
+    at = 0
+    for stage in range(stages):
+        end = _end(stages, stage, each, at, most)
+        made = plan(stage, at, end)
+        while limit is not None and made.nbytes > limit and end > at and stage < stages - 1:
             end -= 1
-            made = stage_plan(way, stage, totals, [(at, end)])
+            made = plan(stage, at, end)
         if (limit is not None and made.nbytes > limit) or made.seconds > most * (1 + 1e-6):
             return None
         found.append(made)
         at = end + 1
     return found
+
+
+def _end(stages: int, stage: int, each: Sequence[float], at: int, most: float) -> int:
+    """The last element of a stage that begins with an element and has no more to do than it may."""
+    last = len(each) - (stages - stage)  # each later stage has an element, too
+    if stage == stages - 1:
+        return last
+    seconds = each[at]
+    while at < last and seconds + each[at + 1] <= most * (1 + 1e-9):
+        at += 1
+        seconds += each[at]
+    return at
 
 
 def seconds_of(way: Way, stages: Sequence[StagePlan], devices: Devices) -> float:
