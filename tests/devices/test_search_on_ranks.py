@@ -16,7 +16,7 @@ import chainrule as cr
 from parallel_models import case
 
 step, weights, batch = case("network", "adamw", "reference")
-split = cr.parallel(step, cr.Devices.cpu(2, memory=4200), batch=24, ways=1)
+split = cr.parallel(step, cr.Devices.cpu(2, memory=4200), batch=24, ways=1, replicas=1)
 state = split.init(weights)
 for _ in range(3):
     split(state, batch)
