@@ -82,48 +82,41 @@ def test_training_goes_on_with_another_plan(plan: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_mpi
 def test_processes_train_with_the_bits_of_threads(tmp_path: Path) -> None:
-    """Two jobs: the second goes on where the first has stopped, with the same plan and others."""
-    plan, count, folder, out = "two stages", 2, tmp_path / "run", tmp_path / "out"
-    code, printed, errors, _ = started(
-        count, "train", str(out), [(plan, 2, {"folder": str(folder), "progress": True})]
-    )
+    """Stages, shards, and an optimizer in shares: each has whole arrays in its checkpoints, from
+    which other plans go on.  A second job goes on where the first has stopped."""
+    plan, folder, out = "two stages", tmp_path / "run", tmp_path / "out"
+    parts = ("two shards", "a sharded optimizer")
+    runs: list[Any] = [(plan, 2, {"folder": str(folder), "progress": True})]
+    runs += [(one, 2, {"folder": str(tmp_path / one)}) for one in parts]
+    runs += [
+        (one, 3, {"folder": str(tmp_path / other)})
+        for one, other in zip(parts, parts[::-1], strict=True)
+    ]
+    code, printed, errors, _ = started(2, "train", str(out), runs)
     assert code == 0, errors
     assert len(re.findall("epoch ", printed)) == 2, "printed by another rank than the first"
-    half = as_json(trained(plan, 2))
-    assert [one[0] for one in written(out, count)] == [half] * count
+    found, again = written(out, 2)
+    assert found == again
+    for one, got in zip((plan, *parts), found[:3], strict=True):
+        assert got == as_json(trained(one, 2)), one
+    alone = as_json(trained_alone())
+    for one, got in zip(parts, found[3:], strict=True):
+        assert got["at"] == alone["at"], one
+        check_close(got, alone)
     for other in ("threads", "alone"):
         shutil.copytree(folder, tmp_path / other)
-    again = {"folder": str(folder), "resume": True}
-    code, _, errors, _ = started(count, "train", str(out), [(plan, 4, again)])
+    code, _, errors, _ = started(
+        2, "train", str(out), [(plan, 4, {"folder": str(folder), "resume": True})]
+    )
     assert code == 0, errors
     whole = trained(plan, 4)
-    assert [one[0] for one in written(out, count)] == [as_json(whole)] * count
+    assert [one[0] for one in written(out, 2)] == [as_json(whole)] * 2
     assert trained(plan, 4, folder=tmp_path / "threads", resume=True) == whole
     check_close(trained("alone", 4, folder=tmp_path / "alone", resume=True), whole)
     lines = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [line["step"] for line in whole["history"]]
     threads = json.loads(json.dumps(summary(made(plan, folder=folder, resume=True))))
     assert threads["arrays"] == whole["arrays"], "what the job saved at its end"
-
-
-@pytest.mark.slow
-@needs_mpi
-def test_processes_with_parts_of_arrays_save_whole_ones(tmp_path: Path) -> None:
-    """Products in parts, and an optimizer in shares: each goes on with the other's checkpoint."""
-    out, plans = tmp_path / "out", ("two shards", "a sharded optimizer")
-    runs = [(plan, 2, {"folder": str(tmp_path / plan)}) for plan in plans]
-    runs += [
-        (one, 3, {"folder": str(tmp_path / plan)})
-        for one, plan in zip(plans, plans[::-1], strict=True)
-    ]
-    code, _, errors, _ = started(2, "train", str(out), runs)
-    assert code == 0, errors
-    found = written(out, 2)
-    assert found[0] == found[1]
-    assert found[0][:2] == [as_json(trained(plan, 2)) for plan in plans]
-    alone = as_json(trained_alone())
-    for later in found[0][2:]:
-        check_close(later, alone)
 
 
 @pytest.mark.slow

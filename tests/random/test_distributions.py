@@ -268,8 +268,10 @@ LAPLACE_OF_42 = [0.02283965, -0.44565356, -0.26467288]
 # JAX ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.peers
-@DTYPES
+@pytest.mark.peers  # test_draws.py has what they are made of in float64, too
+@pytest.mark.parametrize(
+    "dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.exhaustive)]
+)
 def test_draws_are_jaxs(dtype: Any) -> None:
     rtol = 2e-5 if dtype == np.float32 else 1e-12
     with jax_random(x64=dtype == np.float64) as random:
