@@ -224,9 +224,11 @@ if __name__ == "__main__":
     gc.freeze()  # what is imported need not be looked through for each case
     np.seterr(all="ignore")
     wanted = sys.argv[1:]
-    for case in cases():
+    for case in cases() if wanted != ["programs"] else ():
         if case[1][0].dtype.name in wanted or not wanted:
             print(json.dumps(line_of(*case)), flush=True)
-    for program in programs() if "programs" in wanted or not wanted else ():
-        for executor in ("reference", *(() if native_refusal() else ("native",))):
+    executors = ("reference",) if native_refusal() else ("reference", "native")
+    for number, program in enumerate(programs() if "programs" in wanted or not wanted else ()):
+        # asked for alone: values by one executor, gradients by the other
+        for executor in (executors[number % len(executors)],) if wanted else executors:
             print(json.dumps(line_of_program(*program, executor)), flush=True)

@@ -13,7 +13,7 @@ import chainrule as cr
 
 @EITHER
 def test_what_numpy_allocates_is_within_the_budget(executor: str) -> None:
-    n, program = 4096, deep(8, 48)
+    n, program = 4096, deep(5, 48)
     plain = program.step(cr.sgd(0.1), executor=executor)
     report = plain.memory(n=n)
     saved = report.main.parts["saved intermediates"]

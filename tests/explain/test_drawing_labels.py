@@ -168,6 +168,7 @@ def circles(name: str) -> dict[str, str]:
     return {key.partition(" ")[2]: look.label.text for key, look in found if "back" not in key}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", [*PROGRAMS])
 def test_no_operator_is_called_f(name: str) -> None:
     assert not {"f", "f′", ""} & set(circles(name).values())

@@ -97,12 +97,12 @@ def test_all_and_names_fold_calls():
 
 @pytest.mark.parametrize("program", [chain, irregular])
 def test_long_programs_are_readable_by_default_and_whole_on_request(program):
-    graph = program(1000)
+    graph = program(400)
     short = draw(graph)
     figure = short.scene.figure
     assert len(figure.forward.items) <= MOST_BOXES
     whole = draw(graph, fold="none").scene.figure
-    assert len(whole.forward.items) == 2 * 1001 + 1
+    assert len(whole.forward.items) == 2 * 401 + 1
 
 
 def test_equal_operations_that_are_wired_differently_are_no_repetition():

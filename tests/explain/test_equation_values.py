@@ -53,7 +53,7 @@ def test_equations_of_second_derivatives_are_true(program: Program, seed: int) -
     check(program, seed, second=True)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @tier(70)
 @given(programs(empty=False), SEEDS, st.booleans())
 def test_equations_of_many_random_programs_are_true(

@@ -50,7 +50,7 @@ def test_it_is_the_largest_of_all_sizes() -> None:
     report = step().memory(h=20)
     needs = {size: report.at(n=size).needed_nbytes for size in range(1, 25)}
     base = needs[1]
-    for limit in range(base + 200, needs[24], 2000):
+    for limit in range(base + 200, needs[24], 4500):
         fitting = [size for size, need in needs.items() if need <= limit]
         assert report.largest("n", limit).size == max(fitting)
 

@@ -11,7 +11,7 @@ import pytest
 from executors import EITHER
 
 SCRIPT = Path(__file__).with_name("limited_memory.py")
-MIB = 32
+MIB = 16
 # Nested loops and choices in steps take long at sizes that fill so much.
 QUICK = {"native": ["recurrent,1,C"], "reference": ["transposed,4,F"]}
 SLOW = {

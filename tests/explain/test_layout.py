@@ -240,7 +240,7 @@ def test_a_deep_nest_of_groups_is_laid_out() -> None:
     assert len(placement.groups) == 1100
 
 
-@pytest.mark.parametrize("count", [1_000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1_000, pytest.param(20_000, marks=pytest.mark.exhaustive)])
 def test_a_long_chain_is_laid_out(count: int) -> None:
     keys = [f"{'f' if place % 2 else 'v'}{place}" for place in range(count)]
     items = tuple(Item(key, Form.CIRCLE if key[0] == "f" else Form.SQUARE) for key in keys)

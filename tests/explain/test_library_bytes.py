@@ -54,13 +54,19 @@ def measured(folder: Path, *wanted: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_what_operations_on_doubles_take_is_declared(tmp_path: Path) -> None:
-    check_declared(measured(tmp_path, "float64"))
+def test_what_operations_on_doubles_and_programs_take_is_declared(tmp_path: Path) -> None:
+    """Of programs, values by one executor and gradients by the other."""
+    check(measured(tmp_path, "float64", "programs"))
 
 
 @pytest.mark.exhaustive
 def test_what_operations_take_is_declared(tmp_path: Path) -> None:
-    check_declared([line for line in measured(tmp_path) if "name" in line])
+    check(measured(tmp_path))
+
+
+def check(lines: list[dict[str, Any]]) -> None:
+    check_declared([line for line in lines if "name" in line])
+    check_reported([line for line in lines if "name" not in line])
 
 
 def check_declared(lines: list[dict[str, Any]]) -> None:
@@ -76,9 +82,7 @@ def check_declared(lines: list[dict[str, Any]]) -> None:
         assert -merged - CACHED <= error <= beside, line
 
 
-@pytest.mark.slow
-def test_what_programs_take_is_in_their_reports(tmp_path: Path) -> None:
-    lines = measured(tmp_path, "programs")
+def check_reported(lines: list[dict[str, Any]]) -> None:
     assert len(lines) >= 20
     for line in lines:
         ordered = line["said"] / 5 if "sort" in line["case"] else 0

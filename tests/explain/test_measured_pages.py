@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/docs"))
 pages = importlib.import_module("pages")
 
+LONG = ("devices", "memory-budget", "training")
+
 pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")
 
 
@@ -21,11 +23,16 @@ def is_run(page: Path) -> bool:
     return any(block.is_run for block in pages.blocks(page.read_text(encoding="utf-8")))
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(11)
 @pytest.mark.slow
 @EITHER
 @pytest.mark.parametrize(
-    "page", [page for page in pages.PAGES if is_run(page)], ids=lambda page: page.stem
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.exhaustive if page.stem in LONG else (), id=page.stem)
+        for page in pages.PAGES
+        if is_run(page)
+    ],
 )
 def test_the_programs_of_a_page_take_what_is_planned(
     page: Path, executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -263,15 +263,15 @@ def test_the_replay_takes_hardly_more_memory_than_a_run() -> None:
 
 
 @pytest.mark.slow
-def test_20_000_nodes_are_no_hindrance() -> None:
+def test_6_000_nodes_are_no_hindrance() -> None:
     def deep(x: float64[2]):
-        for _ in range(5_000):
+        for _ in range(1_500):
             x = np.sin(x) + 0.5
         J = np.sum(np.log(x - x))
         return J
 
     graph = cr.backward(cr.trace(deep), wrt="x")
-    assert len(graph) > 20_000
+    assert len(graph) > 6_000
     found = nonfinite(graph, {"x": np.ones(2)})
     assert found is not None and found.because == "log of 0 is -inf"
 

@@ -80,7 +80,7 @@ def test_random_programs_and_their_derivatives(program: Program, seed: int) -> N
     check_program(program, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @few(60)
 @given(programs(), SEEDS)
 def test_many_random_programs_and_their_derivatives(program: Program, seed: int) -> None:
@@ -136,6 +136,7 @@ def test_every_primitive_in_float64(primitive: Primitive) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(4)
 @EVERY_PRIMITIVE
 def test_every_primitive_with_every_sample_and_dtype(primitive: Primitive) -> None:
     check_samples(primitive, DTYPES)

@@ -190,7 +190,7 @@ def test_a_random_program_takes_what_its_report_says(program: Program, seed: int
     check(program, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @calm(50, repeatable=False)
 @given(programs(axes=(1, 1, 2, 5, 8, 17), empty=False), st.integers(0, 2**32 - 1))
 def test_many_random_programs_take_what_their_reports_say(program: Program, seed: int) -> None:
@@ -232,7 +232,7 @@ def is_full(primitive: Primitive, sample: Sample) -> bool:
     return all(0 not in shape for shape in sample.shapes)
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize(
     "primitive", [one for one in PRIMITIVES if one.inputs], ids=lambda one: one.name
 )

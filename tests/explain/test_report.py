@@ -98,7 +98,7 @@ def test_the_same_arguments_give_the_same_bytes_in_every_process() -> None:
             text=True,
             check=True,
         ).stdout
-        for seed in ("0", "1", "2")
+        for seed in ("1", "2")
     }
     assert len(found) == 1
 

@@ -45,7 +45,7 @@ def check(program: Program, seed: int, executor: str, *, second: bool) -> None:
 
 
 @EITHER
-@tier(8)
+@tier(6)
 @given(programs(), SEEDS)
 def test_reports_of_random_programs(executor: str, program: Program, seed: int) -> None:
     check(program, seed, executor, second=False)
@@ -53,13 +53,13 @@ def test_reports_of_random_programs(executor: str, program: Program, seed: int) 
 
 @pytest.mark.slow
 @EITHER
-@tier(5)
+@tier(3)
 @given(programs(empty=False), SEEDS)
 def test_reports_of_second_derivatives(executor: str, program: Program, seed: int) -> None:
     check(program, seed, executor, second=True)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @EITHER
 @tier(25)
 @given(programs(), SEEDS, st.booleans())
