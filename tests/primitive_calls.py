@@ -29,6 +29,12 @@ EXCEPTIONAL = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 1e-320, 1e-40
 LARGEST = {"float16": 6e4, "float32": 3e38, "float64": 1e308}
 
 
+def groups(primitives: Sequence[Primitive], of: int) -> dict[str, Sequence[Primitive]]:
+    """So many at a time, by their names: code is made once for all of a group."""
+    parts = [primitives[place : place + of] for place in range(0, len(primitives), of)]
+    return {" ".join(one.name for one in part): part for part in parts}
+
+
 def as_dtype(arrays: list[np.ndarray], dtype: str) -> list[np.ndarray]:
     """Floats in the dtype; indices and conditions as they are."""
     with np.errstate(all="ignore"):

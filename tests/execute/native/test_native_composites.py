@@ -66,7 +66,7 @@ def test_values_and_derivatives_of_every_composite(call: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", list(CALLS)[::2])  # what narrow vectors change is in the loops
+@pytest.mark.parametrize("call", list(CALLS)[::5])  # what narrow vectors change is in the loops
 def test_values_and_derivatives_in_float32(call: str, narrow_vectors: str) -> None:
     case = CALLS[call][-1]
     check(scalar(case.call), [x.astype(np.float32) for x in case.arguments()], orders=1)
@@ -154,12 +154,23 @@ def test_some_operands_along_some_axes(number: int) -> None:
         check_situation(*situation, threads=1 + number % 3)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("function", ALONG)
 def test_all_functions_of_all_operands(function: str, every_width: str) -> None:
-    """Half of the operands with each width of vectors."""
+    """Each operand with one width of vectors."""
+    check_operands(function, every_width, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", ALONG)
+def test_all_functions_of_some_operands(function: str, every_width: str) -> None:
+    check_operands(function, every_width, 3)
+
+
+def check_operands(function: str, width: str, every: int) -> None:
     mine = [one for one in SITUATIONS if one[0] == function]
-    number = [*ALONG].index(function) + VECTORS.index(every_width)
-    for situation in mine[number % len(VECTORS) :: len(VECTORS)]:
+    number = [*ALONG].index(function) + VECTORS.index(width)
+    step = every * len(VECTORS)
+    for situation in mine[number % step :: step]:
         with noted(situation):
             check_situation(*situation)

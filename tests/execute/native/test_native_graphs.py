@@ -124,14 +124,14 @@ def test_values_of_no_elements_that_are_reshaped_are_the_references() -> None:
     compare_with_reference(*graph_and_inputs(program, 0), 0)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @random_programs(16, repeatable=False)
 def test_values_are_the_references_often(program: Program, seed: int) -> None:
     check(program, seed)
 
 
 @pytest.mark.slow
-@random_programs(10, repeatable=False, axes=WIDE)
+@random_programs(6, repeatable=False, axes=WIDE)
 def test_values_of_wider_arrays_are_the_references(program: Program, seed: int) -> None:
     check(program, seed)
 
@@ -143,7 +143,7 @@ def test_nests_that_threads_share_have_the_same_values(monkeypatch: Any) -> None
     random_programs(6, axes=WIDE)(check)()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_nests_that_threads_share_have_the_same_values_often(monkeypatch: Any) -> None:
     monkeypatch.setattr(chainrule.plan.sharing, "WORTH_SHARING", 0.0)
     random_programs(10, repeatable=False, axes=(0, *WIDE))(check)()

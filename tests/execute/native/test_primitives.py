@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from primitive_calls import (
     calls_of_samples,
     check_calls_by,
     exceptional_calls,
+    groups,
 )
 
 from chainrule.primitives.arithmetic import add, exp
@@ -29,11 +30,9 @@ from chainrule.testing.samples import sample_arrays
 
 pytestmark = pytest.mark.usefixtures("every_width_in_time", "fences")
 
-EVERY = pytest.mark.parametrize(
-    "primitive",
-    [one for one in PRIMITIVES if not isinstance(one.kernel, Given)],
-    ids=lambda one: one.name,
-)
+COMPUTED = [one for one in PRIMITIVES if not isinstance(one.kernel, Given)]
+GROUPS = groups(COMPUTED, 10)
+EVERY = pytest.mark.parametrize("primitive", COMPUTED, ids=lambda one: one.name)
 
 
 def check_calls(calls: list[Call]) -> None:
@@ -44,9 +43,10 @@ def check_samples(primitive: Primitive, samples: Iterable[Sample], dtypes: tuple
     check_calls(calls_of_samples(primitive, samples, dtypes))
 
 
-@EVERY
-def test_a_sample_in_floats_and_integers(primitive: Primitive) -> None:
-    check_samples(primitive, primitive.samples[:1], ("float32", "float64", "int64"))
+@pytest.mark.parametrize("primitives", GROUPS.values(), ids=GROUPS)
+def test_a_sample_in_floats_and_integers(primitives: Sequence[Primitive]) -> None:
+    given = ((one, one.samples[:1], ("float32", "float64", "int64")) for one in primitives)
+    check_calls([call for one in given for call in calls_of_samples(*one)])
 
 
 @pytest.mark.sweep(5)
@@ -57,11 +57,12 @@ def test_samples_in_every_dtype(primitive: Primitive) -> None:
 
 
 MAPS = [one for one in PRIMITIVES if isinstance(one.kernel, Map)]
+GROUPS_OF_MAPS = groups(MAPS, 10)
 
 
-@pytest.mark.parametrize("primitive", MAPS, ids=lambda p: p.name)
-def test_exceptional_numbers(primitive: Primitive) -> None:
-    check_calls(exceptional_calls(primitive))
+@pytest.mark.parametrize("primitives", GROUPS_OF_MAPS.values(), ids=GROUPS_OF_MAPS)
+def test_exceptional_numbers(primitives: Sequence[Primitive]) -> None:
+    check_calls([call for one in primitives for call in exceptional_calls(one)])
 
 
 @pytest.mark.parametrize("primitive", [sum_, max_, min_], ids=lambda p: p.name)

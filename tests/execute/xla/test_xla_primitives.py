@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from primitive_calls import (
     exceptional_calls,
     expected,
     graph_of_calls,
+    groups,
 )
 from running import by_xla
 
@@ -34,8 +35,12 @@ EVERY = pytest.mark.parametrize("primitive", COMPUTED, ids=lambda one: one.name)
 NORMAL = [x for x in EXCEPTIONAL if not 0 < abs(x) < 1e-37]
 
 
+def is_lapack(primitive: Primitive) -> bool:
+    return isinstance(primitive.kernel, Library) and primitive.kernel.lapack
+
+
 def check(primitive: Primitive, calls: list[Call]) -> None:
-    if isinstance(primitive.kernel, Library) and primitive.kernel.lapack:
+    if is_lapack(primitive):
         check_lapack(calls)
     else:
         check_calls_by(by_xla, calls, flushes=True)
@@ -57,9 +62,16 @@ def check_samples(primitive: Primitive, samples: Iterable[Sample], dtypes: tuple
     check(primitive, calls_of_samples(primitive, samples, dtypes))
 
 
-@EVERY
-def test_a_sample(primitive: Primitive) -> None:
-    check_samples(primitive, primitive.samples[:1], ("float32", "float64"))
+GROUPS = {
+    **groups([one for one in COMPUTED if not is_lapack(one)], 10),
+    **groups([one for one in COMPUTED if is_lapack(one)], 5),
+}
+
+
+@pytest.mark.parametrize("primitives", GROUPS.values(), ids=GROUPS)
+def test_a_sample(primitives: Sequence[Primitive]) -> None:
+    given = ((one, one.samples[:1], ("float32", "float64")) for one in primitives)
+    check(primitives[0], [call for one in given for call in calls_of_samples(*one)])
 
 
 @pytest.mark.exhaustive
