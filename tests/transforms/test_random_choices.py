@@ -355,7 +355,7 @@ def test_the_slopes_of_the_referee_are_finite_differences(name: str) -> None:
     "seeds",
     [
         pytest.param(range(8), id="few"),
-        pytest.param(range(1000, 1060), id="many", marks=pytest.mark.slow),
+        pytest.param(range(1000, 1060), id="many", marks=pytest.mark.exhaustive),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*encountered")

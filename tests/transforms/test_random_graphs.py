@@ -25,8 +25,9 @@ SEEDS = st.integers(0, 2**32 - 1)
 SYMBOLIC = cr.sizes("n m")
 
 
-def examples(quick: int, slow: int, **options: Any) -> Any:
-    """The same test twice: a few programs, always the same; then many, always others."""
+def examples(few: int, many: int, **options: Any) -> Any:
+    """The same test twice: a few programs, always the same; then many, always others: these in
+    the exhaustive tier."""
 
     def decorate(test: Any) -> Any:
         def tier(count: int, repeatable: bool) -> Any:
@@ -40,7 +41,7 @@ def examples(quick: int, slow: int, **options: Any) -> Any:
             return calm(given(programs(**options), SEEDS)(test))
 
         @pytest.mark.parametrize(
-            "run", [pytest.param(tier(quick, True), id="few"), slow_param(tier(slow, False))]
+            "run", [pytest.param(tier(few, True), id="few"), many_param(tier(many, False))]
         )
         @functools.wraps(test, assigned=("__name__", "__doc__", "__module__"), updated=())
         def tiers(run: Any) -> None:
@@ -52,8 +53,8 @@ def examples(quick: int, slow: int, **options: Any) -> Any:
     return decorate
 
 
-def slow_param(run: Any) -> Any:
-    return pytest.param(run, id="many", marks=pytest.mark.slow)
+def many_param(run: Any) -> Any:
+    return pytest.param(run, id="many", marks=pytest.mark.exhaustive)
 
 
 def arguments_of(program: Program, seed: int) -> dict[str, np.ndarray]:
@@ -266,7 +267,7 @@ def test_named_sizes_bound_to_numbers_are_the_concrete_trace(program: Program, s
     check_named_sizes(program, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @settings(max_examples=40, deadline=None)
 @given(symbolic_programs, SEEDS)
 def test_named_sizes_bound_to_numbers_are_the_concrete_trace_often(

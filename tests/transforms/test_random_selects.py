@@ -191,7 +191,7 @@ def check(seed: int) -> int:
     "seeds",
     [
         pytest.param(range(12), id="few"),
-        pytest.param(range(1000, 1060), id="many", marks=pytest.mark.slow),
+        pytest.param(range(1000, 1060), id="many", marks=pytest.mark.exhaustive),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Output seems independent", "ignore:.*encountered")
