@@ -22,7 +22,7 @@ from chainrule.schedule.turns import obeying
 from chainrule.testing import simulate
 from chainrule.train.step.bound import results_of
 
-COUNT = 20  # budgets
+COUNT = 10  # budgets
 
 
 def of_step(step: cr.TrainingStep, n: int) -> Plan:
@@ -76,6 +76,7 @@ def check_budgets(made: Plan) -> list[Plan]:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_training_steps_within_budgets(name: str) -> None:
     made = of_step(PROGRAMS[name].step(), N)
@@ -84,7 +85,7 @@ def test_training_steps_within_budgets(name: str) -> None:
     assert len(plans[0].works) > len(made.works)
 
 
-@random_programs(25)
+@random_programs(15)
 def test_random_programs_within_budgets_have_the_same_bits(program: Program, seed: int) -> None:
     arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
     forward = cr.trace(program.function(traced), **arguments)

@@ -165,7 +165,7 @@ def check_bits(
     return count
 
 
-CASES = [
+CASES = [  # the last is exhaustive
     (residual, np.float64, 33),
     (attended, np.float32, 100),
     (attended, np.float64, 17),
@@ -174,15 +174,19 @@ CASES = [
 
 @needs_native
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].__name__} {case[1].__name__}")
+@pytest.mark.parametrize(
+    "case",
+    [*CASES[:2], *(pytest.param(case, marks=pytest.mark.exhaustive) for case in CASES[2:])],
+    ids=lambda case: f"{case[0].__name__} {case[1].__name__}",
+)
 def test_fragments_give_the_same_bits(monkeypatch: pytest.MonkeyPatch, case: Any) -> None:
-    step, scales, x = step_of(*case)
+    step, scales, x = step_of(*case, layers=3)
     mark = CASES.index(case)
     assert check_bits(monkeypatch, step, {"scales": scales}, {"x": x}, mark) > 3
 
 
 @needs_native
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_fragments_of_a_transformer_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     program = PROGRAMS["transformer"]
     given, parameters = {"x": program.batch(N)}, {program.name: program.parameters}
@@ -207,7 +211,7 @@ def test_fragments_of_random_programs_give_the_same_bits(program: Program, seed:
 @needs_native
 @pytest.mark.slow
 def test_blocks_within_budgets_have_the_same_bits() -> None:
-    program = blocks(3, 16, 12)
+    program = blocks(2, 16, 12)
     plain = program.step(executor="native")
     state = program.state(plain)
     want = plain(state, x=program.batch(N))

@@ -145,7 +145,7 @@ def test_outlines_lie_in_memory_as_the_arrays_do(program: Program, seed: int) ->
 
 
 @pytest.mark.slow
-@random_programs(60)
+@random_programs(30)
 def test_the_simulator_accepts_every_schedule_and_finds_nothing_late(
     program: Program, seed: int
 ) -> None:

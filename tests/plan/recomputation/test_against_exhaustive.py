@@ -17,7 +17,7 @@ EFFORT = 20_000
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(programs())
 def test_answers_reach_the_least_cost(found):
     one = as_problem(found)
@@ -37,7 +37,7 @@ def test_answers_reach_the_least_cost(found):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(programs(most=4))
 def test_bounds_are_below_the_least_cost(found):
     one = as_problem(found)
@@ -49,7 +49,7 @@ def test_bounds_are_below_the_least_cost(found):
         assert bound <= least
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(programs(most=6), st.sampled_from(RULES))
 def test_greedy_walks_are_valid_and_within_the_budget(found, rule):
     one = as_problem(found)
