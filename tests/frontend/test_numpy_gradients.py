@@ -84,7 +84,7 @@ def test_derivatives_are_those_of_finite_differences(function: Any):
 MANY = [function for function, calls in CALLS.items() if len(calls) > SOME]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(7)
 @pytest.mark.slow
 @pytest.mark.parametrize("function", MANY, ids=lambda one: one.__name__)
 def test_derivatives_of_further_calls_are_those_of_finite_differences(function: Any):
