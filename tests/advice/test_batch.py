@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 import chainrule as cr
 from chainrule.advice.batch.choice import between, recommended, training_with
-from chainrule.advice.plot import Axis, Plot, Series
 from chainrule.cli import main
+from chainrule.explain.plot import Axis, Plot, Series
 
 
 def objective(x: cr.float64["n 5"], y: cr.float64["n"], w) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import float64, int64
-from chainrule.explain.lines import line_chart
+from chainrule.explain.plot import Axis, Plot, Series
 
 RANDOM = np.random.default_rng(0)
 X, W = RANDOM.normal(size=(12, 3)), RANDOM.normal(size=(3, 2))
@@ -73,14 +73,41 @@ def test_what_cannot_be_followed_is_said_at_once(arguments: Any, message: str) -
 
 
 def test_lines_have_gaps_and_escaped_names() -> None:
-    points = [(0, 1.0), (1, float("nan")), (2, 100.0), (3, 0.0), (4, 10.0)]
-    svg = line_chart("a < b", {"<x>": points, "one": [(2, 5.0)]}, log=True)
-    paths = [one.get("d", "") for one in ET.fromstring(svg).iter() if one.get("fill") == "none"]
-    assert paths[0].count("M") == 3 and "L" not in paths[0]
-    assert "a &lt; b" in svg and "&lt;x&gt;" in svg
-    assert ET.fromstring(line_chart("", {"y": [(1, 2.0)]})) is not None
+    points = [(0, 1.0), (1, float("nan")), (2, 100.0), (3, 0.0), (4, 10.0), (5, 1.0)]
+    series = [Series("<x>", points, dots=False), Series("one", [(2, 5.0)])]
+    up = Axis("", str, logarithmic=True)
+    svg = Plot("a < b", Axis("step", str), up, series, "x & one").svg()
+    (path, _) = (
+        one.get("d", "")
+        for one in ET.fromstring(svg).iter()
+        if one.get("class") == "line" and "h22" not in one.get("d", "")
+    )
+    assert path.count("M") == 3 and path.count("L") == 1
+    assert "a &lt; b" in svg and "&lt;x&gt;" in svg and "x &amp; one" in svg
 
 
-def test_many_points_are_few_in_the_picture() -> None:
-    svg = line_chart("many", {"y": [(x, x % 7.0) for x in range(10_000)]})
-    assert svg.count("L") < 500 and len(svg) < 10_000
+def test_a_long_line_is_drawn_by_some_of_its_points_and_its_last() -> None:
+    points = [(float(at), 1.0 + at) for at in range(10_001)]
+    axis = Axis("", str, from_zero=False)
+    svg = Plot("t", axis, axis, [Series("", points, dots=False)], "d").svg()
+    path = next(one.get("d", "") for one in ET.fromstring(svg).iter() if one.get("class") == "line")
+    assert 380 < path.count("L") <= 401 and path.startswith("M116.6 ")
+    assert path.rpartition("L")[2].startswith("659.4 ")
+
+
+@pytest.mark.parametrize("highest", [*np.linspace(0.9, 10, 40), 1e-9, 0.0, -3.0, 1e12])
+@pytest.mark.parametrize("lowest", [0.0, 5.0])
+def test_marks_of_an_axis_are_two_to_twelve_round_numbers(highest: float, lowest: float) -> None:
+    for from_zero in (True, False):
+        axis = Axis("", lambda value: f"mark {value:.6g}", from_zero=from_zero)
+        points = [(0.0, lowest), (1.0, float(highest))]
+        svg = Plot("t", Axis("", str), axis, [Series("", points)], "d").svg()
+        assert 2 <= svg.count("mark ") <= 12
+
+
+def test_a_style_holds_for_its_own_picture_alone() -> None:
+    axis = Axis("", str)
+    svg = Plot("t", axis, axis, [Series("", [(1.0, 2.0)])], "d").svg()
+    style = next(one.text or "" for one in ET.fromstring(svg).iter() if one.tag.endswith("style"))
+    rules = style.replace("@media screen and (prefers-color-scheme:dark){", "").split("}")
+    assert len(rules) > 20 and all(one.startswith("#p") for one in rules if one)

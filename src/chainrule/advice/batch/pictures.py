@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from chainrule.advice.plot import Axis, Plot, Series
 from chainrule.advice.showing import duration, number
+from chainrule.explain.plot import Axis, Plot, Series
 
 if TYPE_CHECKING:
     from chainrule.advice.batch.study import BatchStudy

@@ -11,7 +11,6 @@ from typing import Any
 from chainrule.advice.batch.along import noise_along
 from chainrule.advice.batch.choice import Training, between, recommended, training_with
 from chainrule.advice.noise.noise import GradientNoise
-from chainrule.advice.plot import Plot
 from chainrule.advice.showing import Table, duration, number
 from chainrule.data.rows import rows_of
 from chainrule.devices.planning.devices import products_of
@@ -20,6 +19,7 @@ from chainrule.execute.executors import executor_of
 from chainrule.execute.native.runtime.machine import settings_now
 from chainrule.explain.cost.measured_runs import run_of_report, timed
 from chainrule.explain.memory.report import MemoryReport
+from chainrule.explain.plot import Plot
 from chainrule.graph.bytes_text import in_bytes, nbytes_of
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.in_notebooks import ShownByText

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.advice.plot import Axis, Plot, Series
 from chainrule.advice.showing import duration
+from chainrule.explain.plot import Axis, Plot, Series
 from chainrule.graph.bytes_text import in_bytes
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from chainrule.advice.plot import Plot
 from chainrule.advice.showing import Table, duration, number
 from chainrule.advice.ways.alone import Alone
 from chainrule.advice.ways.shared import Shared
@@ -17,6 +16,7 @@ from chainrule.devices.planning.devices import Devices
 from chainrule.devices.planning.pins import sizes_of
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute.executors import memory_of
+from chainrule.explain.plot import Plot
 from chainrule.graph.bytes_text import in_bytes, nbytes_of
 from chainrule.graph.frozen import NotPickled
 from chainrule.plan.speeds import Speeds, checked_speeds

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError
-from chainrule.explain.lines import line_chart
+from chainrule.explain.plot import COLOURS, Axis, Plot, Series
 from chainrule.tracebacks import entry
 from chainrule.train.loop.epoch import Epoch
 from chainrule.train.loop.trainer import Trainer
@@ -94,15 +94,33 @@ class Following:
 
     def _repr_html_(self) -> str:
         charts = [
-            line_chart(title, found)
+            _chart(title, found)
             for title, keys in CHARTS.items()
             if (found := _series(self.trainer.history, keys))
-        ] or [line_chart("objective", {})]
+        ] or [_chart("objective", {})]
         if self._names:
-            charts.append(
-                line_chart("norms", _series(self.norms, dict.fromkeys(self._names, "")), log=True)
-            )
+            names = dict.fromkeys(self._names, "")
+            charts.append(_chart("norms", _series(self.norms, names), logarithmic=True))
         return f'<div style="display:flex;flex-wrap:wrap;gap:8px">{"".join(charts)}</div>'
+
+
+def _chart(
+    title: str, lines: Mapping[str, list[tuple[float, float]]], logarithmic: bool = False
+) -> str:
+    """The lines by step, as SVG."""
+    told = (f"{name} {points[-1][1]:.4g} at last" for name, points in lines.items() if points)
+    return Plot(
+        title,
+        Axis("step", lambda value: f"{value:,.0f}", whole=True),
+        Axis("", lambda value: f"{value:.4g}", logarithmic=logarithmic, from_zero=False),
+        [
+            Series(name, points, number % COLOURS, dots=len(points) == 1)
+            for number, (name, points) in enumerate(lines.items())
+        ],
+        f"{title} by steps: {', '.join(told) or 'nothing yet'}.",
+        width=460,
+        height=300,
+    ).svg()
 
 
 def _series(
