@@ -15,6 +15,7 @@ import chainrule as cr
 from chainrule.advice.batch.choice import between, recommended, training_with
 from chainrule.cli import main
 from chainrule.explain.plot import Axis, Plot, Series
+from chainrule.explain.report.data import report_data
 
 
 def objective(x: cr.float64["n 5"], y: cr.float64["n"], w) -> Any:
@@ -104,6 +105,18 @@ def _steps_to_a_thousandth(d: int, batch: int, rate: float, rng: np.random.Gener
 def test_a_study_is_shown_in_every_way(tmp_path: Any) -> None:
     step, state, data = regression()
     study = cr.batch_study(step, state, data, (4, 16, 64), at=(0, 3), measure=False, batch=8)
+    ways = cr.ways(step, batch=64)
+    page = report_data(step, sizes={"n": 64}, advice=[study, ways])
+    first, second = json.loads(json.dumps(page, allow_nan=False))["advice"]
+    assert first["rows"] == [list(row) for row in study.table.rows] and first["chosen"] is not None
+    assert second["title"] == "ways to train objective with n = 64"
+    assert [len(one["pictures"]) for one in (first, second)] == [2, 1]
+    for picture in first["pictures"] + second["pictures"]:
+        assert ElementTree.fromstring(picture["svg"]).tag.endswith("svg") and picture["words"]
+    with pytest.raises(
+        cr.errors.InputError, match=r"advice= has int, which has no table.*\n.*cr\.ways"
+    ):
+        report_data(step, sizes={"n": 64}, advice=3)
     assert [one.batch for one in study.batches] == [4, 16, 64]
     assert [one.steps for one in study.noise] == [0, 3]
     assert state.steps == 0  # a copy was trained

@@ -14,7 +14,7 @@ Data = dict[str, Any]
 
 PARTS = set(
     "schema version title subtitle has_values facts notes sources values steps memory tradeoff "
-    "ranks curves drawing".split()
+    "ranks advice curves drawing".split()
 )
 VALUE = {
     "name": str, "label": str, "latex": str, "kind": str, "pass": str, "shape": list, "dtype": str,

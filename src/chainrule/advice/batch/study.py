@@ -197,12 +197,16 @@ class BatchStudy(NotPickled, ShownByText):
 
         return time_plot(self)
 
+    @property
+    def plots(self) -> tuple[Plot, ...]:
+        """The pictures: `time_plot`, and of several moments `noise_plot`."""
+        return (self.time_plot, *([self.noise_plot] if len(self.noise) > 1 else []))
+
     def __str__(self) -> str:
         return self.table.text()
 
     def _repr_html_(self) -> str:
-        plots = [self.time_plot, *([self.noise_plot] if len(self.noise) > 1 else [])]
-        return self.table.html("".join(one.svg() for one in plots))
+        return self.table.html("".join(one.svg() for one in self.plots))
 
 
 def _finite(numbers: Mapping[str, float]) -> dict[str, float | None]:

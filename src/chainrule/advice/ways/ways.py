@@ -157,6 +157,11 @@ class Ways(NotPickled):
 
         return plot(self)
 
+    @property
+    def plots(self) -> tuple[Plot, ...]:
+        """The pictures: `plot`."""
+        return (self.plot,)
+
     def __str__(self) -> str:
         return self.table.text()
 

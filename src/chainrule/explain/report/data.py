@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chainrule.errors import InputError
@@ -11,6 +11,7 @@ from chainrule.execute.run import Keep
 from chainrule.explain.memory.tradeoff import Tradeoff, refuse_without_budgets
 from chainrule.explain.reading.statements import read_apart
 from chainrule.explain.reading.symbols import Indices, notation_of
+from chainrule.explain.report.advice import Advice, advice_data, checked_advice
 from chainrule.explain.report.curves import History, curves_of
 from chainrule.explain.report.facts import facts_of, subtitle_of
 from chainrule.explain.report.layout_data import drawing_data
@@ -41,6 +42,7 @@ def report_data(
     indices: Indices = "subscript",
     symbols: Mapping[str, str] | None = None,
     tradeoff: bool = False,
+    advice: Advice | Iterable[Advice] = (),
     picture_nbytes: int = BUDGET,
 ) -> dict[str, Any]:
     """What the page about `what` shows, as dicts and lists (docs/report_schema.md).
@@ -56,14 +58,15 @@ def report_data(
     is the executor of a training step, and the reference for a graph or a run.
     `history` is a JSON Lines file or dicts, one for each step of a training.  `indices` and
     `symbols` are as for equations.  With `tradeoff`, what less memory costs in time is planned, as
-    `MemoryReport.tradeoff` does.  All pictures of values together take at most `picture_nbytes`
-    bytes.
+    `MemoryReport.tradeoff` does.  `advice` is what `cr.ways` and `cr.batch_study` gave.  All
+    pictures of values together take at most `picture_nbytes` bytes.
 
     InputError for anything else, for arguments that do not go together, and for a damaged history;
     what the run raises.
     """
     if tradeoff:
         refuse_without_budgets(executor_named(executor or getattr(what, "executor", WALKED)))
+    advised = checked_advice(advice)
     curves, notes = (None, []) if history is None else curves_of(history)
     split = what if isinstance(what, SplitStep) else None
     what = what if split is None else split.parts.whole
@@ -103,6 +106,7 @@ def report_data(
         "memory": memory,
         "tradeoff": weighed,
         "ranks": ranks,
+        "advice": advice_data(advised) or None,
         "curves": curves,
         "drawing": drawing_data(graph, indices=indices, symbols=symbols),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -13,6 +13,7 @@ from chainrule.errors import InputError
 from chainrule.execute import Run
 from chainrule.execute.run import Keep
 from chainrule.explain.reading.symbols import Indices
+from chainrule.explain.report.advice import Advice
 from chainrule.explain.report.curves import History
 from chainrule.explain.report.data import report_data
 from chainrule.explain.report.html import page_html
@@ -97,6 +98,7 @@ def report(
     indices: Indices = "subscript",
     symbols: Mapping[str, str] | None = None,
     tradeoff: bool = False,
+    advice: Advice | Iterable[Advice] = (),
 ) -> Report:
     """The page that walks through a graph or a training step, value by value.
 
@@ -113,6 +115,8 @@ def report(
     reference executor.  `keep` is as for `Graph.memory`, `indices` and `symbols` are as
     for equations.  With `tradeoff`, the page has a slider over budgets of memory, which shows what
     is computed again within each; planning them takes a second or so, of thousands of nodes more.
+    `advice` is what `cr.ways` or `cr.batch_study` gave, or several of these: their pictures and
+    tables.
 
     InputError for an argument that cannot be used, before anything is run or written.
     """
@@ -132,6 +136,7 @@ def report(
         indices=indices,
         symbols=symbols,
         tradeoff=tradeoff,
+        advice=advice,
     )
     made = Report(data, place)
     if place is not None:

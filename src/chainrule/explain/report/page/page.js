@@ -4,13 +4,14 @@
 // in sight (data-state "later", "begun", "there", "again", "now" or "freed"; class "selected"), #step-back,
 // #step-slider, #step-next, #step-text, #colour, #find, #find-results, #fit, #theme, #help,
 // #help-dialog, #outline, #outline-tree, #inspector, #value-path, #tab-memory, #tab-budget,
-// #tab-ranks, #tab-training, #tab-values, #panel-memory, #panel-budget, #panel-training, #panel-values,
+// #tab-ranks, #tab-advice, #tab-training, #tab-values, #panel-memory, #panel-budget, #panel-training, #panel-values,
 // #budget-slider, #budget-text, #announcer; [data-value-id] wherever a value is shown outside the
 // graph. The step 0 is before the first one and shows all at once.
 
 import { createActions } from "./actions.js";
 import { keepAddress, revealGiven, stateIn } from "./address.js";
 import { createAnnouncer } from "./announcer.js";
+import { createAdvice } from "./advice_view.js";
 import { createBudgetView } from "./budget_view.js";
 import { createBudgets } from "./budgets.js";
 import { element } from "./dom.js";
@@ -123,6 +124,7 @@ function tabsOf(page) {
   const tabs = [{ key: "memory", title: "Memory", view: createMemory(page) }];
   if (page.budgets) tabs.push({ key: "budget", title: "Budget", view: createBudgetView(page) });
   if (page.data.ranks) tabs.push({ key: "ranks", title: "Ranks", view: createRanks(page) });
+  if (page.data.advice) tabs.push({ key: "advice", title: "Advice", view: createAdvice(page) });
   if (hasCurves(page.data))
     tabs.push({ key: "training", title: "Training", view: createTraining(page) });
   tabs.push({ key: "values", title: "Values", view: createValuesTable(page) });
