@@ -24,6 +24,7 @@ def layers(x: float32["n 2 h w"]):
     return J
 
 
+@pytest.mark.sweep(3)  # the reference; others compile long
 @EITHER
 def test_axes_of_named_sizes_have_the_parts_of_each_length(executor: str) -> None:
     graph = cr.backward(cr.trace(layers), wrt="x")

@@ -149,6 +149,7 @@ def test_first_and_second_derivatives_are_autograds(c: Case) -> None:
 
 
 @pytest.mark.peers
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("c", [c for c in CASES if c.torch], ids=lambda c: c.name)
 def test_first_and_second_derivatives_are_pytorchs(c: Case) -> None:
     torch = pytest.importorskip("torch")

@@ -24,6 +24,7 @@ def sampled(x: float64["n 2 h w"], grid: float64["n r s 2"]):
     return J
 
 
+@pytest.mark.sweep(3)  # the reference; others compile long
 @EITHER
 def test_sizes_may_be_named(executor: str) -> None:
     graph = cr.backward(cr.trace(sampled), wrt=("x", "grid"))
