@@ -17,7 +17,7 @@ from chainrule.execute.executors import executor_names
 from chainrule.schedule.usage import usage_of
 from chainrule.testing import simulate
 
-COUNT = 5  # budgets
+COUNT = 3  # budgets
 W, LAYERS = 48, 8
 
 

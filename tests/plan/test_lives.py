@@ -134,7 +134,7 @@ def test_what_a_kernel_computes_on_the_way_ends_with_it() -> None:
 
 
 @pytest.mark.slow
-@random_programs(20)
+@random_programs(10)
 def test_the_reference_computes_the_same_bits_by_the_plan_of_the_native_executor(
     program: Program, seed: int
 ) -> None:

@@ -58,7 +58,7 @@ def load_at(wanted, moment):
 
 @pytest.mark.slow
 @given(requests())
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_requests_in_use_together_share_no_byte(wanted):
     found, taking = place(wanted), takers(wanted)
     for (i, one), (j, other) in combinations(enumerate(wanted), 2):
@@ -73,7 +73,7 @@ def test_requests_in_use_together_share_no_byte(wanted):
 
 @pytest.mark.slow
 @given(requests(), st.booleans())
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_the_arena_is_between_the_largest_load_and_no_reuse(wanted, are_many):
     with patch(
         "chainrule.schedule.placement.blocks.MOST_CONFLICTS", 0 if are_many else MOST_CONFLICTS
@@ -90,7 +90,7 @@ def test_the_arena_is_between_the_largest_load_and_no_reuse(wanted, are_many):
 
 
 @given(requests())
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 def test_every_strategy_is_valid_by_itself(wanted):
     blocks, _ = _blocks(wanted)
     for _, offsets in strategies(blocks, largest_load(blocks)):

@@ -83,7 +83,7 @@ def answer_of(wanted, capacity):
 
 @pytest.mark.slow
 @given(blocks())
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_the_exact_search_agrees_with_every_order_tried(wanted):
     best = smallest_arena(wanted)
     answer, offsets = answer_of(wanted, best)
@@ -95,7 +95,7 @@ def test_the_exact_search_agrees_with_every_order_tried(wanted):
 
 
 @given(blocks())
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 def test_without_a_capacity_the_arena_is_proved_to_be_the_smallest(wanted):
     side_by_side = np.cumsum([0, *(block.size for block in wanted)]).tolist()
     found = Found(side_by_side[:-1], side_by_side[-1], "side by side", 64)
@@ -137,7 +137,7 @@ def fits_above(wanted, lowest, highest, placed=()):
 
 
 @given(blocks(most=5, moments=4), st.data())
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 def test_the_lowest_block_lies_there_or_above_another_one(wanted, data):
     """The two branches of the exact search, together, overlook nothing."""
     load = sum(block.size for block in wanted)
@@ -173,7 +173,7 @@ def test_a_block_that_lies_higher_leaves_others_where_they_are(left_out):
 
 
 @given(blocks(most=5), st.data())
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_raising_the_lowest_offsets_loses_nothing(wanted, data):
     for piece in problem(wanted).pieces:
         mine = [wanted[number] for number in piece.numbers]

@@ -127,7 +127,7 @@ def graphs(program: Program, seed: int) -> Any:
 
 
 @pytest.mark.slow
-@random_programs(60)
+@random_programs(30)
 def test_outlines_lie_in_memory_as_the_arrays_do(program: Program, seed: int) -> None:
     for graph, inputs in graphs(program, seed):
         outlines = _Plain(graph, tuple(graph.nodes), {}).outlines

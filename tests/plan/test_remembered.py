@@ -126,14 +126,14 @@ def test_what_is_no_sequence_of_the_program_is_searched_anew(folder: Path, store
     assert entry_of(folder).read_bytes() == whole
 
 
-@pytest.mark.parametrize("cut", [0, 1, 63, 64, -1])
-def test_a_damaged_entry_is_searched_anew(folder: Path, cut: int) -> None:
+def test_a_damaged_entry_is_searched_anew(folder: Path) -> None:
     first = sequences(chain())
     path = entry_of(folder)
     whole = path.read_bytes()
-    path.write_bytes(whole[:cut])
-    assert sequences(chain()) == first
-    assert path.read_bytes() == whole
+    for cut in (0, 1, 63, 64, -1):
+        path.write_bytes(whole[:cut])
+        assert sequences(chain()) == first, cut
+        assert path.read_bytes() == whole, cut
 
 
 @pytest.mark.slow

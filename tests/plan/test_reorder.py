@@ -134,7 +134,7 @@ def test_an_update_comes_before_the_next_parameter_is_read(objective: Any) -> No
 
 
 @pytest.mark.slow
-@random_programs(20)
+@random_programs(10)
 def test_every_order_of_a_random_graph_is_right(program: Program, seed: int) -> None:
     graph, _ = with_gradients(program, seed)
     for keep in ("named", "outputs"):

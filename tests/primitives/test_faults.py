@@ -100,7 +100,7 @@ def test_harmless_copies_are_let_pass(kind):
     for primitive in PRIMITIVES:
         if primitive.name in HARMLESS[kind]:
             wrong = planted_fault(primitive, kind)
-            for sample in wrong.samples:
+            for sample in wrong.samples[:2]:
                 CHECKS[check_that_finds(kind)](wrong, sample, 0)
 
 

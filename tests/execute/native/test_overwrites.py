@@ -73,7 +73,7 @@ def test_two_parameters_that_exchange_their_values() -> None:
 
 @pytest.mark.slow
 @pytest.mark.sweep(2)
-@random_programs(20)
+@random_programs(10)
 def test_random_results_take_random_inputs(program: Program, seed: int) -> None:
     arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
     graph = cr.trace(program.function(traced, every=True), **arguments)

@@ -70,7 +70,7 @@ def test_the_count_is_lowered_to_the_threads_that_there_are(library):
 
 @pytest.mark.slow
 def test_many_runs_follow_each_other(library):
-    for step in range(3000):
+    for step in range(1000):
         count = 1 + step % 4
         assert record(library, 4, count) == [count] * count + [0] * (WIDTH - count)
 

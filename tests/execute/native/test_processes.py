@@ -155,10 +155,10 @@ def test_threads_trace_compile_and_differentiate_at_once():
 
 @pytest.mark.slow
 def test_threads_train_for_long_and_agree_to_the_bit():
-    wanted = trained(steps=300)
+    wanted = trained(steps=150)
 
     def work(who: int) -> None:
         for _ in range(3):
-            np.testing.assert_array_equal(trained(steps=300), wanted)
+            np.testing.assert_array_equal(trained(steps=150), wanted)
 
     in_threads(3, work)

@@ -27,7 +27,7 @@ def check(graph):
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graphs(most=5))
 def test_a_contiguous_split_is_the_best_of_all(graph):
     check(graph)
@@ -49,7 +49,7 @@ def check_anywhere(graph):
     assert found.load == pytest.approx(least, rel=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(graphs(most=5))
 def test_a_split_without_order_is_the_best_of_all(graph):
     check_anywhere(graph)
@@ -62,7 +62,7 @@ def test_larger_splits_without_order_are_the_best_of_all(graph):
     check_anywhere(graph)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(idle_graphs())
 def test_merging_nodes_without_time_loses_no_split(graph):
     check(graph)
@@ -75,7 +75,7 @@ def test_merging_nodes_without_time_loses_no_split_of_many(graph):
     check(graph)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(idle_graphs())
 def test_merging_nodes_without_time_loses_no_split_without_order(graph):
     with pytest.MonkeyPatch.context() as patch:
@@ -83,7 +83,7 @@ def test_merging_nodes_without_time_loses_no_split_without_order(graph):
         check_anywhere(graph)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data(), st.integers(2, 25), st.integers(1, 7))
 def test_chains_are_split_as_by_a_plain_programme(data, size, devices):
     times = st.lists(st.integers(0, 9), min_size=size, max_size=size)
@@ -94,7 +94,7 @@ def test_chains_are_split_as_by_a_plain_programme(data, size, devices):
     assert found.load == least_load_of_chain(seconds, moves, devices)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(graphs(most=6))
 def test_more_devices_are_never_worse(graph):
     if not isinstance(graph["memory_nbytes"], int):
@@ -106,7 +106,7 @@ def test_more_devices_are_never_worse(graph):
         assert after.load <= before.load * (1 + 1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(graphs(most=5), st.integers(1, 6))
 def test_where_sets_are_too_many_bounds_hold_and_the_answer_says_so(graph, most):
     with pytest.MonkeyPatch.context() as patch:

@@ -31,7 +31,7 @@ def chains(draw, most=4):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(chains())
 def test_the_best_of_a_chain_is_valid_and_hardly_ever_beaten(numbers):
     one = problem(**numbers)
@@ -48,7 +48,7 @@ def test_the_best_of_a_chain_is_valid_and_hardly_ever_beaten(numbers):
     event("least" if seen.cost == least else "one that is not persistent is cheaper")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(chains(most=6), st.lists(st.integers(0, 60), min_size=1, max_size=6))
 def test_one_programme_serves_many_budgets(numbers, less):
     shared, budget = ChainSchedules(), numbers["budget_nbytes"]
