@@ -33,7 +33,7 @@ def _cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages_module, "MESSAGE_SECONDS", 0.0)  # or all would lie on one stage
 
 
-@pytest.mark.sweep(17)
+@pytest.mark.sweep(23)
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("stages", [1, 2, 3])

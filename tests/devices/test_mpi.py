@@ -38,7 +38,6 @@ CASES: dict[int, list[tuple[Any, ...]]] = {
         ("running", "adamw", "reference", 1, 2, {"shard_optimizer": True}),
     ],
     4: [
-        ("network", "clipped", "reference", ["h1"], 2),
         ("network", "momentum", "reference", ["h1", "h2", "o"], 2, {"schedule": "interleaved"}),
         ("layers", "clipped", "reference", 1, 2, {"ways": 2, "shard_optimizer": True}),
     ],
@@ -66,6 +65,7 @@ FURTHER: dict[int, list[tuple[Any, ...]]] = {
         ("recurrent", "clipped", "reference", 1, 3),
     ],
     4: [
+        ("network", "clipped", "reference", ["h1"], 2),
         ("running", "adamw", "reference", ["h1"], 2),
         ("skipping", "adamw", "reference", ["a"], 2),
         ("averaged", "sgd", "reference", 2, 1, {"ways": 2, "split": {"W1": 0}}),

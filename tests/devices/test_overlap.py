@@ -71,6 +71,7 @@ def test_sums_that_are_begun_have_the_bits_of_others(
 
 
 @needs_native
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("model", ["network", "recurrent"])
 def test_compiled_code_adds_up_the_same_to_rounding(
     model: str, monkeypatch: pytest.MonkeyPatch

@@ -44,7 +44,7 @@ def split_case(
     return RanksAlone(split, weights, batch, patched)
 
 
-@pytest.mark.sweep(13)
+@pytest.mark.sweep(17)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_rank_takes_what_is_predicted_to_the_byte(
@@ -95,6 +95,7 @@ def test_parts_of_a_batch_in_columns_are_views(
     assert sum(one.nbytes * one.count for one in constants) >= MIXING.nbytes
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("model", ["network", "convolutional", "tied"])
 def test_compiled_code_takes_what_its_plans_promise(
     model: str, monkeypatch: pytest.MonkeyPatch

@@ -67,7 +67,7 @@ def test_a_split_of_products_is_the_step_to_rounding(
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(22)
+@pytest.mark.sweep(27)
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1", "interleaved"])
 @pytest.mark.parametrize("model", ["residual", *(one for one in MODELS if one != "residual")])
 def test_what_shards_compute_again_has_the_same_bits(model: str, schedule: str) -> None:
@@ -171,7 +171,7 @@ def test_masks_of_dropout_are_those_of_the_unsplit_step() -> None:
 # Memory ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize(
     ("model", "optimizer", "options"),
     [

@@ -52,7 +52,7 @@ def trained_alone() -> dict[str, Any]:
     return trained("alone", 3)
 
 
-@pytest.mark.parametrize("plan", [one for one in training_program.PLANS if one != "alone"])
+@pytest.mark.parametrize("plan", sorted(training_program.PLANS.keys() - {"a search", "alone"}))
 def test_a_split_step_trains_as_the_step_does(plan: str, tmp_path: Path) -> None:
     """On threads; history, schedule, evaluation and what is saved too."""
     found, wanted = trained(plan, 3, folder=tmp_path), trained_alone()
@@ -83,7 +83,8 @@ def test_training_goes_on_with_another_plan(plan: str, tmp_path: Path) -> None:
 @needs_mpi
 def test_processes_train_with_the_bits_of_threads(tmp_path: Path) -> None:
     """Stages, shards, and an optimizer in shares: each has whole arrays in its checkpoints, from
-    which other plans go on.  A second job goes on where the first has stopped."""
+    which other plans go on.  Ranks that search for a plan choose the same one.  A second job goes
+    on where the first has stopped."""
     plan, folder, out = "two stages", tmp_path / "run", tmp_path / "out"
     parts = ("two shards", "a sharded optimizer")
     runs: list[Any] = [(plan, 2, {"folder": str(folder), "progress": True})]
@@ -92,15 +93,17 @@ def test_processes_train_with_the_bits_of_threads(tmp_path: Path) -> None:
         (one, 3, {"folder": str(tmp_path / other)})
         for one, other in zip(parts, parts[::-1], strict=True)
     ]
+    runs.append(("a search", 2, {}))
     code, printed, errors, _ = started(2, "train", str(out), runs)
     assert code == 0, errors
     assert len(re.findall("epoch ", printed)) == 2, "printed by another rank than the first"
     found, again = written(out, 2)
     assert found == again
-    for one, got in zip((plan, *parts), found[:3], strict=True):
+    for one, got in zip((plan, *parts, "a search"), (*found[:3], found[5]), strict=True):
         assert got == as_json(trained(one, 2)), one
+    assert found[5]["plan"].startswith("2 stages x 1 replica, ")
     alone = as_json(trained_alone())
-    for one, got in zip(parts, found[3:], strict=True):
+    for one, got in zip(parts, found[3:5], strict=True):
         assert got["at"] == alone["at"], one
         check_close(got, alone)
     for other in ("threads", "alone"):
@@ -124,8 +127,9 @@ def test_processes_train_with_the_bits_of_threads(tmp_path: Path) -> None:
 def test_processes_find_where_training_diverged(tmp_path: Path) -> None:
     """The state before the bad step is saved, and all ranks have the words of the first."""
     of_ranks, alone = tmp_path / "of ranks", tmp_path / "alone"
-    plans = ("two stages", "two shards", "a sharded optimizer")
-    runs = [("two stages", "every step"), *[(plan, "auto") for plan in plans]]
+    runs = [
+        ("two stages", "every step"), ("two shards", "auto"), ("a sharded optimizer", "auto"),
+    ]  # fmt: skip
     code, _, errors, _ = started(2, "diverge", str(tmp_path / "out"), str(of_ranks), runs)
     assert code == 0, errors
     training_program.diverge(str(tmp_path / "own"), str(alone), runs)

@@ -30,6 +30,12 @@ PLANS: dict[str, dict[str, Any] | None] = {
     "three stages": {"stages": 3, "schedule": "gpipe"},
     "two shards": {"ways": 2, "split": {"W1": 0}},
     "a sharded optimizer": {"replicas": 2, "shard_optimizer": True},
+    "a search": {  # only two stages fit
+        "devices": cr.Devices.cpu(2, memory=5000),
+        "batch": BATCH,
+        "ways": 1,
+        "replicas": 1,
+    },
     "alone": None,
 }
 
@@ -93,7 +99,9 @@ def summary(trainer: cr.Trainer) -> dict[str, Any]:
     whole = trainer.collect()
     measures = trainer.evaluate(data(70, 2))
     scores = trainer.predict(x=data(70, 2)["x"], output="o")
+    split = trainer.split
     return {
+        "plan": split.candidates[0].words if split and split.candidates else "",
         "arrays": digests(whole),
         "numbers": {name: whole[name].tolist() for name in whole},
         "at": [trainer.epoch, trainer.state.steps],

@@ -50,7 +50,13 @@ EXECUTORS = pytest.mark.parametrize(
 EVERY = pytest.mark.parametrize("name", OPTIMIZERS)
 
 
-def follow(name: str, executor: str, schedule: str | None = None, clips: bool = False) -> None:
+def follow(
+    name: str,
+    executor: str,
+    schedule: str | None = None,
+    clips: bool = False,
+    steps: int = STEPS,
+) -> None:
     """Both take the same steps; objectives and parameters agree."""
     make, options = OPTIMIZERS[name]
     theirs = {name: torch.tensor(value, requires_grad=True) for name, value in given().items()}
@@ -64,7 +70,7 @@ def follow(name: str, executor: str, schedule: str | None = None, clips: bool = 
         executor=executor,
     )
     state, norms = step.init(given()), []
-    for index in range(STEPS):
+    for index in range(steps):
         data = batch(index)
         value = step(state, data)
         x, y = torch.tensor(data["x"]), torch.tensor(data["y"])
@@ -85,7 +91,7 @@ def follow(name: str, executor: str, schedule: str | None = None, clips: bool = 
 @EXECUTORS  # the native one below, with more
 @EVERY
 def test_steps_equal_those_of_pytorch(name, executor):
-    follow(name, executor)
+    follow(name, executor, steps=50)
 
 
 @pytest.mark.slow  # a schedule does not ask which optimizer it serves: below is each with one

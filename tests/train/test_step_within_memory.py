@@ -82,16 +82,16 @@ def test_trainers_have_budgets(executor: str) -> None:
 def test_what_a_refusal_advises_is_right(executor: str) -> None:
     """Every way that it names is taken, with the same budget."""
     optimizer = cr.adam(1e-3)
-    plain = PROGRAM.step(optimizer, executor=executor)
+    plain = SMALL.step(optimizer, executor=executor)
     with pytest.raises(MemoryLimitError) as found:
-        PROGRAM.step(optimizer, executor=executor, memory=0).memory(n=ROWS)
+        SMALL.step(optimizer, executor=executor, memory=0).memory(n=ROWS)
     least = found.value.needed_nbytes
     assert least < plain.memory(n=ROWS).needed_nbytes
     nbytes = least - 30_000
-    step = PROGRAM.step(optimizer, executor=executor, memory=nbytes)
-    state = PROGRAM.state(step)
+    step = SMALL.step(optimizer, executor=executor, memory=nbytes)
+    state = SMALL.state(step)
     with pytest.raises(MemoryLimitError) as refused:
-        step(state, x=PROGRAM.batch(ROWS))
+        step(state, x=SMALL.batch(ROWS))
     error = refused.value
     assert (error.needed_nbytes, error.budget_nbytes) == (least, nbytes)
     text = str(error)
@@ -99,16 +99,16 @@ def test_what_a_refusal_advises_is_right(executor: str) -> None:
     assert f"and memory is {nbytes:,}" in text
     assert re.search(r"at the peak, while .* is computed:\n    \S+ +[\d,]+\n", text)
     (enough,) = re.findall(r"try: memory=(\d+) is enough; ", text)
-    assert PROGRAM.step(optimizer, executor=executor, memory=int(enough)).memory(n=ROWS)
+    assert SMALL.step(optimizer, executor=executor, memory=int(enough)).memory(n=ROWS)
     (smaller,) = re.findall(r"; n = (\d+) fits; ", text)
     assert 8 < int(smaller) < ROWS
-    step(state, x=PROGRAM.batch(int(smaller)))
+    step(state, x=SMALL.batch(int(smaller)))
     (count,) = re.findall(r"; step.micro_batched\((\d+)\) fits; ", text)
     parts = step.micro_batched(int(count))
-    parts(PROGRAM.state(parts), x=PROGRAM.batch(ROWS))
+    parts(SMALL.state(parts), x=SMALL.batch(ROWS))
     assert "; cr.sgd as the optimizer, which has no arrays of its own, fits" in text
-    other = PROGRAM.step(cr.sgd(0.1), executor=executor, memory=nbytes)
-    other(PROGRAM.state(other), x=PROGRAM.batch(ROWS))
+    other = SMALL.step(cr.sgd(0.1), executor=executor, memory=nbytes)
+    other(SMALL.state(other), x=SMALL.batch(ROWS))
 
 
 def test_a_graph_that_is_refused_says_which_size_fits() -> None:
