@@ -38,6 +38,22 @@ def trees():
     return {file: ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py")}
 
 
+@cache
+def nodes(*kinds):
+    """The nodes of these kinds in all modules, with their files."""
+    return [
+        (file, node)
+        for file, tree in trees().items()
+        for node in every_node(tree)
+        if isinstance(node, kinds)
+    ]
+
+
+@cache
+def every_node(tree):
+    return list(ast.walk(tree))
+
+
 def every_kind():
     kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind)]
     return [kind for kind in kinds if issubclass(kind, Exception)]
@@ -50,13 +66,7 @@ def is_exception(name, found=()):
 
 def defined():
     """The exceptions that modules other than `errors` define."""
-    classes = [
-        node
-        for file, tree in trees().items()
-        if file.name != "errors.py"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    ]
+    classes = [node for file, node in nodes(ast.ClassDef) if file.name != "errors.py"]
     known, count = {kind.__name__ for kind in every_kind()}, -1
     found = set()
     while len(found) > count:
@@ -70,23 +80,22 @@ def defined():
 
 def raised():
     """What is raised or warned of, where it is named there: (name, file:line)."""
-    for file, tree in trees().items():
-        for node in ast.walk(tree):
-            one = None
-            if isinstance(node, ast.Raise):
-                one = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-            elif isinstance(node, ast.Call) and ast.unparse(node.func).startswith("warnings.warn"):
+    for file, node in nodes(ast.Raise, ast.Call):
+        one = None
+        if isinstance(node, ast.Raise):
+            one = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        elif isinstance(node.func, ast.Attribute) and node.func.attr.startswith("warn"):
+            if ast.unparse(node.func).startswith("warnings.warn"):
                 one = node.args[1] if len(node.args) > 1 else None
-            if isinstance(one, ast.Name) and one.id[0].isupper():
-                yield one.id, f"{file}:{node.lineno}"
+        if isinstance(one, ast.Name) and one.id[0].isupper():
+            yield one.id, f"{file}:{node.lineno}"
 
 
 def caught():
     """The names in all `except` clauses."""
-    for tree in trees().values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ExceptHandler) and node.type is not None:
-                yield from (one.id for one in ast.walk(node.type) if isinstance(one, ast.Name))
+    for _, node in nodes(ast.ExceptHandler):
+        if node.type is not None:
+            yield from (one.id for one in ast.walk(node.type) if isinstance(one, ast.Name))
 
 
 def bytes_of_inputs():

@@ -342,8 +342,11 @@ def compare_with_jax(jax: Any) -> None:
 
     p = {"W": RANDOM.normal(size=(3, 2)), "b": RANDOM.normal(size=(2, 2))}
     x = RANDOM.normal(size=3)
-    for ours, theirs in ((cr.jacfwd, jax.jacfwd), (cr.jacrev, jax.jacrev)):
-        for wrt in (0, 1, (0, 1), (1,)):
+    for ours, theirs, several in (
+        (cr.jacfwd, jax.jacfwd, (0, (0, 1))),
+        (cr.jacrev, jax.jacrev, (1, (0, 1), (1,))),
+    ):
+        for wrt in several:
             found, expected = ours(g(np), wrt)(p, x), theirs(g(jnp), wrt)(p, x)
             leaves, tree = jax.tree_util.tree_flatten(found)
             other, same = jax.tree_util.tree_flatten(expected)

@@ -116,11 +116,10 @@ def imports(source: str, file: str, package: list[str]) -> Iterator[Import]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for target in targets(node, package):
                 yield Import(file, target, node.lineno, inside)
-        inside = inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            pending += [(child, inside) for child in node.orelse]
-        else:
-            pending += [(child, inside) for child in ast.iter_child_nodes(node)]
+        inside = inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        checked = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        children = node.orelse if checked else ast.iter_child_nodes(node)
+        pending += [(child, inside) for child in children if not isinstance(child, ast.expr)]
 
 
 @cache

@@ -34,8 +34,23 @@ def flat(gradients: dict[str, np.ndarray]) -> np.ndarray:
     return np.concatenate([one.reshape(rows, -1) for one in gradients.values()], axis=1)
 
 
-@pytest.mark.parametrize("executor", ["reference", pytest.param("native", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", PROGRAMS)
+NATIVE = ("mlp", "convolutional")  # in continuous integration
+
+
+@pytest.mark.parametrize(
+    ("name", "executor"),
+    [
+        *((name, "reference") for name in PROGRAMS),
+        *(
+            pytest.param(
+                name,
+                "native",
+                marks=pytest.mark.slow if name in NATIVE else pytest.mark.exhaustive,
+            )
+            for name in PROGRAMS
+        ),
+    ],
+)
 def test_noise_is_that_of_explicit_gradients(name: str, executor: str) -> None:
     program = PROGRAMS[name]
     step = program.step(executor)

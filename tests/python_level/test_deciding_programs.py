@@ -130,7 +130,7 @@ def test_programs_that_decide_in_python_agree_with_numpy() -> None:
     check(judged(range(25)), 25)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_more_programs_agree_with_numpy() -> None:
     check(judged(range(25, 185)), 160)
 
@@ -150,7 +150,7 @@ def test_programs_that_catch_errors_and_ask_for_classes_agree_with_numpy() -> No
     check_catching(judged(range(CATCHING, CATCHING + 25)), 25)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_more_programs_that_catch_errors_agree_with_numpy() -> None:
     check_catching(judged(range(CATCHING + 60, CATCHING + 160)), 100)
 
