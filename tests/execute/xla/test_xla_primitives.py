@@ -81,7 +81,7 @@ def test_samples_in_every_dtype(primitive: Primitive) -> None:
     check_samples(primitive, primitive.samples, floats)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("primitive", MAPS, ids=lambda one: one.name)
 def test_exceptional_numbers(primitive: Primitive) -> None:
     # What NaN is as an integer, and what is too large for it, NumPy leaves to the processor.
