@@ -66,8 +66,10 @@ def test_sizes_and_names_are_options_of_one_spelling(command: str) -> None:
     assert options["--wrt"].metavar == "NAME,..."
 
 
-# `batch` takes its sizes from data.
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one != "batch"])
+# `batch` takes its sizes from data; `ways` plans many steps.
+@pytest.mark.parametrize(
+    "command", [*COMMANDS[:6], pytest.param("ways", marks=pytest.mark.exhaustive)]
+)
 def test_commas_are_as_good_as_options_that_are_given_again(command: str) -> None:
     apart = made(command, "--dim", "n=4", "--dim", "d=3", "--wrt", "W", "--wrt", "b")
     assert made(command, "--dim", "n=4,d=3", "--wrt", "W,b") == apart

@@ -78,6 +78,7 @@ CASES = {
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("name", CASES)
 def test_twenty_steps_with_batch_norm_are_those_of_pytorch(name, executor):

@@ -18,7 +18,8 @@ EPOCHS = 20  # of 13 steps
 RTOL = 1e-9
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("executor", EXECUTORS[::-1])
 def test_the_loss_curve_is_that_of_pytorch(executor: str):
     key, steps = cr.random.key(11), EPOCHS * 13
     rate = cr.schedules.cosine(0.05, steps=steps, warmup=13)
