@@ -109,6 +109,28 @@ def test_a_step_that_fails_leaves_the_state(steps: Any) -> None:
     same(state, wanted)
 
 
+def test_a_step_that_computes_a_wrong_index_leaves_the_state() -> None:
+    """Compiled code finds it, when the device has the new state already."""
+
+    def table(y: int64["n"], E: float64["4 3"]):
+        J = np.mean(np.take(E, 2 * y, axis=0) ** 2)
+        return J
+
+    xla, reference = (
+        cr.training_step(table, "E", cr.sgd(0.1, momentum=0.9), executor=one)
+        for one in ("xla", "reference")
+    )
+    E = RANDOM.normal(size=(4, 3))
+    state, wanted = (one.init(E=E) for one in (xla, reference))
+    for _ in range(2):
+        with pytest.raises(IndexOutOfRangeError, match="index 6 "):
+            xla(state, y=np.array([0, 3]))
+        same(state, wanted)
+        for step, one in ((xla, state), (reference, wanted)):
+            step(one, y=np.array([1, 0]))
+    same(state, wanted)
+
+
 def test_executors_may_take_turns_on_a_state(steps: Any) -> None:
     state, wanted = (one.init(**WEIGHTS) for one in steps)
     parts = [step.micro_batched(2) for step in steps]

@@ -70,6 +70,8 @@ class XlaCall:
         if not self.is_short or not self.arguments.fit(arrays):
             return None
         given = self.arguments.of(arrays)
+        if self.code.is_out_of_range(given):
+            return None
         self.code.refuse_too_much(given)
         try:
             with wide():
@@ -155,6 +157,8 @@ class XlaHeldCall:
             arrays[slot] = self._there(name)
         for slot, node in self.numbers:
             arrays[slot] = self._number(node)
+        if self.code.is_out_of_range(arrays):
+            return None
         donated = [self._there(name) for name in self.moved]
         made: list[Any] = []
         values = None

@@ -23,6 +23,8 @@ from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
+from chainrule.plan.checks import checks_of
+from chainrule.primitives.movement import broadcast_to, reshape, transpose
 from chainrule.primitives.primitive import Given
 from chainrule.primitives.sources import constant
 
@@ -35,6 +37,9 @@ class Code:
     `inner` are the nodes in bodies.  With `overwritten`, which maps further results to inputs, it
     is a function of two lists, of the arrays of these inputs, which it takes over, and of the
     others; it gives their new values first, or the old ones where it failed.
+
+    Indices that are given are checked before a call (`is_out_of_range`): code that checks them
+    itself must keep what it overwrites until it knows, which costs a pass over all of it.
     """
 
     def __init__(
@@ -47,9 +52,12 @@ class Code:
         self.results_nbytes = sum(int(one.type.nbytes) for one in results)
         everything = [*overwritten, *results]
         order = topological(everything)
+        slots = {node: slot for slot, node in enumerate(given)}
+        found = {check: slots.get(same_numbers(check.indices)) for check in checks_of(order)}
+        self.checks = {check: slot for check, slot in found.items() if slot is not None}
 
         def evaluated(values: dict[Node, Any]) -> Any:
-            space = Space(self.foreign)
+            space = Space(self.foreign, self.checks)
             with tracing():
                 space.evaluate(order, values)
             return space
@@ -89,6 +97,22 @@ class Code:
         if "nbytes" not in self.__dict__:
             refuse_beyond_device(copied + self.results_nbytes)
         refuse_beyond_device(copied + beside_arguments(self.nbytes))
+
+    def is_out_of_range(self, arrays: Sequence[Any]) -> bool:
+        """Whether an index among the arrays is out of the range of what it is for."""
+        for check, slot in self.checks.items():
+            index = np.asarray(arrays[slot])
+            if index.size and (index.min() < check.low or index.max() > check.high):
+                return True
+        return False
+
+
+def same_numbers(node: Node) -> Node:
+    """What has the same numbers as the node, perhaps in other places, and is nearest to what is
+    given."""
+    while node.primitive in (reshape, transpose, broadcast_to):
+        node = node.inputs[0]
+    return node
 
 
 def array_of(node: Node) -> Any:

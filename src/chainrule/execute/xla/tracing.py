@@ -22,15 +22,16 @@ WIDE = np.dtype(np.float64)
 class Space:
     """JAX's NumPy with loops and choices: the array namespace in which primitives are evaluated.
 
-    It notes what may go wrong, in `failed`: a traced boolean, or False where nothing can.  Programs
-    give that as one more result, since compiled code cannot raise.  An iteration has a space of its
-    own, whose `failed` the loop carries.
+    `checked` holds before anything is computed.  The space notes what else may go wrong, in
+    `failed`: a traced boolean, or False where nothing can.  Programs give that as one more result,
+    since compiled code cannot raise.  An iteration has a space of its own, whose `failed` the loop
+    carries.
     """
 
-    def __init__(self, foreign: Foreign) -> None:
+    def __init__(self, foreign: Foreign, checked: Iterable[Check] = ()) -> None:
         self.foreign = foreign
         self.failed: Any = False
-        self._checked: set[Check] = set()
+        self._checked = set(checked)
         self.__name__ = "jax.numpy"
 
     def __getattr__(self, name: str) -> Any:
