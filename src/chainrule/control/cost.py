@@ -19,7 +19,13 @@ def _shorter(graph: Graph) -> Iterable[Graph]:
     return shorter(graph)
 
 
-SCAN = Library(turns=lambda out: out.param("length"), shorter=_shorter)
+def _joined(graph: Graph) -> Graph:
+    from chainrule.control.joined import joined
+
+    return joined(graph)
+
+
+SCAN = Library(turns=lambda out: out.param("length"), shorter=_shorter, joined=_joined)
 COND = Library()
 WHILE = Library(turns=lambda out: None)
 

@@ -165,7 +165,7 @@ def in_segments(
         if node in chosen:
             parts[node] = _segmented(*chosen[node], new)
             new[node] = packed(parts[node], node.dtype)
-        elif whole in parts and (part := _part(node, parts[whole])) is not None:
+        elif whole in parts and (part := part_of(node, parts[whole])) is not None:
             new[node] = part
         elif inputs == node.inputs:
             new[node] = node
@@ -207,7 +207,7 @@ def least_states(iterations: int) -> int:
     return next((n for n in range(2 * LEAST, iterations) if segments(iterations, n)), iterations)
 
 
-def _part(view: Node, parts: Sequence[Any]) -> Any:
+def part_of(view: Node, parts: Sequence[Any]) -> Any:
     """The part that a slice of the flat result is; None where it is another one."""
     start = 0
     for part in parts:

@@ -119,16 +119,15 @@ def in_memory(
     graph: Graph,
     wanted: Callable[[Graph], tuple[Sequence[Node], Mapping[Node, Node]]],
 ) -> Graph:
-    """The concrete graph in which its loops keep as many states as the executor's budget has room
-    for: the graph itself without a budget.
+    """The concrete graph in which loops do nothing twice, and keep as many states as the executor's
+    budget, if it has one, has room for.
 
     `wanted` gives the results of such a graph, and its overwrites, as `prepare` takes them.
     """
-    if memory_of(executor) is None:
-        return graph
-    from chainrule.execute.shorter_loops import shorter_form  # where there is a budget
+    from chainrule.execute.forms import joined_form, shorter_form  # which call `prepare`
 
-    return shorter_form(executor, graph, wanted)
+    joined = joined_form(graph)
+    return joined if memory_of(executor) is None else shorter_form(executor, graph, joined, wanted)
 
 
 def _searching(name: str, placement_seconds: float) -> str:

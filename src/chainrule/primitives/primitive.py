@@ -171,7 +171,7 @@ class Library:
     `keeps`: it may be a user's function, which may keep the arrays that it gets.  `turns`, of a
     loop of bodies: how often `turns(out)` it evaluates them, None where only a run can say.
     `shorter`, of a loop, gives graphs of the same values and bits, in which fewer and fewer states
-    of such loops are kept.
+    of such loops are kept; `joined` that in which what several of them do is done once.
     """
 
     lapack: bool = False
@@ -182,6 +182,7 @@ class Library:
     keeps: bool = False
     turns: Callable[[Node], int | None] | None = None
     shorter: Callable[[Graph], Iterable[Graph]] | None = None
+    joined: Callable[[Graph], Graph] | None = None
 
 
 MOVING = (Move, Assemble)  # the kernels of elements that are moved and not changed

@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.execute import Run, run_graph
 from chainrule.execute.arguments import sizes_from
-from chainrule.execute.executors import executor_named
+from chainrule.execute.executors import executor_named, memory_of
 from chainrule.execute.leaves import leaves_of
 from chainrule.execute.run import Keep
 from chainrule.graph.graph import Graph
@@ -244,8 +244,9 @@ def _subject(
     notes: tuple[str, ...],
 ) -> Subject:
     shown = memory.main.graph
-    if len(shown.nodes) != len(graph.nodes):  # within a budget, loops compute states again
-        graph, notes = shown, (*notes, SHORTER)
+    if [one.primitive for one in shown.nodes] != [one.primitive for one in graph.nodes]:
+        graph = shown  # a form of it (`in_memory`)
+        notes = notes if memory_of(executor) is None else (*notes, SHORTER)
     values = None if run is None else {shown.names[name]: run[name] for name in run}
     return Subject(graph, shown, sizes, values, memory, executor, parameters, state, notes)
 

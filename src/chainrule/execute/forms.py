@@ -1,4 +1,4 @@
-"""Within a budget of memory, loops keep fewer states: their backward passes compute them again."""
+"""Other forms of a graph for a run: loops that do nothing twice, or that keep fewer states."""
 
 from __future__ import annotations
 
@@ -14,21 +14,35 @@ from chainrule.primitives.primitive import Library
 Wanted = tuple[Sequence[Node], Mapping[Node, Node]]
 
 
-def shorter_form(executor: str, graph: Graph, wanted: Callable[[Graph], Wanted]) -> Graph:
-    """The concrete graph, or that of its shorter forms which takes the least time within the
-    budget of the executor; where none is within it, the one that needs the least.
+def joined_form(graph: Graph) -> Graph:
+    """The concrete graph in which what several loops do is done once."""
+    for join in dict.fromkeys(one.joined for one in _libraries(graph) if one.joined is not None):
+        graph = join(graph)
+    return graph
+
+
+def shorter_form(
+    executor: str, graph: Graph, joined: Graph, wanted: Callable[[Graph], Wanted]
+) -> Graph:
+    """That form of the concrete graph which takes the least time within the budget of the executor:
+    `joined`, the graph itself, or one whose loops keep fewer states; where none is within it, the
+    one that needs the least.
 
     See `in_memory`.
     """
-    forms = [graph, *_shorter(graph)]
+    forms = list(dict.fromkeys([joined, graph, *_shorter(graph)]))
     if len(forms) == 1:
         return graph
     return min(forms, key=lambda form: _rank(executor, form, wanted))
 
 
-def _shorter(graph: Graph) -> Iterator[Graph]:
+def _libraries(graph: Graph) -> list[Library]:
     kernels = (node.primitive.kernel for node in graph.nodes)
-    found = (one.shorter for one in kernels if isinstance(one, Library))
+    return [one for one in kernels if isinstance(one, Library)]
+
+
+def _shorter(graph: Graph) -> Iterator[Graph]:
+    found = (one.shorter for one in _libraries(graph))
     for shorter in dict.fromkeys(one for one in found if one is not None):
         yield from shorter(graph)
 

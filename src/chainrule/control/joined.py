@@ -1,0 +1,176 @@
+"""Does iterations once that several loops do: a loop, and that which stacks its states for the way
+back.
+
+A backward pass reads the states that a loop's iterations began with.  Its rule gives them by a loop
+of their own, so that a forward pass alone keeps nothing; where both are in a graph, one of them
+does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from chainrule.control.bodies import between
+from chainrule.control.loops import Loop
+from chainrule.control.packing import packed, stacked_type, unpacked
+from chainrule.control.scan_node import scan
+from chainrule.control.scan_rules import loop_of, shown_carries
+from chainrule.control.segments import part_of
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.graph.rebuild import resting_on
+from chainrule.primitives.movement import slice_
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """A loop `other` whose iterations another one does: by its numbers, which carry of that loop
+    each of its own is, and by the place, which value in an iteration there it stacks."""
+
+    other: Node
+    carries: tuple[int, ...]
+    stacked: tuple[Node, ...]
+
+
+def joined(graph: Graph) -> Graph:
+    """The concrete graph in which such loops are one; values have the same bits."""
+    matches = _matches(graph)
+    if not matches:
+        return graph
+    of_other = {match.other for found in matches.values() for match in found}
+    new: dict[Node, Node] = {}
+    parts: dict[Node, list[Any]] = {}
+    for node in graph.nodes:
+        if node in of_other:  # made where its iterations are done
+            continue
+        inputs = tuple([new[parent] for parent in node.inputs])
+        whole = node.inputs[0] if node.inputs else None
+        if node in matches:
+            _do_once(node, inputs, matches[node], new, parts)
+        elif whole in parts and (part := part_of(node, parts[whole])) is not None:
+            new[node] = part
+        elif inputs == node.inputs:
+            new[node] = node
+        else:
+            new[node] = _on(node, inputs)
+    return resting_on(graph, new)
+
+
+def _do_once(
+    node: Node,
+    inputs: tuple[Node, ...],
+    found: list[Match],
+    new: dict[Node, Node],
+    parts: dict[Node, list[Any]],
+) -> None:
+    """Puts the loop that gives the values of all of them in their place."""
+    loop = loop_of(_on(node, inputs), inputs)
+    shown = shown_carries(node, loop)
+    extra = list(dict.fromkeys(one for match in found for one in match.stacked))
+    extra = [one for one in extra if one not in loop.stacked]
+    stacked = (*loop.stacked, *extra)
+    finals, rows = replace(loop, stacked=stacked).run(scan, shown, range(len(stacked)))
+    whole = next(one for one in (*finals.values(), *rows.values()))
+    while whole.primitive is not scan:
+        whole = whole.inputs[0]
+    whole = _from(whole, node)
+    types = [loop.carries[i].before.type for i in shown]
+    types += [stacked_type(one.type, loop.length) for one in stacked]
+    values = unpacked(whole, types)
+    first = whole
+    if node.type != whole.type:
+        first = slice_(whole, start=(0,), step=(1,), shape=node.shape)
+        object.__setattr__(first, "origin", node.origin)
+    new[node] = first
+    for match in found:
+        there = [i for i in match.carries if i in shown]
+        parts[match.other] = [
+            *(values[shown.index(i)] for i in there),
+            *(values[len(shown) + stacked.index(one)] for one in match.stacked),
+        ]
+        new[match.other] = packed(parts[match.other], node.dtype)
+
+
+def _on(node: Node, inputs: tuple[Node, ...]) -> Node:
+    return type(node)(node.primitive, inputs, node.params, node.type, node.origin)
+
+
+def _from(whole: Node, node: Node) -> Node:
+    """The loop `whole`, from the user's line of `node`."""
+    return type(whole)(whole.primitive, whole.inputs, whole.params, whole.type, node.origin)
+
+
+# Which loops do the same -------------------------------------------------------------------------
+
+
+def _matches(graph: Graph) -> dict[Node, list[Match]]:
+    """For the first of several loops that do the same, the others."""
+    scans = [node for node in graph.nodes if node.primitive is scan]
+    alike: dict[Any, list[Node]] = defaultdict(list)
+    for node in scans:
+        key = node.param("length"), node.param("reverse"), node.dtype
+        alike[key].append(node)
+    found: dict[Node, list[Match]] = {}
+    for nodes in alike.values():
+        while len(nodes) > 1:
+            first, *others = nodes
+            numbers = _Numbers()
+            loop = loop_of(first, first.inputs)
+            known = numbers.of(loop, range(len(loop.carries)))
+            matches = [_match(loop, known, one, numbers) for one in others]
+            done = [match for match in matches if match is not None]
+            if done:
+                found[first] = done
+            taken = {match.other for match in done}
+            nodes = [one for one in others if one not in taken]
+    return found
+
+
+@dataclass
+class _Numbers:
+    """Numbers values in iterations: those that compute the same have the same."""
+
+    table: dict[Any, int] = field(default_factory=dict)
+
+    def of(self, loop: Loop, carries: Any) -> dict[Node, int]:
+        """The numbers in the iteration of a loop; `carries` says what number each carry is."""
+        found = {one.inner: self._number("given", one.outer) for one in loop.constants}
+        found |= {one.inner: self._number("row", one.outer) for one in loop.slices}
+        for one, number in zip(loop.carries, carries, strict=True):
+            found[one.before] = self._number("carry", number)
+        results = [*(one.after for one in loop.carries), *loop.stacked]
+        for node in between(loop.inner, results):
+            if node not in found:
+                operands = tuple([found[one] for one in node.inputs])
+                found[node] = self._number(node.primitive, operands, node.params, node.type)
+        return found
+
+    def _number(self, *key: Any) -> int:
+        return self.table.setdefault(key, len(self.table))
+
+
+def _match(loop: Loop, known: Mapping[Node, int], other: Node, numbers: _Numbers) -> Match | None:
+    """Whether the loop does all that the other one does, too."""
+    there = loop_of(other, other.inputs)
+    places = {(one.name, one.initial): i for i, one in enumerate(loop.carries)}
+    carries = [places.get((one.name, one.initial)) for one in there.carries]
+    if None in carries:
+        return None
+    of_other = numbers.of(there, carries)
+    nodes = {number: node for node, number in reversed(known.items())}
+    same = all(
+        of_other[one.after] == known[loop.carries[i].after]
+        for one, i in zip(there.carries, carries, strict=True)
+        if i is not None
+    )
+    stacked = [nodes.get(of_other[one]) for one in there.stacked]
+    if not same or None in stacked:
+        return None
+    return Match(
+        other,
+        tuple([i for i in carries if i is not None]),
+        tuple([one for one in stacked if one is not None]),
+    )
