@@ -74,7 +74,7 @@ def bounded(W: float64["d"]):
 
 # The program, and for some of its values what needs them last.
 BACK = "the backward pass of the loop over {}, a part of {}, needs it"
-AGAIN = "the loop over {}, done again for its backward pass, a part of {}, needs it"
+FORTH = "the loop over {}, a part of {}, needs it"
 PROGRAMS: list[tuple[Any, dict[str, str]]] = [
     (
         recurrent,
@@ -88,12 +88,12 @@ PROGRAMS: list[tuple[Any, dict[str, str]]] = [
     (
         decaying,
         {
-            "x": AGAIN.format("cell", "dJ/dW"),  # s is stored by no step: they are done again
+            "x": FORTH.format("cell", "s"),
             "W": BACK.format("cell", "dJ/dW"),
-            "s": "dJ/ds = ",
+            "s": BACK.format("cell", "dJ/dW"),  # it lies with the states of all steps
         },
     ),
-    (counted, {"x": AGAIN.format("turn", "dJ/dW"), "W": BACK.format("turn", "dJ/dW")}),
+    (counted, {"x": FORTH.format("turn", "J"), "W": BACK.format("turn", "dJ/dW")}),
     (choosing, {"x": BACK.format("cell", "dJ/dW"), "W": BACK.format("cell", "dJ/dW")}),
     (
         stacked,
