@@ -26,7 +26,7 @@ WORDS = {
     "cd",
     "pip",
     "ruff",
-    "pyright",
+    "pyrefly",
     "mpiexec",
 }  # commands that need not be installed here
 
