@@ -118,3 +118,13 @@ def test_loops_that_differ_stay() -> None:
     graph = cr.trace(two, XS, H, W, V)
     assert joined(graph) is graph and scans(graph) == 4
     assert scans(joined(cr.trace(cr.grad(two, 3), XS, H, W, V))) == 8
+
+
+@pytest.mark.parametrize("executor", ["reference", "native"])
+def test_its_bytes_are_formulas_of_sizes(executor: str) -> None:
+    types = {"xs": cr.float64["t n 3"], "h": cr.float64["n 4"], "W": W, "V": V}
+    step = cr.training_step(last, ("W", "V"), cr.sgd(0.1), executor=executor, **types)
+    report = step.memory(t=50, n=20)
+    peak = report.formulas.peak
+    assert peak.at(t=50, n=20) <= report.main.peak_nbytes <= 1.1 * peak.at(t=50, n=20)
+    assert peak.at(t=100, n=20) - peak.at(t=50, n=20) > 50 * 20 * 4 * 8, "states of all iterations"

@@ -36,7 +36,7 @@ class Match:
 
 
 def joined(graph: Graph) -> Graph:
-    """The concrete graph in which such loops are one; values have the same bits."""
+    """The graph in which such loops are one; values have the same bits."""
     matches = _matches(graph)
     if not matches:
         return graph
@@ -160,7 +160,7 @@ def _match(loop: Loop, known: Mapping[Node, int], other: Node, numbers: _Numbers
     if None in carries:
         return None
     of_other = numbers.of(there, carries)
-    nodes = {number: node for node, number in reversed(known.items())}
+    nodes = {known[node]: node for node in reversed([*known])}
     same = all(
         of_other[one.after] == known[loop.carries[i].after]
         for one, i in zip(there.carries, carries, strict=True)

@@ -15,7 +15,7 @@ Wanted = tuple[Sequence[Node], Mapping[Node, Node]]
 
 
 def joined_form(graph: Graph) -> Graph:
-    """The concrete graph in which what several loops do is done once."""
+    """The graph in which what several loops do is done once."""
     for join in dict.fromkeys(one.joined for one in _libraries(graph) if one.joined is not None):
         graph = join(graph)
     return graph

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import InputError
 from chainrule.execute.executors import executor_named, executor_with, in_memory
+from chainrule.execute.forms import joined_form
 from chainrule.execute.run import Keep, kept_nodes
 from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
 from chainrule.explain.memory.html import page, section
@@ -109,20 +110,25 @@ class MemoryReport(NotPickled, ShownByText):
         In logical bytes; a plan made at other sizes may choose another order, and need less.
         InputError where, within a budget, loops keep as many states as these sizes leave room for.
         """
-        if len(self.concrete.nodes) != len(self.graph.nodes):
-            raise InputError(
-                f"within its budget, loops of {self.graph.name} keep as many states as fit at "
-                "these sizes, so its bytes are no formulas of sizes",
-                hint="the formulas of a report without memory=",
-            )
         reference = {name: self.sizes[name] for name in self.graph.sizes}
-        named = named_nodes(self.predicting, self.prediction.graph)
-        prediction = formulas_of(self.prediction, named, reference)
         training = None
         if self.training is not None:
-            named = named_nodes(self.graph, self.concrete)
-            training = formulas_of(self.training, named, reference)
+            training = formulas_of(self.training, self._named(self.graph, self.concrete), reference)
+        named = self._named(self.predicting, self.prediction.graph)
+        prediction = formulas_of(self.prediction, named, reference)
         return MemoryFormulas(self.graph.name, reference, training, prediction)
+
+    def _named(self, graph: Graph, concrete: Graph) -> dict[Node, Node]:
+        """For each node of a form of the graph at these sizes the node with named sizes."""
+        primitives = [one.primitive for one in concrete.nodes]
+        for form in (graph, joined_form(graph)):
+            if [one.primitive for one in form.nodes] == primitives:
+                return named_nodes(form, concrete)
+        raise InputError(
+            f"within its budget, loops of {self.graph.name} keep as many states as fit at "
+            "these sizes, so its bytes are no formulas of sizes",
+            hint="the formulas of a report without memory=",
+        )
 
     @entry
     def largest(self, name: str, nbytes: int | str) -> Largest:
