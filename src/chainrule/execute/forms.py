@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 
-from chainrule.errors import MemoryLimitError
+from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute.executors import prepare
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -34,6 +34,22 @@ def shorter_form(
     if len(forms) == 1:
         return graph
     return min(forms, key=lambda form: _rank(executor, form, wanted))
+
+
+def form_like(graph: Graph, concrete: Graph) -> Graph:
+    """That form of a graph of named sizes of which `concrete` is the one at some sizes.
+
+    InputError where, within a budget, loops of `concrete` keep fewer states.
+    """
+    wanted = [one.primitive for one in concrete.nodes]
+    for form in (graph, joined_form(graph)):
+        if [one.primitive for one in form.nodes] == wanted:
+            return form
+    raise InputError(
+        f"within its budget, loops of {graph.name} keep as many states as fit at these sizes, so "
+        "its bytes are no formulas of sizes",
+        hint="the formulas of a report without memory=",
+    )
 
 
 def _libraries(graph: Graph) -> list[Library]:

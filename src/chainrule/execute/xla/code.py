@@ -54,10 +54,11 @@ class Code:
         order = topological(everything)
         slots = {node: slot for slot, node in enumerate(given)}
         found = {check: slots.get(same_numbers(check.indices)) for check in checks_of(order)}
-        self.checks = {check: slot for check, slot in found.items() if slot is not None}
+        before = {check: slot for check, slot in found.items() if slot is not None}
+        self.ranges = {(slot, check.low, check.high) for check, slot in before.items()}
 
         def evaluated(values: dict[Node, Any]) -> Any:
-            space = Space(self.foreign, self.checks)
+            space = Space(self.foreign, before)
             with tracing():
                 space.evaluate(order, values)
             return space
@@ -100,9 +101,12 @@ class Code:
 
     def is_out_of_range(self, arrays: Sequence[Any]) -> bool:
         """Whether an index among the arrays is out of the range of what it is for."""
-        for check, slot in self.checks.items():
+        for slot, low, high in self.ranges:
             index = np.asarray(arrays[slot])
-            if index.size and (index.min() < check.low or index.max() > check.high):
+            if index.size and (
+                np.minimum.reduce(index, axis=None) < low
+                or np.maximum.reduce(index, axis=None) > high
+            ):
                 return True
         return False
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import InputError
 from chainrule.execute.executors import executor_named, executor_with, in_memory
-from chainrule.execute.forms import joined_form
+from chainrule.execute.forms import form_like
 from chainrule.execute.run import Keep, kept_nodes
 from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
 from chainrule.explain.memory.html import page, section
@@ -113,22 +113,15 @@ class MemoryReport(NotPickled, ShownByText):
         reference = {name: self.sizes[name] for name in self.graph.sizes}
         training = None
         if self.training is not None:
-            training = formulas_of(self.training, self._named(self.graph, self.concrete), reference)
-        named = self._named(self.predicting, self.prediction.graph)
+            training = formulas_of(
+                self.training,
+                named_nodes(form_like(self.graph, self.concrete), self.concrete),
+                reference,
+            )
+        concrete = self.prediction.graph
+        named = named_nodes(form_like(self.predicting, concrete), concrete)
         prediction = formulas_of(self.prediction, named, reference)
         return MemoryFormulas(self.graph.name, reference, training, prediction)
-
-    def _named(self, graph: Graph, concrete: Graph) -> dict[Node, Node]:
-        """For each node of a form of the graph at these sizes the node with named sizes."""
-        primitives = [one.primitive for one in concrete.nodes]
-        for form in (graph, joined_form(graph)):
-            if [one.primitive for one in form.nodes] == primitives:
-                return named_nodes(form, concrete)
-        raise InputError(
-            f"within its budget, loops of {self.graph.name} keep as many states as fit at "
-            "these sizes, so its bytes are no formulas of sizes",
-            hint="the formulas of a report without memory=",
-        )
 
     @entry
     def largest(self, name: str, nbytes: int | str) -> Largest:
