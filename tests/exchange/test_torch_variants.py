@@ -44,6 +44,7 @@ def test_what_is_left_out_is_refused_by_name(op: Any):
     refuses(op)
 
 
+@pytest.mark.filterwarnings("ignore:torch.qr is deprecated:UserWarning")  # by PyTorch's samples
 @pytest.mark.exhaustive
 @each(BROUGHT_IN)
 def test_values_and_gradients_agree(op: Any):
