@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from executors import EITHER
+from executors import EITHER, WITHIN
 from measured_memory import EXACT, aligned_nbytes, arrays_nbytes, constants_nbytes, peaks_of
 
 import chainrule as cr
@@ -130,7 +130,7 @@ def test_twenty_steps_are_pytorchs(net: Net, executor: str):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("only_what_numpy_sees")
-@EITHER
+@WITHIN  # what XLA takes is no memory of NumPy
 @EVERY_NET
 def test_memory_of_a_step_is_predicted_to_the_byte(net: Net, executor: str):
     training = Training(net)
