@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         def __trunc__(self) -> Any: ...
 
     # A protocol with a base that is none, on purpose; at run time neither class is there.
-    class Array(OfTraced, Protocol):  # pyright: ignore[reportGeneralTypeIssues]  # pyrefly: ignore[invalid-inheritance]
+    class Array(OfTraced, Protocol):  # pyrefly: ignore[invalid-inheritance]
         """What a checker may assume of an annotated array: NumPy's operators and methods.
 
         A protocol, so that NumPy's and JAX's arrays are ones too; `__class_getitem__`, so that

@@ -80,11 +80,9 @@ def _do_once(
     types = [loop.carries[i].before.type for i in shown]
     types += [stacked_type(one.type, loop.length) for one in stacked]
     values = unpacked(whole, types)
-    first = whole
+    new[node] = whole
     if node.type != whole.type:
-        first = slice_(whole, start=(0,), step=(1,), shape=node.shape)
-        object.__setattr__(first, "origin", node.origin)
-    new[node] = first
+        new[node] = _from(slice_(whole, start=(0,), step=(1,), shape=node.shape), node)
     for match in found:
         there = [i for i in match.carries if i in shown]
         parts[match.other] = [
@@ -98,9 +96,9 @@ def _on(node: Node, inputs: tuple[Node, ...]) -> Node:
     return type(node)(node.primitive, inputs, node.params, node.type, node.origin)
 
 
-def _from(whole: Node, node: Node) -> Node:
-    """The loop `whole`, from the user's line of `node`."""
-    return type(whole)(whole.primitive, whole.inputs, whole.params, whole.type, node.origin)
+def _from(made: Node, node: Node) -> Node:
+    """What was made, from the user's line of `node`."""
+    return type(made)(made.primitive, made.inputs, made.params, made.type, node.origin)
 
 
 # Which loops do the same -------------------------------------------------------------------------
