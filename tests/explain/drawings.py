@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -121,13 +122,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Picture:
-    """What an SVG shows; `words` are the notes with the room that they take, about."""
+    """What an SVG shows; `words` are the notes, `names` those of functions below their circles,
+    with the room that they take, about."""
 
     title: str
     description: str
     boxes: tuple[Box, ...]
     lines: tuple[Line, ...]
     words: tuple[Box, ...]
+    names: tuple[Box, ...]
     width: float
     height: float
 
@@ -159,7 +162,7 @@ class Picture:
 
     def overlaps(self) -> list[tuple[Box, Box]]:
         """All pairs of boxes that lie on each other."""
-        boxes = self.boxes
+        boxes = (*self.boxes, *self.names)
         return [(a, b) for i, a in enumerate(boxes) for b in boxes[i + 1 :] if a.overlaps(b)]
 
     def crossings(self) -> list[tuple[Line, Box]]:
@@ -167,7 +170,7 @@ class Picture:
         return [
             (line, box)
             for line in self.lines
-            for box in self.boxes
+            for box in (*self.boxes, *self.names)
             if any(box.is_crossed(start, end) for start, end in pairwise(line.points))
         ]
 
@@ -175,11 +178,12 @@ class Picture:
 def picture(svg: str) -> Picture:
     """An SVG, read."""
     root = ElementTree.fromstring(svg)
-    boxes, lines, notes = [], [], []
+    boxes, lines, notes, names = [], [], [], []
     for element in root.iter():
         match element.tag.removeprefix(SVG):
             case "g" if element.get("class"):
                 boxes.append(_box(element))
+                names += _names(element) if boxes[-1].round else []
             case "path" if "line" in (classes := (element.get("class") or "").split()):
                 numbers = [float(n) for n in re.findall(r"-?[\d.]+", element.get("d") or "")]
                 points = tuple(zip(numbers[::2], numbers[1::2], strict=True))
@@ -194,6 +198,7 @@ def picture(svg: str) -> Picture:
         tuple(boxes),
         tuple(lines),
         tuple(notes),
+        tuple(names),
         float(root.get("width") or 0),
         float(root.get("height") or 0),
     )
@@ -205,11 +210,21 @@ def _note(element: ElementTree.Element) -> Box:
     return Box("note", text, "", left, line - 10, left + 6.2 * len(text), line + 3, False)
 
 
+def _names(element: ElementTree.Element) -> Iterator[Box]:
+    for one in element:
+        if one.get("class") == "small":
+            x, y = float(one.get("x") or 0), float(one.get("y") or 0)
+            half = 3.1 * len(one.text or "")
+            yield Box("name", one.text or "", "", x - half, y - 9, x + half, y + 3, False)
+
+
 def _box(element: ElementTree.Element) -> Box:
     rectangles = [one for one in element if one.tag == SVG + "rect"]
     sides = [[float(one.get(k) or 0) for k in ("x", "y", "width", "height")] for one in rectangles]
     words = [one for one in element if one.tag == SVG + "text"]
-    shown = ["".join(w.itertext()) for w in words if "number" not in (w.get("class") or "")]
+    is_round = float(rectangles[0].get("rx") or 0) > 20
+    unseen = ("number", "small") if is_round else ("number",)
+    shown = ["".join(w.itertext()) for w in words if not (w.get("class") or "").startswith(unseen)]
     tip = element.find(SVG + "title")
     return Box(
         element.get("class") or "",
@@ -219,5 +234,5 @@ def _box(element: ElementTree.Element) -> Box:
         min(y for _, y, _, _ in sides),
         max(x + width for x, _, width, _ in sides),
         max(y + height for _, y, _, height in sides),
-        float(rectangles[0].get("rx") or 0) > 20,
+        is_round,
     )

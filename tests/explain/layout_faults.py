@@ -6,6 +6,7 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from math import hypot
 
 from chainrule.explain.drawing.figure import (
@@ -107,8 +108,8 @@ def _overlaps(placement: Placement) -> Iterator[str]:
     for place, (key, box) in enumerate(sorted_boxes):
         last = bisect_left(lefts, box.x + box.width + LEAST_GAP)
         for other, other_box in sorted_boxes[place + 1 : last]:
-            if apart(box, other_box) < LEAST_GAP - NEAR:
-                yield f"{key} and {other} are {apart(box, other_box):.1f} px apart"
+            if (gap := apart(_whole(box), _whole(other_box))) < LEAST_GAP - NEAR:
+                yield f"{key} and {other} are {gap:.1f} px apart"
 
 
 def _contains(outer: Rectangle, inner: Rectangle, gap: float) -> bool:
@@ -148,9 +149,9 @@ def _frames(figure: Figure, placement: Placement) -> Iterator[str]:
         for one, box in placement.boxes.items():
             if one in inside and box.y < frame.y + TITLE:
                 yield f"{one} stands on the title of {key}"
-            if one in inside and not _contains(frame, box, LEAST_GAP):
+            if one in inside and not _contains(frame, _whole(box), LEAST_GAP):
                 yield f"{one} is not in the frame of {key}"
-            if one not in inside and apart(frame, box) < LEAST_GAP - NEAR:
+            if one not in inside and apart(frame, _whole(box)) < LEAST_GAP - NEAR:
                 yield f"{one} is in or at the frame of {key}"
     for key, frame, inside in drawn:
         for other, other_frame, other_inside in drawn:
@@ -218,7 +219,8 @@ def _ends(
             continue
         first, second, *_ = arrow.points
         *_, before, last = arrow.points
-        if not _at_border(items[arrow.source], placement.boxes[arrow.source], first):
+        source = placement.boxes[arrow.source]
+        if not (_at_border(items[arrow.source], source, first) or _below_words(source, first)):
             yield f"{name} does not start at the border"
         if not _at_border(items[arrow.target], placement.boxes[arrow.target], last):
             yield f"{name} does not end at the border"
@@ -232,6 +234,16 @@ def _ends(
                 _in_line(middle, border, other) for middle in middles
             ):
                 yield f"{name} does not point to the middle of {key}"
+
+
+def _whole(box: Rectangle) -> Rectangle:
+    """A box with the words below it."""
+    return replace(box, height=box.height + box.below)
+
+
+def _below_words(box: Rectangle, point: Point) -> bool:
+    across = abs(point[0] - box.centre[0]) <= box.width / 2
+    return box.below > 0 and across and abs(point[1] - box.y - box.height - box.below) < NEAR
 
 
 def _at_border(item: Item, box: Rectangle, point: Point) -> bool:
@@ -263,7 +275,7 @@ def _crossed(placement: Placement) -> Iterator[str]:
                     own = crosses(start, end, _shrunk(box))
                     if own:
                         yield f"{arrow.source} -> {arrow.target} runs inside {key}"
-                elif crosses(start, end, box):
+                elif crosses(start, end, _whole(box)):
                     yield f"{arrow.source} -> {arrow.target} crosses {key}"
 
 

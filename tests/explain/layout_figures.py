@@ -99,7 +99,8 @@ class _Program:
         wide = self.random.random() < 0.3
         width = self.random.uniform(SIDE, 200) if wide else SIDE
         height = self.random.choice((SIDE, SIDE, 40.0, 70.0)) if form is Form.FOLDED else SIDE
-        self.items.append(Item(key, form, width, height, beside))
+        below = 13.0 if form is Form.CIRCLE and len(self.items) % 3 == 0 else 0.0
+        self.items.append(Item(key, form, width, height, beside, below))
         return key
 
     def operate(self, number: int, leaves: Sequence[str]) -> None:

@@ -8,7 +8,8 @@ const { boxOf, layoutOf, pathTo } = await import(process.argv[2]);
 function laidOut(drawing, open) {
   const { boxes, ...rest } = layoutOf(drawing, open);
   const places = [...boxes].map(([key, { x, y, width, height, item, scope, mirrored }]) => {
-    return { key, x, y, width, height, form: item.form, item: item.key, scope: scope?.key, mirrored };
+    const told = { form: item.form, item: item.key, below: item.below ?? 0, scope: scope?.key };
+    return { key, x, y, width, height, ...told, mirrored };
   });
   const keys = drawing.items.slice(0, 1000).map(({ key }) => key);
   const shown = keys.map((key) => [key, boxOf(drawing, open, key), pathTo(drawing, key)]);

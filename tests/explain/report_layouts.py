@@ -71,7 +71,7 @@ def laid_out(cases: Sequence[tuple[Any, States]]) -> list[list[Laid]]:
 
 def _laid(told: Mapping[str, Any]) -> Laid:
     def box(one: Mapping[str, Any]) -> Rectangle:
-        return Rectangle(one["x"], one["y"], one["width"], one["height"])
+        return Rectangle(*(one.get(side, 0.0) for side in ("x", "y", "width", "height", "below")))
 
     arrows = [
         Arrow(one["source"], one["target"], tuple(map(tuple, one["points"])), one["kept"])
@@ -135,6 +135,7 @@ def _item(item: Item) -> dict[str, Any]:
         "form": item.form,
         "width": item.width,
         "height": item.height,
+        "below": item.below,
         **WORDS,
     }
 

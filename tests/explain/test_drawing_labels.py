@@ -165,7 +165,8 @@ def circles(name: str) -> dict[str, str]:
     graph = made if isinstance(made, cr.Graph) else made.graph
     looks = draw(graph, fold="none").scene.looks
     found = [(key, look) for key, look in looks.items() if look.form is Form.CIRCLE]
-    return {key.partition(" ")[2]: look.label.text for key, look in found if "back" not in key}
+    shown = {key.partition(" ")[2]: look for key, look in found if "back" not in key}
+    return {key: " ".join((look.label.text, *look.captions)) for key, look in shown.items()}
 
 
 @pytest.mark.sweep(3)
@@ -175,10 +176,47 @@ def test_no_operator_is_called_f(name: str) -> None:
 
 
 def test_a_product_in_a_sum_and_the_sum_are_circles_of_their_own() -> None:
-    assert [*circles("book with bias").values()][:5] == ["×", "+", "σ", "×", "+"]
+    assert [*circles("book with bias").values()][:5] == ["×", "+", "φ sigmoid", "×", "+"]
     gates = circles("GRU")
-    assert gates["cell.z_t"] == "σ" and [*gates.values()].count("+") >= 3
+    assert gates["cell.z_t"] == "φ sigmoid" and [*gates.values()].count("+") >= 3
     assert gates["cell.s_t"] == "· ⊙ · + · ⊙ ·"
+
+
+def functions(x: float64["n d"], w: float64["n d"]):
+    a = np.exp(x)
+    b = np.sqrt(a)
+    c = cr.leaky_relu(b)
+    d = np.maximum(c, 0)
+    e = 1 / (1 + np.exp(-d))
+    f = np.abs(e) + np.abs(e) ** 3
+    g = np.log10(f)
+    h = cr.log_sigmoid(g.T).T
+    i = np.tanh(h) * w
+    J = np.tanh(np.sum(cr.softmax(i)))
+    return J
+
+
+def test_a_function_of_one_array_is_phi_with_its_name_below_the_circle():
+    looks = draw(cr.trace(functions), fold="none").scene.looks
+    shown = {key[9:]: (one.label.text, *one.captions) for key, one in looks.items()}
+    named = {"a": "exp", "c": "leaky relu", "d": "max(·, 0)", "e": "1 / (1 + exp(−·))"}
+    named |= {"f": "|·| + |·|³", "g": "log₁₀"}
+    assert {key: shown[key] for key in named} == {key: ("φ", name) for key, name in named.items()}
+    others = {"b": "√", "h": "log σ(g⊤)⊤", "i": "tanh(h) ⊙ w", "J": "tanh(Σ ·)"}
+    assert {key: shown[key] for key in others} == {key: (sign,) for key, sign in others.items()}
+
+
+def test_the_name_of_a_function_is_said_once_and_again_where_it_alone_is_left():
+    graph = cr.backward(cr.trace(functions), wrt="x")
+    both, alone = (
+        picture(draw(graph, phase=one, width=None).svg()) for one in ("both", "backward")
+    )
+    assert [one.text for one in both.names][:2] == ["exp", "leaky relu"]
+    assert {one.text for one in alone.names} >= {"exp′", "log₁₀′", "(leaky relu)′"}
+    for one in (both, alone):
+        assert one.overlaps() == [] and one.crossings() == []
+    dot, mermaid = draw(graph).dot(), draw(graph).mermaid()
+    assert 'label="φ\\nexp"' in dot and '(("φ exp"))' in mermaid
 
 
 def test_operators_without_a_short_formula_say_their_outermost_operations() -> None:

@@ -46,7 +46,8 @@ def assert_legible(graph: cr.Graph, width: int, phase: str = "both", taller: flo
     assert min(sizes(svg)) * scale >= LEGIBLE
     assert shown.height * scale <= TALLEST[width] * taller
     assert shown.overlaps() == []
-    assert all(0 <= box.left and box.right <= shown.width for box in shown.boxes)
+    assert not [box for _, box in shown.crossings() if box in shown.names]
+    assert all(0 <= box.left and box.right <= shown.width for box in (*shown.boxes, *shown.names))
     assert all(note.right <= shown.width for note in shown.words)
 
 

@@ -57,7 +57,7 @@ def test_the_iteration_of_a_loop_is_drawn_in_a_frame() -> None:
     assert {text for text, one in shown.items() if one.form is Form.COPY} == {"W", "U", "v"}
     labels = {one.key: drawing.scene.looks[one.key].label.text for one in step.items}
     links = {(labels[one.source], labels[one.target]) for one in step.links}
-    assert links >= {("h_{t−1}", "×"), ("x_t", "×"), ("×", "+"), ("+", "z_t"), ("tanh", "h_t")}
+    assert links >= {("h_{t−1}", "×"), ("x_t", "×"), ("×", "+"), ("+", "z_t"), ("φ", "h_t")}
     labels = [drawing.scene.looks[one.key].label.text for one in forward.items]
     assert {"scan cell", "last", "all", "h", "o"} <= {*labels}
 

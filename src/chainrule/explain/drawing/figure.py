@@ -23,7 +23,7 @@ class Item:
     """One box; `key` is unique in the figure, `width` and `height` are in pixels.
 
     `beside` marks a source that is no part of the flow (a parameter, a label, a copy): it hangs on
-    the first operator that reads it.
+    the first operator that reads it.  Words of `below` pixels stand below the box.
     """
 
     key: str
@@ -31,6 +31,7 @@ class Item:
     width: float = SIDE
     height: float = SIDE
     beside: bool = False
+    below: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Rectangle:
-    """x and y of the upper left corner; y grows downward."""
+    """x and y of the upper left corner; y grows downward.  Words of `below` pixels are below it."""
 
     x: float
     y: float
     width: float
     height: float
+    below: float = 0.0
 
     @property
     def centre(self) -> tuple[float, float]:

@@ -15,8 +15,8 @@ from chainrule.explain.drawing.lettering import (
     pieces,
     without_index,
 )
-from chainrule.explain.drawing.units import Units
-from chainrule.explain.drawing.wording import wording
+from chainrule.explain.drawing.units import Unit, Units
+from chainrule.explain.drawing.wording import Wording, wording
 from chainrule.explain.reading.bodies import results
 from chainrule.explain.reading.statements import Direction
 from chainrule.explain.reading.symbols import Notation, parted
@@ -36,7 +36,7 @@ class Labels:
     def __init__(self, units: Units, notation: Notation) -> None:
         self.units, self.notation = units, notation
         self.results = results(units.reading.graph)
-        self._wordings: dict[str, str] = {}
+        self._wordings: dict[str, Wording] = {}
         self._texts: dict[str, str] = {}
         self._operators: dict[str, Label] = {}
 
@@ -92,7 +92,7 @@ class Labels:
         owners = forward or self.units.owners.get(node)
         if not owners:
             return constant_text(node)
-        text = wording(owners[0], self.short, self.results)
+        text = self._wording(owners[0]).whole
         if not forward:
             return f"({text})"
         return f"({text}){PRIME}" if " " in text else f"({text}{PRIME})"
@@ -115,18 +115,27 @@ class Labels:
     def operator(self, entry: Entry) -> Label:
         """The label of a circle; backward ones have a prime."""
         assert entry.unit is not None
-        text = self._wordings.get(entry.unit.key)
-        if text is None:
-            text = self._wordings[entry.unit.key] = wording(entry.unit, self.short, self.results)
-        if entry.key.startswith("backward"):
-            text = f"({text})" if " " in text.replace("[ ]", "") else text
-            text += PRIME
+        text = self._wording(entry.unit).sign
+        if _is_mirrored(entry):
+            text = _primed(text)
         label = self._operators.get(text)
         if label is None:
             italic = text.rstrip("₂′") in ("ℓ", "φ", "f")
             line = pieces(text, Face.ITALIC if italic else Face.UPRIGHT)
             label = self._operators[text] = fitted([line], ROOM - 6, SIGN_SIZES, MOST)
         return label
+
+    def function(self, entry: Entry) -> str:
+        """The name of the function whose circle says φ; of a backward one, of its derivative."""
+        assert entry.unit is not None
+        name = self._wording(entry.unit).name
+        return _primed(name) if name and _is_mirrored(entry) else name
+
+    def _wording(self, unit: Unit) -> Wording:
+        found = self._wordings.get(unit.key)
+        if found is None:
+            found = self._wordings[unit.key] = wording(unit, self.short, self.results)
+        return found
 
     def fold(self, fold: Fold, mirrored: bool) -> tuple[Label, str]:
         """The title of a fold, and a caption that says what is inside."""
@@ -148,3 +157,12 @@ class Labels:
         else:
             caption = f"{len(fold.units):,} operator{'s' if len(fold.units) > 1 else ''}"
         return fitted([pieces(title, Face.UPRIGHT)], ROOM, FOLD_SIZES, WIDEST_FOLD), caption
+
+
+def _is_mirrored(entry: Entry) -> bool:
+    return entry.key.startswith("backward")
+
+
+def _primed(text: str) -> str:
+    """The text as a derivative: tanh′, (mean pool)′."""
+    return f"({text}){PRIME}" if " " in text.replace("[ ]", "") else text + PRIME

@@ -14,7 +14,8 @@ from chainrule.explain.drawing.outline import Branch
 from chainrule.explain.drawing.tips import Tips, bytes_text
 
 COPY_SIDE, MARGIN, LINE = 34.0, 8.0, 13.0
-CAPTION_SIZE = 12  # of shapes, bytes and counts
+CAPTION_SIZE = 12  # of shapes, bytes, counts and names of functions
+COPY_SIZE = 14.0  # of the letters of a copy, at most
 BELOW_FRACTION = 8.0  # more room, in pixels, where captions stand below a fraction
 BUNDLE_SIZE, MOST_NAMES = 14.0, 8  # of a bundle; of names in a tooltip
 TITLE_SIZE = 13.0  # of a frame's title
@@ -22,7 +23,8 @@ TITLE_SIZE = 13.0  # of a frame's title
 
 @dataclass(frozen=True)
 class Look:
-    """What one box shows: its label, small lines below it, its tooltip, its number (0: none)."""
+    """What one box shows: its label, small lines below that (of a circle, below the circle), its
+    tooltip, its number (0: none)."""
 
     role: Role
     form: Form
@@ -31,14 +33,26 @@ class Look:
     captions: tuple[str, ...] = ()
     number: int = 0
 
+    @property
+    def again(self) -> Label:
+        """The label where the value is shown again: small; of a function, its name."""
+        size = min(self.label.size, COPY_SIZE)
+        if self.form is Form.CIRCLE and self.captions:
+            return Label((pieces(self.captions[0], Face.UPRIGHT),), size)
+        return Label(self.label.lines, size)
+
 
 @dataclass
 class Looks:
-    """Makes the items of a figure, and notes by key what each looks like."""
+    """Makes the items of a figure, and notes by key what each looks like.
+
+    Names of functions stand below the circles of the forward pass, unless that is `hidden`.
+    """
 
     labels: Labels
     shapes: bool
     nbytes: bool
+    hidden: bool = False
     of: dict[str, Look] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -49,6 +63,8 @@ class Looks:
         circle, copy = entry.form is Form.CIRCLE, entry.form is Form.COPY
         label = self.labels.operator(entry) if circle else self.labels.value(entry)
         captions: list[str] = []
+        if circle and (self.hidden or entry.role is not Role.BACKWARD):
+            captions += [name] if (name := self.labels.function(entry)) else []
         if entry.form is Form.SQUARE:
             captions += [str(entry.node.type)] if self.shapes else []
             captions += [bytes_text(entry.node)] if self.nbytes else []
@@ -60,6 +76,9 @@ class Looks:
         small = max((caption_width(one) for one in captions), default=0.0)
         padding = 2 * MARGIN + (MARGIN if circle else 0)
         width = max(side, label.width + padding if label.width > side - MARGIN else side)
+        if circle:
+            width = max(width, small - 2 * MARGIN)
+            return Item(entry.key, entry.form, round(width), side, below=LINE * len(captions))
         width = max(width, small + 2 * MARGIN)
         height = side + LINE * len(captions)
         height += BELOW_FRACTION if captions and label.is_fraction else 0.0
@@ -96,7 +115,7 @@ class Looks:
         """A dashed arrow; should it be long, a small copy of its source stands in."""
         key = f"saved {source} for {target}"
         original = self.of[source]
-        label = Label(original.label.lines, min(original.label.size, 14.0))
+        label = original.again
         told = f"saved for the backward pass\n{original.tip}"
         self.of[key] = Look(Role.COPY, Form.COPY, label, told)
         width = round(max(COPY_SIDE, label.width + 2 * MARGIN))

@@ -96,7 +96,8 @@ class Staging:
         self.graph = graph
         self.units = Units(self.reading, wishes.detail, wishes.expand, wishes.lanes)
         self.labels = Labels(self.units, notation)
-        self.looks = Looks(self.labels, wishes.shapes, wishes.nbytes)
+        hidden = wishes.phase == "backward"
+        self.looks = Looks(self.labels, wishes.shapes, wishes.nbytes, hidden)
         self.objective = graph.gradients[0].of if graph.gradients else ""
         self.parameters = {
             one.wrt

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from chainrule.explain.reading.symbols import SUBSCRIPTS
 from chainrule.primitives.notation import ATOM, PRODUCT
 from chainrule.primitives.primitive import Contract, Primitive
 
@@ -13,6 +14,7 @@ from chainrule.primitives.primitive import Contract, Primitive
 # root are written in one line, commands become characters.
 _REWRITES = (
     (re.compile(r"_\{\{\{ax[ie]s\}\}\}"), "{axes}"),
+    (re.compile(r"_(\d)\b|_\{\{(\d+)\}\}"), lambda m: (m[1] or m[2]).translate(SUBSCRIPTS)),
     (re.compile(r"_\{\{\{\w+\}( \{\w+\})*\}\}"), ""),
     (re.compile(r"\^\{\{\(\d\)\}\}"), ""),
     (re.compile(r"\^\{\{-1\}\}"), "⁻¹"),
@@ -86,7 +88,7 @@ def sign(primitive: Primitive) -> str:
         return template.strip() or _PRODUCT_SIGN
     if template.startswith("["):
         return "[ ]"
-    core = re.sub(r"\(.*\)|[,]", "", template).strip(" ^")
+    core = re.sub(r"\(.*\)|[,]", "", template).strip(" ^").replace("||", "|·|")
     if len(core) > LONGEST:
         return _name(primitive)
     return core or (_SAME if not template.strip() else "^")

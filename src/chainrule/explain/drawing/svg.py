@@ -204,10 +204,16 @@ class _Picture:
         x, y = box.centre
         if look.form is Form.FOLDED:
             x, y = x - STACK / 2, y + STACK / 2
-        y -= LINE * len(look.captions) / 2
+        y -= 0.0 if look.form is Form.CIRCLE else LINE * len(look.captions) / 2
         lift = BELOW_FRACTION / 2 if look.captions and look.label.is_fraction else 0.0
         yield from _label(x, y - lift, look.label)
-        below = y + 26 + 2 + lift if look.form is not Form.FOLDED else y + 19
+        match look.form:
+            case Form.CIRCLE:
+                below = box.y + box.height + LINE - 2
+            case Form.FOLDED:
+                below = y + 19
+            case _:
+                below = y + 26 + 2 + lift
         for place, caption in enumerate(look.captions):
             text = clean(caption)
             yield f'<text class="small" x="{_n(x)}" y="{_n(below + LINE * place)}">{text}</text>'
@@ -227,6 +233,8 @@ def _number(box: Rectangle, look: Look, ends: Ends) -> str:
     ]
     if look.role is Role.BACKWARD:
         corners.reverse()
+    if look.captions:  # stand where the lower ones are
+        corners = [one for one in corners if one[1] < box.centre[1]]
 
     def room(corner: tuple[float, float, str]) -> float:
         return min(((corner[0] - x) ** 2 + (corner[1] - y) ** 2 for x, y in ends), default=0.0)

@@ -1,8 +1,12 @@
-"""What is written into the circle of a unit: a sign, a composite's symbol, ℓ₂, φ, a formula."""
+"""What is written into the circle of a unit: a sign, a composite's symbol, ℓ₂, φ, a formula.
+
+Any function of one array, element by element, is φ, with its name below the circle.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from chainrule.control import cond_primitive
@@ -31,31 +35,71 @@ from chainrule.primitives.arithmetic import (
     subtract,
 )
 from chainrule.primitives.movement import broadcast_to, transpose
-from chainrule.primitives.primitive import Flat, Map
+from chainrule.primitives.primitive import Flat, Map, Partials
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import constant, input_
 
 LONGEST = 14  # characters of a formula in a circle
+LONGEST_NAME = 18  # of the formula of a function, below its circle
 SQUARES, ELEMENTWISE, NORMALISED = "ℓ₂", "φ", "normalise"
 LAMBDA = "function"  # what a body is called that has no name
+IN_WORDS = {"σ": "sigmoid", "log σ": "log sigmoid"}  # names of functions that are symbols elsewhere
 NO_RESULTS: Mapping[Node, Result] = MappingProxyType({})
 _LINEAR = (add, subtract, multiply, divide, negative, integer_power)
 
 
+@dataclass(frozen=True)
+class Wording:
+    """What stands in a circle, and below it the name of the function that is φ."""
+
+    sign: str
+    name: str = ""
+
+    @property
+    def whole(self) -> str:
+        """What says it where there is one place only."""
+        return self.name or self.sign
+
+
 def wording(
     unit: Unit, name: Callable[[Node], str], results: Mapping[Node, Result] = NO_RESULTS
-) -> str:
+) -> Wording:
     """At most `LONGEST` characters that say what the unit computes.
 
     `results` are those of loops and choices.
     """
+    effective = [
+        n for n in unit.nodes if n.primitive not in (*GENERATED, constant) and not is_silent(n)
+    ]
+    said = _sign(unit, effective, name, results)
+    if not _is_elementwise(unit, effective):
+        return Wording(said)
+    if said == ELEMENTWISE:
+        return Wording(said, short_expression(unit.value, {*unit.nodes}, _dot, LONGEST_NAME) or "")
+    is_call = bool(symbol_scopes(unit.value)) and not unit.alone
+    is_function = is_call or _is_named_function(effective)
+    return Wording(ELEMENTWISE, IN_WORDS.get(said, said)) if is_function else Wording(said)
+
+
+def _is_named_function(effective: list[Node]) -> bool:
+    """Whether one operation is all, and written by a word as tanh is, not by a sign as √ is."""
+    if len(effective) != 1:
+        return False
+    primitive = effective[0].primitive
+    is_smooth = isinstance(primitive.derivative, Partials)
+    return is_smooth and any(map(str.isalpha, sign(primitive)))
+
+
+def _sign(
+    unit: Unit,
+    effective: list[Node],
+    name: Callable[[Node], str],
+    results: Mapping[Node, Result],
+) -> str:
     own = set(unit.nodes)
     if unit.alone:
         shown = sign(unit.value.primitive) + index_of(unit.value)
         return shown if shown != "^" else short_expression(unit.value, own, _dot, LONGEST) or shown
-    effective = [
-        n for n in unit.nodes if n.primitive not in (*GENERATED, constant) and not is_silent(n)
-    ]
     symbol = _composite(unit, effective) or _loop_or_choice(unit, results, name)
     if symbol:
         return symbol

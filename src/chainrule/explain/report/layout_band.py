@@ -125,7 +125,7 @@ class PageBand:
             Kept(
                 self.number_of[source],
                 self.number_of[self.mirror.under[target]],
-                copy_width(self.looks.of[source].label),
+                copy_width(self.looks.of[source]),
                 COPY_SIDE,
             )
             for source, target in self.mirror.saved

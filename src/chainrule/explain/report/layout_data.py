@@ -4,7 +4,8 @@ Every scope is laid out alone, with the scopes inside it folded; the page adds t
 scopes are unfolded (page/layout.js).  Numbers of items within a band count from its first; `thing`
 of a vertex is such a number, or that of a scope.
 
-    {"items": [{key, form, role, width, height, label, number, name, makes, tip, beside?, of?}],
+    {"items": [{key, form, role, width, height, label, number, name, makes, tip, beside?, of?,
+      caption?, below?, again?}],
      "bands": [{pass, note, first, count,   items[first : first + count]
                 "scopes": [{parent, key, kind, title, count, path, operators, values,
                             box, mirror, things, layout, kept}]}],

@@ -13,6 +13,7 @@ from chainrule.explain.drawing.looks import (
     COPY_SIDE,
     MARGIN,
     TITLE_SIZE,
+    Look,
     Looks,
     caption_width,
 )
@@ -20,7 +21,6 @@ from chainrule.explain.drawing.palette import DARK, LIGHT, OUTLINES, THICK
 from chainrule.explain.drawing.units import Unit
 from chainrule.explain.report.outline_groups import Kind, PageScope
 
-COPY_SIZE = 14.0  # of the letters of a copy, at most
 LONGEST_TITLE = 60  # letters
 
 
@@ -47,15 +47,16 @@ def item_data(item: Item, entry: Entry, looks: Looks, makes: str) -> dict[str, A
     }
     if item.beside:
         found["beside"] = True
+    if item.below:
+        found |= {"caption": look.captions[0], "below": item.below, "again": label_data(look.again)}
     if look.role is Role.BACKWARD and entry.unit is not None:
         found["of"] = entry.unit.name
     return found
 
 
-def copy_width(label: Label) -> int:
+def copy_width(look: Look) -> int:
     """The width of a small copy of a box."""
-    small = Label(label.lines, min(label.size, COPY_SIZE))
-    return round(max(COPY_SIDE, small.width + 2 * MARGIN))
+    return round(max(COPY_SIDE, look.again.width + 2 * MARGIN))
 
 
 def box_data(

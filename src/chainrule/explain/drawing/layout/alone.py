@@ -130,7 +130,7 @@ def _facing(parts: Nest, grids: Mapping[int, Grid]) -> set[int]:
 
 
 def _shape(item: Item | None) -> tuple[object, ...]:
-    return (item.form, item.width, item.height) if item else ()
+    return (item.form, item.width, item.height, item.below) if item else ()
 
 
 def _bases(scope: Scope, grid: Grid, scopes: Mapping[int, Scope]) -> dict[int, int]:

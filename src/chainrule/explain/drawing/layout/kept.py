@@ -103,7 +103,7 @@ def _measure(band: Mirror, lined: set[int]) -> Mirrored:
     cells = band.whole.cells
     sizes = [(number, item.width) for number, item in band.forward.items()]
     sizes += [(number, item.width) for number, item in band.backward.items()]
-    extents = list(extents_of(band.whole, band.backward))
+    extents = list(extents_of(band.whole, band.backward, is_downward=True))
     for target, places in _copies_of(band, lined).items():
         width, height, away = _line(band, places)
         half = band.backward[target].height / 2
@@ -202,7 +202,16 @@ def _direct(result: Mirrored, band: Mirror, target: int, source: int) -> tuple[P
     if row or from_row or abs(column - from_column) > 1:
         return None
     end, start = result.room.middle(target), (result.room.middle(source)[0], result.middle)
-    return clip(band.forward[source], start, end), clip(band.backward[target], end, start)
+    return _leaving(band.forward[source], start, end), clip(band.backward[target], end, start)
+
+
+def _leaving(item: Item, centre: Point, toward: Point) -> Point:
+    """Where an arrow that goes down leaves an item: below the words that stand below it."""
+    if not item.below:
+        return clip(item, centre, toward)
+    way = item.height / 2 + item.below
+    share = way / (toward[1] - centre[1])
+    return centre[0] + (toward[0] - centre[0]) * share, centre[1] + way
 
 
 def _corner_points(box: Rectangle) -> Iterator[Point]:
@@ -215,7 +224,7 @@ def _box(room: Room, number: int) -> Rectangle:
     """The box of an item of the backward band."""
     item = room.shapes[number]
     x, y = room.middle(number)
-    return Rectangle(x - item.width / 2, y - item.height / 2, item.width, item.height)
+    return Rectangle(x - item.width / 2, y - item.height / 2, item.width, item.height + item.below)
 
 
 def _above(band: Mirror, result: Mirrored, number: int) -> Rectangle:
@@ -223,7 +232,7 @@ def _above(band: Mirror, result: Mirrored, number: int) -> Rectangle:
     item = band.forward[number]
     x = result.room.middle(number)[0]
     y = result.middle
-    return Rectangle(x - item.width / 2, y - item.height / 2, item.width, item.height)
+    return Rectangle(x - item.width / 2, y - item.height / 2, item.width, item.height + item.below)
 
 
 def _obstacles(band: Mirror, result: Mirrored, targets: Iterable[int]) -> Obstacles:

@@ -177,7 +177,12 @@ def _frames(
     return tops, bottoms
 
 
-def extents_of(whole: Whole, shapes: Mapping[int, Item]) -> Iterable[Extent]:
-    """What the items of a band take, by number."""
+def extents_of(
+    whole: Whole, shapes: Mapping[int, Item], *, is_downward: bool = False
+) -> Iterable[Extent]:
+    """What the items of a band take, by number; where its rows grow downward, words below an item
+    are on the side of the next row."""
     for number, item in shapes.items():
-        yield Extent(whole.cells[number][1], item.height / 2, item.height / 2)
+        half = item.height / 2
+        ends = (half + item.below, half) if is_downward else (half, half + item.below)
+        yield Extent(whole.cells[number][1], *ends)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chainrule.explain.drawing.figure import (
     Arrow,
@@ -101,7 +101,7 @@ class _Sheet:
         for number, item in room.shapes.items():
             x, y = room.middle(number)
             left, top = x - item.width / 2, height(y) - item.height / 2
-            self.boxes[item.key] = Rectangle(left, top, item.width, item.height)
+            self.boxes[item.key] = Rectangle(left, top, item.width, item.height, item.below)
 
     def placement(self) -> Placement:
         """All of it, moved so that there is a margin around."""
@@ -112,7 +112,7 @@ class _Sheet:
         left = min([one.x for one in boxes] + [x for x, _ in points])
         right = max([one.x + one.width for one in boxes] + [x for x, _ in points])
         top = min([one.y for one in boxes] + [y for _, y in points])
-        low = max([one.y + one.height for one in boxes] + [y for _, y in points])
+        low = max([one.y + one.height + one.below for one in boxes] + [y for _, y in points])
         dx, dy = MARGIN_ACROSS - left, MARGIN_ALONG - top
         return Placement(
             _moved(self.boxes, dx, dy),
@@ -132,9 +132,7 @@ class _Sheet:
 
 
 def _moved(boxes: Mapping[str, Rectangle], dx: float, dy: float) -> dict[str, Rectangle]:
-    return {
-        key: Rectangle(one.x + dx, one.y + dy, one.width, one.height) for key, one in boxes.items()
-    }
+    return {key: replace(one, x=one.x + dx, y=one.y + dy) for key, one in boxes.items()}
 
 
 def _numbers(items: Iterable[Item]) -> dict[str, int]:

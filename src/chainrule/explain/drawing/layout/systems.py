@@ -153,7 +153,7 @@ class _Folding:
 
 def _moved(box: Rectangle, system: _System) -> Rectangle:
     top, low = system.y_of(box.y), system.y_of(box.y + box.height)
-    return Rectangle(box.x + system.dx, top, box.width, low - top)
+    return Rectangle(box.x + system.dx, top, box.width, low - top, box.below)
 
 
 def _at(x: float, breaks: Sequence[float]) -> int:
@@ -267,7 +267,7 @@ def _taken(
     """The ranges of y that hold something, for each system: boxes, borders, ends and bends."""
     found: list[list[tuple[float, float]]] = [[] for _ in breaks[1:]]
     for box in boxes:
-        found[_at(box.centre[0], breaks)].append((box.y, box.y + box.height))
+        found[_at(box.centre[0], breaks)].append((box.y, box.y + box.height + box.below))
     for _, ways in drawn:
         for at, points in ways:
             found[at] += ((y, y) for _, y in points)

@@ -179,7 +179,7 @@ export class GraphScene {
     shape.classList.toggle("selected", selected);
     shape.classList.toggle("held", held);
     const halo = shape.querySelector(".halo");
-    if (selected && !halo) shape.append(haloShape(box));
+    if (selected && !halo) shape.insertBefore(haloShape(box), shape.querySelector(".name"));
     if (!selected) halo?.remove();
   }
 

@@ -6,6 +6,7 @@ import { mirroredKey } from "./layout_index.js";
 
 const STACK = 4;
 const CAPTION_LINE = 13;
+const NAME_BELOW = 11; // pixels from a circle to the line on which its name stands
 const CLOSE = 14;
 const HALO = 5;
 const CAPTION_SIZE = 10.5;
@@ -77,7 +78,7 @@ export function markAgain(shape, box, count) {
 
 function words(box, look, scale) {
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-  if (look.form !== "folded") return labelShapes(x, y, look.label);
+  if (look.form !== "folded") return [...labelShapes(x, y, look.label), ...nameShapes(box, look)];
   const times = enlarged(box, look.label, scale);
   const middle = { x: x - STACK / 2, y: y + STACK / 2 - (CAPTION_LINE * times) / 2 };
   const { size, width, lines } = look.label;
@@ -86,6 +87,13 @@ function words(box, look, scale) {
   const caption = vector("text", { class: "small", ...below }, look.caption);
   if (times > 1) caption.style.fontSize = `${rounded(CAPTION_SIZE * times)}px`;
   return [...labelShapes(middle.x, middle.y, label), caption];
+}
+
+/** The name of the function whose circle says φ, below the circle. */
+function nameShapes(box, { caption }) {
+  if (!caption) return [];
+  const place = { x: rounded(box.x + box.width / 2), y: rounded(box.y + box.height + NAME_BELOW) };
+  return [vector("text", { class: "small name", ...place }, caption)];
 }
 
 /** How many times larger the words of a folded box are, so that they can be read from afar. */
@@ -108,6 +116,7 @@ function numberShapes(box, look, ends, number) {
     [left, bottom, "number"],
     [right, bottom, "number after"],
   ];
+  if (look.caption) corners.splice(2); // it stands where the lower ones are
   if (look.role === "backward") corners.reverse();
   const room = ([x, y]) =>
     ends.reduce((least, end) => Math.min(least, (x - end[0]) ** 2 + (y - end[1]) ** 2), Infinity);

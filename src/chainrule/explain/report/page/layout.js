@@ -204,9 +204,9 @@ function extentOfAll(boxes, arrows) {
     found.top = Math.min(found.top, y);
     found.low = Math.max(found.low, y);
   };
-  for (const { x, y, width, height } of boxes) {
+  for (const { x, y, width, height, item } of boxes) {
     include(x, y);
-    include(x + width, y + height);
+    include(x + width, y + height + (item?.below ?? 0));
   }
   for (const { points } of arrows) for (const [x, y] of points) include(x, y);
   return boxes.length ? found : { left: 0, top: 0, right: 0, low: 0 };
@@ -214,7 +214,8 @@ function extentOfAll(boxes, arrows) {
 
 /** A small copy of a box, of a value that the forward pass saves. */
 function copyOf(original, key, { width, height }) {
-  const label = { ...original.label, size: Math.min(original.label.size, COPY_LETTERS) };
+  const own = original.again ?? original.label;
+  const label = { ...own, size: Math.min(own.size, COPY_LETTERS) };
   return {
     ...original,
     key,
@@ -223,6 +224,8 @@ function copyOf(original, key, { width, height }) {
     width,
     height,
     label,
+    caption: null,
+    below: 0,
     tip: `saved for the backward pass\n${original.tip}`,
   };
 }
